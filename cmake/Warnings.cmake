@@ -1,0 +1,7 @@
+add_library(nanolith_warnings INTERFACE)
+target_compile_options(nanolith_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:C,CXX>:-Wall -Wextra -Wshadow -Wpointer-arith -Wcast-qual -Wformat=2 -Wundef>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual -Wextra-semi>)
+if(NL_WARNINGS_AS_ERRORS)
+  target_compile_options(nanolith_warnings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
+endif()
