@@ -220,7 +220,8 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, siz
  * are evicted from level 2 first, from level 0 last.
  * The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
  * stored); NULL and 0 compute them alone. A chunk with the same tokens behind the same chunks that is
- * still in the store is returned again at no cost. Blocks until it is computed.
+ * still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
+ * it is computed.
  * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE.
  */
 NL_API nl_status nl_chunk_prefill(nl_engine *engine, const int32_t *tokens, size_t num_tokens, int32_t level,
@@ -235,7 +236,7 @@ enum {
     NL_CHUNK_PAGES = 3,
     NL_CHUNK_BYTES = 4,           /* pages times page bytes */
     NL_CHUNK_TOKENS_COMPUTED = 5, /* by the call that gave this handle: 0 when the chunk was in the store */
-    NL_CHUNK_USERS = 6            /* handles and caches that hold it now */
+    NL_CHUNK_USERS = 6            /* handles and caches that hold it now, and calls under way */
 };
 NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, int64_t *value);
 

@@ -21,7 +21,9 @@ namespace nanolith {
 
 enum class DType : uint8_t { f32, f16, bf16 };
 
-constexpr size_t dtype_bytes(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+constexpr size_t dtype_bytes(DType dtype) {
+    return dtype == DType::f32 ? 4 : 2;
+}
 constexpr const char* dtype_name(DType dtype) {
     return dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
 }
@@ -35,7 +37,9 @@ struct WeightView {
     const std::byte* data = nullptr;
 
     [[nodiscard]] bool present() const { return data != nullptr; }
-    [[nodiscard]] size_t bytes() const { return static_cast<size_t>(rows) * static_cast<size_t>(cols) * dtype_bytes(dtype); }
+    [[nodiscard]] size_t bytes() const {
+        return static_cast<size_t>(rows) * static_cast<size_t>(cols) * dtype_bytes(dtype);
+    }
 };
 
 // A decoder-only transformer as numbers. Which optional parts a layer has (bias, QK-norm) is told by which
@@ -44,13 +48,13 @@ struct ModelSpec {
     int32_t num_layers = 0;
     int32_t hidden_size = 0;
     int32_t intermediate_size = 0;
-    int32_t num_heads = 0;     // query heads; a multiple of num_kv_heads
+    int32_t num_heads = 0;  // query heads; a multiple of num_kv_heads
     int32_t num_kv_heads = 0;
-    int32_t head_dim = 0;      // even
+    int32_t head_dim = 0;  // even
     int32_t vocab_size = 0;
-    int32_t max_context = 0;   // positions are below this
+    int32_t max_context = 0;  // positions are below this
     float norm_epsilon = 1e-6F;
-    float attention_scale = 0; // scores are q.k times this
+    float attention_scale = 0;  // scores are q.k times this
     // RoPE (Su et al., RoFormer), scaling included: pair i (elements i and i + head_dim/2) of a head turns by
     // position * rope_frequencies[i]. head_dim / 2 of them.
     std::vector<float> rope_frequencies;
@@ -58,14 +62,14 @@ struct ModelSpec {
 
 // Projections are [out, in] as checkpoints store them: y = W x. All layers have the same optional parts.
 struct LayerWeights {
-    WeightView attention_norm;              // [1, hidden]
-    WeightView q_proj, k_proj, v_proj;      // [heads * head_dim, hidden]
-    WeightView q_bias, k_bias, v_bias;      // optional, [1, heads * head_dim]
-    WeightView q_norm, k_norm;              // optional, [1, head_dim]: RMSNorm of each head before RoPE
-    WeightView o_proj;                      // [hidden, num_heads * head_dim]
-    WeightView mlp_norm;                    // [1, hidden]
-    WeightView gate_proj, up_proj;          // [intermediate, hidden]
-    WeightView down_proj;                   // [hidden, intermediate]
+    WeightView attention_norm;          // [1, hidden]
+    WeightView q_proj, k_proj, v_proj;  // [heads * head_dim, hidden]
+    WeightView q_bias, k_bias, v_bias;  // optional, [1, heads * head_dim]
+    WeightView q_norm, k_norm;          // optional, [1, head_dim]: RMSNorm of each head before RoPE
+    WeightView o_proj;                  // [hidden, num_heads * head_dim]
+    WeightView mlp_norm;                // [1, hidden]
+    WeightView gate_proj, up_proj;      // [intermediate, hidden]
+    WeightView down_proj;               // [hidden, intermediate]
 };
 
 struct ModelWeights {
@@ -105,7 +109,7 @@ struct SampleParams {
     int32_t top_k = 0;      // 0: all
     float top_p = 1;
     float min_p = 0;
-    double uniform = 0;     // in [0, 1)
+    double uniform = 0;  // in [0, 1)
 };
 
 constexpr int32_t kNoSlot = -1;
@@ -157,13 +161,14 @@ class Executor {
     virtual Result<void> copy_page(int32_t from, int32_t to) = 0;
 
     // The operations, for `forward` alone. The residual stream x is [rows, hidden] float32.
-    virtual Result<void> embed() = 0;                        // x = embedding[tokens]
-    virtual Result<void> attention_input(int32_t layer) = 0; // RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
-    virtual Result<void> attention(int32_t layer) = 0;       // over segments, queries rotated for each
-    virtual Result<void> attention_output(int32_t layer) = 0;// x += W_o a
-    virtual Result<void> mlp_input(int32_t layer) = 0;       // RMSNorm, h = silu(W_gate x) * (W_up x)
-    virtual Result<void> mlp_output(int32_t layer) = 0;      // x += W_down h
-    virtual Result<void> head() = 0;                         // output rows: final norm, logits, draw
+    virtual Result<void> embed() = 0;  // x = embedding[tokens]
+    virtual Result<void> attention_input(
+        int32_t layer) = 0;                             // RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
+    virtual Result<void> attention(int32_t layer) = 0;  // over segments, queries rotated for each
+    virtual Result<void> attention_output(int32_t layer) = 0;  // x += W_o a
+    virtual Result<void> mlp_input(int32_t layer) = 0;         // RMSNorm, h = silu(W_gate x) * (W_up x)
+    virtual Result<void> mlp_output(int32_t layer) = 0;        // x += W_down h
+    virtual Result<void> head() = 0;                           // output rows: final norm, logits, draw
 };
 
 // ---- Backend --------------------------------------------------------------------------------------------
@@ -175,10 +180,10 @@ class Backend {
     Backend& operator=(const Backend&) = delete;
     virtual ~Backend() = default;
 
-    [[nodiscard]] virtual std::string device_name() const = 0;        // "cuda:0 NVIDIA H200"
+    [[nodiscard]] virtual std::string device_name() const = 0;  // "cuda:0 NVIDIA H200"
     [[nodiscard]] virtual bool supports(DType dtype) const = 0;
-    [[nodiscard]] virtual bool prefers_16_bit() const = 0;             // what NL_DTYPE_AUTO takes for 16-bit files
-    [[nodiscard]] virtual Result<uint64_t> available_memory() const = 0; // bytes that an executor could take now
+    [[nodiscard]] virtual bool prefers_16_bit() const = 0;                // what NL_DTYPE_AUTO takes for 16-bit files
+    [[nodiscard]] virtual Result<uint64_t> available_memory() const = 0;  // bytes that an executor could take now
 
     // Copies (or maps, where the device can use them in place) the weights and reserves the pool:
     // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]. The views' memory outlives the executor.

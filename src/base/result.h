@@ -20,8 +20,8 @@ struct Error {
 template <typename T>
 class [[nodiscard]] Result {
   public:
-    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}          // NOLINT: implicit on purpose
-    Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}      // NOLINT
+    Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit on purpose
+    Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT
 
     [[nodiscard]] bool ok() const { return state_.index() == 0; }
     explicit operator bool() const { return ok(); }
@@ -67,15 +67,15 @@ Error fail(nl_status status, const Parts&... parts) {
 #define NL_CONCAT(a, b) NL_CONCAT_(a, b)
 
 // Returns the error of `expression` (a Result) from the enclosing function, if it has one.
-#define NL_TRY(expression)                                        \
-    do {                                                          \
-        auto nl_result_ = (expression);                           \
+#define NL_TRY(expression)                                          \
+    do {                                                            \
+        auto nl_result_ = (expression);                             \
         if (!nl_result_.ok()) return std::move(nl_result_.error()); \
     } while (0)
 
 // NL_ASSIGN(auto x, f()): declares or assigns x from a Result, or returns its error.
 #define NL_ASSIGN(target, expression) NL_ASSIGN_(NL_CONCAT(nl_result_, __LINE__), target, expression)
-#define NL_ASSIGN_(temporary, target, expression)                \
-    auto temporary = (expression);                               \
-    if (!temporary.ok()) return std::move(temporary.error());    \
+#define NL_ASSIGN_(temporary, target, expression)             \
+    auto temporary = (expression);                            \
+    if (!temporary.ok()) return std::move(temporary.error()); \
     target = std::move(temporary.value())

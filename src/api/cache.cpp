@@ -1,0 +1,135 @@
+#include "api/chunk_list.h"
+#include "api/guard.h"
+#include "api/handles.h"
+
+using namespace nanolith;
+using namespace nanolith::api;
+
+namespace {
+
+Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
+    const auto facts = handle.engine->facts(*handle.cache);
+    switch (fact) {
+        case NL_CACHE_TOKENS:
+            return facts.tokens;
+        case NL_CACHE_PAGES:
+            return facts.pages;
+        case NL_CACHE_PRIVATE_PAGES:
+            return facts.private_pages;
+        case NL_CACHE_BYTES:
+            return facts.pages * handle.engine->page_bytes();
+        case NL_CACHE_TOKENS_REUSED:
+            return facts.reused;
+        case NL_CACHE_TOKENS_COMPUTED:
+            return facts.computed;
+        default:
+            return unknown_fact(fact, "NL_CACHE_*");
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+nl_status nl_cache_options_create(nl_cache_options** options) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(options, "options"));
+        *options = new nl_cache_options;
+        return {};
+    });
+}
+
+void nl_cache_options_free(nl_cache_options* options) {
+    delete options;
+}
+
+nl_status nl_cache_options_set_composition(nl_cache_options* options, int32_t composition) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(options, "options"));
+        if (composition != NL_COMPOSE_EXACT && composition != NL_COMPOSE_INDEPENDENT)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "composition is ", composition, ": expected one of NL_COMPOSE_*");
+        options->composition = composition;
+        return {};
+    });
+}
+
+nl_status nl_cache_create(nl_engine* engine, const nl_cache_options* options, const nl_chunk* const* chunks,
+                          size_t num_chunks, nl_cache** cache) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, chunks, num_chunks, "chunks", "num_chunks"));
+        const int32_t composition = options != nullptr ? options->composition : NL_COMPOSE_EXACT;
+        NL_ASSIGN(auto created, engine->engine->create_cache(composition, list.chunks()));
+        *cache = new nl_cache(engine->engine, std::move(created));
+        return {};
+    });
+}
+
+void nl_cache_free(nl_cache* cache) {
+    delete cache;
+}
+
+nl_status nl_cache_extend(nl_cache* cache, const int32_t* tokens, size_t num_tokens) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
+        return cache->engine->extend(*cache->cache, span);
+    });
+}
+
+nl_status nl_cache_fork(nl_cache* cache, nl_cache** fork) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_pointer(fork, "fork"));
+        NL_ASSIGN(auto forked, cache->engine->fork(*cache->cache));
+        *fork = new nl_cache(cache->engine, std::move(forked));
+        return {};
+    });
+}
+
+nl_status nl_cache_truncate(nl_cache* cache, size_t num_tokens) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        return cache->engine->truncate(*cache->cache, num_tokens);
+    });
+}
+
+nl_status nl_cache_tokens(const nl_cache* cache, int32_t* tokens, size_t capacity, size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_pointer(count, "count"));
+        const std::vector<int32_t> all = cache->engine->tokens(*cache->cache);
+        return give<int32_t>(all, tokens, capacity, count);
+    });
+}
+
+nl_status nl_cache_logits(nl_cache* cache, float* logits, size_t capacity, size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_pointer(count, "count"));
+        const auto vocab = static_cast<size_t>(cache->engine->spec().vocab_size);
+        NL_TRY(check_room(logits, capacity, vocab, count));
+        return cache->engine->logits(*cache->cache, {logits, vocab});
+    });
+}
+
+nl_status nl_cache_query(const nl_cache* cache, int32_t fact, int64_t* value) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_pointer(value, "value"));
+        NL_ASSIGN(*value, cache_fact(*cache, fact));
+        return {};
+    });
+}
+
+nl_status nl_cache_set_sampling(nl_cache* cache, const nl_sampling_options* options) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_pointer(options, "options"));
+        cache->engine->set_sampling(*cache->cache, options->options);
+        return {};
+    });
+}
+
+}  // extern "C"

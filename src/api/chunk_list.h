@@ -1,0 +1,43 @@
+// An array of chunk handles as an argument: checked, and held while the call lasts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "api/guard.h"
+#include "api/handles.h"
+
+namespace nanolith::api {
+
+class ChunkList {
+  public:
+    static Result<ChunkList> of(const std::shared_ptr<Engine>& engine, const nl_chunk* const* handles, size_t count,
+                                const char* name, const char* count_name) {
+        NL_ASSIGN(const auto span, check_array(handles, count, name, count_name));
+        ChunkList list(engine);
+        for (size_t i = 0; i < span.size(); ++i) {
+            if (span[i] == nullptr) return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i, "] is NULL: expected a chunk");
+            if (span[i]->engine != engine)
+                return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i,
+                            "] is of another engine: expected chunks of this one");
+            list.chunks_.push_back(engine->retain(span[i]->chunk));
+        }
+        return list;
+    }
+    ChunkList(ChunkList&& other) = default;
+    ChunkList& operator=(ChunkList&&) = delete;
+    ~ChunkList() {
+        for (auto& chunk : chunks_) engine_->release(std::move(chunk));
+    }
+
+    [[nodiscard]] std::span<const std::shared_ptr<Chunk>> chunks() const { return chunks_; }
+
+  private:
+    explicit ChunkList(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
+
+    std::shared_ptr<Engine> engine_;
+    std::vector<std::shared_ptr<Chunk>> chunks_;
+};
+
+}  // namespace nanolith::api

@@ -1,0 +1,94 @@
+#include "api/guard.h"
+#include "api/handles.h"
+#include "api/path.h"
+
+using namespace nanolith;
+using namespace nanolith::api;
+
+namespace {
+
+int32_t abi_dtype(DType dtype) {
+    return dtype == DType::f32 ? NL_DTYPE_F32 : dtype == DType::f16 ? NL_DTYPE_F16 : NL_DTYPE_BF16;
+}
+
+Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
+    const ModelSpec& spec = engine.spec();
+    switch (fact) {
+        case NL_ENGINE_VOCAB_SIZE:
+            return spec.vocab_size;
+        case NL_ENGINE_NUM_LAYERS:
+            return spec.num_layers;
+        case NL_ENGINE_HIDDEN_SIZE:
+            return spec.hidden_size;
+        case NL_ENGINE_NUM_HEADS:
+            return spec.num_heads;
+        case NL_ENGINE_NUM_KV_HEADS:
+            return spec.num_kv_heads;
+        case NL_ENGINE_HEAD_DIM:
+            return spec.head_dim;
+        case NL_ENGINE_MAX_CONTEXT:
+            return spec.max_context;
+        case NL_ENGINE_DTYPE:
+            return abi_dtype(engine.dtype());
+        case NL_ENGINE_PAGE_SIZE:
+            return engine.page_size();
+        case NL_ENGINE_PAGE_BYTES:
+            return engine.page_bytes();
+        case NL_ENGINE_PAGES_TOTAL:
+            return engine.page_counts().total;
+        case NL_ENGINE_PAGES_FREE:
+            return engine.page_counts().free;
+        case NL_ENGINE_PAGES_EVICTABLE:
+            return engine.page_counts().evictable;
+        case NL_ENGINE_PARAMETERS:
+            return engine.model().num_parameters;
+        default:
+            return unknown_fact(fact, "NL_ENGINE_*");
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+nl_status nl_engine_create(const char* path, size_t path_length, const nl_engine_options* options, nl_engine** engine) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(engine, "engine"));
+        NL_ASSIGN(const std::string folder, check_path(path, path_length));
+        NL_ASSIGN(auto created, Engine::create(folder, options != nullptr ? options->options : EngineOptions{}));
+        *engine = new nl_engine{std::move(created)};
+        return {};
+    });
+}
+
+void nl_engine_free(nl_engine* engine) {
+    delete engine;
+}
+
+nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_pointer(value, "value"));
+        NL_ASSIGN(*value, engine_fact(*engine->engine, fact));
+        return {};
+    });
+}
+
+nl_status nl_engine_device(const nl_engine* engine, char* buffer, size_t capacity, size_t* length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_pointer(length, "length"));
+        return give_text(engine->engine->device_name(), buffer, capacity, length);
+    });
+}
+
+nl_status nl_engine_is_end_token(const nl_engine* engine, int32_t token, int32_t* is_end) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_pointer(is_end, "is_end"));
+        *is_end = engine->engine->is_end_token(token) ? 1 : 0;
+        return {};
+    });
+}
+
+}  // extern "C"

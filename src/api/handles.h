@@ -1,0 +1,57 @@
+// What the opaque handles of the ABI are. Each holds the engine alive; chunks and caches are given back to
+// it under its mutex.
+#pragma once
+
+#include <memory>
+
+#include "engine/engine.h"
+#include "engine/options.h"
+#include "text/text_stream.h"
+#include "text/tokenizer.h"
+
+struct nl_engine_options {
+    nanolith::EngineOptions options;
+};
+
+struct nl_engine {
+    std::shared_ptr<nanolith::Engine> engine;
+};
+
+struct nl_tokenizer {
+    std::shared_ptr<const nanolith::Tokenizer> tokenizer;
+};
+
+struct nl_text_stream {
+    nanolith::TextStream stream;
+};
+
+struct nl_chunk {
+    std::shared_ptr<nanolith::Engine> engine;
+    std::shared_ptr<nanolith::Chunk> chunk;
+    int64_t computed;
+
+    nl_chunk(std::shared_ptr<nanolith::Engine> of, std::shared_ptr<nanolith::Chunk> what, int64_t tokens)
+        : engine(std::move(of)), chunk(std::move(what)), computed(tokens) {}
+    nl_chunk(const nl_chunk&) = delete;
+    nl_chunk& operator=(const nl_chunk&) = delete;
+    ~nl_chunk() { engine->release(std::move(chunk)); }
+};
+
+struct nl_cache_options {
+    int32_t composition = NL_COMPOSE_EXACT;
+};
+
+struct nl_cache {
+    std::shared_ptr<nanolith::Engine> engine;
+    std::unique_ptr<nanolith::Cache> cache;
+
+    nl_cache(std::shared_ptr<nanolith::Engine> of, std::unique_ptr<nanolith::Cache> what)
+        : engine(std::move(of)), cache(std::move(what)) {}
+    nl_cache(const nl_cache&) = delete;
+    nl_cache& operator=(const nl_cache&) = delete;
+    ~nl_cache() { engine->release(std::move(cache)); }
+};
+
+struct nl_sampling_options {
+    nanolith::SamplingOptions options;
+};

@@ -1,0 +1,80 @@
+#include "cache/chunk_store.h"
+
+#include <algorithm>
+
+namespace nanolith {
+namespace {
+
+bool is_idle(const std::shared_ptr<Chunk>& chunk) {
+    return chunk.use_count() == 1;
+}
+
+// FNV-1a over 64-bit words. Only a bucket index: equality is always checked on the whole identity.
+uint64_t hash_identity(std::span<const int32_t> tokens, const ChunkStore::Identities& before) {
+    uint64_t hash = 0xcbf29ce484222325U;
+    const auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 0x100000001b3U; };
+    for (const int32_t token : tokens) mix(static_cast<uint32_t>(token));
+    for (const auto& identity : before) mix(reinterpret_cast<uintptr_t>(identity.get()));
+    return hash;
+}
+
+}  // namespace
+
+std::shared_ptr<const ChunkIdentity> ChunkStore::intern(std::span<const int32_t> tokens, Identities before) {
+    const uint64_t hash = hash_identity(tokens, before);
+    const auto [first, last] = identities_.equal_range(hash);
+    for (auto it = first; it != last; ++it) {
+        auto identity = it->second.lock();
+        if (identity && identity->before == before && std::ranges::equal(identity->tokens, tokens)) return identity;
+    }
+    if (identities_.size() >= sweep_at_) forget_dead_identities();
+    auto identity = std::make_shared<const ChunkIdentity>(
+        ChunkIdentity{std::vector<int32_t>(tokens.begin(), tokens.end()), std::move(before)});
+    identities_.emplace(hash, identity);
+    return identity;
+}
+
+void ChunkStore::forget_dead_identities() {
+    std::erase_if(identities_, [](const auto& entry) { return entry.second.expired(); });
+    sweep_at_ = 2 * identities_.size() + 64;
+}
+
+std::shared_ptr<Chunk> ChunkStore::find(const ChunkIdentity& identity, int32_t level) {
+    const auto it = chunks_.find(&identity);
+    if (it == chunks_.end()) return nullptr;
+    it->second->last_used = ++ticks_;
+    it->second->level = std::min(it->second->level, level);
+    return it->second;
+}
+
+void ChunkStore::insert(const std::shared_ptr<Chunk>& chunk) {
+    chunk->last_used = ++ticks_;
+    chunks_.emplace(chunk->identity.get(), chunk);
+}
+
+void ChunkStore::remove(const Chunk& chunk) {
+    chunks_.erase(chunk.identity.get());
+}
+
+int32_t ChunkStore::evictable_pages() const {
+    int32_t pages = 0;
+    for (const auto& [identity, chunk] : chunks_)
+        if (is_idle(chunk)) pages += chunk->pages.size();
+    return pages;
+}
+
+void ChunkStore::evict(int32_t pages) {
+    std::vector<const Chunk*> idle;
+    for (const auto& [identity, chunk] : chunks_)
+        if (is_idle(chunk)) idle.push_back(chunk.get());
+    std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) {
+        return a->level != b->level ? a->level > b->level : a->last_used < b->last_used;
+    });
+    for (const Chunk* chunk : idle) {
+        if (pages <= 0) return;
+        pages -= chunk->pages.size();
+        remove(*chunk);
+    }
+}
+
+}  // namespace nanolith

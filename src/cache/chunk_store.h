@@ -1,0 +1,65 @@
+// Chunks and where they are kept. A chunk is found again by its identity: its tokens and the identities of
+// the chunks that it was computed behind, which makes exact composition a prefix tree. Chunks that nobody
+// uses stay until pages run short. Not thread-safe; the engine's mutex guards all of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "cache/page_pool.h"
+
+namespace nanolith {
+
+// Interned by the store: equal identities are the same object, so that comparing pointers is enough. It
+// outlives the chunk's pages as long as a chunk computed behind it lives.
+struct ChunkIdentity {
+    std::vector<int32_t> tokens;
+    std::vector<std::shared_ptr<const ChunkIdentity>> before;
+};
+
+struct Chunk {
+    Chunk(std::shared_ptr<const ChunkIdentity> what, int32_t cascade_level, PageList page_list)
+        : identity(std::move(what)), level(cascade_level), pages(std::move(page_list)) {}
+
+    enum class State { computing, ready, failed };
+
+    std::shared_ptr<const ChunkIdentity> identity;
+    int32_t level;
+    PageList pages;
+    State state = State::computing;
+    uint64_t last_used = 0;  // ticks of the store
+
+    [[nodiscard]] int32_t num_tokens() const { return static_cast<int32_t>(identity->tokens.size()); }
+};
+
+class ChunkStore {
+  public:
+    using Identities = std::vector<std::shared_ptr<const ChunkIdentity>>;
+
+    std::shared_ptr<const ChunkIdentity> intern(std::span<const int32_t> tokens, Identities before);
+
+    // The chunk of this identity, ready or being computed, or null. Marks it as used and keeps the lower level.
+    std::shared_ptr<Chunk> find(const ChunkIdentity& identity, int32_t level);
+    void insert(const std::shared_ptr<Chunk>& chunk);
+    void remove(const Chunk& chunk);
+
+    // Pages of chunks that only the store holds.
+    [[nodiscard]] int32_t evictable_pages() const;
+    // Evicts unused chunks, level 2 before 1 before 0 and the least recently used first, until `pages` pages
+    // came free. The caller has checked evictable_pages().
+    void evict(int32_t pages);
+
+  private:
+    void forget_dead_identities();
+
+    std::unordered_multimap<uint64_t, std::weak_ptr<const ChunkIdentity>> identities_;
+    std::unordered_map<const ChunkIdentity*, std::shared_ptr<Chunk>> chunks_;
+    size_t sweep_at_ = 64;
+    uint64_t ticks_ = 0;
+};
+
+}  // namespace nanolith

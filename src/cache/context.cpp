@@ -1,0 +1,68 @@
+#include "cache/context.h"
+
+#include <algorithm>
+
+namespace nanolith {
+
+Context::Context(PagePool& pool, std::vector<ChunkUse> chunks)
+    : pool_(&pool), chunks_(std::move(chunks)), tail_pages_(pool) {
+    if (!chunks_.empty()) tail_base_ = chunks_.back().base + chunks_.back().length;
+}
+
+std::vector<int32_t> Context::tokens() const {
+    std::vector<int32_t> all;
+    all.reserve(static_cast<size_t>(num_tokens()));
+    for (const ChunkUse& use : chunks_) {
+        const auto& tokens = use.chunk->identity->tokens;
+        all.insert(all.end(), tokens.begin(), tokens.begin() + use.length);
+    }
+    all.insert(all.end(), tail_.begin(), tail_.end());
+    return all;
+}
+
+int32_t Context::token_at(int32_t position) const {
+    if (position >= tail_base_) return tail_[static_cast<size_t>(position - tail_base_)];
+    const auto use = std::ranges::find_if(chunks_, [&](const ChunkUse& u) { return position < u.base + u.length; });
+    return use->chunk->identity->tokens[static_cast<size_t>(position - use->base)];
+}
+
+int32_t Context::num_pages() const {
+    int32_t pages = tail_pages_.size();
+    for (const ChunkUse& use : chunks_) pages += use.chunk->pages.size();
+    return pages;
+}
+
+std::unique_ptr<Context> Context::fork() const {
+    auto fork = std::make_unique<Context>(*pool_, chunks_);
+    fork->tail_ = tail_;
+    fork->tail_computed_ = tail_computed_;
+    fork->tail_pages_ = tail_pages_.share();
+    fork->ahead = ahead;
+    fork->tokens_reused = tail_base_ + tail_computed_;
+    return fork;
+}
+
+void Context::truncate(int32_t num_tokens, int32_t page_size) {
+    if (num_tokens == this->num_tokens()) return;
+    ahead.reset();
+    const int32_t kept = std::max(0, num_tokens - tail_base_);
+    tail_.resize(static_cast<size_t>(kept));
+    tail_computed_ = std::min(tail_computed_, kept);
+    tail_pages_.truncate((tail_computed_ + page_size - 1) / page_size);
+    if (num_tokens >= tail_base_) return;
+    while (!chunks_.empty() && chunks_.back().base >= num_tokens) chunks_.pop_back();
+    if (!chunks_.empty()) chunks_.back().length = num_tokens - chunks_.back().base;
+    tail_base_ = num_tokens;
+}
+
+void Context::reserve(int32_t more, int32_t pages) {
+    const size_t needed = tail_.size() + static_cast<size_t>(more);
+    if (needed > tail_.capacity()) tail_.reserve(std::max(needed, 2 * tail_.capacity()));
+    tail_pages_.reserve(pages);
+}
+
+void Context::commit_tokens(std::span<const int32_t> tokens) {
+    tail_.insert(tail_.end(), tokens.begin(), tokens.end());
+}
+
+}  // namespace nanolith

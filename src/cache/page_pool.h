@@ -1,0 +1,58 @@
+// The host's books of the page pool: which pages are free and how many hold each of the others.
+// Not thread-safe; the engine's mutex guards it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace nanolith {
+
+class PagePool {
+  public:
+    explicit PagePool(int32_t num_pages);
+
+    [[nodiscard]] int32_t num_pages() const { return static_cast<int32_t>(uses_.size()); }
+    [[nodiscard]] int32_t num_free() const { return static_cast<int32_t>(free_.size()); }
+    [[nodiscard]] int32_t uses(int32_t page) const { return uses_[static_cast<size_t>(page)]; }
+
+    // A free page, now held once. The caller has checked num_free().
+    int32_t take();
+    void retain(int32_t page) { ++uses_[static_cast<size_t>(page)]; }
+    void release(int32_t page);
+
+  private:
+    std::vector<int32_t> free_;  // its capacity holds every page, so that release never allocates
+    std::vector<int32_t> uses_;
+};
+
+// Pages in order, each held once by this list: what a chunk or a cache's tail owns. Move-only; the
+// destructor gives the pages back.
+class PageList {
+  public:
+    explicit PageList(PagePool& pool) : pool_(&pool) {}
+    PageList(PageList&& other) noexcept;
+    PageList& operator=(PageList&& other) noexcept;
+    PageList(const PageList&) = delete;
+    PageList& operator=(const PageList&) = delete;
+    ~PageList() { truncate(0); }
+
+    [[nodiscard]] int32_t size() const { return static_cast<int32_t>(pages_.size()); }
+    [[nodiscard]] int32_t operator[](int32_t index) const { return pages_[static_cast<size_t>(index)]; }
+    [[nodiscard]] std::span<const int32_t> pages() const { return pages_; }
+    // Whether another list holds the page too, so that it must be copied before it is written.
+    [[nodiscard]] bool shared(int32_t index) const { return pool_->uses((*this)[index]) > 1; }
+
+    void grow(int32_t count);                      // appends free pages; the caller has checked that there are enough
+    void reserve(int32_t count);                   // room for `count` more, so that append does not allocate
+    void append(PageList&& more);                  // takes over the pages of `more`
+    void replace(int32_t index, PageList&& page);  // puts the only page of `page` there and drops the old one
+    void truncate(int32_t count);
+    [[nodiscard]] PageList share() const;  // a second list that holds the same pages
+
+  private:
+    PagePool* pool_;
+    std::vector<int32_t> pages_;
+};
+
+}  // namespace nanolith

@@ -1,0 +1,116 @@
+// Prefilling chunks and finding them again.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace nanolith {
+namespace {
+
+int32_t pages_for(int64_t tokens, int32_t page_size) {
+    return static_cast<int32_t>((tokens + page_size - 1) / page_size);
+}
+
+History whole_chunk(const Chunk& chunk, int32_t base) {
+    const auto pages = chunk.pages.pages();
+    return {&chunk, std::vector<int32_t>(pages.begin(), pages.end()), chunk.num_tokens(), base};
+}
+
+Job prefill_job(const Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before) {
+    Job job;
+    int32_t base = 0;
+    for (const auto& predecessor : before) {
+        job.history.push_back(whole_chunk(*predecessor, base));
+        base += predecessor->num_tokens();
+    }
+    job.own = whole_chunk(chunk, base);
+    job.own.length = 0;
+    job.tokens = chunk.identity->tokens;
+    return job;
+}
+
+}  // namespace
+
+Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32_t level,
+                                          std::span<const std::shared_ptr<Chunk>> before) {
+    if (tokens.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: a chunk has at least one token");
+    if (level < 0 || level > 2)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "level is ", level, ": expected 0 (system), 1 (context) or 2 (query)");
+    NL_TRY(check_tokens(tokens));
+    auto total = static_cast<int64_t>(tokens.size());
+    for (const auto& chunk : before) total += chunk->num_tokens();
+    if (total > spec().max_context)
+        return fail(NL_ERROR_CONTEXT_FULL, "the chunk would end at position ", total, ", its ", before.size(),
+                    " predecessors included: the context holds ", spec().max_context, " tokens");
+
+    Lock lock(mutex_);
+    ChunkStore::Identities identities;
+    for (const auto& chunk : before) identities.push_back(chunk->identity);
+    return prefill_locked(lock, store_.intern(tokens, std::move(identities)), level, before);
+}
+
+Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
+                                                 int32_t level, std::span<const std::shared_ptr<Chunk>> before) {
+    while (auto chunk = store_.find(*identity, level)) {
+        changed_.wait(lock, [&] { return chunk->state != Chunk::State::computing; });
+        if (chunk->state == Chunk::State::ready) return Prefilled{std::move(chunk), 0};
+        // Another thread's attempt failed, and it took the chunk out of the store: try ourselves.
+    }
+    const int32_t num_pages = pages_for(static_cast<int64_t>(identity->tokens.size()), page_size_);
+    NL_TRY(make_room(num_pages));
+    PageList pages(*pool_);
+    pages.grow(num_pages);
+    auto chunk = std::make_shared<Chunk>(std::move(identity), level, std::move(pages));
+    Job job = prefill_job(*chunk, before);
+    store_.insert(chunk);
+
+    lock.unlock();
+    Result<void> outcome;
+    try {
+        outcome = scheduler_->run({&job, 1});
+    } catch (...) {
+        outcome = Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"};
+    }
+    lock.lock();
+    chunk->state = outcome.ok() ? Chunk::State::ready : Chunk::State::failed;
+    if (!outcome.ok()) store_.remove(*chunk);
+    changed_.notify_all();
+    if (!outcome.ok()) return std::move(outcome.error());
+    const int64_t computed = chunk->num_tokens();
+    return Prefilled{std::move(chunk), computed};
+}
+
+// Chunk i is taken as computed behind exactly the chunks that were taken for 0 .. i-1.
+Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
+                                                    int64_t& computed) {
+    std::vector<std::shared_ptr<Chunk>> taken;
+    std::vector<ChunkUse> uses;
+    ChunkStore::Identities identities;
+    int32_t base = 0;
+    for (const auto& chunk : chunks) {
+        auto identity = store_.intern(chunk->identity->tokens, identities);
+        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->level, taken));
+        computed += version.computed;
+        identities.push_back(std::move(identity));
+        taken.push_back(version.chunk);
+        uses.push_back({version.chunk, version.chunk->num_tokens(), base});
+        base += version.chunk->num_tokens();
+    }
+    return uses;
+}
+
+std::shared_ptr<Chunk> Engine::retain(const std::shared_ptr<Chunk>& chunk) {
+    const Lock lock(mutex_);
+    return chunk;
+}
+
+void Engine::release(std::shared_ptr<Chunk> chunk) {
+    const Lock lock(mutex_);
+    chunk.reset();
+}
+
+Engine::ChunkFacts Engine::facts(const std::shared_ptr<Chunk>& chunk) {
+    const Lock lock(mutex_);
+    return {chunk->level, chunk->pages.size(), chunk.use_count() - 1};  // the store's own is no user
+}
+
+}  // namespace nanolith

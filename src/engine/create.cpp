@@ -1,0 +1,122 @@
+// From a folder and options to a running engine.
+#include <algorithm>
+#include <charconv>
+
+#include "engine/engine.h"
+#include "engine/pool_size.h"
+#include "model/forward.h"
+
+namespace nanolith {
+namespace {
+
+// "cuda" is 0, "cuda:3" is 3, anything else nothing.
+std::optional<int32_t> cuda_index(const std::string& device) {
+    if (device == "cuda") return 0;
+    constexpr std::string_view kPrefix = "cuda:";
+    if (!device.starts_with(kPrefix)) return std::nullopt;
+    int32_t index = -1;
+    const char* end = device.data() + device.size();
+    const auto [rest, error] = std::from_chars(device.data() + kPrefix.size(), end, index);
+    if (error != std::errc() || rest != end || index < 0) return std::nullopt;
+    return index;
+}
+
+Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log& log) {
+    if (options.device == "cpu") return open_cpu_backend(options.num_threads);
+    if (const auto index = cuda_index(options.device)) return open_cuda_backend(*index);
+    if (options.device != "auto")
+        return fail(NL_ERROR_INVALID_ARGUMENT, "device is \"", options.device,
+                    "\": expected \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
+    auto gpu = open_cuda_backend(0);
+    if (gpu.ok()) return gpu;
+    log.write(NL_LOG_INFO, "device auto takes the CPU: ", gpu.error().message);
+    return open_cpu_backend(options.num_threads);
+}
+
+Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
+    DType dtype = DType::f32;
+    switch (wanted) {
+        case NL_DTYPE_AUTO:
+            if (file == DType::f32 || !backend.prefers_16_bit()) return DType::f32;
+            return backend.supports(file) ? file : DType::bf16;
+        case NL_DTYPE_F32:
+            dtype = DType::f32;
+            break;
+        case NL_DTYPE_F16:
+            dtype = DType::f16;
+            break;
+        case NL_DTYPE_BF16:
+            dtype = DType::bf16;
+            break;
+        default:
+            return fail(NL_ERROR_INVALID_ARGUMENT, "dtype is ", wanted, ": expected one of NL_DTYPE_*");
+    }
+    if (!backend.supports(dtype))
+        return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(dtype), " is not supported on ", backend.device_name());
+    return dtype;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
+    NL_ASSIGN(auto model, load_model(folder));
+    if (options.max_context > model->spec.max_context)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", options.max_context, ": the model holds at most ",
+                    model->spec.max_context, " tokens");
+    if (options.max_context > 0) model->spec.max_context = static_cast<int32_t>(options.max_context);
+
+    auto tokenizer = Tokenizer::load(folder);
+    if (!tokenizer.ok() && tokenizer.error().status != NL_ERROR_NOT_FOUND) return std::move(tokenizer.error());
+
+    std::shared_ptr<Engine> engine(
+        new Engine(std::move(model), tokenizer.ok() ? std::move(*tokenizer) : nullptr, options));
+    NL_TRY(engine->start(options));
+    return engine;
+}
+
+Engine::Engine(std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
+    : model_(std::move(model)),
+      tokenizer_(std::move(tokenizer)),
+      log_(options.log, options.log_user_data),
+      page_size_(options.page_size) {}
+
+Engine::~Engine() = default;
+
+Result<void> Engine::start(const EngineOptions& options) {
+    NL_ASSIGN(backend_, open_backend(options, log_));
+    device_name_ = backend_->device_name();
+    NL_ASSIGN(dtype_, choose_dtype(options.dtype, model_->file_dtype, *backend_));
+    page_bytes_ = nanolith::page_bytes(spec(), page_size_, dtype_);
+    NL_ASSIGN(const uint64_t memory, backend_->available_memory());
+    NL_ASSIGN(const int32_t num_pages,
+              choose_num_pages({.wanted = options.num_pages,
+                                .page_bytes = page_bytes_,
+                                .pages_per_context = (spec().max_context + page_size_ - 1) / page_size_,
+                                .page_size = page_size_,
+                                .memory = memory,
+                                .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
+    const ExecutorOptions executor_options{.dtype = dtype_,
+                                           .page_size = page_size_,
+                                           .num_pages = num_pages,
+                                           .max_rows = options.max_batch_tokens,
+                                           .max_output_rows = options.max_batch_tokens,
+                                           .num_threads = options.num_threads};
+    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options));
+    pool_ = std::make_unique<PagePool>(num_pages);
+    scheduler_ = std::make_unique<Scheduler>(std::move(executor), make_forward(spec().num_layers), page_size_,
+                                             options.max_batch_tokens);
+    log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,
+               " pages of ", page_size_, " tokens (", page_bytes_, " bytes each)");
+    return {};
+}
+
+bool Engine::is_end_token(int32_t token) const {
+    return std::ranges::find(model_->end_tokens, token) != model_->end_tokens.end();
+}
+
+Engine::PageCounts Engine::page_counts() {
+    const Lock lock(mutex_);
+    return {pool_->num_pages(), pool_->num_free(), store_.evictable_pages()};
+}
+
+}  // namespace nanolith
