@@ -1,0 +1,80 @@
+#include "cache/chunk_store.h"
+
+#include <gtest/gtest.h>
+
+namespace nanolith {
+namespace {
+
+class ChunkStoreTest : public testing::Test {
+  protected:
+    std::shared_ptr<Chunk> add(std::vector<int32_t> tokens, int32_t level, int32_t pages,
+                               ChunkStore::Identities before = {}) {
+        PageList list(pool);
+        list.grow(pages);
+        auto chunk = std::make_shared<Chunk>(store.intern(tokens, std::move(before)), level, std::move(list));
+        chunk->state = Chunk::State::ready;
+        store.insert(chunk);
+        return chunk;
+    }
+    bool holds(const std::vector<int32_t>& tokens) { return store.find(*store.intern(tokens, {}), 2) != nullptr; }
+
+    PagePool pool{16};
+    ChunkStore store;
+};
+
+TEST_F(ChunkStoreTest, FindsByTokensAndPredecessors) {
+    const auto a = add({1, 2}, 0, 1);
+    const auto alone = add({3}, 1, 1);
+    const auto behind_a = add({3}, 1, 1, {a->identity});
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{3}, {}), 1), alone);
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{3}, {a->identity}), 1), behind_a);
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{3}, {alone->identity}), 1), nullptr);
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{3, 3}, {}), 1), nullptr);
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{2, 1}, {}), 1), nullptr);
+}
+
+TEST_F(ChunkStoreTest, AnIdentityOutlivesItsChunksPages) {
+    auto a = add({1}, 0, 1);
+    const auto behind_a = add({2}, 1, 1, {a->identity});
+    a.reset();
+    store.evict(1);
+    EXPECT_FALSE(holds({1}));
+    const auto again = add({1}, 0, 1);
+    EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{2}, {again->identity}), 1), behind_a);
+}
+
+TEST_F(ChunkStoreTest, EvictsHighLevelsFirstThenTheLeastRecentlyUsed) {
+    add({10}, 0, 1);
+    add({11}, 1, 2);
+    add({12}, 1, 2);
+    add({13}, 2, 1);
+    const auto used = add({14}, 2, 4);
+    EXPECT_TRUE(holds({11}));  // a use: {12} is older now
+    EXPECT_EQ(store.evictable_pages(), 6);
+    store.evict(1);
+    EXPECT_FALSE(holds({13}));
+    store.evict(1);
+    EXPECT_FALSE(holds({12}));
+    EXPECT_TRUE(holds({11}));
+    store.evict(3);
+    EXPECT_FALSE(holds({11}));
+    EXPECT_FALSE(holds({10}));
+    EXPECT_TRUE(holds({14}));
+    EXPECT_EQ(pool.num_free(), 16 - 4);
+    EXPECT_EQ(store.evictable_pages(), 0);
+}
+
+TEST_F(ChunkStoreTest, AFoundChunkKeepsTheLowerLevel) {
+    const auto chunk = add({1}, 2, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 1)->level, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 2)->level, 1);
+}
+
+TEST_F(ChunkStoreTest, ManyDeadIdentitiesDoNotPileUpWrongly) {
+    const auto kept = add({-1}, 0, 1);
+    for (int32_t i = 0; i < 1000; ++i) EXPECT_NE(store.intern(std::vector<int32_t>{i}, {}), nullptr);
+    EXPECT_EQ(store.intern(std::vector<int32_t>{-1}, {}), kept->identity);
+}
+
+}  // namespace
+}  // namespace nanolith

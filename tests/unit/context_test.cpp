@@ -1,0 +1,101 @@
+#include "cache/context.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+namespace nanolith {
+namespace {
+
+constexpr int32_t kPageSize = 16;
+
+class ContextTest : public testing::Test {
+  protected:
+    std::shared_ptr<Chunk> chunk(int32_t first_token, int32_t length) {
+        std::vector<int32_t> tokens(static_cast<size_t>(length));
+        std::iota(tokens.begin(), tokens.end(), first_token);
+        PageList pages(pool);
+        pages.grow((length + kPageSize - 1) / kPageSize);
+        return std::make_shared<Chunk>(store.intern(tokens, {}), 1, std::move(pages));
+    }
+    void grow(Context& context, const std::vector<int32_t>& tokens, bool computed) {
+        context.commit_tokens(tokens);
+        if (!computed) return;
+        PageList more(pool);
+        more.grow((context.num_tokens() - context.tail_base() + kPageSize - 1) / kPageSize -
+                  context.tail_pages().size());
+        context.commit_pages(std::move(more));
+        context.commit_computed();
+    }
+
+    PagePool pool{64};
+    ChunkStore store;
+};
+
+TEST_F(ContextTest, TokensOfChunksAndTail) {
+    Context context(pool, {{chunk(100, 20), 20, 0}, {chunk(200, 3), 3, 20}});
+    grow(context, {1, 2}, true);
+    grow(context, {3}, false);
+    EXPECT_EQ(context.num_tokens(), 26);
+    EXPECT_EQ(context.token_at(0), 100);
+    EXPECT_EQ(context.token_at(20), 200);
+    EXPECT_EQ(context.token_at(25), 3);
+    EXPECT_EQ(context.tokens().size(), 26U);
+    EXPECT_EQ(context.num_pages(), 2 + 1 + 1);
+    ASSERT_EQ(context.pending().size(), 1U);
+    EXPECT_EQ(context.pending()[0], 3);
+}
+
+TEST_F(ContextTest, TruncationIntoTheTailGivesPagesBack) {
+    Context context(pool, {});
+    grow(context, std::vector<int32_t>(40, 7), true);
+    context.ahead = 5;
+    context.truncate(40, kPageSize);
+    EXPECT_TRUE(context.ahead.has_value());
+    context.truncate(17, kPageSize);
+    EXPECT_FALSE(context.ahead.has_value());
+    EXPECT_EQ(context.tail_pages().size(), 2);
+    context.truncate(16, kPageSize);
+    EXPECT_EQ(context.tail_pages().size(), 1);
+    context.truncate(0, kPageSize);
+    EXPECT_EQ(context.tail_pages().size(), 0);
+    EXPECT_EQ(pool.num_free(), 64);
+}
+
+TEST_F(ContextTest, TruncationIntoAChunkKeepsItsBeginning) {
+    const auto first = chunk(100, 20);
+    const auto second = chunk(200, 10);
+    Context context(pool, {{first, 20, 0}, {second, 10, 20}});
+    grow(context, {1, 2, 3}, true);
+    context.truncate(24, kPageSize);
+    EXPECT_EQ(context.num_tokens(), 24);
+    EXPECT_EQ(context.tail_base(), 24);
+    EXPECT_EQ(context.chunks().back().length, 4);
+    EXPECT_EQ(context.tail_pages().size(), 0);
+    grow(context, {9}, true);
+    EXPECT_EQ(context.token_at(23), 203);
+    EXPECT_EQ(context.token_at(24), 9);
+    context.truncate(20, kPageSize);
+    EXPECT_EQ(context.chunks().size(), 1U);
+    EXPECT_EQ(second.use_count(), 1);
+    context.truncate(0, kPageSize);
+    EXPECT_TRUE(context.chunks().empty());
+    EXPECT_EQ(context.num_tokens(), 0);
+}
+
+TEST_F(ContextTest, AForkSharesPagesAndKeepsItsOwnTokens) {
+    Context context(pool, {{chunk(100, 5), 5, 0}});
+    grow(context, std::vector<int32_t>(20, 7), true);
+    grow(context, {8}, false);
+    const auto fork = context.fork();
+    EXPECT_EQ(fork->tokens(), context.tokens());
+    EXPECT_EQ(fork->tokens_reused, 25);
+    EXPECT_EQ(fork->tokens_computed, 0);
+    EXPECT_TRUE(context.tail_pages().shared(1));
+    fork->truncate(5, kPageSize);
+    EXPECT_FALSE(context.tail_pages().shared(1));
+    EXPECT_EQ(context.num_tokens(), 26);
+}
+
+}  // namespace
+}  // namespace nanolith
