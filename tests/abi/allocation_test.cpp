@@ -1,0 +1,158 @@
+// Host memory may run out at any allocation of any call. This program makes each allocation of the main calls
+// fail in turn: every time the call must report it, change nothing, and work when it is made again.
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "abi/abi_fixtures.h"
+
+namespace {
+
+std::atomic<int64_t> allocations_left = -1;  // -1: never fail
+
+bool allocation_fails() {
+    int64_t left = allocations_left.load();
+    while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
+    }
+    return left == 0;
+}
+
+}  // namespace
+
+void* operator new(size_t size) {
+    void* memory = allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
+    if (memory == nullptr) throw std::bad_alloc();
+    return memory;
+}
+void* operator new[](size_t size) {
+    return operator new(size);
+}
+void operator delete(void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+    std::free(memory);
+}
+void operator delete(void* memory, size_t) noexcept {
+    std::free(memory);
+}
+void operator delete[](void* memory, size_t) noexcept {
+    std::free(memory);
+}
+
+namespace nanolith::test {
+namespace {
+
+class AllocationTest : public testing::Test {
+  protected:
+    // Calls until no allocation fails any more. The call is made once more after each failure's `check`.
+    template <typename Call, typename Check>
+    void fail_each_allocation(Call&& call, Check&& check) {
+        for (int64_t allowed = 0; allowed < 10'000; ++allowed) {
+            SCOPED_TRACE(allowed);
+            allocations_left = allowed;
+            const nl_status status = call();
+            allocations_left = -1;
+            if (status == NL_OK) {
+                EXPECT_GT(allowed, 0) << "the call allocated nothing: this test shows nothing";
+                return;
+            }
+            ASSERT_EQ(status, NL_ERROR_OUT_OF_MEMORY) << nl_last_error();
+            ASSERT_STRNE(nl_last_error(), "");
+            check();
+            if (HasFatalFailure()) return;
+        }
+        FAIL() << "the call never succeeded";
+    }
+
+    TinyModel model;
+    EngineHandle engine = make_engine(model, {.num_pages = 256});
+};
+
+TEST_F(AllocationTest, ExtendLosesNothing) {
+    const CacheHandle expected = make_cache(engine.get());
+    extend(expected.get(), some_tokens(50, 1));
+    const CacheHandle cache = make_cache(engine.get());
+    extend(cache.get(), some_tokens(50, 1));
+    const int64_t spare = spare_pages(engine.get());
+    const Tokens more = some_tokens(40, 2);
+    fail_each_allocation([&] { return nl_cache_extend(cache.get(), more.data(), more.size()); },
+                         [&] {
+                             EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS), 50);
+                             EXPECT_EQ(spare_pages(engine.get()), spare);
+                         });
+    extend(expected.get(), more);
+    EXPECT_EQ(decode(cache.get(), 5), decode(expected.get(), 5));
+}
+
+TEST_F(AllocationTest, DecodeAdvancesAllOrNone) {
+    const CacheHandle a = make_cache(engine.get());
+    const CacheHandle b = make_cache(engine.get());
+    const CacheHandle expected = make_cache(engine.get());
+    extend(a.get(), some_tokens(16, 1));
+    extend(b.get(), some_tokens(31, 2));
+    extend(expected.get(), some_tokens(31, 2));
+    nl_cache* batch[] = {a.get(), b.get()};
+    Tokens drawn(2);
+    NL_CHECK(nl_decode_step(batch, 2, drawn.data()));
+    fail_each_allocation([&] { return nl_decode_step(batch, 2, drawn.data()); },
+                         [&] {
+                             EXPECT_EQ(fact(a.get(), NL_CACHE_TOKENS), 17);
+                             EXPECT_EQ(fact(b.get(), NL_CACHE_TOKENS), 32);
+                         });
+    EXPECT_EQ(fact(a.get(), NL_CACHE_TOKENS), 18);
+    EXPECT_EQ(decode(expected.get(), 2).back(), drawn[1]);
+}
+
+TEST_F(AllocationTest, PrefillLeavesNoHalfChunk) {
+    const Tokens tokens = some_tokens(40, 3);
+    const int64_t spare = spare_pages(engine.get());
+    nl_chunk* made = nullptr;
+    fail_each_allocation(
+        [&] { return nl_chunk_prefill(engine.get(), tokens.data(), tokens.size(), 1, nullptr, 0, &made); },
+        [&] {
+            EXPECT_EQ(made, nullptr);
+            EXPECT_EQ(spare_pages(engine.get()), spare);
+        });
+    const ChunkHandle chunk(made);
+    const CacheHandle cache = make_cache(engine.get(), {chunk.get()});
+    const CacheHandle expected = make_cache(engine.get());
+    extend(expected.get(), tokens);
+    EXPECT_EQ(decode(cache.get(), 5), decode(expected.get(), 5));
+}
+
+TEST_F(AllocationTest, CreateAndForkLeaveNoHalfCache) {
+    const ChunkHandle a = make_chunk(engine.get(), some_tokens(20, 1));
+    const ChunkHandle b = make_chunk(engine.get(), some_tokens(20, 2));
+    const int64_t users = fact(a.get(), NL_CHUNK_USERS);
+    const nl_chunk* chunks[] = {a.get(), b.get()};
+    nl_cache* made = nullptr;
+    fail_each_allocation([&] { return nl_cache_create(engine.get(), nullptr, chunks, 2, &made); },
+                         [&] { EXPECT_EQ(fact(a.get(), NL_CHUNK_USERS), users); });
+    const CacheHandle cache(made);
+    extend(cache.get(), some_tokens(5));
+    nl_cache* forked = nullptr;
+    const int64_t spare = spare_pages(engine.get());
+    fail_each_allocation([&] { return nl_cache_fork(cache.get(), &forked); },
+                         [&] { EXPECT_EQ(spare_pages(engine.get()), spare); });
+    const CacheHandle fork(forked);
+    EXPECT_EQ(decode(fork.get(), 5), decode(cache.get(), 5));
+}
+
+TEST_F(AllocationTest, EngineCreationIsWholeOrNothing) {
+    nl_engine_options* made = nullptr;
+    NL_CHECK(nl_engine_options_create(&made));
+    const EngineOptionsHandle options(made);
+    NL_CHECK(nl_engine_options_set_device(options.get(), "cpu", 3));
+    NL_CHECK(nl_engine_options_set_threads(options.get(), 1));
+    NL_CHECK(nl_engine_options_set_num_pages(options.get(), 16));
+    nl_engine* created = nullptr;
+    fail_each_allocation(
+        [&] { return nl_engine_create(model.path().data(), model.path().size(), options.get(), &created); },
+        [&] { EXPECT_EQ(created, nullptr); });
+    const EngineHandle second(created);
+    EXPECT_GT(fact(second.get(), NL_ENGINE_VOCAB_SIZE), 0);
+}
+
+}  // namespace
+}  // namespace nanolith::test
