@@ -1,0 +1,298 @@
+#include "backend/cpu/cpu_executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <utility>
+
+#include "backend/check_batch.h"
+#include "backend/cpu/parallel.h"
+
+namespace nanolith::cpu {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+// Clears the running batch however the run ends.
+class BatchScope {
+  public:
+    BatchScope(const Batch*& current, const Batch& batch) : current_(current) { current_ = &batch; }
+    ~BatchScope() { current_ = nullptr; }
+    BatchScope(const BatchScope&) = delete;
+    BatchScope& operator=(const BatchScope&) = delete;
+
+  private:
+    const Batch*& current_;
+};
+
+uint64_t saturating_sum(std::initializer_list<uint64_t> terms) {
+    uint64_t total = 0;
+    for (const uint64_t term : terms) {
+        if (__builtin_add_overflow(total, term, &total)) return std::numeric_limits<uint64_t>::max();
+    }
+    return total;
+}
+
+// The farthest turn that any row needs: of a key, or of a query for one of its segments.
+int32_t farthest_turn(const Batch& batch) {
+    int32_t farthest = *std::max_element(batch.key_positions.begin(), batch.key_positions.end());
+    for (const Sequence& sequence : batch.sequences) {
+        const int32_t last = batch.positions[static_cast<size_t>(sequence.first_row + sequence.num_rows - 1)];
+        for (int32_t i = 0; i < sequence.num_segments; ++i)
+            farthest = std::max(farthest, last - batch.segments[static_cast<size_t>(sequence.first_segment + i)].base);
+    }
+    return farthest;
+}
+
+}  // namespace
+
+template <typename T>
+CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options)
+    : spec_(std::move(spec)), options_(options), turns_(spec_.rope_frequencies) {}
+
+template <typename T>
+Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, const ModelWeights& weights,
+                                                         const ExecutorOptions& options, uint64_t available) {
+    std::unique_ptr<CpuExecutor> executor(new CpuExecutor(spec, options));
+    const uint64_t wanted = executor->bytes_wanted(weights);
+    if (wanted > available)
+        return fail(NL_ERROR_OUT_OF_MEMORY, "the model with a pool of ", options.num_pages, " pages of ", options.page_size,
+                    " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
+                    static_cast<double>(available) / kGiB, " GiB are available");
+    const ThreadCountScope threads(options.num_threads);
+    NL_TRY(executor->allocate());
+    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, options.num_threads));
+    return std::unique_ptr<Executor>(std::move(executor));
+}
+
+template <typename T>
+uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
+    const int64_t rows = padded_rows(options_.max_rows);
+    const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(4 + sizeof(T)) +
+                              4 * std::max<int64_t>(qkv_width(), 2 * int64_t{spec_.intermediate_size}) +
+                              (query_width() + spec_.intermediate_size) * static_cast<int64_t>(sizeof(T));
+    const PoolShape pool{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
+    return saturating_sum(
+        {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
+         saturating_product({spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
+         saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
+         saturating_product({spec_.max_context, spec_.head_dim, 4})});
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::allocate() {
+    const int64_t rows = padded_rows(options_.max_rows);
+    const int64_t hidden = spec_.hidden_size;
+    const int64_t inner = spec_.intermediate_size;
+    const int64_t output_rows = padded_rows(options_.max_output_rows);
+    NL_ASSIGN(residual_, Buffer<float>::allocate("the residual stream", {rows, hidden}));
+    NL_ASSIGN(normalized_, Buffer<T>::allocate("normalized rows", {rows, hidden}));
+    NL_ASSIGN(wide_, Buffer<float>::allocate("projected rows", {rows, std::max(qkv_width(), 2 * inner)}));
+    NL_ASSIGN(attended_, Buffer<T>::allocate("attended rows", {rows, query_width()}));
+    NL_ASSIGN(gated_, Buffer<T>::allocate("gated rows", {rows, inner}));
+    NL_ASSIGN(output_rows_, Buffer<T>::allocate("output rows", {output_rows, hidden}));
+    NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
+    NL_ASSIGN(products_, Products<T>::create(options_.num_threads, std::max({hidden, inner, query_width()})));
+
+    const PoolShape shape{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
+    for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
+        LayerPool<T> pool{shape, {}};
+        NL_ASSIGN(pool.data, Buffer<T>::allocate("the page pool of a layer", {options_.num_pages, shape.page_elements()}));
+        pools_.push_back(std::move(pool));
+    }
+    sample_scratch_.resize(static_cast<size_t>(options_.num_threads));
+    for (int32_t thread = 0; thread < options_.num_threads; ++thread) {
+        NL_ASSIGN(AttentionScratch scratch, AttentionScratch::create(spec_.num_heads / spec_.num_kv_heads, spec_.head_dim));
+        attention_scratch_.push_back(std::move(scratch));
+        sample_scratch_[static_cast<size_t>(thread)].logits.reserve(static_cast<size_t>(spec_.vocab_size));
+        sample_scratch_[static_cast<size_t>(thread)].weights.reserve(static_cast<size_t>(spec_.vocab_size));
+    }
+    return {};
+}
+
+// ---- Running a batch ------------------------------------------------------------------------------------
+
+template <typename T>
+Result<void> CpuExecutor<T>::run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) {
+    NL_TRY(check_batch(spec_, options_, batch, sampled));
+    const ThreadCountScope threads(options_.num_threads);
+    const BatchScope scope(batch_, batch);
+    try {
+        return run_checked(batch, forward, sampled);
+    } catch (const std::bad_alloc&) {
+        return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out during a batch of ", batch.tokens.size(), " rows");
+    }
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::run_checked(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) {
+    turns_.grow_to(farthest_turn(batch));
+    plan_attention(batch, spec_.num_kv_heads, spec_.num_heads / spec_.num_kv_heads, blocks_);
+    head_asked_ = false;
+    NL_TRY(forward(*this));
+    if (sampled.empty()) {
+        num_logits_ = 0;
+        return {};
+    }
+    if (!head_asked_) return fail(NL_ERROR_INTERNAL, "the forward pass ended without head(), which ", sampled.size(), " rows need");
+    return draw(sampled);
+}
+
+// The logits are written when nothing else can fail, so that an error leaves those of the run before.
+template <typename T>
+Result<void> CpuExecutor<T>::draw(std::span<int32_t> sampled) {
+    const auto count = static_cast<int64_t>(sampled.size());
+    const int64_t hidden = spec_.hidden_size;
+    const int64_t vocab = spec_.vocab_size;
+    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
+        const float* x = residual_.data() + batch_->output_rows[static_cast<size_t>(i)] * hidden;
+        rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
+    });
+    NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
+    parallel_for(options_.num_threads, count, [&](int64_t i, int thread) {
+        const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
+        sampled[static_cast<size_t>(i)] =
+            sample(logits, batch_->sampling[static_cast<size_t>(i)], sample_scratch_[static_cast<size_t>(thread)]);
+    });
+    num_logits_ = count;
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits) {
+    if (index < 0 || index >= num_logits_)
+        return fail(NL_ERROR_INTERNAL, "there are no logits of output row ", index, ": the latest run left ", num_logits_);
+    if (logits.size() != static_cast<size_t>(spec_.vocab_size))
+        return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers, expected ", spec_.vocab_size);
+    const float* from = logits_.data() + int64_t{index} * spec_.vocab_size;
+    std::copy(from, from + spec_.vocab_size, logits.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::copy_page(int32_t from, int32_t to) {
+    if (from < 0 || to < 0 || from >= options_.num_pages || to >= options_.num_pages)
+        return fail(NL_ERROR_INTERNAL, "can't copy page ", from, " to page ", to, ", expected 0 to ", options_.num_pages - 1);
+    if (from == to) return {};
+    for (LayerPool<T>& pool : pools_) {
+        const int64_t elements = pool.shape.page_elements();
+        std::memcpy(static_cast<void*>(pool.keys(to, 0)), pool.keys(from, 0), static_cast<size_t>(elements) * sizeof(T));
+    }
+    return {};
+}
+
+// ---- Operations -----------------------------------------------------------------------------------------
+
+template <typename T>
+Result<void> CpuExecutor<T>::check_call(const char* operation, int32_t layer) const {
+    if (batch_ == nullptr) return fail(NL_ERROR_INTERNAL, operation, "() was called outside of run()");
+    if (layer < 0 || layer >= spec_.num_layers)
+        return fail(NL_ERROR_INTERNAL, operation, "() got layer ", layer, ", expected 0 to ", spec_.num_layers - 1);
+    return {};
+}
+
+template <typename T>
+void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
+    const int64_t hidden = spec_.hidden_size;
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+        rms_norm(residual_.data() + row * hidden, weight.data(), hidden, spec_.norm_epsilon, normalized_.data() + row * hidden);
+    });
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::embed() {
+    NL_TRY(check_call("embed", 0));
+    const int64_t hidden = spec_.hidden_size;
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+        const int64_t token = batch_->tokens[static_cast<size_t>(row)];
+        convert(weights_.embedding.data + token * hidden, hidden, residual_.data() + row * hidden);
+    });
+    return {};
+}
+
+// Bias, QK-norm, RoPE on the keys, and the row's place in the pages. The queries stay un-rotated for attention.
+template <typename T>
+void CpuExecutor<T>::finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool, int64_t row) {
+    const int64_t dim = spec_.head_dim;
+    float* queries = wide_.data() + row * qkv_width();
+    float* keys = queries + query_width();
+    float* values = keys + spec_.num_kv_heads * dim;
+    if (!layer.qkv_bias.empty()) add(layer.qkv_bias.data(), qkv_width(), queries);
+    if (!layer.q_norm.empty()) {
+        for (int64_t head = 0; head < spec_.num_heads; ++head)
+            rms_norm(queries + head * dim, layer.q_norm.data(), dim, spec_.norm_epsilon, queries + head * dim);
+    }
+    const int32_t slot = batch_->slots[static_cast<size_t>(row)];
+    if (slot == kNoSlot) return;
+    const int64_t page = slot / options_.page_size;
+    const int64_t offset = slot % options_.page_size * dim;
+    const float* turn = turns_.row(batch_->key_positions[static_cast<size_t>(row)]);
+    for (int64_t head = 0; head < spec_.num_kv_heads; ++head) {
+        float* key = keys + head * dim;
+        if (!layer.k_norm.empty()) rms_norm(key, layer.k_norm.data(), dim, spec_.norm_epsilon, key);
+        rotate(key, turn, dim, 1.0F, key);
+        convert(key, dim, pool.keys(page, head) + offset);
+        convert(values + head * dim, dim, pool.values(page, head) + offset);
+    }
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
+    NL_TRY(check_call("attention_input", layer));
+    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    LayerPool<T>& pool = pools_[static_cast<size_t>(layer)];
+    normalize_rows(weights.attention_norm);
+    NL_TRY(products_.run(weights.qkv, normalized_.data(), rows(), wide_.data(), false));
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) { finish_qkv_row(weights, pool, row); });
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::attention(int32_t layer) {
+    NL_TRY(check_call("attention", layer));
+    const AttentionInput<T> input{batch_,      &pools_[static_cast<size_t>(layer)], &turns_, wide_.data(), qkv_width(),
+                                  spec_.num_heads, spec_.attention_scale, attended_.data()};
+    parallel_for_dynamic(options_.num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
+        attend(input, blocks_[static_cast<size_t>(i)], attention_scratch_[static_cast<size_t>(thread)]);
+    });
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
+    NL_TRY(check_call("attention_output", layer));
+    return products_.run(weights_.layers[static_cast<size_t>(layer)].output, attended_.data(), rows(), residual_.data(), true);
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
+    NL_TRY(check_call("mlp_input", layer));
+    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    const int64_t inner = spec_.intermediate_size;
+    normalize_rows(weights.mlp_norm);
+    NL_TRY(products_.run(weights.gate_up, normalized_.data(), rows(), wide_.data(), false));
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+        const float* gate = wide_.data() + row * 2 * inner;
+        silu_mul(gate, gate + inner, inner, gated_.data() + row * inner);
+    });
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::mlp_output(int32_t layer) {
+    NL_TRY(check_call("mlp_output", layer));
+    return products_.run(weights_.layers[static_cast<size_t>(layer)].down, gated_.data(), rows(), residual_.data(), true);
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::head() {
+    NL_TRY(check_call("head", 0));
+    head_asked_ = true;
+    return {};
+}
+
+template class CpuExecutor<float>;
+template class CpuExecutor<BFloat16>;
+
+}  // namespace nanolith::cpu

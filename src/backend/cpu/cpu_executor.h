@@ -1,0 +1,81 @@
+// The fused operations of a decoder layer on the CPU. See Executor for the contract.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/attention.h"
+#include "backend/cpu/kv_pool.h"
+#include "backend/cpu/norm_rope.h"
+#include "backend/cpu/products.h"
+#include "backend/cpu/sampling.h"
+#include "backend/cpu/weights.h"
+
+namespace nanolith::cpu {
+
+// T: float, or BFloat16 for weights, activations and the page pool. Whatever T is, the residual stream, queries, scores,
+// sums and logits are float32, and every product and norm accumulates in float32.
+template <typename T>
+class CpuExecutor final : public Executor {
+  public:
+    // `options.num_threads` is at least 1 here. OUT_OF_MEMORY tells the bytes wanted and, where it is known to fall
+    // short (`available` bytes), refuses before anything is allocated.
+    static Result<std::unique_ptr<Executor>> create(const ModelSpec& spec, const ModelWeights& weights,
+                                                    const ExecutorOptions& options, uint64_t available);
+
+    Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) override;
+    Result<void> read_logits(int32_t index, std::span<float> logits) override;
+    Result<void> copy_page(int32_t from, int32_t to) override;
+
+    Result<void> embed() override;
+    Result<void> attention_input(int32_t layer) override;
+    Result<void> attention(int32_t layer) override;
+    Result<void> attention_output(int32_t layer) override;
+    Result<void> mlp_input(int32_t layer) override;
+    Result<void> mlp_output(int32_t layer) override;
+    Result<void> head() override;
+
+  private:
+    CpuExecutor(ModelSpec spec, const ExecutorOptions& options);
+
+    [[nodiscard]] uint64_t bytes_wanted(const ModelWeights& weights) const;
+    Result<void> allocate();
+    Result<void> run_checked(const Batch& batch, const Forward& forward, std::span<int32_t> sampled);
+    [[nodiscard]] Result<void> check_call(const char* operation, int32_t layer) const;
+    Result<void> draw(std::span<int32_t> sampled);
+
+    [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
+    [[nodiscard]] int64_t qkv_width() const { return int64_t{spec_.num_heads + 2 * spec_.num_kv_heads} * spec_.head_dim; }
+    [[nodiscard]] int64_t query_width() const { return int64_t{spec_.num_heads} * spec_.head_dim; }
+    void normalize_rows(const std::vector<float>& weight);
+    void finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool, int64_t row);
+
+    ModelSpec spec_;
+    ExecutorOptions options_;
+    CpuWeights<T> weights_;
+    std::vector<LayerPool<T>> pools_;
+    Products<T> products_;
+    RotationTable turns_;
+
+    // Scratch. Rows are padded as padded_rows() asks.
+    Buffer<float> residual_;   // [rows, hidden]
+    Buffer<T> normalized_;     // [rows, hidden]
+    Buffer<float> wide_;       // [rows, qkv_width] and then [rows, 2 * intermediate]
+    Buffer<T> attended_;       // [rows, num_heads * head_dim]
+    Buffer<T> gated_;          // [rows, intermediate]
+    Buffer<T> output_rows_;    // [output rows, hidden]
+    Buffer<float> logits_;     // [output rows, vocab]
+    std::vector<AttentionScratch> attention_scratch_;  // one for each thread
+    std::vector<SampleScratch> sample_scratch_;        // one for each thread
+    std::vector<AttentionBlock> blocks_;               // of this batch
+
+    const Batch* batch_ = nullptr;  // while it runs
+    bool head_asked_ = false;
+    int64_t num_logits_ = 0;        // rows of logits_ that the latest successful run left
+};
+
+extern template class CpuExecutor<float>;
+extern template class CpuExecutor<BFloat16>;
+
+}  // namespace nanolith::cpu

@@ -1,0 +1,70 @@
+#include "backend/cpu/memory.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <thread>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace nanolith::cpu {
+namespace {
+
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
+
+// The number that follows `key` in a file of "key number" lines.
+uint64_t number_after(const std::string& path, const std::string& key) {
+    std::ifstream file(path);
+    std::string word;
+    uint64_t number = 0;
+    while (file >> word) {
+        if (word == key) return file >> number ? number : kUnknown;
+        file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    }
+    return kUnknown;
+}
+
+uint64_t number_in(const std::string& path) {
+    std::ifstream file(path);
+    uint64_t number = 0;
+    return file >> number ? number : kUnknown;
+}
+
+// Limit less use, where file pages that can be dropped don't count as used.
+uint64_t left_of(uint64_t limit, uint64_t used, uint64_t droppable) {
+    if (limit == kUnknown || used == kUnknown) return kUnknown;
+    const uint64_t held = used - std::min(used, droppable == kUnknown ? 0 : droppable);
+    return limit - std::min(limit, held);
+}
+
+uint64_t control_group_memory() {
+    const std::string v2 = "/sys/fs/cgroup/";
+    const std::string v1 = "/sys/fs/cgroup/memory/";
+    return std::min(left_of(number_in(v2 + "memory.max"), number_in(v2 + "memory.current"),
+                            number_after(v2 + "memory.stat", "inactive_file")),
+                    left_of(number_in(v1 + "memory.limit_in_bytes"), number_in(v1 + "memory.usage_in_bytes"),
+                            number_after(v1 + "memory.stat", "total_inactive_file")));
+}
+
+}  // namespace
+
+uint64_t available_memory() {
+    const uint64_t kilobytes = number_after("/proc/meminfo", "MemAvailable:");
+    const uint64_t system = kilobytes == kUnknown ? kUnknown : kilobytes * 1024;
+    const uint64_t available = std::min(system, control_group_memory());
+    return available == kUnknown ? 0 : available;
+}
+
+int32_t available_cores() {
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
+#endif
+    return static_cast<int32_t>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+}  // namespace nanolith::cpu

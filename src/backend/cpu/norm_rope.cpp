@@ -1,0 +1,99 @@
+#include "backend/cpu/norm_rope.h"
+
+#include <cmath>
+
+#include "backend/cpu/simd.h"
+
+namespace nanolith::cpu {
+namespace {
+
+template <int Lanes, typename T>
+NL_INLINE void rms_norm_body(const float* x, const float* weight, int64_t size, float epsilon, T* y) {
+    Vec<Lanes> squares{};
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes) {
+        const Vec<Lanes> v = load<Lanes>(x + i);
+        squares += v * v;
+    }
+    float total = sum<Lanes>(squares);
+    for (; i < size; ++i) total += x[i] * x[i];
+    const float scale = 1.0F / std::sqrt(total / static_cast<float>(size) + epsilon);
+    for (i = 0; i + Lanes <= size; i += Lanes) store<Lanes>(y + i, load<Lanes>(x + i) * scale * load<Lanes>(weight + i));
+    for (; i < size; ++i) y[i] = from_float<T>(x[i] * scale * weight[i]);
+}
+
+template <int Lanes, typename T>
+NL_INLINE void silu_mul_body(const float* gate, const float* up, int64_t size, T* h) {
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes) {
+        const Vec<Lanes> g = load<Lanes>(gate + i);
+        store<Lanes>(h + i, g / (exp<Lanes>(-g) + 1.0F) * load<Lanes>(up + i));
+    }
+    for (; i < size; ++i) h[i] = from_float<T>(gate[i] / (std::exp(-gate[i]) + 1.0F) * up[i]);
+}
+
+template <int Lanes>
+NL_INLINE void add_body(const float* x, int64_t size, float* y) {
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes) store<Lanes>(y + i, load<Lanes>(y + i) + load<Lanes>(x + i));
+    for (; i < size; ++i) y[i] += x[i];
+}
+
+template <int Lanes, typename From, typename To>
+NL_INLINE void convert_body(const From* x, int64_t size, To* y) {
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes) store<Lanes>(y + i, load<Lanes>(x + i));
+    for (; i < size; ++i) y[i] = from_float<To>(to_float(x[i]));
+}
+
+template <int Lanes>
+NL_INLINE void rotate_body(const float* x, const float* turn, int64_t dim, float scale, float* y) {
+    const int64_t half = dim / 2;
+    int64_t i = 0;
+    for (; i + Lanes <= half; i += Lanes) {
+        const Vec<Lanes> a = load<Lanes>(x + i) * scale;
+        const Vec<Lanes> b = load<Lanes>(x + half + i) * scale;
+        const Vec<Lanes> cosine = load<Lanes>(turn + i);
+        const Vec<Lanes> sine = load<Lanes>(turn + half + i);
+        store<Lanes>(y + i, a * cosine - b * sine);
+        store<Lanes>(y + half + i, b * cosine + a * sine);
+    }
+    for (; i < half; ++i) {
+        const float a = x[i] * scale;
+        const float b = x[half + i] * scale;
+        y[i] = a * turn[i] - b * turn[half + i];
+        y[half + i] = b * turn[i] + a * turn[half + i];
+    }
+}
+
+}  // namespace
+
+NL_DISPATCH(rms_norm, (const float* x, const float* weight, int64_t size, float epsilon, float* y),
+            (x, weight, size, epsilon, y))
+NL_DISPATCH(rms_norm, (const float* x, const float* weight, int64_t size, float epsilon, BFloat16* y),
+            (x, weight, size, epsilon, y))
+NL_DISPATCH(silu_mul, (const float* gate, const float* up, int64_t size, float* h), (gate, up, size, h))
+NL_DISPATCH(silu_mul, (const float* gate, const float* up, int64_t size, BFloat16* h), (gate, up, size, h))
+NL_DISPATCH(add, (const float* x, int64_t size, float* y), (x, size, y))
+NL_DISPATCH(convert, (const float* x, int64_t size, float* y), (x, size, y))
+NL_DISPATCH(convert, (const float* x, int64_t size, BFloat16* y), (x, size, y))
+NL_DISPATCH(convert, (const BFloat16* x, int64_t size, float* y), (x, size, y))
+NL_DISPATCH(rotate, (const float* x, const float* turn, int64_t dim, float scale, float* y), (x, turn, dim, scale, y))
+
+void RotationTable::grow_to(int32_t position) {
+    const size_t half = frequencies_.size();
+    const size_t rows = half == 0 ? 0 : values_.size() / (2 * half);
+    const size_t wanted = static_cast<size_t>(position) + 1;
+    if (wanted <= rows) return;
+    values_.resize(wanted * 2 * half);
+    for (size_t row = rows; row < wanted; ++row) {
+        float* values = values_.data() + row * 2 * half;
+        for (size_t i = 0; i < half; ++i) {
+            const double angle = static_cast<double>(row) * static_cast<double>(frequencies_[i]);
+            values[i] = static_cast<float>(std::cos(angle));
+            values[half + i] = static_cast<float>(std::sin(angle));
+        }
+    }
+}
+
+}  // namespace nanolith::cpu

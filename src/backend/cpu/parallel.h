@@ -1,0 +1,45 @@
+// Loops over the backend's threads, and the scope in which oneDNN uses as many. One OpenMP team serves both.
+#pragma once
+
+#include <omp.h>
+
+#include <cstdint>
+
+namespace nanolith::cpu {
+
+// Calls body(i, thread) for every i in [0, count), thread in [0, num_threads). body must not throw.
+template <typename Body>
+void parallel_for(int num_threads, int64_t count, const Body& body) {
+    if (num_threads <= 1 || count <= 1) {
+        for (int64_t i = 0; i < count; ++i) body(i, 0);
+        return;
+    }
+#pragma omp parallel for num_threads(num_threads) schedule(static)
+    for (int64_t i = 0; i < count; ++i) body(i, omp_get_thread_num());
+}
+
+// The same for items of uneven cost: threads take one item after the other.
+template <typename Body>
+void parallel_for_dynamic(int num_threads, int64_t count, const Body& body) {
+    if (num_threads <= 1 || count <= 1) {
+        for (int64_t i = 0; i < count; ++i) body(i, 0);
+        return;
+    }
+#pragma omp parallel for num_threads(num_threads) schedule(dynamic, 1)
+    for (int64_t i = 0; i < count; ++i) body(i, omp_get_thread_num());
+}
+
+// While it lives, libraries that ask OpenMP on this thread (oneDNN) find `num_threads`; afterwards the calling
+// program's own setting holds again.
+class ThreadCountScope {
+  public:
+    explicit ThreadCountScope(int num_threads) : before_(omp_get_max_threads()) { omp_set_num_threads(num_threads); }
+    ~ThreadCountScope() { omp_set_num_threads(before_); }
+    ThreadCountScope(const ThreadCountScope&) = delete;
+    ThreadCountScope& operator=(const ThreadCountScope&) = delete;
+
+  private:
+    int before_;
+};
+
+}  // namespace nanolith::cpu

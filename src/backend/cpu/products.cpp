@@ -1,0 +1,139 @@
+#include "backend/cpu/products.h"
+
+#include <dnnl.hpp>
+#include <map>
+#include <tuple>
+
+#include "backend/cpu/matvec.h"
+#include "backend/cpu/norm_rope.h"
+#include "backend/cpu/parallel.h"
+
+namespace nanolith::cpu {
+namespace {
+
+using DnnlType = dnnl::memory::data_type;
+using DnnlTag = dnnl::memory::format_tag;
+
+// Weight rows that one thread takes at a time: few enough to spread a small matrix, many enough to stream.
+constexpr int64_t kMatvecOutputs = 64;
+
+// oneDNN 2 makes a primitive descriptor from an operation descriptor, oneDNN 3 from the memory descriptors.
+dnnl::matmul make_matmul(const dnnl::engine& engine, const dnnl::memory::desc& x, const dnnl::memory::desc& w,
+                         const dnnl::memory::desc& y, bool accumulate) {
+    dnnl::primitive_attr attributes;
+    if (accumulate) {
+        dnnl::post_ops post;
+        post.append_sum(1.0F);
+        attributes.set_post_ops(post);
+    }
+#if DNNL_VERSION_MAJOR >= 3
+    return dnnl::matmul(dnnl::matmul::primitive_desc(engine, x, w, y, attributes));
+#else
+    return dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, y), attributes, engine));
+#endif
+}
+
+template <typename T>
+constexpr DnnlType dnnl_type() {
+    return std::is_same_v<T, float> ? DnnlType::f32 : DnnlType::bf16;
+}
+
+}  // namespace
+
+int64_t padded_rows(int64_t rows) {
+    const int64_t step = rows <= 64 ? 16 : 64;
+    return (rows + step - 1) / step * step;
+}
+
+template <typename T>
+struct Products<T>::State {
+    using Key = std::tuple<int64_t, int64_t, int64_t, bool>;  // rows, outputs, depth, accumulate
+    struct Primitive {
+        dnnl::matmul matmul;
+        dnnl::memory x, w, y;
+    };
+
+    explicit State(int threads) : num_threads(threads) {}
+
+    Primitive& primitive(const Key& key) {
+        const auto found = primitives.find(key);
+        if (found != primitives.end()) return found->second;
+        const auto [rows, outputs, depth, accumulate] = key;
+        const dnnl::memory::desc x({rows, depth}, dnnl_type<T>(), DnnlTag::ab);
+        const dnnl::memory::desc w({depth, outputs}, dnnl_type<T>(), DnnlTag::ba);  // row-major [outputs, depth]
+        const dnnl::memory::desc y({rows, outputs}, DnnlType::f32, DnnlTag::ab);
+        Primitive made{make_matmul(engine, x, w, y, accumulate), dnnl::memory(x, engine, DNNL_MEMORY_NONE),
+                       dnnl::memory(w, engine, DNNL_MEMORY_NONE), dnnl::memory(y, engine, DNNL_MEMORY_NONE)};
+        return primitives.emplace(key, std::move(made)).first->second;
+    }
+
+    void many_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        Primitive& p = primitive({padded_rows(rows), w.outputs, w.depth, accumulate});
+        // oneDNN takes no const pointers; sources are only read.
+        p.x.set_data_handle(const_cast<T*>(x));        // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        p.w.set_data_handle(const_cast<T*>(w.data));   // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        p.y.set_data_handle(y);
+        p.matmul.execute(stream, {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, p.w}, {DNNL_ARG_DST, p.y}});
+        stream.wait();
+    }
+
+    void few_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        convert(x, rows * w.depth, wide.data());
+        const int64_t pieces = (w.outputs + kMatvecOutputs - 1) / kMatvecOutputs;
+        parallel_for(num_threads, pieces, [&](int64_t piece, int) {
+            const int64_t first = piece * kMatvecOutputs;
+            matvec(w.data, w.depth, wide.data(), rows, first, std::min(first + kMatvecOutputs, w.outputs), y, w.outputs,
+                   accumulate);
+        });
+    }
+
+    int num_threads;
+    Buffer<float> wide;  // few rows of x as float32
+    dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+    dnnl::stream stream{engine};
+    std::map<Key, Primitive> primitives;
+};
+
+template <typename T>
+Products<T>::Products(std::unique_ptr<State> state) : state_(std::move(state)) {}
+template <typename T>
+Products<T>::Products() noexcept = default;
+template <typename T>
+Products<T>::Products(Products&&) noexcept = default;
+template <typename T>
+Products<T>& Products<T>::operator=(Products&&) noexcept = default;
+template <typename T>
+Products<T>::~Products() = default;
+
+template <typename T>
+Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
+    try {
+        auto state = std::make_unique<State>(num_threads);
+        NL_ASSIGN(state->wide, Buffer<float>::allocate("a few rows of activations", {kMatvecRows, max_depth}));
+        return Products(std::move(state));
+    } catch (const dnnl::error& error) {
+        return fail(NL_ERROR_INTERNAL, "oneDNN could not start: ", error.what());
+    }
+}
+
+template <typename T>
+Result<void> Products<T>::run(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+    if (rows == 0) return {};
+    if (rows <= kMatvecRows) {
+        state_->few_rows(w, x, rows, y, accumulate);
+        return {};
+    }
+    try {
+        state_->many_rows(w, x, rows, y, accumulate);
+    } catch (const dnnl::error& error) {
+        const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+        return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
+                    " matrix: ", error.what());
+    }
+    return {};
+}
+
+template class Products<float>;
+template class Products<BFloat16>;
+
+}  // namespace nanolith::cpu

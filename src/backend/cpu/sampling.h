@@ -1,0 +1,23 @@
+// Drawing a token from a row of logits on the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace nanolith::cpu {
+
+// Memory that draws reuse; one for each thread.
+struct SampleScratch {
+    std::vector<float> logits;
+    std::vector<double> weights;
+};
+
+// The token that `params` draw from `logits` (not empty); see SampleParams. Every filter is a threshold on the logit, so
+// tokens that tie with the last kept one are kept. NaN counts as minus infinity; without any number the token is 0.
+// Takes time proportional to the vocabulary (expected). Throws std::bad_alloc where the scratch can't grow.
+int32_t sample(std::span<const float> logits, const SampleParams& params, SampleScratch& scratch);
+
+}  // namespace nanolith::cpu

@@ -1,0 +1,140 @@
+// Vectors of floats for kernels that are written once and compiled for several instruction sets.
+//
+// A kernel is a template `name_body<Lanes>` over Vec<Lanes>; NL_DISPATCH makes a plain function of it that runs the
+// widest version that the processor has: 16 lanes on x86-64-v4 (AVX-512), 8 on x86-64-v3 (AVX2 and FMA), and 4 on
+// every other x86-64 and on other architectures. All helpers are inlined, so each is compiled for its caller's
+// instruction set.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "base/convert.h"
+
+#define NL_INLINE inline __attribute__((always_inline))
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define NL_TARGET_V4 \
+    __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#define NL_TARGET_V3 __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
+#else
+#define NL_TARGET_V4
+#define NL_TARGET_V3
+#endif
+
+// Defines `void name params`. `args` are the names of the parameters, in parentheses.
+#define NL_DISPATCH(name, params, args)                          \
+    NL_TARGET_V4 static void name##_v4 params { name##_body<16> args; } \
+    NL_TARGET_V3 static void name##_v3 params { name##_body<8> args; }  \
+    static void name##_any params { name##_body<4> args; }       \
+    void name params {                                           \
+        switch (nanolith::cpu::simd_level()) {                   \
+            case nanolith::cpu::SimdLevel::v4: return name##_v4 args; \
+            case nanolith::cpu::SimdLevel::v3: return name##_v3 args; \
+            case nanolith::cpu::SimdLevel::any: return name##_any args; \
+        }                                                        \
+    }
+
+namespace nanolith::cpu {
+
+enum class SimdLevel : uint8_t { any, v3, v4 };
+
+// What this processor has.
+inline SimdLevel simd_level() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    static const SimdLevel level = [] {
+        __builtin_cpu_init();
+        const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+        const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+                        __builtin_cpu_supports("avx512vl");
+        return v4 ? SimdLevel::v4 : v3 ? SimdLevel::v3 : SimdLevel::any;
+    }();
+    return level;
+#else
+    return SimdLevel::any;
+#endif
+}
+
+template <int Lanes>
+struct SimdTypes {
+    typedef float Floats __attribute__((vector_size(Lanes * 4)));
+    typedef int32_t Ints __attribute__((vector_size(Lanes * 4)));
+    typedef uint32_t Words __attribute__((vector_size(Lanes * 4)));
+    typedef uint16_t Halves __attribute__((vector_size(Lanes * 2)));
+};
+template <int Lanes>
+using Vec = typename SimdTypes<Lanes>::Floats;
+
+template <int Lanes>
+NL_INLINE Vec<Lanes> load(const float* from) {
+    Vec<Lanes> value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
+
+template <int Lanes>
+NL_INLINE Vec<Lanes> load(const BFloat16* from) {
+    typename SimdTypes<Lanes>::Halves halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    using Words = typename SimdTypes<Lanes>::Words;
+    const Words words = __builtin_convertvector(halves, Words) << 16;
+    return reinterpret_cast<Vec<Lanes>>(words);
+}
+
+template <int Lanes>
+NL_INLINE void store(float* to, Vec<Lanes> value) {
+    std::memcpy(to, &value, sizeof(value));
+}
+
+// Rounds to nearest, ties to even; NaN stays NaN.
+template <int Lanes>
+NL_INLINE void store(BFloat16* to, Vec<Lanes> value) {
+    using Words = typename SimdTypes<Lanes>::Words;
+    const Words bits = reinterpret_cast<Words>(value);
+    const Words rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+    const Words quiet = (bits >> 16) | 0x40U;
+    const Words chosen = value == value ? rounded : quiet;
+    const auto halves = __builtin_convertvector(chosen, typename SimdTypes<Lanes>::Halves);
+    std::memcpy(static_cast<void*>(to), &halves, sizeof(halves));
+}
+
+template <int Lanes>
+NL_INLINE float sum(Vec<Lanes> value) {
+    float total = 0;
+    for (int i = 0; i < Lanes; ++i) total += value[i];
+    return total;
+}
+
+template <int Lanes>
+NL_INLINE Vec<Lanes> broadcast(float value) {
+    return Vec<Lanes>{} + value;
+}
+
+// e^x to about 1e-7 relative: 2^n e^r with r in [-ln 2 / 2, ln 2 / 2] and a polynomial for e^r (Taylor's to the seventh
+// degree). x below -87 gives 0 or nearly so; x above 88 gives a large finite number; NaN gives NaN.
+template <int Lanes>
+NL_INLINE Vec<Lanes> exp(Vec<Lanes> x) {
+    using V = Vec<Lanes>;
+    using Ints = typename SimdTypes<Lanes>::Ints;
+    const V low = broadcast<Lanes>(-87.3F);
+    const V high = broadcast<Lanes>(88.3F);
+    V clamped = x < low ? low : x;
+    clamped = clamped > high ? high : clamped;
+    const V magic = broadcast<Lanes>(12582912.0F);  // adding 1.5 * 2^23 rounds to an integer
+    const V n = (clamped * 1.44269504F + magic) - magic;
+    const V r = (clamped - n * 0.693359375F) + n * 2.12194440e-4F;  // ln 2 in two parts
+    V p = r * (1.0F / 5040) + (1.0F / 720);
+    p = p * r + (1.0F / 120);
+    p = p * r + (1.0F / 24);
+    p = p * r + (1.0F / 6);
+    p = p * r + 0.5F;
+    p = p * r + 1.0F;
+    p = p * r + 1.0F;
+    const V whole = x == x ? n : V{};  // NaN has no integer
+    const Ints exponent = (__builtin_convertvector(whole, Ints) + 127) << 23;
+    const V result = p * reinterpret_cast<V>(exponent);
+    return x < low ? V{} : result;
+}
+
+}  // namespace nanolith::cpu

@@ -1,0 +1,190 @@
+#include "backend/cpu/weights.h"
+
+#include <cstring>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include "backend/cpu/norm_rope.h"
+#include "backend/cpu/parallel.h"
+
+namespace nanolith::cpu {
+namespace {
+
+template <typename T>
+constexpr DType kDType = std::is_same_v<T, float> ? DType::f32 : DType::bf16;
+
+// Elements that are converted at a time, through a float32 buffer on the stack.
+constexpr int64_t kPiece = 1024;
+
+template <typename T>
+bool usable_in_place(const WeightView& view) {
+    return view.dtype == kDType<T> && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0;
+}
+
+void widen_piece(const WeightView& view, int64_t first, int64_t count, float* to) {
+    const std::byte* from = view.data + static_cast<size_t>(first) * dtype_bytes(view.dtype);
+    if (view.dtype == DType::f32) {
+        std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) {
+        uint16_t bits = 0;
+        std::memcpy(&bits, from + 2 * i, sizeof(bits));
+        to[i] = view.dtype == DType::f16 ? half_to_float(bits) : to_float(BFloat16{bits});
+    }
+}
+
+template <typename T>
+void copy_converted(const WeightView& view, int num_threads, T* to) {
+    const int64_t size = view.rows * view.cols;
+    parallel_for(num_threads, (size + kPiece - 1) / kPiece, [&](int64_t piece, int) {
+        const int64_t first = piece * kPiece;
+        const int64_t count = std::min(kPiece, size - first);
+        if (view.dtype == kDType<T>) {
+            std::memcpy(static_cast<void*>(to + first), view.data + static_cast<size_t>(first) * sizeof(T),
+                        static_cast<size_t>(count) * sizeof(T));
+            return;
+        }
+        float wide[kPiece];
+        widen_piece(view, first, count, wide);
+        convert(wide, count, to + first);
+    });
+}
+
+Result<void> check_shape(const std::string& name, const WeightView& view, int64_t rows, int64_t cols) {
+    if (!view.present()) return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is missing");
+    if (view.rows == rows && view.cols == cols) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is [", view.rows, ", ", view.cols, "], expected [", rows, ", ",
+                cols, "]");
+}
+
+// A named weight with the rows that it must have.
+struct Part {
+    const char* name;
+    const WeightView& view;
+    int64_t rows;
+};
+
+// The parts on top of each other as one matrix of `cols` columns.
+template <typename T>
+Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<Part> parts, int64_t cols, int num_threads) {
+    Matrix<T> matrix;
+    matrix.depth = cols;
+    for (const Part& part : parts) {
+        NL_TRY(check_shape(prefix + part.name, part.view, part.rows, cols));
+        matrix.outputs += part.rows;
+    }
+    if (parts.size() == 1 && usable_in_place<T>(parts.begin()->view)) {
+        matrix.data = reinterpret_cast<const T*>(parts.begin()->view.data);
+        return matrix;
+    }
+    NL_ASSIGN(matrix.owned, Buffer<T>::allocate("weight " + prefix + parts.begin()->name, {matrix.outputs, cols}));
+    T* to = matrix.owned.data();
+    for (const Part& part : parts) {
+        copy_converted(part.view, num_threads, to);
+        to += part.rows * cols;
+    }
+    matrix.data = matrix.owned.data();
+    return matrix;
+}
+
+Result<std::vector<float>> load_vector(const std::string& prefix, std::initializer_list<Part> parts) {
+    std::vector<float> vector;
+    for (const Part& part : parts) {
+        NL_TRY(check_shape(prefix + part.name, part.view, 1, part.rows));
+        const size_t before = vector.size();
+        vector.resize(before + static_cast<size_t>(part.rows));
+        widen_piece(part.view, 0, part.rows, vector.data() + before);
+    }
+    return vector;
+}
+
+// All of the parts are present, or none of them.
+Result<std::vector<float>> load_optional(const std::string& prefix, std::initializer_list<Part> parts) {
+    for (const Part& part : parts) {
+        if (part.view.present()) return load_vector(prefix, parts);
+    }
+    return std::vector<float>();
+}
+
+template <typename T>
+Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix, int num_threads) {
+    const int64_t hidden = spec.hidden_size;
+    const int64_t inner = spec.intermediate_size;
+    const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
+    const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
+    CpuLayer<T> to;
+    NL_ASSIGN(to.attention_norm, load_vector(prefix, {{"attention_norm", from.attention_norm, hidden}}));
+    NL_ASSIGN(to.mlp_norm, load_vector(prefix, {{"mlp_norm", from.mlp_norm, hidden}}));
+    NL_ASSIGN(to.qkv_bias,
+              load_optional(prefix, {{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}}));
+    NL_ASSIGN(to.q_norm, load_optional(prefix, {{"q_norm", from.q_norm, spec.head_dim}}));
+    NL_ASSIGN(to.k_norm, load_optional(prefix, {{"k_norm", from.k_norm, spec.head_dim}}));
+    NL_ASSIGN(to.qkv,
+              load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
+                             hidden, num_threads));
+    NL_ASSIGN(to.output, load_matrix<T>(prefix, {{"o_proj", from.o_proj, hidden}}, q, num_threads));
+    NL_ASSIGN(to.gate_up,
+              load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden,
+                             num_threads));
+    NL_ASSIGN(to.down, load_matrix<T>(prefix, {{"down_proj", from.down_proj, hidden}}, inner, num_threads));
+    return to;
+}
+
+template <typename T>
+uint64_t copied_bytes(std::initializer_list<const WeightView*> views) {
+    if (views.size() == 1 && usable_in_place<T>(**views.begin())) return 0;
+    uint64_t bytes = 0;
+    for (const WeightView* view : views) {
+        const uint64_t part = saturating_product({view->rows, view->cols, static_cast<int64_t>(sizeof(T))});
+        if (__builtin_add_overflow(bytes, part, &bytes)) return std::numeric_limits<uint64_t>::max();
+    }
+    return bytes;
+}
+
+}  // namespace
+
+template <typename T>
+uint64_t weight_bytes(const ModelWeights& weights) {
+    uint64_t bytes = 0;
+    const auto add = [&bytes](uint64_t more) {
+        if (__builtin_add_overflow(bytes, more, &bytes)) bytes = std::numeric_limits<uint64_t>::max();
+    };
+    add(copied_bytes<T>({&weights.embedding}));
+    if (weights.head.data != weights.embedding.data) add(copied_bytes<T>({&weights.head}));
+    for (const LayerWeights& layer : weights.layers) {
+        add(copied_bytes<T>({&layer.q_proj, &layer.k_proj, &layer.v_proj}));
+        add(copied_bytes<T>({&layer.o_proj}));
+        add(copied_bytes<T>({&layer.gate_proj, &layer.up_proj}));
+        add(copied_bytes<T>({&layer.down_proj}));
+    }
+    return bytes;
+}
+
+template <typename T>
+Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads) {
+    CpuWeights<T> to;
+    if (weights.layers.size() != static_cast<size_t>(spec.num_layers))
+        return fail(NL_ERROR_INVALID_ARGUMENT, "weights have ", weights.layers.size(), " layers, expected ", spec.num_layers);
+    NL_ASSIGN(to.embedding, load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
+    NL_ASSIGN(to.final_norm, load_vector("", {{"final_norm", weights.final_norm, spec.hidden_size}}));
+    if (weights.head.data == weights.embedding.data) {
+        NL_TRY(check_shape("head", weights.head, spec.vocab_size, spec.hidden_size));
+        to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
+    } else {
+        NL_ASSIGN(to.head, load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, num_threads));
+    }
+    for (size_t i = 0; i < weights.layers.size(); ++i) {
+        NL_ASSIGN(CpuLayer<T> layer, load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", num_threads));
+        to.layers.push_back(std::move(layer));
+    }
+    return to;
+}
+
+template uint64_t weight_bytes<float>(const ModelWeights&);
+template uint64_t weight_bytes<BFloat16>(const ModelWeights&);
+template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, int);
+template Result<CpuWeights<BFloat16>> load_weights(const ModelSpec&, const ModelWeights&, int);
+
+}  // namespace nanolith::cpu

@@ -1,0 +1,43 @@
+// The weights of a model as the CPU backend computes with them.
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/products.h"
+
+namespace nanolith::cpu {
+
+// Vectors are float32 and empty where the model does not have them. Projections of the same input are one matrix, so
+// each layer has four products.
+template <typename T>
+struct CpuLayer {
+    std::vector<float> attention_norm;  // [hidden]
+    std::vector<float> qkv_bias;        // [(num_heads + 2 num_kv_heads) * head_dim]
+    std::vector<float> q_norm, k_norm;  // [head_dim]
+    std::vector<float> mlp_norm;        // [hidden]
+    Matrix<T> qkv;                      // [(num_heads + 2 num_kv_heads) * head_dim, hidden]: q, k, v
+    Matrix<T> output;                   // [hidden, num_heads * head_dim]
+    Matrix<T> gate_up;                  // [2 * intermediate, hidden]: gate, up
+    Matrix<T> down;                     // [hidden, intermediate]
+};
+
+template <typename T>
+struct CpuWeights {
+    Matrix<T> embedding;  // [vocab, hidden]
+    Matrix<T> head;       // the same memory as the embedding where the model ties them
+    std::vector<float> final_norm;
+    std::vector<CpuLayer<T>> layers;
+};
+
+// Bytes that load_weights will allocate: what can't be used in place.
+template <typename T>
+uint64_t weight_bytes(const ModelWeights& weights);
+
+// Brings the weights into the executor's dtype with `num_threads` threads. A matrix that stands alone, has that dtype
+// and is aligned to it is used where it lies; everything else is copied once. INVALID_ARGUMENT where a shape does not
+// fit the spec (which names the weight), OUT_OF_MEMORY.
+template <typename T>
+Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads);
+
+}  // namespace nanolith::cpu
