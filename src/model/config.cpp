@@ -72,7 +72,7 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
     return {};
 }
 
-// Layers whose attention sees a window only: told by "layer_types", in older files by three fields together.
+// Layers whose attention sees a window only: told by "layer_types", in older files by two fields together.
 Result<void> refuse_sliding_window(const JsonFields& fields, const ModelSpec& spec) {
     if (const Json* types = fields.find("layer_types")) {
         if (!types->is_array()) return fields.wrong("layer_types", "a list of strings");
@@ -84,7 +84,7 @@ Result<void> refuse_sliding_window(const JsonFields& fields, const ModelSpec& sp
         return {};
     }
     NL_ASSIGN(const bool in_use, fields.boolean_or("use_sliding_window", false));
-    if (!in_use || fields.find("sliding_window") == nullptr) return {};
+    if (!in_use) return {};
     // Layers from this one on have a window.
     NL_ASSIGN(const int64_t first, fields.integer_or("max_window_layers", 0, 0, INT32_MAX));
     if (first < spec.num_layers) return fields.wrong("use_sliding_window", "false", NL_ERROR_UNSUPPORTED);

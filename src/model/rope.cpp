@@ -54,17 +54,14 @@ double llama3_frequency(const RopeConfig& rope, double frequency) {
 Result<RopeConfig> read_rope(const JsonFields& config, double default_theta) {
     RopeConfig rope;
     NL_ASSIGN(rope.theta, config.positive_number_or("rope_theta", default_theta, kMaxTheta));
-    // A config that was written for readers of both layouts has both objects, and they say the same.
+    // Where a config has both objects the older one counts, as in Transformers.
     const char* const name = config.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
-    NL_ASSIGN(const auto parameters, config.object("rope_parameters"));
     NL_ASSIGN(const auto fields, config.object(name));
-    if (parameters) {
-        NL_ASSIGN(rope.theta, parameters->positive_number_or("rope_theta", rope.theta, kMaxTheta));
-        if (parameters->find("full_attention") != nullptr || parameters->find("sliding_attention") != nullptr) {
-            return config.wrong("rope_parameters", "one set of parameters for all layers", NL_ERROR_UNSUPPORTED);
-        }
-    }
     if (!fields) return rope;
+    if (fields->find("full_attention") != nullptr || fields->find("sliding_attention") != nullptr) {
+        return config.wrong(name, "one set of parameters for all layers", NL_ERROR_UNSUPPORTED);
+    }
+    NL_ASSIGN(rope.theta, fields->positive_number_or("rope_theta", rope.theta, kMaxTheta));
     return read_scaling(*fields, rope);
 }
 
