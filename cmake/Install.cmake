@@ -1,1 +1,26 @@
-install(FILES ${CMAKE_SOURCE_DIR}/include/nanolith/nanolith.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/nanolith)
+# cmake --install: headers, libraries, nanolith.pc and the CMake package nanolith (target nanolith::nanolith).
+include(CMakePackageConfigHelpers)
+
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/nanolith DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS nanolith EXPORT nanolith-targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+        INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Opened at run time, from the folder that libnanolith.so is in.
+if(TARGET nanolith_cuda)
+  install(TARGETS nanolith_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
+
+# The file finds its prefix from where it lies, so that an installation may be moved.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
+           OUTPUT_VARIABLE NL_PC_PREFIX)
+configure_file(${CMAKE_SOURCE_DIR}/pkgconfig/nanolith.pc.in ${CMAKE_BINARY_DIR}/nanolith.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/nanolith.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+
+set(NL_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/nanolith)
+install(EXPORT nanolith-targets NAMESPACE nanolith:: DESTINATION ${NL_PACKAGE_DIR})
+configure_package_config_file(${CMAKE_SOURCE_DIR}/pkgconfig/nanolith-config.cmake.in
+                              ${CMAKE_BINARY_DIR}/nanolith-config.cmake INSTALL_DESTINATION ${NL_PACKAGE_DIR})
+# Before 1.0 a minor version may change the ABI.
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/nanolith-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/nanolith-config.cmake ${CMAKE_BINARY_DIR}/nanolith-config-version.cmake
+        DESTINATION ${NL_PACKAGE_DIR})

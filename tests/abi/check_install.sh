@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# What users build against: check_install.sh BUILD_DIR
+# Installs to a temporary prefix, moves it, and builds a C program against it with pkg-config and with find_package.
+set -euo pipefail
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+cmake --install "$build" --prefix "$work/first" >/dev/null
+mv "$work/first" "$work/prefix"
+export PKG_CONFIG_PATH LD_LIBRARY_PATH
+PKG_CONFIG_PATH=$(dirname "$(find "$work/prefix" -name nanolith.pc)")
+LD_LIBRARY_PATH=$(dirname "$(find "$work/prefix" -name libnanolith.so)")
+
+cat >"$work/app.c" <<'C'
+#include <nanolith/nanolith.h>
+#include <stdio.h>
+int main(void) {
+    nl_engine *engine = NULL;
+    nl_status status = nl_engine_create("/nowhere", 8, NULL, &engine);
+    printf("nanolith %s: %s\n", nl_version(), nl_status_name(status));
+    return status == NL_ERROR_NOT_FOUND ? 0 : 1;
+}
+C
+echo "pkg-config $(pkg-config --modversion nanolith)"
+cc -std=c99 "$work/app.c" $(pkg-config --cflags --libs nanolith) -o "$work/app"
+"$work/app"
+cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"."' examples/chat_chunked.c \
+    $(pkg-config --cflags --libs nanolith) -o "$work/chat_chunked"
+"$work/chat_chunked" --help >/dev/null
+
+cat >"$work/CMakeLists.txt" <<'CMAKE'
+cmake_minimum_required(VERSION 3.25)
+project(app LANGUAGES C)
+find_package(nanolith 0.1 REQUIRED)
+add_executable(app app.c)
+target_link_libraries(app PRIVATE nanolith::nanolith)
+CMAKE
+cmake -S "$work" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" >/dev/null
+cmake --build "$work/build" >/dev/null
+"$work/build/app"

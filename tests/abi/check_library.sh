@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# What libnanolith.so shows to the outside: check_library.sh BUILD_DIR
+# - it exports the functions of nanolith.h and nothing else, under the version node NANOLITH_0
+# - its soname is libnanolith.so.0
+# - it needs no CUDA, and opens in a plain C program with every symbol bound
+set -euo pipefail
+build=$(cd "$1" && pwd)
+cd "$(dirname "$0")/../.."
+library=$build/lib/libnanolith.so
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+sed -n 's/^NL_API .*[ *]\(nl_[a-z_]*\)(.*/\1/p' include/nanolith/*.h | sort >"$work/declared"
+nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^NANOLITH_0$' | sort >"$work/exported"
+sed 's/$/@@NANOLITH_0/' "$work/declared" >"$work/expected"
+[ "$(wc -l <"$work/declared")" -gt 40 ]
+diff "$work/expected" "$work/exported"
+
+readelf -d "$library" | grep -q 'SONAME.*\[libnanolith\.so\.0\]'
+if ldd -r "$library" | grep -i -E 'cuda|cublas|nvidia|not found|undefined symbol'; then exit 1; fi
+
+cat >"$work/open.c" <<'C'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv) {
+    void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
+    const char *(*version)(void) = NULL;
+    if (library == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
+    *(void **)&version = dlsym(library, "nl_version");
+    if (version == NULL) return fprintf(stderr, "%s\n", dlerror()), 1;
+    printf("opened %s\n", version());
+    return dlclose(library);
+}
+C
+cc -std=c99 -Wall "$work/open.c" -o "$work/open" -ldl
+"$work/open" "$library"

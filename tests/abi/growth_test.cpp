@@ -1,0 +1,106 @@
+// Long runs that must not grow: pages return to where they were, and so does the process's memory. A program of its
+// own, so that other tests' memory does not blur the figures.
+#include <malloc.h>
+
+#include <functional>
+
+#include "abi/abi_fixtures.h"
+
+namespace nanolith::test {
+namespace {
+
+// Bytes in use on the heap.
+size_t heap_bytes() {
+    const struct mallinfo2 info = mallinfo2();
+    return info.uordblks + info.hblkhd;
+}
+
+// Runs `body` once to warm up, then `rounds` times, and expects the heap to stay within `slack` bytes. A leak of one
+// small object a round would exceed it.
+void expect_flat(int rounds, size_t slack, const std::function<void(int)>& body) {
+    for (int i = 0; i < 3; ++i) body(i);
+    const size_t before = heap_bytes();
+    for (int i = 0; i < rounds; ++i) body(i);
+    const size_t after = heap_bytes();
+    EXPECT_LE(after, before + slack) << "grew by " << (after - before) / static_cast<size_t>(rounds)
+                                     << " bytes a round";
+}
+
+TEST(Growth, AThousandDecodeSteps) {
+    const TinyModel model;
+    const EngineHandle engine = make_engine(model);
+    const CacheHandle cache = make_cache(engine.get());
+    extend(cache.get(), some_tokens(100));
+    const int64_t spare = spare_pages(engine.get());
+    expect_flat(10, 2000, [&](int) {
+        decode(cache.get(), 100);
+        NL_CHECK(nl_cache_truncate(cache.get(), 100));
+    });
+    EXPECT_EQ(spare_pages(engine.get()), spare);
+}
+
+TEST(Growth, TwoHundredChunksAndCaches) {
+    const TinyModel model;
+    const EngineHandle engine = make_engine(model);
+    expect_flat(200, 8000, [&](int round) {
+        const ChunkHandle system = make_chunk(engine.get(), some_tokens(20, 1), 0);
+        const ChunkHandle document = make_chunk(engine.get(), some_tokens(30, 2 + round % 5));
+        const CacheHandle cache = make_cache(engine.get(), {system.get(), document.get()}, round % 2);
+        extend(cache.get(), some_tokens(9));
+        nl_cache* made = nullptr;
+        NL_CHECK(nl_cache_fork(cache.get(), &made));
+        const CacheHandle fork(made);
+        decode(cache.get(), 3);
+        decode(fork.get(), 2);
+    });
+    EXPECT_EQ(spare_pages(engine.get()), 64);
+}
+
+// Chunks that are all different, so that the store must evict.
+TEST(Growth, EvictionKeepsNothing) {
+    const TinyModel model;
+    const EngineHandle engine = make_engine(model, {.num_pages = 8});
+    int start = 0;
+    for (int i = 0; i < 20; ++i) make_chunk(engine.get(), some_tokens(30, start++));
+    expect_flat(200, 20000, [&](int) { make_chunk(engine.get(), some_tokens(30, start++)); });
+    EXPECT_EQ(spare_pages(engine.get()), 8);
+}
+
+TEST(Growth, FailuresKeepNothing) {
+    const TinyModel model;
+    const EngineHandle engine = make_engine(model, {.num_pages = 4, .max_context = 200});
+    const CacheHandle cache = make_cache(engine.get());
+    extend(cache.get(), some_tokens(40));
+    const Tokens many = some_tokens(100);
+    expect_flat(200, 2000, [&](int) {
+        EXPECT_EQ(nl_cache_extend(cache.get(), many.data(), 100), NL_ERROR_OUT_OF_PAGES);
+        EXPECT_EQ(nl_cache_extend(cache.get(), some_tokens(161).data(), 161), NL_ERROR_CONTEXT_FULL);
+        nl_chunk* chunk = nullptr;
+        EXPECT_EQ(nl_chunk_prefill(engine.get(), many.data(), 100, 1, nullptr, 0, &chunk), NL_ERROR_OUT_OF_PAGES);
+    });
+    EXPECT_EQ(tokens_of(cache.get()), some_tokens(40));
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_PAGES_FREE), 1);
+    decode(cache.get(), 20);
+}
+
+TEST(Growth, TwentyEngines) {
+    const TinyModel model;
+    expect_flat(20, 20000, [&](int) {
+        const EngineHandle engine = make_engine(model);
+        const CacheHandle cache = make_cache(engine.get());
+        extend(cache.get(), some_tokens(20));
+        decode(cache.get(), 2);
+    });
+}
+
+TEST(Growth, EnginesThatCannotBeMade) {
+    const TinyModel model;
+    const std::string path = model.path() + "/nothing";
+    expect_flat(200, 2000, [&](int) {
+        nl_engine* engine = nullptr;
+        EXPECT_EQ(nl_engine_create(path.data(), path.size(), nullptr, &engine), NL_ERROR_NOT_FOUND);
+    });
+}
+
+}  // namespace
+}  // namespace nanolith::test

@@ -1,0 +1,153 @@
+#!/usr/bin/env bash
+# Builds with assertions and runs every test that this machine can run. The last line is
+# "N passed, N failed, N skipped"; the exit status is 0 only when something passed and nothing failed.
+#
+#   tests/run.sh [--no-install]
+#
+# Logs are in build/logs/. The CUDA backend is built wherever nvcc is found; its tests run where there is a GPU.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+. scripts/setup.sh
+
+passed=0
+failed=0
+skipped=0
+logs=$PWD/build/logs
+mkdir -p "$logs"
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ] && [ $passed -gt 0 ]
+    exit
+}
+trap finish EXIT
+trap 'failed=$((failed + 1)); exit' INT TERM
+
+pass() { passed=$((passed + 1)) && echo "ok      $*"; }
+skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED  $*"
+}
+
+# check NAME COMMAND...: one test. Its output is shown when it fails.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$logs/$name.log" 2>&1; then
+        pass "$name"
+    else
+        fail "$name: $*"
+        tail -n 40 "$logs/$name.log"
+        return 1
+    fi
+}
+
+# gtest NAME PROGRAM [ARGUMENTS...]: counts each of the program's test cases.
+gtest() {
+    local name=$1
+    shift
+    local xml=$logs/$name.xml status=0
+    rm -f "$xml"
+    "$@" --gtest_output="xml:$xml" >"$logs/$name.log" 2>&1 || status=$?
+    local cases=0 bad=0 skips=0
+    if [ -s "$xml" ]; then
+        cases=$(grep -c '<testcase .*result="\(completed\|skipped\)"' "$xml")
+        skips=$(grep -c '<testcase .*result="skipped"' "$xml")
+        bad=$(sed -n 's/.*<testsuites .*failures="\([0-9]*\)".*/\1/p' "$xml")
+        bad=${bad:-0}
+    fi
+    # A crash, a sanitizer's report at the end, or no test at all is a failure too.
+    if [ $status != 0 ] || [ "$cases" = 0 ]; then
+        [ "$bad" = 0 ] && bad=1 && cases=$((cases > skips ? cases : skips + 1))
+        tail -n 60 "$logs/$name.log"
+    fi
+    passed=$((passed + cases - bad - skips))
+    failed=$((failed + bad))
+    skipped=$((skipped + skips))
+    [ "$bad" = 0 ] && echo "ok      $name: $((cases - skips)) cases, $skips skipped" || echo "FAILED  $name: $bad of $cases cases"
+}
+
+build() {  # preset, cmake options... [-- targets...]
+    local preset=$1 options=() targets=()
+    shift
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do options+=("$1") && shift; done
+    [ $# -gt 1 ] && shift && targets=(--target "$@")
+    check "configure-$preset" cmake --preset "$preset" ${options[@]+"${options[@]}"} &&
+        check "build-$preset" cmake --build "build/$preset" --parallel "$(nproc)" ${targets[@]+"${targets[@]}"}
+}
+
+# The version of clang's tools that .clang-format and .clang-tidy are written for: others lay out code differently.
+clang_tool() {
+    local tool
+    for tool in "$1-14" "$1"; do
+        if command -v "$tool" >/dev/null && "$tool" --version | grep -q 'version 14\.'; then echo "$tool" && return 0; fi
+    done
+    return 1
+}
+
+setup() {
+    local install=yes
+    [ "${1:-}" = --no-install ] && install=no
+    need_build_tools
+    need_header gtest/gtest.h libgtest-dev
+    need_command nm binutils
+    need_command clang clang
+    if ! clang_tool clang-format >/dev/null; then missing_packages+=(clang-format-14); fi
+    if ! clang_tool clang-tidy >/dev/null; then missing_packages+=(clang-tidy-14); fi
+    install_missing $install && use_build_tools
+}
+
+style() {
+    local format tidy
+    if format=$(clang_tool clang-format); then
+        check clang-format tests/check_format.sh "$format"
+    else
+        skip "clang-format: version 14 is not there"
+    fi
+    if tidy=$(clang_tool clang-tidy); then
+        check clang-tidy tests/check_tidy.sh "$tidy" build/dev
+    else
+        skip "clang-tidy: version 14 is not there"
+    fi
+}
+
+# On a machine with a GPU, tests of the CUDA backend that did not run mean that it is broken, not absent.
+cuda_cases_ran() {
+    local results
+    results=$(grep -ih '<testcase .*cuda' "$logs"/unit_tests.xml) || { echo "no CUDA cases in the unit suite"; return 1; }
+    ! grep 'result="skipped"' <<<"$results"
+}
+
+main() {
+    check setup setup "$@" || return
+    use_build_tools
+    local cuda=() architecture program
+    if have_nvcc; then
+        architecture=$(gpu_architecture) || architecture=90a
+        cuda=(-DNL_CUDA=ON "-DNL_CUDA_ARCHITECTURES=$architecture")
+    else
+        cuda=(-DNL_CUDA=OFF)
+        skip "build of the CUDA backend: no nvcc"
+    fi
+
+    if build dev "${cuda[@]}"; then
+        for program in build/dev/bin/*_tests; do gtest "$(basename "$program")" "$program"; done
+        if gpu_architecture >/dev/null; then check cuda-cases-ran cuda_cases_ran; fi
+        check header tests/abi/check_header.sh
+        check library tests/abi/check_library.sh build/dev
+        check install tests/abi/check_install.sh build/dev
+    fi
+    style
+    if build asan -- unit_tests abi_tests; then
+        for program in unit_tests abi_tests; do
+            UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
+        done
+    fi
+    # One OpenMP thread: libgomp is not instrumented, and its barriers would look like races.
+    if build tsan -- thread_tests; then
+        OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 gtest tsan-thread_tests build/tsan/bin/thread_tests
+    fi
+    check quickstart examples/quickstart.sh --no-install --device cpu
+}
+
+main "$@"
