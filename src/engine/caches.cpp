@@ -39,7 +39,6 @@ void Engine::release(std::unique_ptr<Cache> cache) {
 
 Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.empty()) return {};
-    NL_TRY(check_tokens(tokens));
     Lock lock(mutex_);
     Cache* const caches[] = {&cache};
     BusyGuard busy(*this, lock, caches);
@@ -47,6 +46,7 @@ Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.size() > static_cast<size_t>(spec().max_context - context.num_tokens()))
         return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ",
                     context.num_tokens(), " tokens already: the context holds ", spec().max_context);
+    NL_TRY(check_tokens(tokens));
 
     const auto rows = static_cast<int32_t>(context.pending().size() + tokens.size());
     NL_ASSIGN(auto growth, plan_growth(context, rows));

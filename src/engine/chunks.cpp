@@ -35,12 +35,12 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
     if (tokens.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: a chunk has at least one token");
     if (level < 0 || level > 2)
         return fail(NL_ERROR_INVALID_ARGUMENT, "level is ", level, ": expected 0 (system), 1 (context) or 2 (query)");
-    NL_TRY(check_tokens(tokens));
-    auto total = static_cast<int64_t>(tokens.size());
-    for (const auto& chunk : before) total += chunk->num_tokens();
-    if (total > spec().max_context)
+    uint64_t total = tokens.size();
+    for (const auto& chunk : before) total += static_cast<uint64_t>(chunk->num_tokens());
+    if (total > static_cast<uint64_t>(spec().max_context))
         return fail(NL_ERROR_CONTEXT_FULL, "the chunk would end at position ", total, ", its ", before.size(),
                     " predecessors included: the context holds ", spec().max_context, " tokens");
+    NL_TRY(check_tokens(tokens));
 
     Lock lock(mutex_);
     ChunkStore::Identities identities;
