@@ -60,11 +60,7 @@ class CudaExecutor final : public Executor {
     }
 
     Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) override {
-        NL_TRY(check_batch(batch, spec_, options_));
-        if (sampled.size() != batch.output_rows.size()) {
-            return fail(NL_ERROR_INVALID_ARGUMENT, "sampled has ", sampled.size(), " elements, expected ",
-                        batch.output_rows.size(), ", one for each output row");
-        }
+        NL_TRY(check_batch(spec_, options_, batch, sampled));
         if (batch.tokens.empty()) return {};
         return on_device([&]() -> Result<void> {
             plan_attention(batch, heads_.num_heads / heads_.num_kv_heads, heads_.num_kv_heads, target_blocks_, plan_);

@@ -208,7 +208,7 @@ __global__ void __launch_bounds__(kThreads)
     Row row{logits + static_cast<int64_t>(blockIdx.x) * vocab_size, vocab_size, 0, 0};
     const Candidate best = find_highest(row, shared);
     int token = best.token;
-    if (mine.temperature > 0) {
+    if (mine.temperature > 0 && best.logit > -INFINITY) {  // else greedy, or nothing to choose from
         row.highest = best.logit;
         row.inverse_temperature = 1.0F / mine.temperature;
         token = draw(row, mine, shared);
