@@ -1,0 +1,340 @@
+#include "executor/executor.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "attention/append.h"
+#include "attention/attention.h"
+#include "attention/plan.h"
+#include "backend/check_batch.h"
+#include "batch/device_batch.h"
+#include "embed/embed.h"
+#include "executor/check_model.h"
+#include "executor/dtype_of.h"
+#include "executor/graph_cache.h"
+#include "executor/scratch.h"
+#include "executor/weights.h"
+#include "linear/matmul.h"
+#include "linear/matvec.h"
+#include "linear/silu_mul.h"
+#include "norm/rms_norm.h"
+#include "runtime/check.h"
+#include "runtime/stream.h"
+#include "sample/sample.h"
+
+namespace nanolith::cuda {
+
+namespace {
+
+// Batches of more rows run without a graph: their launches cost little beside their work.
+constexpr int kMaxGraphRows = 64;
+// Blocks of attention for each multiprocessor that a plan aims at.
+constexpr int kAttentionBlocks = 4;
+
+template <typename T>
+class CudaExecutor final : public Executor {
+  public:
+    CudaExecutor(int device, int multiprocessors, ModelSpec spec, const ExecutorOptions& options)
+        : device_(device),
+          multiprocessors_(multiprocessors),
+          target_blocks_(multiprocessors * kAttentionBlocks),
+          spec_(std::move(spec)),
+          options_(options),
+          heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size} {}
+
+    ~CudaExecutor() override {
+        // The members free their memory on this device. Should the device not be had, they fail in silence.
+        const DeviceGuard guard(device_);
+        if (stream_) cudaStreamSynchronize(stream_.get());
+        release();
+    }
+
+    Result<void> initialise(const ModelWeights& weights) {
+        NL_ASSIGN(stream_, create_stream());
+        NL_ASSIGN(matmul_, Matmul::create());
+        NL_ASSIGN(scratch_,
+                  allocate_scratch(spec_, heads_, options_, max_attention_slots(spec_.num_kv_heads, target_blocks_)));
+        NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
+        NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_.get()));
+        return {};
+    }
+
+    Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) override {
+        NL_TRY(check_batch(spec_, options_, batch, sampled));
+        if (batch.tokens.empty()) return {};
+        return on_device([&]() -> Result<void> {
+            plan_attention(batch, heads_.num_heads / heads_.num_kv_heads, heads_.num_kv_heads, target_blocks_, plan_);
+            bool moved = false;
+            NL_TRY(batch_.pack(batch, plan_, &moved));
+            if (moved) graphs_.clear();
+            NL_TRY(batch_.upload(stream_.get()));
+            const Result<void> submitted = submit(forward);
+            // On an error too: what was begun must have ended before the batch's memory is used again.
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
+            if (!submitted.ok()) return submitted;
+            std::copy_n(scratch_.sampled_host.template as<int32_t>(), sampled.size(), sampled.begin());
+            num_logits_ = static_cast<int32_t>(sampled.size());
+            return {};
+        });
+    }
+
+    Result<void> read_logits(int32_t index, std::span<float> logits) override {
+        if (index < 0 || index >= num_logits_) {
+            return fail(NL_ERROR_INVALID_ARGUMENT, "index is ", index, ", expected less than ", num_logits_,
+                        ", the output rows of the latest run");
+        }
+        if (logits.size() != static_cast<size_t>(spec_.vocab_size)) {
+            return fail(NL_ERROR_INVALID_ARGUMENT, "logits has ", logits.size(), " elements, expected vocab_size, ",
+                        spec_.vocab_size);
+        }
+        return on_device([&]() -> Result<void> {
+            const float* const from = all_logits() + static_cast<int64_t>(index) * spec_.vocab_size;
+            NL_CUDA_TRY(
+                cudaMemcpyAsync(logits.data(), from, logits.size_bytes(), cudaMemcpyDeviceToHost, stream_.get()));
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
+            return {};
+        });
+    }
+
+    Result<void> copy_page(int32_t from, int32_t to) override {
+        for (const int32_t page : {from, to}) {
+            if (page < 0 || page >= options_.num_pages) {
+                return fail(NL_ERROR_INVALID_ARGUMENT, "page is ", page, ", expected less than num_pages, ",
+                            options_.num_pages);
+            }
+        }
+        if (from == to) return {};
+        return on_device([&]() -> Result<void> {
+            const int64_t elements = heads_.page_elements();
+            for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
+                NL_CUDA_TRY(cudaMemcpyAsync(pages(layer) + to * elements, pages(layer) + from * elements,
+                                            static_cast<size_t>(elements) * sizeof(T), cudaMemcpyDeviceToDevice,
+                                            stream_.get()));
+            }
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
+            return {};
+        });
+    }
+
+    // ---- The operations: matrix-vector kernels with everything fused for few rows, cuBLASLt for many ----------
+
+    Result<void> embed() override {
+        return cuda::embed(weights_.embedding, view().tokens, rows(), spec_.hidden_size, residual(), stream_.get());
+    }
+
+    Result<void> attention_input(int32_t layer) override {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        T* const qkv = scratch_.qkv.template as<T>();
+        if (is_few(rows())) {
+            NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
+                                 multiprocessors_, stream_.get()));
+        } else {
+            NL_TRY(normalise(weights.attention_norm));
+            NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv, false));
+        }
+        AppendArguments<T> append;
+        append.qkv = qkv;
+        append.bias = weights.qkv_bias;
+        append.q_norm = weights.q_norm;
+        append.k_norm = weights.k_norm;
+        append.frequencies = weights_.frequencies;
+        append.key_positions = view().key_positions;
+        append.slots = view().slots;
+        append.pages = pages(layer);
+        append.norm_epsilon = spec_.norm_epsilon;
+        return append_to_pages(append, heads_, rows(), stream_.get());
+    }
+
+    Result<void> attention(int32_t layer) override {
+        AttentionArguments<T> arguments;
+        arguments.qkv = scratch_.qkv.template as<T>();
+        arguments.pages = pages(layer);
+        arguments.frequencies = weights_.frequencies;
+        arguments.positions = view().positions;
+        arguments.page_table = view().page_table;
+        arguments.segments = view().segments;
+        arguments.items = view().items;
+        arguments.merges = view().merges;
+        arguments.partial_outputs = scratch_.partial_outputs.template as<float>();
+        arguments.partial_sums = scratch_.partial_sums.template as<float2>();
+        arguments.output = attended();
+        arguments.scale = spec_.attention_scale;
+        const BatchShape& shape = batch_.shape();
+        return attend(arguments, heads_, AttentionLaunch{shape.items, shape.merges, shape.tile_vectors}, stream_.get());
+    }
+
+    Result<void> attention_output(int32_t layer) override {
+        const int size = heads_.num_heads * heads_.head_dim;
+        return add_product(attended(), size, weights_.layers[static_cast<size_t>(layer)].o);
+    }
+
+    Result<void> mlp_input(int32_t layer) override {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        if (is_few(rows())) {
+            return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.intermediate_size, inner(),
+                                  stream_.get());
+        }
+        T* const gate_up = scratch_.gate_up.template as<T>();
+        NL_TRY(normalise(weights.mlp_norm));
+        NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up,
+                        false));
+        return silu_mul(gate_up, rows(), spec_.intermediate_size, inner(), stream_.get());
+    }
+
+    Result<void> mlp_output(int32_t layer) override {
+        return add_product(inner(), spec_.intermediate_size, weights_.layers[static_cast<size_t>(layer)].down);
+    }
+
+    Result<void> head() override {
+        const int outputs = batch_.shape().output_rows;
+        if (outputs == 0) return {};
+        if (is_few(outputs)) {
+            NormedRows<T> x = normed_rows(weights_.final_norm);
+            x.row_index = view().output_rows;
+            x.rows = outputs;
+            NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), multiprocessors_, stream_.get()));
+        } else {
+            NL_TRY(rms_norm(residual(), view().output_rows, weights_.final_norm, spec_.norm_epsilon, outputs,
+                            spec_.hidden_size, normed(), stream_.get()));
+            NL_TRY(
+                multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits(), false));
+        }
+        return sample(all_logits(), view().sampling, outputs, spec_.vocab_size, sampled(), stream_.get());
+    }
+
+  private:
+    static bool is_few(int rows) { return rows <= kMatvecRows; }
+
+    [[nodiscard]] int rows() const { return batch_.shape().rows; }
+    [[nodiscard]] const BatchView& view() const { return batch_.view(); }
+    [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
+    [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
+    [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
+    [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
+    [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }
+    [[nodiscard]] int32_t* sampled() const { return scratch_.sampled.template as<int32_t>(); }
+    [[nodiscard]] int64_t layer_elements() const { return heads_.page_elements() * options_.num_pages; }
+    [[nodiscard]] size_t pool_bytes() const {
+        return static_cast<size_t>(layer_elements()) * static_cast<size_t>(spec_.num_layers) * sizeof(T);
+    }
+    [[nodiscard]] T* pages(int32_t layer) const { return pool_.template as<T>() + layer * layer_elements(); }
+
+    // Runs `work` with the device current. An error of the device is final: CUDA keeps it, and what the memory
+    // holds is unknown.
+    template <typename Work>
+    Result<void> on_device(const Work& work) {
+        if (failure_) {
+            return fail(NL_ERROR_DEVICE, "the device failed earlier and the executor can't be used: ", *failure_);
+        }
+        const DeviceGuard guard(device_);
+        Result<void> result = guard.result().ok() ? work() : guard.result();
+        if (!result.ok() && result.error().status == NL_ERROR_DEVICE) failure_ = result.error().message;
+        return result;
+    }
+
+    // Puts the forward pass and the copy of its tokens on the stream, from a graph where there is one.
+    Result<void> submit(const Forward& forward) {
+        if (rows() > kMaxGraphRows) return enqueue(forward);
+        GraphCache::Entry& entry = graphs_.find(batch_.shape());
+        if (!entry.seen) {
+            NL_TRY(enqueue(forward));
+            entry.seen = true;
+            return {};
+        }
+        if (!entry.graph) {
+            NL_ASSIGN(entry.graph, record_graph(stream_.get(), [&] { return enqueue(forward); }));
+        }
+        NL_CUDA_TRY(cudaGraphLaunch(entry.graph.get(), stream_.get()));
+        return {};
+    }
+
+    Result<void> enqueue(const Forward& forward) {
+        NL_TRY(forward(*this));
+        const auto outputs = static_cast<size_t>(batch_.shape().output_rows);
+        if (outputs == 0) return {};
+        NL_CUDA_TRY(cudaMemcpyAsync(scratch_.sampled_host.data(), sampled(), outputs * sizeof(int32_t),
+                                    cudaMemcpyDeviceToHost, stream_.get()));
+        return {};
+    }
+
+    NormedRows<T> normed_rows(const T* norm_weight) const {
+        return {residual(), norm_weight, nullptr, spec_.norm_epsilon, rows(), spec_.hidden_size};
+    }
+
+    Result<void> normalise(const T* norm_weight) {
+        return rms_norm(residual(), nullptr, norm_weight, spec_.norm_epsilon, rows(), spec_.hidden_size, normed(),
+                        stream_.get());
+    }
+
+    template <typename Output>
+    Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y, bool add) {
+        const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, add};
+        return matmul_->multiply(shape, x, weight, y, stream_.get());
+    }
+
+    // residual += x W^T.
+    Result<void> add_product(const T* x, int size, const T* weight) {
+        if (is_few(rows())) {
+            return matvec_add(x, weight, rows(), size, spec_.hidden_size, residual(), multiprocessors_, stream_.get());
+        }
+        return multiply(rows(), x, size, weight, spec_.hidden_size, residual(), true);
+    }
+
+    // Frees everything on the device while it is current.
+    void release() {
+        graphs_.clear();
+        batch_ = DeviceBatch();
+        weights_ = DeviceWeights<T>();
+        pool_ = DeviceBuffer();
+        scratch_ = Scratch();
+        matmul_.reset();
+        stream_.reset();
+    }
+
+    const int device_;
+    const int multiprocessors_;
+    const int target_blocks_;
+    const ModelSpec spec_;
+    const ExecutorOptions options_;
+    const HeadShape heads_;
+    std::optional<std::string> failure_;
+    Stream stream_;
+    std::unique_ptr<Matmul> matmul_;
+    Scratch scratch_;
+    DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
+    DeviceWeights<T> weights_;
+    AttentionPlan plan_;
+    DeviceBatch batch_;
+    GraphCache graphs_;
+    int32_t num_logits_ = 0;  // rows of logits that are there
+};
+
+template <typename T>
+Result<std::unique_ptr<Executor>> create_typed(int index, int multiprocessors, const ModelSpec& spec,
+                                               const ModelWeights& weights, const ExecutorOptions& options) {
+    auto executor = std::make_unique<CudaExecutor<T>>(index, multiprocessors, spec, options);
+    NL_TRY(executor->initialise(weights));
+    return std::unique_ptr<Executor>(std::move(executor));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
+                                                       const ExecutorOptions& options) {
+    NL_TRY(check_model(spec, weights, options));
+    const DeviceGuard guard(index);
+    NL_TRY(guard.result());
+    int multiprocessors = 0;
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    switch (options.dtype) {
+        case DType::f16:
+            return create_typed<__half>(index, multiprocessors, spec, weights, options);
+        case DType::bf16:
+            return create_typed<__nv_bfloat16>(index, multiprocessors, spec, weights, options);
+        case DType::f32:
+            break;
+    }
+    return create_typed<float>(index, multiprocessors, spec, weights, options);
+}
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,42 @@
+#include "executor/scratch.h"
+
+#include <algorithm>
+
+namespace nanolith::cuda {
+
+namespace {
+
+constexpr size_t kMaxTileVectors = 16;
+
+}  // namespace
+
+Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options,
+                                 int num_slots) {
+    const auto rows = static_cast<size_t>(options.max_rows);
+    const auto outputs = static_cast<size_t>(options.max_output_rows);
+    const auto hidden = static_cast<size_t>(spec.hidden_size);
+    const auto inner = static_cast<size_t>(spec.intermediate_size);
+    const auto head_dim = static_cast<size_t>(spec.head_dim);
+    const size_t partials = static_cast<size_t>(num_slots) * static_cast<size_t>(spec.num_kv_heads) * kMaxTileVectors;
+    const size_t element = dtype_bytes(options.dtype);
+
+    Scratch scratch;
+    NL_ASSIGN(scratch.residual, allocate_device(rows * hidden * sizeof(float), "the residual stream"));
+    NL_ASSIGN(scratch.normed, allocate_device(std::max(rows, outputs) * hidden * element, "normalised rows"));
+    NL_ASSIGN(scratch.qkv,
+              allocate_device(rows * static_cast<size_t>(heads.qkv_size()) * element, "queries, keys and values"));
+    NL_ASSIGN(scratch.attended,
+              allocate_device(rows * static_cast<size_t>(spec.num_heads) * head_dim * element, "attention outputs"));
+    NL_ASSIGN(scratch.gate_up, allocate_device(rows * 2 * inner * element, "gate and up projections"));
+    NL_ASSIGN(scratch.inner, allocate_device(rows * inner * element, "MLP activations"));
+    NL_ASSIGN(scratch.logits,
+              allocate_device(outputs * static_cast<size_t>(spec.vocab_size) * sizeof(float), "logits"));
+    NL_ASSIGN(scratch.sampled, allocate_device(outputs * sizeof(int32_t), "drawn tokens"));
+    NL_ASSIGN(scratch.partial_outputs,
+              allocate_device(partials * head_dim * sizeof(float), "partial attention outputs"));
+    NL_ASSIGN(scratch.partial_sums, allocate_device(partials * 2 * sizeof(float), "partial attention sums"));
+    NL_ASSIGN(scratch.sampled_host, allocate_pinned(outputs * sizeof(int32_t), "drawn tokens"));
+    return scratch;
+}
+
+}  // namespace nanolith::cuda

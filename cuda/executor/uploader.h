@@ -1,0 +1,37 @@
+// Copies weights from pageable, perhaps unaligned host memory to the device.
+#pragma once
+
+#include <array>
+
+#include "backend/backend.h"
+#include "runtime/memory.h"
+#include "runtime/stream.h"
+
+namespace nanolith::cuda {
+
+// Two page-locked buffers take turns: while one is copied to the device, the next piece is read into the other.
+// Weights of another type than the wanted one pass through a device buffer and are converted there.
+class Uploader {
+  public:
+    static Result<Uploader> create(cudaStream_t stream);
+
+    // Copies `weight` to `to` on the device as elements of `to_type`. `weight` may be gone after the call; `to` is
+    // filled once `stream` gets there.
+    Result<void> upload(const WeightView& weight, void* to, DType to_type);
+
+  private:
+    struct Stage {
+        PinnedBuffer host;
+        DeviceBuffer device;
+        Event free;  // passed when the piece before has left
+    };
+
+    Uploader() = default;
+    Result<void> upload_piece(const std::byte* from, DType from_type, std::byte* to, DType to_type, int64_t count);
+
+    cudaStream_t stream_ = nullptr;
+    std::array<Stage, 2> stages_;
+    size_t next_ = 0;
+};
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,42 @@
+// A model's weights on the device, all of one type in one allocation.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "runtime/memory.h"
+
+namespace nanolith::cuda {
+
+// Weights that are multiplied with the same input lie behind one another, so that each group is one product.
+// Optional ones are null.
+template <typename T>
+struct DeviceLayer {
+    T* attention_norm = nullptr;  // [hidden]
+    T* qkv = nullptr;             // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
+    T* qkv_bias = nullptr;        // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
+    T* q_norm = nullptr;          // [head_dim]
+    T* k_norm = nullptr;          // [head_dim]
+    T* o = nullptr;               // [hidden, num_heads * head_dim]
+    T* mlp_norm = nullptr;        // [hidden]
+    T* gate_up = nullptr;         // [2 * intermediate, hidden]
+    T* down = nullptr;            // [hidden, intermediate]
+};
+
+template <typename T>
+struct DeviceWeights {
+    DeviceBuffer memory;
+    T* embedding = nullptr;        // [vocab, hidden]
+    T* final_norm = nullptr;       // [hidden]
+    T* head = nullptr;             // [vocab, hidden]; the embedding where the head is tied
+    float* frequencies = nullptr;  // [head_dim / 2]
+    std::vector<DeviceLayer<T>> layers;
+};
+
+// Copies the weights to the device, converting them to T there, and waits. The weights must have passed check_model.
+template <typename T>
+Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream);
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,138 @@
+#include "linear/matmul.h"
+
+#include "runtime/check.h"
+
+namespace nanolith::cuda {
+
+namespace {
+
+// What cuBLAS's own documentation recommends for Hopper.
+constexpr size_t kWorkspaceBytes = size_t{32} << 20;
+// Prefills come in any number of rows; beyond this many shapes the memory of them starts over.
+constexpr size_t kMaxProblems = 1024;
+
+cudaDataType_t data_type(DType dtype) {
+    switch (dtype) {
+        case DType::f16:
+            return CUDA_R_16F;
+        case DType::bf16:
+            return CUDA_R_16BF;
+        case DType::f32:
+            break;
+    }
+    return CUDA_R_32F;
+}
+
+struct DestroyDescription {
+    void operator()(cublasLtMatmulDesc_t description) const noexcept { cublasLtMatmulDescDestroy(description); }
+};
+struct DestroyLayout {
+    void operator()(cublasLtMatrixLayout_t layout) const noexcept { cublasLtMatrixLayoutDestroy(layout); }
+};
+struct DestroyPreference {
+    void operator()(cublasLtMatmulPreference_t preference) const noexcept {
+        cublasLtMatmulPreferenceDestroy(preference);
+    }
+};
+using Description = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>, DestroyDescription>;
+using MatrixLayout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
+using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
+
+// cuBLASLt counts in columns: a row-major [rows, cols] matrix is a column-major [cols, rows] one.
+Result<MatrixLayout> create_layout(DType dtype, int32_t rows, int32_t cols) {
+    cublasLtMatrixLayout_t layout = nullptr;
+    NL_CUBLAS_TRY(cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<uint64_t>(cols),
+                                             static_cast<uint64_t>(rows), cols));
+    return MatrixLayout(layout);
+}
+
+Result<Description> create_description() {
+    cublasLtMatmulDesc_t created = nullptr;
+    NL_CUBLAS_TRY(cublasLtMatmulDescCreate(&created, CUBLAS_COMPUTE_32F, CUDA_R_32F));
+    Description description(created);
+    // y^T = W x^T, of which W lies transposed in memory and x^T and y^T do not.
+    const cublasOperation_t transposed = CUBLAS_OP_T;
+    NL_CUBLAS_TRY(cublasLtMatmulDescSetAttribute(created, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed));
+    return description;
+}
+
+Result<Preference> create_preference() {
+    cublasLtMatmulPreference_t created = nullptr;
+    NL_CUBLAS_TRY(cublasLtMatmulPreferenceCreate(&created));
+    Preference preference(created);
+    const size_t bytes = kWorkspaceBytes;
+    NL_CUBLAS_TRY(
+        cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
+    return preference;
+}
+
+}  // namespace
+
+// A shape as cuBLASLt describes it.
+struct Matmul::Problem {
+    Description description;
+    MatrixLayout weight;
+    MatrixLayout x;
+    MatrixLayout y;
+    cublasLtMatmulAlgo_t algorithm{};
+};
+
+size_t Matmul::Hash::operator()(const MatmulShape& shape) const {
+    size_t hash = 0;
+    for (const int32_t part : {shape.rows, shape.size, shape.outputs, static_cast<int32_t>(shape.input),
+                               static_cast<int32_t>(shape.output), static_cast<int32_t>(shape.add)}) {
+        hash = hash * 1000003 + static_cast<size_t>(part);
+    }
+    return hash;
+}
+
+Result<std::unique_ptr<Matmul>> Matmul::create() {
+    std::unique_ptr<Matmul> matmul(new Matmul);
+    NL_CUBLAS_TRY(cublasLtCreate(&matmul->handle_));
+    NL_ASSIGN(matmul->workspace_, allocate_device(kWorkspaceBytes, "the workspace of matrix products"));
+    return matmul;
+}
+
+Matmul::~Matmul() {
+    if (handle_ != nullptr) cublasLtDestroy(handle_);
+}
+
+Result<Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape) {
+    const auto found = problems_.find(shape);
+    if (found != problems_.end()) return found->second.get();
+
+    auto problem = std::make_unique<Problem>();
+    NL_ASSIGN(problem->description, create_description());
+    NL_ASSIGN(problem->weight, create_layout(shape.input, shape.outputs, shape.size));
+    NL_ASSIGN(problem->x, create_layout(shape.input, shape.rows, shape.size));
+    NL_ASSIGN(problem->y, create_layout(shape.output, shape.rows, shape.outputs));
+    NL_ASSIGN(const Preference preference, create_preference());
+
+    cublasLtMatmulHeuristicResult_t choice{};
+    int count = 0;
+    NL_CUBLAS_TRY(cublasLtMatmulAlgoGetHeuristic(handle_, problem->description.get(), problem->weight.get(),
+                                                 problem->x.get(), problem->y.get(), problem->y.get(), preference.get(),
+                                                 1, &choice, &count));
+    if (count == 0) {
+        return fail(NL_ERROR_UNSUPPORTED, "cuBLASLt has no product for ", shape.rows, " rows, ", shape.size,
+                    " inputs and ", shape.outputs, " outputs of ", dtype_name(shape.input));
+    }
+    problem->algorithm = choice.algo;
+    if (problems_.size() >= kMaxProblems) problems_.clear();
+    Problem* const kept = problem.get();
+    problems_.emplace(shape, std::move(problem));
+    return kept;
+}
+
+Result<void> Matmul::multiply(const MatmulShape& shape, const void* x, const void* weight, void* y,
+                              cudaStream_t stream) {
+    NL_ASSIGN(Problem* const problem, find_problem(shape));
+    const float one = 1;
+    const float beta = shape.add ? 1.0F : 0.0F;
+    NL_CUBLAS_TRY(cublasLtMatmul(handle_, problem->description.get(), &one, weight, problem->weight.get(), x,
+                                 problem->x.get(), &beta, y, problem->y.get(), y, problem->y.get(), &problem->algorithm,
+                                 workspace_.data(), kWorkspaceBytes, stream));
+    return {};
+}
+
+}  // namespace nanolith::cuda

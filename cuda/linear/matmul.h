@@ -1,0 +1,53 @@
+// Products of a weight matrix with many rows of activations, through cuBLASLt.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <unordered_map>
+
+#include "backend/backend.h"
+#include "base/result.h"
+#include "runtime/memory.h"
+
+namespace nanolith::cuda {
+
+// y [rows, outputs] = x W^T, or += where `add`, with x [rows, size] and W [outputs, size] of `input` type and y of
+// `output` type. Sums are float32; float32 inputs are not rounded to TF32.
+struct MatmulShape {
+    int32_t rows = 0;
+    int32_t size = 0;
+    int32_t outputs = 0;
+    DType input = DType::f32;
+    DType output = DType::f32;
+    bool add = false;
+
+    bool operator==(const MatmulShape&) const = default;
+};
+
+// One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far. For one stream.
+class Matmul {
+  public:
+    static Result<std::unique_ptr<Matmul>> create();
+    ~Matmul();
+    Matmul(const Matmul&) = delete;
+    Matmul& operator=(const Matmul&) = delete;
+
+    Result<void> multiply(const MatmulShape& shape, const void* x, const void* weight, void* y, cudaStream_t stream);
+
+  private:
+    struct Problem;
+    struct Hash {
+        size_t operator()(const MatmulShape& shape) const;
+    };
+
+    Matmul() = default;
+    Result<Problem*> find_problem(const MatmulShape& shape);
+
+    cublasLtHandle_t handle_ = nullptr;
+    DeviceBuffer workspace_;
+    std::unordered_map<MatmulShape, std::unique_ptr<Problem>, Hash> problems_;
+};
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,66 @@
+// Owners of streams, events and graphs, and the choice of the current device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "base/result.h"
+
+namespace nanolith::cuda {
+
+struct DestroyStream {
+    void operator()(cudaStream_t stream) const noexcept;
+};
+struct DestroyEvent {
+    void operator()(cudaEvent_t event) const noexcept;
+};
+struct DestroyGraph {
+    void operator()(cudaGraphExec_t graph) const noexcept;
+};
+
+using Stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, DestroyStream>;
+using Event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, DestroyEvent>;
+using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGraph>;
+
+// A stream that does not wait for the default stream of the host program.
+Result<Stream> create_stream();
+// An event without a time stamp, to wait on.
+Result<Event> create_event();
+
+// Makes a device current for the calling thread, and the former one again at the end: the host program may use
+// CUDA itself.
+class DeviceGuard {
+  public:
+    explicit DeviceGuard(int device);
+    ~DeviceGuard();
+    DeviceGuard(const DeviceGuard&) = delete;
+    DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+    [[nodiscard]] Result<void> result() const;
+
+  private:
+    int former_ = -1;
+    cudaError_t status_ = cudaSuccess;
+};
+
+// Records what `enqueue` puts on `stream` into a graph instead of running it. An error of `enqueue` is returned
+// as it is, and the stream is as before.
+template <typename Enqueue>
+Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue);
+
+// The two halves of record_graph.
+Result<void> begin_recording(cudaStream_t stream);
+Result<Graph> end_recording(cudaStream_t stream);
+
+template <typename Enqueue>
+Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue) {
+    NL_TRY(begin_recording(stream));
+    Result<void> enqueued = enqueue();
+    Result<Graph> graph = end_recording(stream);
+    if (!enqueued.ok()) return std::move(enqueued.error());
+    return graph;
+}
+
+}  // namespace nanolith::cuda

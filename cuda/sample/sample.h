@@ -1,0 +1,17 @@
+// Drawing tokens from logits on the device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/backend.h"
+#include "base/result.h"
+
+namespace nanolith::cuda {
+
+// tokens[i] is drawn from logits row i as parameters[i] say (nl_sampling_options defines how): logits
+// [rows, vocab_size] float32. NaN counts as minus infinity, so that every token is in [0, vocab_size) whatever
+// the logits are. The same logits and parameters give the same token, bit for bit.
+Result<void> sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
+                    cudaStream_t stream);
+
+}  // namespace nanolith::cuda
