@@ -24,10 +24,10 @@ class Finder {
 
     // Each stores the view in `weight`.
     [[nodiscard]] Result<void> matrix(const std::string& name, int64_t rows, int64_t cols, WeightView& weight) const {
-        return find(name, {{rows, cols}}, weight);
+        return find(name, {rows, cols}, weight);
     }
     [[nodiscard]] Result<void> vector(const std::string& name, int64_t size, WeightView& weight) const {
-        return find(name, {{size}}, weight);
+        return find(name, {size}, weight);
     }
     // A tensor that would change the result and that the forward pass has no use for.
     [[nodiscard]] Result<void> refuse(const std::string& name) const {
