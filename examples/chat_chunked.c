@@ -1,0 +1,462 @@
+/*
+ * chat_chunked: documents are read once, then many questions are answered from them.
+ *
+ * A system text and some documents are prefilled into chunks. Each question then names its documents in an order of
+ * its own, and its conversation begins with those chunks without computing them again. Plain C99 against
+ * nanolith.h: copy from here.
+ *
+ *   cc -std=c99 chat_chunked.c $(pkg-config --cflags --libs nanolith) -o chat_chunked
+ */
+#define _POSIX_C_SOURCE 200809L /* clock_gettime */
+#include <nanolith/nanolith.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#ifndef NL_EXAMPLE_MODEL
+#define NL_EXAMPLE_MODEL "examples/model"
+#endif
+
+enum { kMaxDocuments = 64, kMaxQuestions = 64, kMaxAnswer = 64, kMaxText = 4096 };
+
+/* ---- Errors: one helper for all ---------------------------------------------------------------- */
+
+/* Says what went wrong and returns 1 when a call failed; returns 0 when it did not. */
+static int failed(nl_status status, const char* doing) {
+    if (status == NL_OK) return 0;
+    fprintf(stderr, "%s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
+    return 1;
+}
+
+static int out_of_memory(void) {
+    fprintf(stderr, "out of memory\n");
+    return 1;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* ---- Options ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const char* model;
+    const char* demo;
+    const char* device;
+    const char* composition; /* NULL: each question's own */
+    int chat;
+} options_t;
+
+static void print_help(FILE* out) {
+    fprintf(out,
+            "usage: chat_chunked [options]\n"
+            "  --model DIR                        model folder (default %s)\n"
+            "  --demo FILE                        documents and questions (default DIR/demo.txt)\n"
+            "  --device auto|cpu|cuda             where to compute (default auto)\n"
+            "  --composition exact|independent    how documents are put together (default independent)\n"
+            "  --chat                             type questions about all documents\n"
+            "  --help                             this text\n",
+            NL_EXAMPLE_MODEL);
+}
+
+/* Returns 0, or 1 where an option is wrong. */
+static int parse_options(int argc, char** argv, options_t* options) {
+    for (int i = 1; i < argc; ++i) {
+        const char* name = argv[i];
+        const char** value = NULL;
+        if (strcmp(name, "--help") == 0) {
+            print_help(stdout);
+            exit(EXIT_SUCCESS);
+        }
+        if (strcmp(name, "--chat") == 0) {
+            options->chat = 1;
+            continue;
+        }
+        if (strcmp(name, "--model") == 0) value = &options->model;
+        if (strcmp(name, "--demo") == 0) value = &options->demo;
+        if (strcmp(name, "--device") == 0) value = &options->device;
+        if (strcmp(name, "--composition") == 0) value = &options->composition;
+        if (value == NULL || i + 1 == argc) {
+            fprintf(stderr, value == NULL ? "unknown option %s\n" : "%s needs a value\n", name);
+            print_help(stderr);
+            return 1;
+        }
+        *value = argv[++i];
+    }
+    if (options->composition != NULL && strcmp(options->composition, "exact") != 0 &&
+        strcmp(options->composition, "independent") != 0) {
+        fprintf(stderr, "--composition is %s, expected exact or independent\n", options->composition);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- The demo file ------------------------------------------------------------------------------ */
+
+/*
+ * Lines of "key: value"; empty lines and lines that begin with # do not count.
+ *   system: TEXT                    once
+ *   document NAME: TEXT             each document
+ *   question: TEXT                  begins a question; the lines behind it belong to it:
+ *   documents: NAME NAME ...        in the order in which the question's conversation has them
+ *   answer: TEXT                    the answer that the model is known to give
+ *   composition: exact              where the answer needs documents that saw those before them
+ */
+typedef struct {
+    char* name;
+    char* text;
+    nl_chunk* chunk;
+} document_t;
+
+typedef struct {
+    char* text;
+    char* answer;
+    int32_t composition;
+    int needs_exact;
+    int documents[kMaxDocuments];
+    int num_documents;
+    /* what came of it */
+    char said[kMaxText];
+    int right;
+    double first_token_ms;
+    double tokens_per_second;
+    int64_t reused;
+    int64_t computed;
+} question_t;
+
+typedef struct {
+    char* file; /* the whole file; the texts point into it */
+    char* system;
+    document_t documents[kMaxDocuments];
+    int num_documents;
+    question_t questions[kMaxQuestions];
+    int num_questions;
+} demo_t;
+
+static int find_document(const demo_t* demo, const char* name) {
+    for (int i = 0; i < demo->num_documents; ++i) {
+        if (strcmp(demo->documents[i].name, name) == 0) return i;
+    }
+    return -1;
+}
+
+static int parse_document_names(demo_t* demo, question_t* question, char* names) {
+    for (char* name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
+        const int document = find_document(demo, name);
+        if (document < 0 || question->num_documents == kMaxDocuments) return 1;
+        question->documents[question->num_documents++] = document;
+    }
+    return 0;
+}
+
+/* Returns 0, or 1 where the line is not understood. */
+static int parse_line(demo_t* demo, char* line) {
+    char* colon = strstr(line, ": ");
+    if (colon == NULL) return 1;
+    *colon = '\0';
+    char* value = colon + 2;
+    question_t* question = demo->num_questions > 0 ? &demo->questions[demo->num_questions - 1] : NULL;
+    if (strcmp(line, "system") == 0) {
+        demo->system = value;
+    } else if (strncmp(line, "document ", 9) == 0 && demo->num_documents < kMaxDocuments) {
+        demo->documents[demo->num_documents].name = line + 9;
+        demo->documents[demo->num_documents++].text = value;
+    } else if (strcmp(line, "question") == 0 && demo->num_questions < kMaxQuestions) {
+        demo->questions[demo->num_questions].composition = NL_COMPOSE_INDEPENDENT;
+        demo->questions[demo->num_questions++].text = value;
+    } else if (strcmp(line, "documents") == 0 && question != NULL) {
+        return parse_document_names(demo, question, value);
+    } else if (strcmp(line, "answer") == 0 && question != NULL) {
+        question->answer = value;
+    } else if (strcmp(line, "composition") == 0 && question != NULL) {
+        if (strcmp(value, "exact") != 0) return 1;
+        question->composition = NL_COMPOSE_EXACT;
+        question->needs_exact = 1;
+    } else {
+        return 1;
+    }
+    return 0;
+}
+
+static char* read_file(const char* path) {
+    FILE* file = fopen(path, "rb");
+    char* text = NULL;
+    if (file == NULL) return NULL;
+    if (fseek(file, 0, SEEK_END) == 0) {
+        const long size = ftell(file);
+        rewind(file);
+        if (size >= 0) text = malloc((size_t)size + 1);
+        if (text != NULL) text[fread(text, 1, (size_t)size, file)] = '\0';
+    }
+    fclose(file);
+    return text;
+}
+
+/* Returns 0, or 1 after saying what is wrong. */
+static int read_demo(demo_t* demo, const char* path) {
+    demo->file = read_file(path);
+    if (demo->file == NULL) {
+        fprintf(stderr, "%s cannot be read\n", path);
+        return 1;
+    }
+    int number = 0;
+    for (char* line = demo->file; line != NULL && *line != '\0';) {
+        char* end = strchr(line, '\n');
+        if (end != NULL) *end = '\0';
+        ++number;
+        if (*line != '\0' && *line != '#' && parse_line(demo, line) != 0) {
+            fprintf(stderr, "%s: line %d is not understood\n", path, number);
+            return 1;
+        }
+        line = end != NULL ? end + 1 : NULL;
+    }
+    if (demo->system == NULL || demo->num_documents == 0) {
+        fprintf(stderr, "%s has no system text or no documents\n", path);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- Text and tokens ---------------------------------------------------------------------------- */
+
+typedef struct {
+    int32_t* ids;
+    size_t count;
+} tokens_t;
+
+/* Encodes before, text and after as one text. The result's ids are freed by the caller. Returns 0, or 1 on an error. */
+static int encode(const nl_tokenizer* tokenizer, const char* before, const char* text, const char* after,
+                  uint32_t flags, tokens_t* tokens) {
+    const size_t size = strlen(before) + strlen(text) + strlen(after);
+    char* whole = malloc(size + 1);
+    tokens->ids = NULL;
+    if (whole == NULL) return out_of_memory();
+    snprintf(whole, size + 1, "%s%s%s", before, text, after);
+    /* The first call tells how much room the second one needs. */
+    nl_status status = nl_tokenizer_encode(tokenizer, whole, size, flags, NULL, 0, &tokens->count);
+    if (status == NL_ERROR_BUFFER_TOO_SMALL) {
+        tokens->ids = malloc(tokens->count * sizeof *tokens->ids);
+        if (tokens->ids == NULL) {
+            free(whole);
+            return out_of_memory();
+        }
+        status = nl_tokenizer_encode(tokenizer, whole, size, flags, tokens->ids, tokens->count, &tokens->count);
+    }
+    free(whole);
+    return failed(status, "encoding a text");
+}
+
+/* ---- The session: an engine with the demo's chunks ----------------------------------------------- */
+
+typedef struct {
+    nl_engine* engine;
+    nl_tokenizer* tokenizer;
+    nl_chunk* system;
+    char device[128];
+} session_t;
+
+static int open_session(session_t* session, const options_t* options) {
+    nl_engine_options* engine_options = NULL;
+    size_t length = 0;
+    const double start = now();
+    int bad = failed(nl_engine_options_create(&engine_options), "making options") ||
+              failed(nl_engine_options_set_device(engine_options, options->device, strlen(options->device)),
+                     "choosing the device") ||
+              failed(nl_engine_create(options->model, strlen(options->model), engine_options, &session->engine),
+                     "loading the model") ||
+              failed(nl_engine_tokenizer(session->engine, &session->tokenizer), "getting the tokenizer") ||
+              failed(nl_engine_device(session->engine, session->device, sizeof session->device - 1, &length),
+                     "asking for the device");
+    nl_engine_options_free(engine_options);
+    if (bad) return 1;
+    session->device[length] = '\0';
+    printf("Loaded %s on %s in %.2f s\n", options->model, session->device, now() - start);
+    return 0;
+}
+
+/* Prefills one text into a chunk and says how long it took. Returns 0, or 1 on an error. */
+static int prefill(session_t* session, const char* name, const char* marker, const char* text, int32_t level,
+                   nl_chunk** chunk) {
+    tokens_t tokens;
+    const double start = now();
+    int bad = encode(session->tokenizer, marker, text, "", level == 0 ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
+              failed(nl_chunk_prefill(session->engine, tokens.ids, tokens.count, level, NULL, 0, chunk),
+                     "prefilling a chunk");
+    free(tokens.ids);
+    if (!bad)
+        printf("  level %d  %-12s %5zu tokens  %7.1f ms\n", (int)level, name, tokens.count, 1e3 * (now() - start));
+    fflush(stdout);
+    return bad;
+}
+
+static int prefill_all(session_t* session, demo_t* demo) {
+    printf("Prefilling %d chunks\n", demo->num_documents + 1);
+    if (prefill(session, "system", "<|system|> ", demo->system, 0, &session->system)) return 1;
+    for (int i = 0; i < demo->num_documents; ++i) {
+        document_t* document = &demo->documents[i];
+        if (prefill(session, document->name, "<|doc|> ", document->text, 1, &document->chunk)) return 1;
+    }
+    return 0;
+}
+
+static void close_session(session_t* session, demo_t* demo) {
+    for (int i = 0; i < demo->num_documents; ++i) nl_chunk_free(demo->documents[i].chunk);
+    nl_chunk_free(session->system);
+    nl_tokenizer_free(session->tokenizer);
+    nl_engine_free(session->engine);
+    free(demo->file);
+}
+
+/* ---- Asking ------------------------------------------------------------------------------------- */
+
+/* A context that begins with the system chunk and the question's documents, in the question's order. */
+static int begin_conversation(session_t* session, const demo_t* demo, const question_t* question, nl_cache** cache) {
+    const nl_chunk* chunks[kMaxDocuments + 1];
+    size_t count = 0;
+    chunks[count++] = session->system;
+    for (int i = 0; i < question->num_documents; ++i) chunks[count++] = demo->documents[question->documents[i]].chunk;
+    nl_cache_options* options = NULL;
+    int bad = failed(nl_cache_options_create(&options), "making options") ||
+              failed(nl_cache_options_set_composition(options, question->composition), "choosing the composition") ||
+              failed(nl_cache_create(session->engine, options, chunks, count, cache), "putting chunks together");
+    nl_cache_options_free(options);
+    return bad;
+}
+
+static void print_text(question_t* question, size_t* said, const char* text, size_t length) {
+    fwrite(text, 1, length, stdout);
+    fflush(stdout);
+    if (*said + length >= sizeof question->said) length = sizeof question->said - 1 - *said;
+    memcpy(question->said + *said, text, length);
+    *said += length;
+    question->said[*said] = '\0';
+}
+
+/* Draws tokens until the model ends its answer, and prints each one's text as it comes. */
+static int stream_answer(session_t* session, nl_cache* cache, question_t* question, double start) {
+    nl_text_stream* stream = NULL;
+    char text[1024];
+    size_t length = 0;
+    size_t said = 0;
+    int count = 0;
+    double first = 0;
+    int bad = failed(nl_text_stream_create(session->tokenizer, &stream), "making a text stream");
+    while (!bad && count < kMaxAnswer) {
+        int32_t token = 0;
+        int32_t is_end = 0;
+        bad = failed(nl_decode_step(&cache, 1, &token), "drawing a token") ||
+              failed(nl_engine_is_end_token(session->engine, token, &is_end), "looking at a token");
+        if (count++ == 0) first = now();
+        if (bad || is_end) break;
+        bad = failed(nl_text_stream_push(stream, token, text, sizeof text, &length), "turning a token into text");
+        if (!bad) print_text(question, &said, text, length);
+    }
+    if (!bad) bad = failed(nl_text_stream_finish(stream, text, sizeof text, &length), "ending a text");
+    if (!bad) print_text(question, &said, text, length);
+    nl_text_stream_free(stream);
+    const double after_first = now() - first;
+    question->first_token_ms = 1e3 * (first - start);
+    question->tokens_per_second = count > 1 ? (count - 1) / after_first : 0;
+    return bad;
+}
+
+/* Asks a question behind `cache`, which it extends, and prints the answer and what it took. `start` is when the
+ * question came in. */
+static int ask(session_t* session, nl_cache* cache, question_t* question, double start) {
+    tokens_t tokens;
+    printf("\n> %s\n ", question->text);
+    int bad = encode(session->tokenizer, "<|user|> ", question->text, "<|assistant|>", 0, &tokens) ||
+              failed(nl_cache_extend(cache, tokens.ids, tokens.count), "reading the question") ||
+              stream_answer(session, cache, question, start) ||
+              failed(nl_cache_query(cache, NL_CACHE_TOKENS_REUSED, &question->reused), "counting tokens") ||
+              failed(nl_cache_query(cache, NL_CACHE_TOKENS_COMPUTED, &question->computed), "counting tokens");
+    free(tokens.ids);
+    if (bad) return 1;
+    printf("\n  [first token %.1f ms, %lld tokens reused, %lld computed, %.0f tokens/s, %s]\n",
+           question->first_token_ms, (long long)question->reused, (long long)question->computed,
+           question->tokens_per_second, session->device);
+    return 0;
+}
+
+/* The answer without the spaces around it. */
+static const char* trimmed(char* text) {
+    size_t length = strlen(text);
+    while (length > 0 && text[length - 1] == ' ') text[--length] = '\0';
+    return text + strspn(text, " ");
+}
+
+static int ask_all(session_t* session, demo_t* demo) {
+    int wrong = 0;
+    for (int i = 0; i < demo->num_questions; ++i) {
+        question_t* question = &demo->questions[i];
+        const double start = now();
+        nl_cache* cache = NULL;
+        const int bad = begin_conversation(session, demo, question, &cache) || ask(session, cache, question, start);
+        nl_cache_free(cache);
+        if (bad) return 1;
+        question->right = question->answer == NULL || strcmp(trimmed(question->said), question->answer) == 0;
+        /* Documents that were read alone can't know what stands before them. */
+        if (!question->needs_exact || question->composition == NL_COMPOSE_EXACT) wrong += !question->right;
+    }
+    printf("\n%-4s %-11s %9s %8s %10s %9s  %s\n", "", "composition", "documents", "reused", "first ms", "tokens/s",
+           "answer");
+    for (int i = 0; i < demo->num_questions; ++i) {
+        question_t* question = &demo->questions[i];
+        printf("%-4d %-11s %9d %8lld %10.1f %9.0f  %s%s%s\n", i + 1,
+               question->composition == NL_COMPOSE_EXACT ? "exact" : "independent", question->num_documents,
+               (long long)question->reused, question->first_token_ms, question->tokens_per_second,
+               trimmed(question->said), question->right ? "" : "  WRONG, expected ",
+               question->right ? "" : question->answer);
+    }
+    if (wrong > 0) fprintf(stderr, "%d of %d answers are wrong\n", wrong, demo->num_questions);
+    return wrong > 0;
+}
+
+/* Each question that is typed goes to a fork of one context with all documents, which shares their pages. */
+static int chat(session_t* session, demo_t* demo, int32_t composition) {
+    static question_t question;
+    nl_cache* context = NULL;
+    char line[kMaxText];
+    int bad = 0;
+    question.composition = composition;
+    question.num_documents = demo->num_documents;
+    for (int i = 0; i < demo->num_documents; ++i) question.documents[i] = i;
+    bad = begin_conversation(session, demo, &question, &context);
+    if (!bad) printf("\nAsk about the documents; an empty line ends.\n");
+    while (!bad) {
+        printf("? ");
+        fflush(stdout);
+        if (fgets(line, sizeof line, stdin) == NULL || line[0] == '\n') break;
+        line[strcspn(line, "\n")] = '\0';
+        question.text = line;
+        const double start = now();
+        nl_cache* conversation = NULL;
+        bad = failed(nl_cache_fork(context, &conversation), "beginning a conversation") ||
+              ask(session, conversation, &question, start);
+        nl_cache_free(conversation);
+    }
+    nl_cache_free(context);
+    return bad;
+}
+
+int main(int argc, char** argv) {
+    static demo_t demo; /* large, and must begin as zeros */
+    options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, 0};
+    session_t session = {NULL, NULL, NULL, ""};
+    char demo_path[kMaxText];
+    if (parse_options(argc, argv, &options)) return EXIT_FAILURE;
+    snprintf(demo_path, sizeof demo_path, "%s/demo.txt", options.model);
+    const int32_t chosen = options.composition != NULL && strcmp(options.composition, "exact") == 0
+                               ? NL_COMPOSE_EXACT
+                               : NL_COMPOSE_INDEPENDENT;
+
+    int bad = read_demo(&demo, options.demo != NULL ? options.demo : demo_path) || open_session(&session, &options) ||
+              prefill_all(&session, &demo);
+    for (int i = 0; options.composition != NULL && i < demo.num_questions; ++i) demo.questions[i].composition = chosen;
+    if (!bad) bad = options.chat ? chat(&session, &demo, chosen) : ask_all(&session, &demo);
+    close_session(&session, &demo);
+    return bad ? EXIT_FAILURE : EXIT_SUCCESS;
+}
