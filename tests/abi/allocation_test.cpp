@@ -19,26 +19,18 @@ bool allocation_fails() {
 
 }  // namespace
 
-void* operator new(size_t size) {
+// Not inlined, or the compiler would see malloc and delete as a mismatch.
+#define NL_NOINLINE __attribute__((noinline))
+NL_NOINLINE void* operator new(size_t size) {
     void* memory = allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
     if (memory == nullptr) throw std::bad_alloc();
     return memory;
 }
-void* operator new[](size_t size) {
-    return operator new(size);
-}
-void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-    std::free(memory);
-}
-void operator delete(void* memory, size_t) noexcept {
-    std::free(memory);
-}
-void operator delete[](void* memory, size_t) noexcept {
-    std::free(memory);
-}
+NL_NOINLINE void* operator new[](size_t size) { return operator new(size); }
+NL_NOINLINE void operator delete(void* memory) noexcept { std::free(memory); }
+NL_NOINLINE void operator delete[](void* memory) noexcept { std::free(memory); }
+NL_NOINLINE void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+NL_NOINLINE void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 
 namespace nanolith::test {
 namespace {
