@@ -67,6 +67,12 @@ std::vector<double> widen(const WeightView& view) {
 
 ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weights)
     : spec_(spec), embedding_(widen(weights.embedding)), final_norm_(widen(weights.final_norm)), head_(widen(weights.head)) {
+    for (int32_t position = 0; position < spec.max_context; ++position) {
+        for (const float frequency : spec.rope_frequencies) {
+            const double angle = position * static_cast<double>(frequency);
+            turns_.push_back({std::cos(angle), std::sin(angle)});
+        }
+    }
     for (const LayerWeights& layer : weights.layers) {
         layers_.push_back({widen(layer.attention_norm), widen(layer.q_proj), widen(layer.k_proj), widen(layer.v_proj),
                            widen(layer.q_bias), widen(layer.k_bias), widen(layer.v_bias), widen(layer.q_norm),
@@ -77,41 +83,48 @@ ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weight
 
 Row ReferenceModel::rotated(const double* head, int32_t position) const {
     const auto half = static_cast<size_t>(spec_.head_dim / 2);
+    const Turn* turns = turns_.data() + static_cast<size_t>(position) * half;
     Row y(2 * half);
     for (size_t i = 0; i < half; ++i) {
-        const double angle = position * static_cast<double>(spec_.rope_frequencies[i]);
-        y[i] = head[i] * std::cos(angle) - head[half + i] * std::sin(angle);
-        y[half + i] = head[half + i] * std::cos(angle) + head[i] * std::sin(angle);
+        y[i] = head[i] * turns[i].cosine - head[half + i] * turns[i].sine;
+        y[half + i] = head[half + i] * turns[i].cosine + head[i] * turns[i].sine;
     }
     return y;
+}
+
+void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
+                                 double* out) const {
+    std::vector<double> scores;
+    for (const Row& key : keys) {
+        double score = 0;
+        for (size_t i = 0; i < query.size(); ++i) score += query[i] * key[i];
+        scores.push_back(score * static_cast<double>(spec_.attention_scale));
+    }
+    const double highest = *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    for (double& score : scores) total += score = std::exp(score - highest);
+    for (size_t t = 0; t < scores.size(); ++t) {
+        for (size_t i = 0; i < query.size(); ++i) out[i] += scores[t] / total * values[t][i];
+    }
 }
 
 Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
                            const std::vector<ReferenceSpan>& spans) const {
     const auto dim = static_cast<size_t>(spec_.head_dim);
-    const int32_t group = spec_.num_heads / spec_.num_kv_heads;
+    const auto group = static_cast<size_t>(spec_.num_heads / spec_.num_kv_heads);
     Row out(queries.size(), 0.0);
-    for (int32_t head = 0; head < spec_.num_heads; ++head) {
-        const Row query = rotated(queries.data() + static_cast<size_t>(head) * dim, position);
-        const size_t kv_at = static_cast<size_t>(head / group) * dim;
-        std::vector<double> scores;
+    for (size_t kv_head = 0; kv_head < static_cast<size_t>(spec_.num_kv_heads); ++kv_head) {
+        std::vector<Row> keys;
         std::vector<const double*> values;
         for (const ReferenceSpan& span : spans) {
-            const auto& keys = span.cache->keys[static_cast<size_t>(layer)];
-            for (int32_t t = 0; t < static_cast<int32_t>(keys.size()) && span.base + t <= position; ++t) {
-                const Row key = rotated(keys[static_cast<size_t>(t)].data() + kv_at, span.base + t);
-                double score = 0;
-                for (size_t i = 0; i < dim; ++i) score += query[i] * key[i];
-                scores.push_back(score * static_cast<double>(spec_.attention_scale));
-                values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() + kv_at);
+            const auto& stored = span.cache->keys[static_cast<size_t>(layer)];
+            for (int32_t t = 0; t < static_cast<int32_t>(stored.size()) && span.base + t <= position; ++t) {
+                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, span.base + t));
+                values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() + kv_head * dim);
             }
         }
-        const double highest = *std::max_element(scores.begin(), scores.end());
-        double total = 0;
-        for (double& score : scores) total += score = std::exp(score - highest);
-        for (size_t t = 0; t < scores.size(); ++t) {
-            for (size_t i = 0; i < dim; ++i) out[static_cast<size_t>(head) * dim + i] += scores[t] / total * values[t][i];
-        }
+        for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
+            attend_head(rotated(queries.data() + head * dim, position), keys, values, out.data() + head * dim);
     }
     return out;
 }

@@ -38,14 +38,21 @@ class ReferenceModel {
             gate_proj, up_proj, down_proj;
     };
 
+    struct Turn {
+        double cosine, sine;
+    };
+
     [[nodiscard]] Row attend(const Row& queries, int32_t position, int32_t layer,
                              const std::vector<ReferenceSpan>& spans) const;
+    void attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
+                     double* out) const;
     [[nodiscard]] Row rotated(const double* head, int32_t position) const;
     [[nodiscard]] Row step(int32_t token, int32_t position, ReferenceCache& own, const std::vector<ReferenceSpan>& spans) const;
 
     ModelSpec spec_;
     std::vector<double> embedding_, final_norm_, head_;
     std::vector<Layer> layers_;
+    std::vector<Turn> turns_;  // [max_context, head_dim / 2]
 };
 
 // A weight as float64, whatever its dtype.

@@ -16,6 +16,8 @@ using DnnlTag = dnnl::memory::format_tag;
 
 // Weight rows that one thread takes at a time: few enough to spread a small matrix, many enough to stream.
 constexpr int64_t kMatvecOutputs = 64;
+// Below so many bytes of weights, waking the other threads costs more than they save.
+constexpr int64_t kParallelBytes = 128 * 1024;
 
 // oneDNN 2 makes a primitive descriptor from an operation descriptor, oneDNN 3 from the memory descriptors.
 dnnl::matmul make_matmul(const dnnl::engine& engine, const dnnl::memory::desc& x, const dnnl::memory::desc& w,
@@ -80,7 +82,8 @@ struct Products<T>::State {
     void few_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         convert(x, rows * w.depth, wide.data());
         const int64_t pieces = (w.outputs + kMatvecOutputs - 1) / kMatvecOutputs;
-        parallel_for(num_threads, pieces, [&](int64_t piece, int) {
+        const bool small = w.outputs * w.depth * static_cast<int64_t>(sizeof(T)) < kParallelBytes;
+        parallel_for(small ? 1 : num_threads, pieces, [&](int64_t piece, int) {
             const int64_t first = piece * kMatvecOutputs;
             matvec(w.data, w.depth, wide.data(), rows, first, std::min(first + kMatvecOutputs, w.outputs), y, w.outputs,
                    accumulate);

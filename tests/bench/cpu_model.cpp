@@ -1,0 +1,120 @@
+// Prefill and decode of one sequence on the CPU, with random weights of a known model's shape.
+//
+//   bench_cpu_model [qwen3-0.6b|llama-3.2-1b] [float32|bfloat16] [threads] [prefill tokens] [decode tokens]
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "backend/backend.h"
+#include "unit/random_model.h"
+
+namespace {
+
+using namespace nanolith;
+using testing::RandomShape;
+using Clock = std::chrono::steady_clock;
+
+constexpr int32_t kPageSize = 64;
+
+bool shape_by_name(const std::string& name, RandomShape& shape) {
+    shape.tied = true;
+    if (name == "qwen3-0.6b") {
+        shape.num_layers = 28, shape.hidden_size = 1024, shape.intermediate_size = 3072;
+        shape.num_heads = 16, shape.num_kv_heads = 8, shape.head_dim = 128, shape.vocab_size = 151936;
+        shape.max_context = 40960, shape.qk_norm = true, shape.rope_theta = 1e6F;
+        return true;
+    }
+    if (name == "llama-3.2-1b") {
+        shape.num_layers = 16, shape.hidden_size = 2048, shape.intermediate_size = 8192;
+        shape.num_heads = 32, shape.num_kv_heads = 8, shape.head_dim = 64, shape.vocab_size = 128256;
+        shape.max_context = 131072, shape.rope_theta = 5e5F;
+        return true;
+    }
+    return false;
+}
+
+// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...; logits of the last.
+Batch batch_of(int32_t first, int32_t count, int32_t vocab_size) {
+    Batch batch;
+    for (int32_t position = first; position < first + count; ++position) {
+        batch.tokens.push_back(static_cast<int32_t>(position * 7919LL % vocab_size));
+        batch.positions.push_back(position);
+        batch.key_positions.push_back(position);
+        batch.slots.push_back(position);
+    }
+    for (int32_t page = 0; page * kPageSize < first + count; ++page) batch.page_table.push_back(page);
+    batch.segments = {{0, first + count, 0}};
+    batch.sequences = {{0, count, 0, 1}};
+    batch.output_rows = {count - 1};
+    batch.sampling.resize(1);
+    return batch;
+}
+
+double seconds_of(Executor& executor, const Forward& forward, const Batch& batch) {
+    int32_t sampled[1];
+    const auto begin = Clock::now();
+    const auto ran = executor.run(batch, forward, sampled);
+    if (!ran.ok()) {
+        std::fprintf(stderr, "%s\n", ran.error().message.c_str());
+        std::exit(1);
+    }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+void report(const char* what, int32_t tokens, double best, double mean) {
+    std::printf("%-26s %8d %12.1f %12.1f\n", what, tokens, tokens / best, tokens / mean);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string name = argc > 1 ? argv[1] : "qwen3-0.6b";
+    const DType dtype = argc > 2 && std::strcmp(argv[2], "float32") == 0 ? DType::f32 : DType::bf16;
+    RandomShape shape;
+    if (!shape_by_name(name, shape)) {
+        std::fprintf(stderr, "no shape %s, expected qwen3-0.6b or llama-3.2-1b\n", name.c_str());
+        return 2;
+    }
+    ExecutorOptions options;
+    options.dtype = dtype;
+    options.page_size = kPageSize;
+    options.num_threads = argc > 3 ? std::atoi(argv[3]) : 0;
+    const int32_t prefill = argc > 4 ? std::atoi(argv[4]) : 512;
+    const int32_t decode = argc > 5 ? std::atoi(argv[5]) : 32;
+    options.num_pages = (prefill + decode) / kPageSize + 1;
+
+    const testing::RandomModel model(shape, dtype, 1);
+    auto backend = open_cpu_backend(options.num_threads);
+    if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
+    auto executor = (*backend)->create_executor(model.spec, model.weights, options);
+    if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
+
+    const Forward forward = testing::decoder_forward(shape.num_layers);
+    constexpr int kRepeats = 3;
+    double best = 1e9;
+    double total = 0;
+    for (int repeat = -1; repeat < kRepeats; ++repeat) {  // the first one warms up
+        double seconds = 0;
+        for (int32_t first = 0; first < prefill; first += options.max_rows)
+            seconds += seconds_of(**executor, forward,
+                                  batch_of(first, std::min(options.max_rows, prefill - first), shape.vocab_size));
+        if (repeat < 0) continue;
+        best = std::min(best, seconds);
+        total += seconds;
+    }
+    double best_step = 1e9;
+    double all_steps = 0;
+    for (int32_t step = 0; step < decode; ++step) {
+        const double seconds = seconds_of(**executor, forward, batch_of(prefill + step, 1, shape.vocab_size));
+        best_step = std::min(best_step, seconds);
+        all_steps += seconds;
+    }
+    std::printf("%s, %s, %s\n", name.c_str(), dtype_name(dtype), (*backend)->device_name().c_str());
+    std::printf("%-26s %8s %12s %12s\n", "", "tokens", "best tok/s", "mean tok/s");
+    report("prefill", prefill, best, total / kRepeats);
+    report("decode, one by one", 1, best_step, all_steps / decode);
+    return 0;
+}

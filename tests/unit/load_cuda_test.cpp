@@ -1,0 +1,89 @@
+// How opening the CUDA backend fails: without the library, with a file that is none, and with libraries that are not
+// the one wanted (wrong_backend.cpp).
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "backend/backend.h"
+
+namespace nanolith::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder of its own, on NANOLITH_BACKEND_PATH.
+class LoadCuda : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        std::string pattern = (fs::temp_directory_path() / "nanolith-backend-XXXXXX").string();
+        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+        folder_ = pattern;
+        if (const char* before = std::getenv("NANOLITH_BACKEND_PATH")) before_ = before;
+        set_path(folder_.string());
+    }
+    void TearDown() override {
+        set_path(before_);
+        fs::remove_all(folder_);
+    }
+    static void set_path(const std::string& path) { setenv("NANOLITH_BACKEND_PATH", path.c_str(), 1); }
+
+    static Error open() {
+        const auto opened = open_cuda_backend(0);
+        EXPECT_FALSE(opened.ok());
+        return opened.ok() ? Error{NL_OK, ""} : opened.error();
+    }
+    static bool has(const Error& error, const std::string& part) { return error.message.find(part) != std::string::npos; }
+
+    fs::path library() const { return folder_ / "libnanolith_cuda.so"; }
+
+    fs::path folder_;
+    std::string before_;
+};
+
+TEST_F(LoadCuda, NamesTheMissingLibrary) {
+    const auto opened = open_cuda_backend(0);
+    if (opened.ok()) GTEST_SKIP() << "the CUDA backend lies beside this program";
+    EXPECT_EQ(opened.error().status, NL_ERROR_NOT_FOUND);
+    EXPECT_TRUE(has(opened.error(), library().string()) || has(opened.error(), "libnanolith_cuda.so: ")) << opened.error().message;
+}
+
+TEST_F(LoadCuda, RefusesAFileThatIsNoLibrary) {
+    std::ofstream(library()) << "not an ELF file\n";
+    const auto opened = open_cuda_backend(0);
+    if (opened.ok()) GTEST_SKIP() << "the CUDA backend lies beside this program";
+    EXPECT_TRUE(has(opened.error(), library().string())) << opened.error().message;
+}
+
+TEST_F(LoadCuda, RefusesALibraryWithoutTheSymbol) {
+    fs::copy_file(NL_TEST_NO_SYMBOL_LIBRARY, library());
+    const Error error = open();
+    EXPECT_EQ(error.status, NL_ERROR_NOT_FOUND);
+    EXPECT_TRUE(has(error, kBackendOpenName)) << error.message;
+    EXPECT_TRUE(has(error, library().string())) << error.message;
+}
+
+// The backend itself compares versions; its refusal comes through with the library's path.
+TEST_F(LoadCuda, PassesOnARefusedVersion) {
+    fs::copy_file(NL_TEST_WRONG_VERSION_LIBRARY, library());
+    set_path("/nonexistent::" + folder_.string());  // also: missing and empty folders on the way are skipped
+    const Error error = open();
+    EXPECT_EQ(error.status, NL_ERROR_UNSUPPORTED);
+    EXPECT_TRUE(has(error, "version 99.0.0")) << error.message;
+    EXPECT_TRUE(has(error, std::to_string(NL_VERSION_MAJOR) + "." + std::to_string(NL_VERSION_MINOR) + "." +
+                               std::to_string(NL_VERSION_PATCH)))
+        << error.message;
+    EXPECT_TRUE(has(error, library().string())) << error.message;
+}
+
+TEST_F(LoadCuda, RefusesANegativeIndex) {
+    const auto opened = open_cuda_backend(-1);
+    ASSERT_FALSE(opened.ok());
+    EXPECT_EQ(opened.error().status, NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_TRUE(has(opened.error(), "-1")) << opened.error().message;
+}
+
+}  // namespace
+}  // namespace nanolith::testing
