@@ -25,6 +25,7 @@ enum { kMaxDocuments = 64, kMaxQuestions = 64, kMaxAnswer = 64, kMaxText = 4096 
 /* Says what went wrong and returns 1 when a call failed; returns 0 when it did not. */
 static int failed(nl_status status, const char *doing) {
     if (status == NL_OK) return 0;
+    fflush(stdout);
     fprintf(stderr, "%s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
     return 1;
 }
