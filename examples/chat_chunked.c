@@ -23,8 +23,9 @@ enum { kMaxDocuments = 64, kMaxQuestions = 64, kMaxAnswer = 64, kMaxText = 4096 
 /* ---- Errors: one helper for all ---------------------------------------------------------------- */
 
 /* Says what went wrong and returns 1 when a call failed; returns 0 when it did not. */
-static int failed(nl_status status, const char* doing) {
+static int failed(nl_status status, const char *doing) {
     if (status == NL_OK) return 0;
+    fflush(stdout);
     fprintf(stderr, "%s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
     return 1;
 }
@@ -43,14 +44,14 @@ static double now(void) {
 /* ---- Options ------------------------------------------------------------------------------------ */
 
 typedef struct {
-    const char* model;
-    const char* demo;
-    const char* device;
-    const char* composition; /* NULL: each question's own */
+    const char *model;
+    const char *demo;
+    const char *device;
+    const char *composition; /* NULL: each question's own */
     int chat;
 } options_t;
 
-static void print_help(FILE* out) {
+static void print_help(FILE *out) {
     fprintf(out,
             "usage: chat_chunked [options]\n"
             "  --model DIR                        model folder (default %s)\n"
@@ -63,10 +64,10 @@ static void print_help(FILE* out) {
 }
 
 /* Returns 0, or 1 where an option is wrong. */
-static int parse_options(int argc, char** argv, options_t* options) {
+static int parse_options(int argc, char **argv, options_t *options) {
     for (int i = 1; i < argc; ++i) {
-        const char* name = argv[i];
-        const char** value = NULL;
+        const char *name = argv[i];
+        const char **value = NULL;
         if (strcmp(name, "--help") == 0) {
             print_help(stdout);
             exit(EXIT_SUCCESS);
@@ -106,14 +107,14 @@ static int parse_options(int argc, char** argv, options_t* options) {
  *   composition: exact              where the answer needs documents that saw those before them
  */
 typedef struct {
-    char* name;
-    char* text;
-    nl_chunk* chunk;
+    char *name;
+    char *text;
+    nl_chunk *chunk;
 } document_t;
 
 typedef struct {
-    char* text;
-    char* answer;
+    char *text;
+    char *answer;
     int32_t composition;
     int needs_exact;
     int documents[kMaxDocuments];
@@ -128,23 +129,23 @@ typedef struct {
 } question_t;
 
 typedef struct {
-    char* file; /* the whole file; the texts point into it */
-    char* system;
+    char *file; /* the whole file; the texts point into it */
+    char *system;
     document_t documents[kMaxDocuments];
     int num_documents;
     question_t questions[kMaxQuestions];
     int num_questions;
 } demo_t;
 
-static int find_document(const demo_t* demo, const char* name) {
+static int find_document(const demo_t *demo, const char *name) {
     for (int i = 0; i < demo->num_documents; ++i) {
         if (strcmp(demo->documents[i].name, name) == 0) return i;
     }
     return -1;
 }
 
-static int parse_document_names(demo_t* demo, question_t* question, char* names) {
-    for (char* name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
+static int parse_document_names(demo_t *demo, question_t *question, char *names) {
+    for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
         const int document = find_document(demo, name);
         if (document < 0 || question->num_documents == kMaxDocuments) return 1;
         question->documents[question->num_documents++] = document;
@@ -153,12 +154,12 @@ static int parse_document_names(demo_t* demo, question_t* question, char* names)
 }
 
 /* Returns 0, or 1 where the line is not understood. */
-static int parse_line(demo_t* demo, char* line) {
-    char* colon = strstr(line, ": ");
+static int parse_line(demo_t *demo, char *line) {
+    char *colon = strstr(line, ": ");
     if (colon == NULL) return 1;
     *colon = '\0';
-    char* value = colon + 2;
-    question_t* question = demo->num_questions > 0 ? &demo->questions[demo->num_questions - 1] : NULL;
+    char *value = colon + 2;
+    question_t *question = demo->num_questions > 0 ? &demo->questions[demo->num_questions - 1] : NULL;
     if (strcmp(line, "system") == 0) {
         demo->system = value;
     } else if (strncmp(line, "document ", 9) == 0 && demo->num_documents < kMaxDocuments) {
@@ -181,9 +182,9 @@ static int parse_line(demo_t* demo, char* line) {
     return 0;
 }
 
-static char* read_file(const char* path) {
-    FILE* file = fopen(path, "rb");
-    char* text = NULL;
+static char *read_file(const char *path) {
+    FILE *file = fopen(path, "rb");
+    char *text = NULL;
     if (file == NULL) return NULL;
     if (fseek(file, 0, SEEK_END) == 0) {
         const long size = ftell(file);
@@ -196,15 +197,15 @@ static char* read_file(const char* path) {
 }
 
 /* Returns 0, or 1 after saying what is wrong. */
-static int read_demo(demo_t* demo, const char* path) {
+static int read_demo(demo_t *demo, const char *path) {
     demo->file = read_file(path);
     if (demo->file == NULL) {
         fprintf(stderr, "%s cannot be read\n", path);
         return 1;
     }
     int number = 0;
-    for (char* line = demo->file; line != NULL && *line != '\0';) {
-        char* end = strchr(line, '\n');
+    for (char *line = demo->file; line != NULL && *line != '\0';) {
+        char *end = strchr(line, '\n');
         if (end != NULL) *end = '\0';
         ++number;
         if (*line != '\0' && *line != '#' && parse_line(demo, line) != 0) {
@@ -223,15 +224,15 @@ static int read_demo(demo_t* demo, const char* path) {
 /* ---- Text and tokens ---------------------------------------------------------------------------- */
 
 typedef struct {
-    int32_t* ids;
+    int32_t *ids;
     size_t count;
 } tokens_t;
 
 /* Encodes before, text and after as one text. The result's ids are freed by the caller. Returns 0, or 1 on an error. */
-static int encode(const nl_tokenizer* tokenizer, const char* before, const char* text, const char* after,
-                  uint32_t flags, tokens_t* tokens) {
+static int encode(const nl_tokenizer *tokenizer, const char *before, const char *text, const char *after,
+                  uint32_t flags, tokens_t *tokens) {
     const size_t size = strlen(before) + strlen(text) + strlen(after);
-    char* whole = malloc(size + 1);
+    char *whole = malloc(size + 1);
     tokens->ids = NULL;
     if (whole == NULL) return out_of_memory();
     snprintf(whole, size + 1, "%s%s%s", before, text, after);
@@ -252,14 +253,14 @@ static int encode(const nl_tokenizer* tokenizer, const char* before, const char*
 /* ---- The session: an engine with the demo's chunks ----------------------------------------------- */
 
 typedef struct {
-    nl_engine* engine;
-    nl_tokenizer* tokenizer;
-    nl_chunk* system;
+    nl_engine *engine;
+    nl_tokenizer *tokenizer;
+    nl_chunk *system;
     char device[128];
 } session_t;
 
-static int open_session(session_t* session, const options_t* options) {
-    nl_engine_options* engine_options = NULL;
+static int open_session(session_t *session, const options_t *options) {
+    nl_engine_options *engine_options = NULL;
     size_t length = 0;
     const double start = now();
     int bad = failed(nl_engine_options_create(&engine_options), "making options") ||
@@ -278,8 +279,8 @@ static int open_session(session_t* session, const options_t* options) {
 }
 
 /* Prefills one text into a chunk and says how long it took. Returns 0, or 1 on an error. */
-static int prefill(session_t* session, const char* name, const char* marker, const char* text, int32_t level,
-                   nl_chunk** chunk) {
+static int prefill(session_t *session, const char *name, const char *marker, const char *text, int32_t level,
+                   nl_chunk **chunk) {
     tokens_t tokens;
     const double start = now();
     int bad = encode(session->tokenizer, marker, text, "", level == 0 ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
@@ -292,17 +293,17 @@ static int prefill(session_t* session, const char* name, const char* marker, con
     return bad;
 }
 
-static int prefill_all(session_t* session, demo_t* demo) {
+static int prefill_all(session_t *session, demo_t *demo) {
     printf("Prefilling %d chunks\n", demo->num_documents + 1);
     if (prefill(session, "system", "<|system|> ", demo->system, 0, &session->system)) return 1;
     for (int i = 0; i < demo->num_documents; ++i) {
-        document_t* document = &demo->documents[i];
+        document_t *document = &demo->documents[i];
         if (prefill(session, document->name, "<|doc|> ", document->text, 1, &document->chunk)) return 1;
     }
     return 0;
 }
 
-static void close_session(session_t* session, demo_t* demo) {
+static void close_session(session_t *session, demo_t *demo) {
     for (int i = 0; i < demo->num_documents; ++i) nl_chunk_free(demo->documents[i].chunk);
     nl_chunk_free(session->system);
     nl_tokenizer_free(session->tokenizer);
@@ -313,12 +314,12 @@ static void close_session(session_t* session, demo_t* demo) {
 /* ---- Asking ------------------------------------------------------------------------------------- */
 
 /* A context that begins with the system chunk and the question's documents, in the question's order. */
-static int begin_conversation(session_t* session, const demo_t* demo, const question_t* question, nl_cache** cache) {
-    const nl_chunk* chunks[kMaxDocuments + 1];
+static int begin_conversation(session_t *session, const demo_t *demo, const question_t *question, nl_cache **cache) {
+    const nl_chunk *chunks[kMaxDocuments + 1];
     size_t count = 0;
     chunks[count++] = session->system;
     for (int i = 0; i < question->num_documents; ++i) chunks[count++] = demo->documents[question->documents[i]].chunk;
-    nl_cache_options* options = NULL;
+    nl_cache_options *options = NULL;
     int bad = failed(nl_cache_options_create(&options), "making options") ||
               failed(nl_cache_options_set_composition(options, question->composition), "choosing the composition") ||
               failed(nl_cache_create(session->engine, options, chunks, count, cache), "putting chunks together");
@@ -326,7 +327,7 @@ static int begin_conversation(session_t* session, const demo_t* demo, const ques
     return bad;
 }
 
-static void print_text(question_t* question, size_t* said, const char* text, size_t length) {
+static void print_text(question_t *question, size_t *said, const char *text, size_t length) {
     fwrite(text, 1, length, stdout);
     fflush(stdout);
     if (*said + length >= sizeof question->said) length = sizeof question->said - 1 - *said;
@@ -336,8 +337,8 @@ static void print_text(question_t* question, size_t* said, const char* text, siz
 }
 
 /* Draws tokens until the model ends its answer, and prints each one's text as it comes. */
-static int stream_answer(session_t* session, nl_cache* cache, question_t* question, double start) {
-    nl_text_stream* stream = NULL;
+static int stream_answer(session_t *session, nl_cache *cache, question_t *question, double start) {
+    nl_text_stream *stream = NULL;
     char text[1024];
     size_t length = 0;
     size_t said = 0;
@@ -365,7 +366,7 @@ static int stream_answer(session_t* session, nl_cache* cache, question_t* questi
 
 /* Asks a question behind `cache`, which it extends, and prints the answer and what it took. `start` is when the
  * question came in. */
-static int ask(session_t* session, nl_cache* cache, question_t* question, double start) {
+static int ask(session_t *session, nl_cache *cache, question_t *question, double start) {
     tokens_t tokens;
     printf("\n> %s\n ", question->text);
     int bad = encode(session->tokenizer, "<|user|> ", question->text, "<|assistant|>", 0, &tokens) ||
@@ -382,18 +383,18 @@ static int ask(session_t* session, nl_cache* cache, question_t* question, double
 }
 
 /* The answer without the spaces around it. */
-static const char* trimmed(char* text) {
+static const char *trimmed(char *text) {
     size_t length = strlen(text);
     while (length > 0 && text[length - 1] == ' ') text[--length] = '\0';
     return text + strspn(text, " ");
 }
 
-static int ask_all(session_t* session, demo_t* demo) {
+static int ask_all(session_t *session, demo_t *demo) {
     int wrong = 0;
     for (int i = 0; i < demo->num_questions; ++i) {
-        question_t* question = &demo->questions[i];
+        question_t *question = &demo->questions[i];
         const double start = now();
-        nl_cache* cache = NULL;
+        nl_cache *cache = NULL;
         const int bad = begin_conversation(session, demo, question, &cache) || ask(session, cache, question, start);
         nl_cache_free(cache);
         if (bad) return 1;
@@ -404,7 +405,7 @@ static int ask_all(session_t* session, demo_t* demo) {
     printf("\n%-4s %-11s %9s %8s %10s %9s  %s\n", "", "composition", "documents", "reused", "first ms", "tokens/s",
            "answer");
     for (int i = 0; i < demo->num_questions; ++i) {
-        question_t* question = &demo->questions[i];
+        question_t *question = &demo->questions[i];
         printf("%-4d %-11s %9d %8lld %10.1f %9.0f  %s%s%s\n", i + 1,
                question->composition == NL_COMPOSE_EXACT ? "exact" : "independent", question->num_documents,
                (long long)question->reused, question->first_token_ms, question->tokens_per_second,
@@ -416,9 +417,9 @@ static int ask_all(session_t* session, demo_t* demo) {
 }
 
 /* Each question that is typed goes to a fork of one context with all documents, which shares their pages. */
-static int chat(session_t* session, demo_t* demo, int32_t composition) {
+static int chat(session_t *session, demo_t *demo, int32_t composition) {
     static question_t question;
-    nl_cache* context = NULL;
+    nl_cache *context = NULL;
     char line[kMaxText];
     int bad = 0;
     question.composition = composition;
@@ -433,7 +434,7 @@ static int chat(session_t* session, demo_t* demo, int32_t composition) {
         line[strcspn(line, "\n")] = '\0';
         question.text = line;
         const double start = now();
-        nl_cache* conversation = NULL;
+        nl_cache *conversation = NULL;
         bad = failed(nl_cache_fork(context, &conversation), "beginning a conversation") ||
               ask(session, conversation, &question, start);
         nl_cache_free(conversation);
@@ -442,7 +443,7 @@ static int chat(session_t* session, demo_t* demo, int32_t composition) {
     return bad;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     static demo_t demo; /* large, and must begin as zeros */
     options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, 0};
     session_t session = {NULL, NULL, NULL, ""};

@@ -16,8 +16,8 @@ logs=$PWD/build/logs
 mkdir -p "$logs"
 finish() {
     echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ] && [ $passed -gt 0 ]
-    exit
+    [ $failed = 0 ] && [ $passed -gt 0 ] && exit 0
+    exit 1
 }
 trap finish EXIT
 trap 'failed=$((failed + 1)); exit' INT TERM
@@ -119,8 +119,12 @@ cuda_cases_ran() {
 }
 
 main() {
-    check setup setup "$@" || return
-    use_build_tools
+    if setup "$@"; then
+        pass setup
+    else
+        fail setup
+        return
+    fi
     local cuda=() architecture program
     if have_nvcc; then
         architecture=$(gpu_architecture) || architecture=90a
