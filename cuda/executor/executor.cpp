@@ -1,7 +1,6 @@
 #include "executor/executor.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "attention/append.h"
 #include "attention/attention.h"
@@ -88,7 +87,8 @@ class CudaExecutor final : public Executor {
                         spec_.vocab_size);
         }
         return on_device([&]() -> Result<void> {
-            const float* const from = all_logits() + static_cast<int64_t>(index) * spec_.vocab_size;
+            const float* const from =
+                scratch_.kept_logits.template as<float>() + static_cast<int64_t>(index) * spec_.vocab_size;
             NL_CUDA_TRY(
                 cudaMemcpyAsync(logits.data(), from, logits.size_bytes(), cudaMemcpyDeviceToHost, stream_.get()));
             NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
@@ -130,7 +130,7 @@ class CudaExecutor final : public Executor {
                                  multiprocessors_, stream_.get()));
         } else {
             NL_TRY(normalise(weights.attention_norm));
-            NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv, false));
+            NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
         }
         AppendArguments<T> append;
         append.qkv = qkv;
@@ -176,8 +176,7 @@ class CudaExecutor final : public Executor {
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm));
-        NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up,
-                        false));
+        NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
         return silu_mul(gate_up, rows(), spec_.intermediate_size, inner(), stream_.get());
     }
 
@@ -196,8 +195,7 @@ class CudaExecutor final : public Executor {
         } else {
             NL_TRY(rms_norm(residual(), view().output_rows, weights_.final_norm, spec_.norm_epsilon, outputs,
                             spec_.hidden_size, normed(), stream_.get()));
-            NL_TRY(
-                multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits(), false));
+            NL_TRY(multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits()));
         }
         return sample(all_logits(), view().sampling, outputs, spec_.vocab_size, sampled(), stream_.get());
     }
@@ -219,20 +217,16 @@ class CudaExecutor final : public Executor {
     }
     [[nodiscard]] T* pages(int32_t layer) const { return pool_.template as<T>() + layer * layer_elements(); }
 
-    // Runs `work` with the device current. An error of the device is final: CUDA keeps it, and what the memory
-    // holds is unknown.
+    // Runs `work` with the device current. An error that breaks the device stays with CUDA, which gives it to every
+    // later call.
     template <typename Work>
     Result<void> on_device(const Work& work) {
-        if (failure_) {
-            return fail(NL_ERROR_DEVICE, "the device failed earlier and the executor can't be used: ", *failure_);
-        }
         const DeviceGuard guard(device_);
-        Result<void> result = guard.result().ok() ? work() : guard.result();
-        if (!result.ok() && result.error().status == NL_ERROR_DEVICE) failure_ = result.error().message;
-        return result;
+        NL_TRY(guard.result());
+        return work();
     }
 
-    // Puts the forward pass and the copy of its tokens on the stream, from a graph where there is one.
+    // Puts the forward pass and the copies of its results on the stream, from a graph where there is one.
     Result<void> submit(const Forward& forward) {
         if (rows() > kMaxGraphRows) return enqueue(forward);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
@@ -254,6 +248,10 @@ class CudaExecutor final : public Executor {
         if (outputs == 0) return {};
         NL_CUDA_TRY(cudaMemcpyAsync(scratch_.sampled_host.data(), sampled(), outputs * sizeof(int32_t),
                                     cudaMemcpyDeviceToHost, stream_.get()));
+        // A copy, so that a run that fails leaves the logits of the one before.
+        NL_CUDA_TRY(cudaMemcpyAsync(scratch_.kept_logits.data(), all_logits(),
+                                    outputs * static_cast<size_t>(spec_.vocab_size) * sizeof(float),
+                                    cudaMemcpyDeviceToDevice, stream_.get()));
         return {};
     }
 
@@ -266,18 +264,38 @@ class CudaExecutor final : public Executor {
                         stream_.get());
     }
 
+    // y = x W^T.
     template <typename Output>
-    Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y, bool add) {
-        const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, add};
-        return matmul_->multiply(shape, x, weight, y, stream_.get());
+    Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
+        const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
+        NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_.get()));
+        if (done) return {};
+        return in_few_rows(num_rows, [&](int64_t first, int count) {
+            return matvec(x + first * size, weight, count, size, outputs, y + first * outputs, stream_.get());
+        });
+    }
+
+    // Calls `product` for a few rows at a time: what is left where cuBLASLt has no algorithm.
+    template <typename Product>
+    static Result<void> in_few_rows(int num_rows, const Product& product) {
+        for (int first = 0; first < num_rows; first += kMatvecRows) {
+            NL_TRY(product(int64_t{first}, std::min(kMatvecRows, num_rows - first)));
+        }
+        return {};
     }
 
     // residual += x W^T.
     Result<void> add_product(const T* x, int size, const T* weight) {
-        if (is_few(rows())) {
-            return matvec_add(x, weight, rows(), size, spec_.hidden_size, residual(), multiprocessors_, stream_.get());
+        const int hidden = spec_.hidden_size;
+        if (!is_few(rows())) {
+            const MatmulShape shape{rows(), size, hidden, kDTypeOf<T>, DType::f32, true};
+            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, residual(), stream_.get()));
+            if (done) return {};
         }
-        return multiply(rows(), x, size, weight, spec_.hidden_size, residual(), true);
+        return in_few_rows(rows(), [&](int64_t first, int count) {
+            return matvec_add(x + first * size, weight, count, size, hidden, residual() + first * hidden,
+                              multiprocessors_, stream_.get());
+        });
     }
 
     // Frees everything on the device while it is current.
@@ -297,7 +315,6 @@ class CudaExecutor final : public Executor {
     const ModelSpec spec_;
     const ExecutorOptions options_;
     const HeadShape heads_;
-    std::optional<std::string> failure_;
     Stream stream_;
     std::unique_ptr<Matmul> matmul_;
     Scratch scratch_;

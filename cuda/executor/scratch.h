@@ -16,6 +16,7 @@ struct Scratch {
     DeviceBuffer gate_up;          // [rows, 2 * intermediate] T
     DeviceBuffer inner;            // [rows, intermediate] T
     DeviceBuffer logits;           // [output rows, vocab] float32
+    DeviceBuffer kept_logits;      // the same, of the latest run that succeeded
     DeviceBuffer sampled;          // [output rows] int32
     DeviceBuffer partial_outputs;  // of attention: [slots, num_kv_heads, 16, head_dim] float32
     DeviceBuffer partial_sums;     // [slots, num_kv_heads, 16] float2

@@ -74,6 +74,7 @@ struct Matmul::Problem {
     MatrixLayout weight;
     MatrixLayout x;
     MatrixLayout y;
+    bool known = false;  // whether there is an algorithm
     cublasLtMatmulAlgo_t algorithm{};
 };
 
@@ -97,7 +98,7 @@ Matmul::~Matmul() {
     if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-Result<Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape) {
+Result<const Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape) {
     const auto found = problems_.find(shape);
     if (found != problems_.end()) return found->second.get();
 
@@ -110,29 +111,30 @@ Result<Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape) {
 
     cublasLtMatmulHeuristicResult_t choice{};
     int count = 0;
-    NL_CUBLAS_TRY(cublasLtMatmulAlgoGetHeuristic(handle_, problem->description.get(), problem->weight.get(),
-                                                 problem->x.get(), problem->y.get(), problem->y.get(), preference.get(),
-                                                 1, &choice, &count));
-    if (count == 0) {
-        return fail(NL_ERROR_UNSUPPORTED, "cuBLASLt has no product for ", shape.rows, " rows, ", shape.size,
-                    " inputs and ", shape.outputs, " outputs of ", dtype_name(shape.input));
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_, problem->description.get(), problem->weight.get(), problem->x.get(),
+                                       problem->y.get(), problem->y.get(), preference.get(), 1, &choice, &count);
+    if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED) {
+        return cublas_error(status, "cublasLtMatmulAlgoGetHeuristic");
     }
+    problem->known = status == CUBLAS_STATUS_SUCCESS && count > 0 && choice.state == CUBLAS_STATUS_SUCCESS;
     problem->algorithm = choice.algo;
     if (problems_.size() >= kMaxProblems) problems_.clear();
-    Problem* const kept = problem.get();
+    const Problem* const kept = problem.get();
     problems_.emplace(shape, std::move(problem));
     return kept;
 }
 
-Result<void> Matmul::multiply(const MatmulShape& shape, const void* x, const void* weight, void* y,
+Result<bool> Matmul::multiply(const MatmulShape& shape, const void* x, const void* weight, void* y,
                               cudaStream_t stream) {
-    NL_ASSIGN(Problem* const problem, find_problem(shape));
+    NL_ASSIGN(const Problem* const problem, find_problem(shape));
+    if (!problem->known) return false;
     const float one = 1;
     const float beta = shape.add ? 1.0F : 0.0F;
     NL_CUBLAS_TRY(cublasLtMatmul(handle_, problem->description.get(), &one, weight, problem->weight.get(), x,
                                  problem->x.get(), &beta, y, problem->y.get(), y, problem->y.get(), &problem->algorithm,
                                  workspace_.data(), kWorkspaceBytes, stream));
-    return {};
+    return true;
 }
 
 }  // namespace nanolith::cuda

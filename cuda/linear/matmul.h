@@ -34,7 +34,9 @@ class Matmul {
     Matmul(const Matmul&) = delete;
     Matmul& operator=(const Matmul&) = delete;
 
-    Result<void> multiply(const MatmulShape& shape, const void* x, const void* weight, void* y, cudaStream_t stream);
+    // false, and nothing done, where cuBLASLt has no algorithm for the shape: it need not for sizes that are no
+    // multiple of 16 bytes.
+    Result<bool> multiply(const MatmulShape& shape, const void* x, const void* weight, void* y, cudaStream_t stream);
 
   private:
     struct Problem;
@@ -43,7 +45,7 @@ class Matmul {
     };
 
     Matmul() = default;
-    Result<Problem*> find_problem(const MatmulShape& shape);
+    Result<const Problem*> find_problem(const MatmulShape& shape);
 
     cublasLtHandle_t handle_ = nullptr;
     DeviceBuffer workspace_;

@@ -246,6 +246,12 @@ Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, int output
     return launch_matvec<T, 2>(gate_up, gate_and_up, NormedInput<T>{x}, GateOutputs<T>{to, outputs}, stream);
 }
 
+template <typename T, typename Output>
+Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, cudaStream_t stream) {
+    const StoreOutputs<Output, 1> store{to, outputs};
+    return launch_matvec<T, 1>(weight, singles(outputs), PlainInput<T>{{x, rows, size}}, store, stream);
+}
+
 template <typename T>
 Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual,
                         int multiprocessors, cudaStream_t stream) {
@@ -256,16 +262,17 @@ Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int out
     return launch_matvec<T, 1>(weight, singles(outputs), input, AddOutputs<1>{residual, outputs}, stream);
 }
 
-#define NL_INSTANTIATE_NORMED(T, Output) \
-    template Result<void> matvec_normed(const NormedRows<T>&, const T*, int, Output*, int, cudaStream_t);
+#define NL_INSTANTIATE_OUTPUT(T, Output)                                                                  \
+    template Result<void> matvec_normed(const NormedRows<T>&, const T*, int, Output*, int, cudaStream_t); \
+    template Result<void> matvec(const T*, const T*, int, int, int, Output*, cudaStream_t);
 #define NL_INSTANTIATE(T)                                                                        \
     template Result<void> matvec_gate_up(const NormedRows<T>&, const T*, int, T*, cudaStream_t); \
     template Result<void> matvec_add(const T*, const T*, int, int, int, float*, int, cudaStream_t);
-NL_INSTANTIATE_NORMED(float, float)
-NL_INSTANTIATE_NORMED(__half, float)
-NL_INSTANTIATE_NORMED(__half, __half)
-NL_INSTANTIATE_NORMED(__nv_bfloat16, float)
-NL_INSTANTIATE_NORMED(__nv_bfloat16, __nv_bfloat16)
+NL_INSTANTIATE_OUTPUT(float, float)
+NL_INSTANTIATE_OUTPUT(__half, float)
+NL_INSTANTIATE_OUTPUT(__half, __half)
+NL_INSTANTIATE_OUTPUT(__nv_bfloat16, float)
+NL_INSTANTIATE_OUTPUT(__nv_bfloat16, __nv_bfloat16)
 NL_INSTANTIATE(float)
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)

@@ -32,6 +32,10 @@ Result<void> matvec_normed(const NormedRows<T>& x, const T* weight, int outputs,
 template <typename T>
 Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, int outputs, T* to, cudaStream_t stream);
 
+// to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size].
+template <typename T, typename Output>
+Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, cudaStream_t stream);
+
 // residual [rows, outputs] += x W^T, x [rows, size], weight [outputs, size].
 template <typename T>
 Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual,

@@ -1,0 +1,237 @@
+// Decode of one sequence, batch size 1, with random weights of known models' shapes.
+//
+//   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N]
+//
+// Each step is timed on the host from the call to the drawn token; the median is reported, with the bytes of weights
+// and KV cache that a step must read and what share of a read ceiling that makes (4.5 TB/s, a plain read's on an H200).
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace {
+
+using namespace nanolith;
+using Clock = std::chrono::steady_clock;
+
+constexpr double kReadCeiling = 4.5e12;  // bytes a second
+constexpr int32_t kPageSize = 64;
+constexpr int32_t kWarmUpSteps = 16;
+
+struct Shape {
+    const char* name;
+    int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
+    bool tied, qk_norm;
+};
+
+constexpr Shape kShapes[] = {
+    {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true},
+    {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false},
+    {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
+};
+
+struct Arguments {
+    std::string device = "cuda";
+    std::string model;  // empty: all
+    int32_t history = 256;
+    int32_t steps = 256;
+};
+
+// The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
+// untied head begins one element later, so that it is another matrix than the embedding.
+class RandomWeights {
+  public:
+    explicit RandomWeights(const Shape& shape)
+        : matrix_(static_cast<size_t>(largest(shape)) + 1), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
+        std::mt19937 random(1);
+        // bfloat16 of either sign from 2^-6 to 2^-5: alike in size, so that activations stay in range.
+        for (uint16_t& value : matrix_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
+        weights.embedding = matrix(shape.vocab, shape.hidden);
+        weights.head = matrix(shape.vocab, shape.hidden);
+        if (!shape.tied) weights.head.data += sizeof(uint16_t);
+        weights.final_norm = ones(shape.hidden);
+        weights.layers.assign(static_cast<size_t>(shape.layers), layer(shape));
+    }
+
+    ModelWeights weights;
+
+  private:
+    static int64_t largest(const Shape& shape) {
+        return int64_t{shape.hidden} * std::max({shape.vocab, shape.intermediate, shape.heads * shape.head_dim});
+    }
+    [[nodiscard]] WeightView matrix(int64_t rows, int64_t cols) const {
+        return {DType::bf16, rows, cols, reinterpret_cast<const std::byte*>(matrix_.data())};
+    }
+    [[nodiscard]] WeightView ones(int64_t cols) const {
+        return {DType::bf16, 1, cols, reinterpret_cast<const std::byte*>(ones_.data())};
+    }
+    [[nodiscard]] LayerWeights layer(const Shape& shape) const {
+        LayerWeights layer;
+        layer.attention_norm = ones(shape.hidden);
+        layer.q_proj = matrix(int64_t{shape.heads} * shape.head_dim, shape.hidden);
+        layer.k_proj = layer.v_proj = matrix(int64_t{shape.kv_heads} * shape.head_dim, shape.hidden);
+        if (shape.qk_norm) layer.q_norm = layer.k_norm = ones(shape.head_dim);
+        layer.o_proj = matrix(shape.hidden, int64_t{shape.heads} * shape.head_dim);
+        layer.mlp_norm = ones(shape.hidden);
+        layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
+        layer.down_proj = matrix(shape.hidden, shape.intermediate);
+        return layer;
+    }
+
+    std::vector<uint16_t> matrix_;
+    std::vector<uint16_t> ones_;
+};
+
+ModelSpec spec_of(const Shape& shape, int32_t max_context) {
+    ModelSpec spec;
+    spec.num_layers = shape.layers;
+    spec.hidden_size = shape.hidden;
+    spec.intermediate_size = shape.intermediate;
+    spec.num_heads = shape.heads;
+    spec.num_kv_heads = shape.kv_heads;
+    spec.head_dim = shape.head_dim;
+    spec.vocab_size = shape.vocab;
+    spec.max_context = max_context;
+    spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
+        spec.rope_frequencies.push_back(
+            std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
+    }
+    return spec;
+}
+
+// Bytes that a step with `context` tokens must read: every weight but the embedding once, and the KV cache.
+double step_bytes(const Shape& s, double context) {
+    const double attention = double(s.hidden) * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
+    const double mlp = 3.0 * s.hidden * s.intermediate;
+    const double weights = s.layers * (attention + mlp) + double(s.hidden) * s.vocab;
+    const double cache = 2.0 * s.layers * s.kv_heads * s.head_dim * context;
+    return 2.0 * (weights + cache);
+}
+
+Result<void> forward_pass(Executor& executor, int32_t layers) {
+    NL_TRY(executor.embed());
+    for (int32_t layer = 0; layer < layers; ++layer) {
+        NL_TRY(executor.attention_input(layer));
+        NL_TRY(executor.attention(layer));
+        NL_TRY(executor.attention_output(layer));
+        NL_TRY(executor.mlp_input(layer));
+        NL_TRY(executor.mlp_output(layer));
+    }
+    return executor.head();
+}
+
+// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...
+Batch batch_of(int32_t first, int32_t count, int32_t token) {
+    Batch batch;
+    for (int32_t position = first; position < first + count; ++position) {
+        batch.tokens.push_back(token);
+        batch.positions.push_back(position);
+        batch.key_positions.push_back(position);
+        batch.slots.push_back(position);
+    }
+    for (int32_t page = 0; page * kPageSize < first + count; ++page) batch.page_table.push_back(page);
+    batch.segments = {Segment{0, first + count, 0}};
+    batch.sequences = {Sequence{0, count, 0, 1}};
+    batch.output_rows = {count - 1};
+    batch.sampling.resize(1);
+    return batch;
+}
+
+Result<double> median_step(Executor& executor, const Shape& shape, const Arguments& arguments) {
+    const Forward forward = [&](Executor& running) { return forward_pass(running, shape.layers); };
+    int32_t token[1] = {1};
+    constexpr int32_t kSlice = 256;
+    for (int32_t first = 0; first < arguments.history; first += kSlice) {
+        NL_TRY(executor.run(batch_of(first, std::min(kSlice, arguments.history - first), 1), forward, token));
+    }
+    std::vector<double> seconds;
+    for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
+        const Batch batch = batch_of(arguments.history + kWarmUpSteps + step, 1, token[0]);
+        const auto begin = Clock::now();
+        NL_TRY(executor.run(batch, forward, token));
+        if (step >= 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+    }
+    std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
+    return seconds[seconds.size() / 2];
+}
+
+Result<void> measure(Backend& backend, const Shape& shape, const Arguments& arguments) {
+    const int32_t context = arguments.history + kWarmUpSteps + arguments.steps;
+    ExecutorOptions options;
+    options.dtype = DType::bf16;
+    options.page_size = kPageSize;
+    options.num_pages = context / kPageSize + 1;
+    options.max_output_rows = 1;
+    const RandomWeights random(shape);
+    NL_ASSIGN(auto executor, backend.create_executor(spec_of(shape, context), random.weights, options));
+    NL_ASSIGN(const double seconds, median_step(*executor, shape, arguments));
+    const double bytes = step_bytes(shape, arguments.history + kWarmUpSteps + arguments.steps / 2.0);
+    std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%%\n", shape.name, seconds * 1e3, 1 / seconds, bytes / 1e9,
+                bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling);
+    return {};
+}
+
+bool parse(int argc, char** argv, Arguments& arguments) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const std::string name = argv[i];
+        if (name == "--device") {
+            arguments.device = argv[i + 1];
+        } else if (name == "--model") {
+            arguments.model = argv[i + 1];
+        } else if (name == "--history") {
+            arguments.history = std::atoi(argv[i + 1]);
+        } else if (name == "--steps") {
+            arguments.steps = std::atoi(argv[i + 1]);
+        } else {
+            return false;
+        }
+    }
+    const bool known =
+        arguments.model.empty() ||
+        std::any_of(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return arguments.model == s.name; });
+    return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1;
+}
+
+Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
+    if (device == "cpu") return open_cpu_backend(0);
+    if (device == "cuda") return open_cuda_backend(0);
+    if (device.rfind("cuda:", 0) == 0) return open_cuda_backend(std::atoi(device.c_str() + 5));
+    return fail(NL_ERROR_INVALID_ARGUMENT, "--device is ", device, ", expected cpu, cuda or cuda:N");
+}
+
+Result<void> run(const Arguments& arguments) {
+    NL_ASSIGN(const auto backend, open_device(arguments.device));
+    std::printf("Decode, batch size 1, bfloat16, %d tokens of history, median of %d steps, %s\n", arguments.history,
+                arguments.steps, backend->device_name().c_str());
+    std::printf("%-14s %10s %10s %10s %10s %10s\n", "model", "ms/token", "tokens/s", "GB/token", "TB/s", "ceiling");
+    for (const Shape& shape : kShapes) {
+        if (arguments.model.empty() || arguments.model == shape.name) NL_TRY(measure(*backend, shape, arguments));
+    }
+    return {};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments arguments;
+    if (!parse(argc, argv, arguments)) {
+        std::fprintf(stderr,
+                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model qwen3-0.6b|llama-3.2-1b|llama-3.1-8b]\n"
+                     "                    [--history TOKENS] [--steps N]\n");
+        return 2;
+    }
+    const Result<void> result = run(arguments);
+    if (!result.ok()) {
+        std::fprintf(stderr, "bench_decode: %s\n", result.error().message.c_str());
+        return 1;
+    }
+    return 0;
+}

@@ -1,0 +1,194 @@
+#include "block.h"
+
+#include <setjmp.h>
+#include <ucontext.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+uint3 threadIdx;
+uint3 blockIdx;
+dim3 blockDim;
+dim3 gridDim;
+
+namespace cuda_host {
+
+namespace {
+
+constexpr size_t kStackBytes = size_t{128} << 10;
+constexpr unsigned kLanes = 32;
+
+enum class State { ready, at_warp, at_block, done };
+
+struct Fiber {
+    std::vector<char> stack = std::vector<char>(kStackBytes);
+    ucontext_t start{};
+    jmp_buf resume{};
+    bool started = false;
+    State state = State::done;
+};
+
+struct Warp {
+    unsigned arrived = 0;
+    unsigned exchanges = 0;  // the parity tells which half of `values` is in use
+    const char* kind = nullptr;
+    std::array<std::array<uint64_t, kLanes>, 2> values{};
+};
+
+// Everything about the block that runs now.
+struct Block {
+    std::vector<Fiber> fibers;
+    std::vector<Warp> warps;
+    std::vector<std::byte> shared;
+    const std::function<void()>* thread = nullptr;
+    jmp_buf scheduler{};
+    unsigned current = 0;
+    unsigned live = 0;
+    unsigned at_barrier = 0;
+};
+
+Block block;
+
+[[noreturn]] void die(const char* what) {
+    std::fprintf(stderr, "cuda_host: block (%u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, block.current, what);
+    std::abort();
+}
+
+void yield() {
+    if (_setjmp(block.fibers[block.current].resume) == 0) _longjmp(block.scheduler, 1);
+}
+
+void release_block_if_complete() {
+    if (block.live == 0 || block.at_barrier < block.live) return;
+    block.at_barrier = 0;
+    for (Fiber& fiber : block.fibers) {
+        if (fiber.state == State::at_block) fiber.state = State::ready;
+    }
+}
+
+void fiber_main() {
+    (*block.thread)();
+    block.fibers[block.current].state = State::done;
+    --block.live;
+    release_block_if_complete();  // threads that have ended no longer count at barriers
+    _longjmp(block.scheduler, 1);
+}
+
+void resume(unsigned index) {
+    block.current = index;
+    threadIdx = uint3{index, 0, 0};
+    Fiber& fiber = block.fibers[index];
+    if (_setjmp(block.scheduler) != 0) return;
+    if (fiber.started) _longjmp(fiber.resume, 1);
+    fiber.started = true;
+    setcontext(&fiber.start);
+}
+
+std::vector<unsigned> thread_order(unsigned count) {
+    std::vector<unsigned> order(count);
+    std::iota(order.begin(), order.end(), 0U);
+    const char* const text = std::getenv("NL_CUDA_HOST_ORDER");
+    const unsigned seed = text == nullptr ? 0U : static_cast<unsigned>(std::atoi(text));
+    if (seed == 1) std::reverse(order.begin(), order.end());
+    if (seed > 1) std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+    return order;
+}
+
+void prepare(unsigned threads, size_t shared_bytes) {
+    if (block.fibers.size() < threads) block.fibers.resize(threads);
+    block.warps.assign((threads + kLanes - 1) / kLanes, Warp());
+    block.shared.assign(shared_bytes + 16, std::byte{0xff});
+    block.live = threads;
+    block.at_barrier = 0;
+    for (unsigned i = 0; i < threads; ++i) {
+        Fiber& fiber = block.fibers[i];
+        getcontext(&fiber.start);
+        fiber.start.uc_stack.ss_sp = fiber.stack.data();
+        fiber.start.uc_stack.ss_size = fiber.stack.size();
+        fiber.start.uc_link = nullptr;
+        makecontext(&fiber.start, fiber_main, 0);
+        fiber.started = false;
+        fiber.state = State::ready;
+    }
+}
+
+void run_block(const std::vector<unsigned>& order, size_t shared_bytes) {
+    prepare(static_cast<unsigned>(order.size()), shared_bytes);
+    while (block.live > 0) {
+        bool progress = false;
+        for (const unsigned index : order) {
+            if (block.fibers[index].state != State::ready) continue;
+            progress = true;
+            resume(index);
+        }
+        if (!progress) die("waits for threads that never come (a barrier or an exchange in divergent code)");
+    }
+}
+
+}  // namespace
+
+void run_grid(dim3 grid, dim3 block_size, size_t shared_bytes, const std::function<void()>& thread) {
+    if (block_size.x % kLanes != 0 || block_size.y != 1 || block_size.z != 1 || grid.z != 1) {
+        die("expected blocks of whole warps in one dimension and a grid of at most two");
+    }
+    block.thread = &thread;
+    gridDim = grid;
+    blockDim = block_size;
+    const std::vector<unsigned> order = thread_order(block_size.x);
+    for (unsigned y = 0; y < grid.y; ++y) {
+        for (unsigned x = 0; x < grid.x; ++x) {
+            blockIdx = uint3{x, y, 0};
+            run_block(order, shared_bytes);
+        }
+    }
+}
+
+std::byte* shared_memory() {
+    void* at = block.shared.data();
+    size_t space = block.shared.size();
+    return static_cast<std::byte*>(std::align(16, 0, at, space));
+}
+
+void synchronise_block() {
+    block.fibers[block.current].state = State::at_block;
+    ++block.at_barrier;
+    release_block_if_complete();
+    yield();
+}
+
+uint64_t exchange(uint64_t value, int source, const char* kind) {
+    const unsigned first = block.current / kLanes * kLanes;
+    Warp& warp = block.warps[block.current / kLanes];
+    const unsigned half = warp.exchanges % 2;
+    if (warp.arrived > 0 && std::strcmp(warp.kind, kind) != 0) die("lanes of a warp meet in different exchanges");
+    warp.kind = kind;
+    warp.values[half][block.current - first] = value;
+    if (++warp.arrived < kLanes) {
+        block.fibers[block.current].state = State::at_warp;
+        yield();
+    } else {
+        warp.arrived = 0;
+        ++warp.exchanges;
+        for (unsigned i = first; i < first + kLanes; ++i) {
+            if (block.fibers[i].state == State::at_warp) block.fibers[i].state = State::ready;
+        }
+    }
+    return warp.values[half][static_cast<unsigned>(source) % kLanes];
+}
+
+uint32_t ballot(bool bit) {
+    uint32_t bits = 0;
+    for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
+        bits |= static_cast<uint32_t>(exchange(bit ? 1 : 0, lane, "ballot")) << lane;
+    }
+    return bits;
+}
+
+}  // namespace cuda_host

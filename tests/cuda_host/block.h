@@ -1,0 +1,38 @@
+// A CUDA thread block on one CPU thread: every CUDA thread is a fiber, which runs until it waits for the others.
+// This executes kernels as C++ compiled them and so finds wrong indices, wrong arithmetic, missing barriers (the
+// order of threads can be changed) and barriers that not all threads reach; it says nothing about speed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+// What kernels read as built-in variables, for the fiber that runs now.
+extern uint3 threadIdx;
+extern uint3 blockIdx;
+extern dim3 blockDim;
+extern dim3 gridDim;
+
+namespace cuda_host {
+
+// Runs `thread` for every thread of every block, one block after the other. Dynamic shared memory and uninitialised
+// device memory are filled with 0xff, which reads as NaN. Ends the process with a message where threads wait for
+// others that never come. NL_CUDA_HOST_ORDER: 0 runs the threads of a block in order (default), 1 backwards,
+// another number shuffled by this seed.
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
+
+// The dynamic shared memory of the block that runs now.
+std::byte* shared_memory();
+
+// Waits for all threads of the block.
+void synchronise_block();
+
+// Waits for all lanes of the warp and gives lane `source` 's value. `kind` tells exchanges apart: lanes that meet in
+// different ones are an error.
+uint64_t exchange(uint64_t value, int source, const char* kind);
+// All lanes' bits, lane 0 the lowest.
+uint32_t ballot(bool bit);
+
+}  // namespace cuda_host

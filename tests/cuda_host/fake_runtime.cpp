@@ -1,0 +1,192 @@
+// The part of the CUDA runtime that the backend calls, over host memory. Device memory begins as 0xff, which reads as
+// NaN, and ends at a page that can't be touched.
+#include <cuda_runtime_api.h>
+#include <sys/mman.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <vector>
+
+#include "stream_work.h"
+
+struct CUstream_st {
+    bool capturing = false;
+    std::vector<std::function<void()>> recorded;
+};
+struct CUgraph_st {
+    std::vector<std::function<void()>> work;
+};
+struct CUgraphExec_st {
+    std::vector<std::function<void()>> work;
+};
+struct CUevent_st {};
+
+namespace cuda_host {
+
+namespace {
+
+constexpr size_t kPage = 4096;
+constexpr size_t kDeviceBytes = size_t{1} << 30;  // of one allocation at most
+
+struct Mapping {
+    void* begin;
+    size_t bytes;
+};
+
+std::map<void*, Mapping>& mappings() {
+    static std::map<void*, Mapping> all;
+    return all;
+}
+
+}  // namespace
+
+void submit(cudaStream_t stream, std::function<void()> work) {
+    if (stream->capturing) {
+        stream->recorded.push_back(std::move(work));
+    } else {
+        work();
+    }
+}
+
+cudaError_t check_launch(dim3 grid, dim3 block, size_t shared_bytes) {
+    constexpr size_t kMaxShared = 227 * 1024;
+    const bool good = grid.x >= 1 && grid.x <= 2147483647U && grid.y >= 1 && grid.y <= 65535U && block.x >= 1 &&
+                      block.x <= 1024U && shared_bytes <= kMaxShared;
+    return good ? cudaSuccess : cudaErrorInvalidConfiguration;
+}
+
+}  // namespace cuda_host
+
+extern "C" {
+
+cudaError_t cudaMalloc(void** data, size_t bytes) {
+    if (bytes > cuda_host::kDeviceBytes) return cudaErrorMemoryAllocation;
+    const size_t padded = (bytes + 15) / 16 * 16;
+    const size_t pages = (padded + cuda_host::kPage - 1) / cuda_host::kPage * cuda_host::kPage;
+    void* const begin = mmap(nullptr, pages + cuda_host::kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (begin == MAP_FAILED) return cudaErrorMemoryAllocation;
+    mprotect(begin, pages, PROT_READ | PROT_WRITE);
+    *data = static_cast<char*>(begin) + (pages - padded);
+    std::memset(*data, 0xff, padded);
+    cuda_host::mappings()[*data] = {begin, pages + cuda_host::kPage};
+    return cudaSuccess;
+}
+cudaError_t cudaFree(void* data) {
+    const auto found = cuda_host::mappings().find(data);
+    if (found == cuda_host::mappings().end()) return cudaErrorInvalidValue;
+    munmap(found->second.begin, found->second.bytes);
+    cuda_host::mappings().erase(found);
+    return cudaSuccess;
+}
+cudaError_t cudaMallocHost(void** data, size_t bytes) {
+    return cudaMalloc(data, bytes);
+}
+cudaError_t cudaFreeHost(void* data) {
+    return cudaFree(data);
+}
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    cuda_host::submit(stream, [=] { std::memcpy(to, from, bytes); });
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+    cuda_host::submit(stream, [=] { std::memset(to, value, bytes); });
+    return cudaSuccess;
+}
+cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+    *free_bytes = *total_bytes = cuda_host::kDeviceBytes;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    *stream = new CUstream_st;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    delete stream;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+    return stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+    stream->capturing = true;
+    stream->recorded.clear();
+    return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+    stream->capturing = false;
+    *graph = new CUgraph_st{std::move(stream->recorded)};
+    return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+    *exec = new CUgraphExec_st{graph->work};
+    return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+    for (const auto& work : exec->work) cuda_host::submit(stream, work);
+    return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+    delete graph;
+    return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+    delete exec;
+    return cudaSuccess;
+}
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    *event = new CUevent_st;
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    delete event;
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+    return cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t) {
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int* device) {
+    *device = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+    return device == 0 ? cudaSuccess : cudaErrorInvalidDevice;
+}
+cudaError_t cudaGetDeviceCount(int* count) {
+    *count = 1;
+    return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+    std::strcpy(properties->name, "emulated on the host");
+    properties->major = 9;
+    properties->minor = 0;
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
+    *value = 4;  // multiprocessors: few, so that small models reach both ways to share out matrix-vector work
+    return cudaSuccess;
+}
+cudaError_t cudaDriverGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaRuntimeGetVersion(int* version) {
+    *version = CUDART_VERSION;
+    return cudaSuccess;
+}
+cudaError_t cudaGetLastError() {
+    return cudaSuccess;
+}
+const char* cudaGetErrorName(cudaError_t status) {
+    return status == cudaSuccess ? "cudaSuccess" : "cudaError";
+}
+const char* cudaGetErrorString(cudaError_t) {
+    return "an error of the host emulation";
+}
+
+}  // extern "C"
