@@ -18,6 +18,10 @@
 #define NL_EXAMPLE_MODEL "examples/model"
 #endif
 
+/* What stands around a question in the prompt of the models in examples/model. */
+static const char kBeforeQuestion[] = "<|user|> ";
+static const char kAfterQuestion[] = "<|assistant|>";
+
 enum { kMaxDocuments = 64, kMaxQuestions = 64, kMaxAnswer = 64, kMaxText = 4096 };
 
 /* ---- Errors: one helper for all ---------------------------------------------------------------- */
@@ -98,16 +102,15 @@ static int parse_options(int argc, char **argv, options_t *options) {
 /* ---- The demo file ------------------------------------------------------------------------------ */
 
 /*
- * Lines of "key: value"; empty lines and lines that begin with # do not count.
- *   system: TEXT                    once
- *   document NAME: TEXT             each document
- *   question: TEXT                  begins a question; the lines behind it belong to it:
- *   documents: NAME NAME ...        in the order in which the question's conversation has them
- *   answer: TEXT                    the answer that the model is known to give
- *   composition: exact              where the answer needs documents that saw those before them
+ * Lines of "name: value"; empty lines and lines that begin with # do not count. The texts are whole chunks, the model's
+ * markers included.
+ *   system: TEXT
+ *   document: TEXT                               counted from 1
+ *   question: NUMBERS | TEXT | ANSWER | MODE     NUMBERS are the documents that stand before it, in this order; ANSWER
+ *                                                is known to be what the model says, in MODE "independent" with either
+ *                                                composition, in MODE "full" only with the exact one
  */
 typedef struct {
-    char *name;
     char *text;
     nl_chunk *chunk;
 } document_t;
@@ -115,8 +118,8 @@ typedef struct {
 typedef struct {
     char *text;
     char *answer;
-    int32_t composition;
     int needs_exact;
+    int32_t composition;
     int documents[kMaxDocuments];
     int num_documents;
     /* what came of it */
@@ -137,49 +140,48 @@ typedef struct {
     int num_questions;
 } demo_t;
 
-static int find_document(const demo_t *demo, const char *name) {
-    for (int i = 0; i < demo->num_documents; ++i) {
-        if (strcmp(demo->documents[i].name, name) == 0) return i;
-    }
-    return -1;
+/* Cuts `text` at the next " | " and returns what is behind it, or NULL. */
+static char *cut(char *text) {
+    char *bar = text != NULL ? strstr(text, " | ") : NULL;
+    if (bar == NULL) return NULL;
+    *bar = '\0';
+    return bar + 3;
 }
 
-static int parse_document_names(demo_t *demo, question_t *question, char *names) {
-    for (char *name = strtok(names, " "); name != NULL; name = strtok(NULL, " ")) {
-        const int document = find_document(demo, name);
-        if (document < 0 || question->num_documents == kMaxDocuments) return 1;
-        question->documents[question->num_documents++] = document;
+static int parse_question(const demo_t *demo, question_t *question, char *numbers) {
+    question->text = cut(numbers);
+    question->answer = cut(question->text);
+    const char *mode = cut(question->answer);
+    if (mode == NULL) return 1;
+    question->needs_exact = strcmp(mode, "full") == 0;
+    question->composition = question->needs_exact ? NL_COMPOSE_EXACT : NL_COMPOSE_INDEPENDENT;
+    if (!question->needs_exact && strcmp(mode, "independent") != 0) return 1;
+    for (char *end = numbers; *numbers != '\0'; numbers = end + strspn(end, " ")) {
+        const long number = strtol(numbers, &end, 10);
+        if (end == numbers || number < 1 || number > demo->num_documents) return 1;
+        if (question->num_documents == kMaxDocuments) return 1;
+        question->documents[question->num_documents++] = (int)number - 1;
     }
     return 0;
 }
 
 /* Returns 0, or 1 where the line is not understood. */
 static int parse_line(demo_t *demo, char *line) {
-    char *colon = strstr(line, ": ");
-    if (colon == NULL) return 1;
-    *colon = '\0';
-    char *value = colon + 2;
-    question_t *question = demo->num_questions > 0 ? &demo->questions[demo->num_questions - 1] : NULL;
+    char *value = strstr(line, ": ");
+    if (value == NULL) return 1;
+    *value = '\0';
+    value += 2;
     if (strcmp(line, "system") == 0) {
         demo->system = value;
-    } else if (strncmp(line, "document ", 9) == 0 && demo->num_documents < kMaxDocuments) {
-        demo->documents[demo->num_documents].name = line + 9;
-        demo->documents[demo->num_documents++].text = value;
-    } else if (strcmp(line, "question") == 0 && demo->num_questions < kMaxQuestions) {
-        demo->questions[demo->num_questions].composition = NL_COMPOSE_INDEPENDENT;
-        demo->questions[demo->num_questions++].text = value;
-    } else if (strcmp(line, "documents") == 0 && question != NULL) {
-        return parse_document_names(demo, question, value);
-    } else if (strcmp(line, "answer") == 0 && question != NULL) {
-        question->answer = value;
-    } else if (strcmp(line, "composition") == 0 && question != NULL) {
-        if (strcmp(value, "exact") != 0) return 1;
-        question->composition = NL_COMPOSE_EXACT;
-        question->needs_exact = 1;
-    } else {
-        return 1;
+        return 0;
     }
-    return 0;
+    if (strcmp(line, "document") == 0 && demo->num_documents < kMaxDocuments) {
+        demo->documents[demo->num_documents++].text = value;
+        return 0;
+    }
+    if (strcmp(line, "question") == 0 && demo->num_questions < kMaxQuestions)
+        return parse_question(demo, &demo->questions[demo->num_questions++], value);
+    return 1;
 }
 
 static char *read_file(const char *path) {
@@ -228,25 +230,16 @@ typedef struct {
     size_t count;
 } tokens_t;
 
-/* Encodes before, text and after as one text. The result's ids are freed by the caller. Returns 0, or 1 on an error. */
-static int encode(const nl_tokenizer *tokenizer, const char *before, const char *text, const char *after,
-                  uint32_t flags, tokens_t *tokens) {
-    const size_t size = strlen(before) + strlen(text) + strlen(after);
-    char *whole = malloc(size + 1);
-    tokens->ids = NULL;
-    if (whole == NULL) return out_of_memory();
-    snprintf(whole, size + 1, "%s%s%s", before, text, after);
+/* The result's ids are freed by the caller. Returns 0, or 1 on an error. */
+static int encode(const nl_tokenizer *tokenizer, const char *text, uint32_t flags, tokens_t *tokens) {
     /* The first call tells how much room the second one needs. */
-    nl_status status = nl_tokenizer_encode(tokenizer, whole, size, flags, NULL, 0, &tokens->count);
+    nl_status status = nl_tokenizer_encode(tokenizer, text, strlen(text), flags, NULL, 0, &tokens->count);
+    tokens->ids = NULL;
     if (status == NL_ERROR_BUFFER_TOO_SMALL) {
         tokens->ids = malloc(tokens->count * sizeof *tokens->ids);
-        if (tokens->ids == NULL) {
-            free(whole);
-            return out_of_memory();
-        }
-        status = nl_tokenizer_encode(tokenizer, whole, size, flags, tokens->ids, tokens->count, &tokens->count);
+        if (tokens->ids == NULL) return out_of_memory();
+        status = nl_tokenizer_encode(tokenizer, text, strlen(text), flags, tokens->ids, tokens->count, &tokens->count);
     }
-    free(whole);
     return failed(status, "encoding a text");
 }
 
@@ -279,11 +272,10 @@ static int open_session(session_t *session, const options_t *options) {
 }
 
 /* Prefills one text into a chunk and says how long it took. Returns 0, or 1 on an error. */
-static int prefill(session_t *session, const char *name, const char *marker, const char *text, int32_t level,
-                   nl_chunk **chunk) {
+static int prefill(session_t *session, const char *name, const char *text, int32_t level, nl_chunk **chunk) {
     tokens_t tokens;
     const double start = now();
-    int bad = encode(session->tokenizer, marker, text, "", level == 0 ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
+    int bad = encode(session->tokenizer, text, level == 0 ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
               failed(nl_chunk_prefill(session->engine, tokens.ids, tokens.count, level, NULL, 0, chunk),
                      "prefilling a chunk");
     free(tokens.ids);
@@ -295,10 +287,11 @@ static int prefill(session_t *session, const char *name, const char *marker, con
 
 static int prefill_all(session_t *session, demo_t *demo) {
     printf("Prefilling %d chunks\n", demo->num_documents + 1);
-    if (prefill(session, "system", "<|system|> ", demo->system, 0, &session->system)) return 1;
+    if (prefill(session, "system", demo->system, 0, &session->system)) return 1;
     for (int i = 0; i < demo->num_documents; ++i) {
-        document_t *document = &demo->documents[i];
-        if (prefill(session, document->name, "<|doc|> ", document->text, 1, &document->chunk)) return 1;
+        char name[32];
+        snprintf(name, sizeof name, "document %d", i + 1);
+        if (prefill(session, name, demo->documents[i].text, 1, &demo->documents[i].chunk)) return 1;
     }
     return 0;
 }
@@ -364,12 +357,29 @@ static int stream_answer(session_t *session, nl_cache *cache, question_t *questi
     return bad;
 }
 
+/* The question without the model's markers. */
+static void print_question(const question_t *question) {
+    const char *text = question->text;
+    size_t length = strlen(text);
+    const size_t before = strlen(kBeforeQuestion);
+    const size_t after = strlen(kAfterQuestion);
+    if (strncmp(text, kBeforeQuestion, before) == 0) {
+        text += before;
+        length -= before;
+    }
+    if (length >= after && strcmp(text + length - after, kAfterQuestion) == 0) length -= after;
+    printf("\n> ");
+    for (int i = 0; i < question->num_documents; ++i)
+        printf("%s%d", i > 0 ? ", " : "[documents ", question->documents[i] + 1);
+    printf("%s%.*s\n ", question->num_documents > 0 ? "] " : "", (int)length, text);
+}
+
 /* Asks a question behind `cache`, which it extends, and prints the answer and what it took. `start` is when the
  * question came in. */
 static int ask(session_t *session, nl_cache *cache, question_t *question, double start) {
     tokens_t tokens;
-    printf("\n> %s\n ", question->text);
-    int bad = encode(session->tokenizer, "<|user|> ", question->text, "<|assistant|>", 0, &tokens) ||
+    print_question(question);
+    int bad = encode(session->tokenizer, question->text, 0, &tokens) ||
               failed(nl_cache_extend(cache, tokens.ids, tokens.count), "reading the question") ||
               stream_answer(session, cache, question, start) ||
               failed(nl_cache_query(cache, NL_CACHE_TOKENS_REUSED, &question->reused), "counting tokens") ||
@@ -389,6 +399,11 @@ static const char *trimmed(char *text) {
     return text + strspn(text, " ");
 }
 
+/* Whether the answer is known with this composition: documents that were read alone can't know those before them. */
+static int is_known(const question_t *question) {
+    return !question->needs_exact || question->composition == NL_COMPOSE_EXACT;
+}
+
 static int ask_all(session_t *session, demo_t *demo) {
     int wrong = 0;
     for (int i = 0; i < demo->num_questions; ++i) {
@@ -398,9 +413,8 @@ static int ask_all(session_t *session, demo_t *demo) {
         const int bad = begin_conversation(session, demo, question, &cache) || ask(session, cache, question, start);
         nl_cache_free(cache);
         if (bad) return 1;
-        question->right = question->answer == NULL || strcmp(trimmed(question->said), question->answer) == 0;
-        /* Documents that were read alone can't know what stands before them. */
-        if (!question->needs_exact || question->composition == NL_COMPOSE_EXACT) wrong += !question->right;
+        question->right = strcmp(trimmed(question->said), question->answer) == 0;
+        wrong += !question->right && is_known(question);
     }
     printf("\n%-4s %-11s %9s %8s %10s %9s  %s\n", "", "composition", "documents", "reused", "first ms", "tokens/s",
            "answer");
@@ -409,7 +423,10 @@ static int ask_all(session_t *session, demo_t *demo) {
         printf("%-4d %-11s %9d %8lld %10.1f %9.0f  %s%s%s\n", i + 1,
                question->composition == NL_COMPOSE_EXACT ? "exact" : "independent", question->num_documents,
                (long long)question->reused, question->first_token_ms, question->tokens_per_second,
-               trimmed(question->said), question->right ? "" : "  WRONG, expected ",
+               trimmed(question->said),
+               question->right      ? ""
+               : is_known(question) ? "  WRONG, expected "
+                                    : "  composed exactly: ",
                question->right ? "" : question->answer);
     }
     if (wrong > 0) fprintf(stderr, "%d of %d answers are wrong\n", wrong, demo->num_questions);
@@ -421,6 +438,7 @@ static int chat(session_t *session, demo_t *demo, int32_t composition) {
     static question_t question;
     nl_cache *context = NULL;
     char line[kMaxText];
+    char text[kMaxText + 64];
     int bad = 0;
     question.composition = composition;
     question.num_documents = demo->num_documents;
@@ -432,7 +450,8 @@ static int chat(session_t *session, demo_t *demo, int32_t composition) {
         fflush(stdout);
         if (fgets(line, sizeof line, stdin) == NULL || line[0] == '\n') break;
         line[strcspn(line, "\n")] = '\0';
-        question.text = line;
+        snprintf(text, sizeof text, "%s%s%s", kBeforeQuestion, line, kAfterQuestion);
+        question.text = text;
         const double start = now();
         nl_cache *conversation = NULL;
         bad = failed(nl_cache_fork(context, &conversation), "beginning a conversation") ||
