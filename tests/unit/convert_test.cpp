@@ -48,7 +48,7 @@ TEST(Convert, EveryBFloat16ComesBack) {
 TEST(Convert, RoundsToNearestEven) {
     std::vector<float> values = {1.0F + 0x1p-8F,
                                  1.0F + 0x3p-8F,
-                                 1.0F + 0x1.000002p-8F,
+                                 0x1.010002p0F,
                                  std::numeric_limits<float>::max(),
                                  -0.0F,
                                  std::numeric_limits<float>::infinity(),
