@@ -15,7 +15,8 @@ Result<void> check_size(std::string_view what, size_t size, size_t expected) {
 Result<void> check_range(std::string_view what, const std::vector<int32_t>& values, int64_t low, int64_t high) {
     for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] < low || values[i] >= high)
-            return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], ", expected ", low, " to ", high - 1);
+            return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], ", expected ", low, " to ",
+                        high - 1);
     }
     return {};
 }
@@ -40,8 +41,8 @@ Result<void> check_segments(const ExecutorOptions& options, const Batch& batch) 
                         segment.length, ", base ", segment.base, ", expected none below 0");
         const int64_t pages = (int64_t{segment.length} + options.page_size - 1) / options.page_size;
         if (segment.first_page + pages > num_entries)
-            return fail(NL_ERROR_INTERNAL, "batch.segments[", i, "] needs page table entries ", segment.first_page, " to ",
-                        segment.first_page + pages - 1, ", but there are ", num_entries);
+            return fail(NL_ERROR_INTERNAL, "batch.segments[", i, "] needs page table entries ", segment.first_page,
+                        " to ", segment.first_page + pages - 1, ", but there are ", num_entries);
     }
     return {};
 }
@@ -73,8 +74,9 @@ Result<void> check_sequences(const Batch& batch) {
         for (int64_t row = next_row + 1; row < next_row + sequence.num_rows; ++row) {
             const int32_t before = batch.positions[static_cast<size_t>(row - 1)];
             if (batch.positions[static_cast<size_t>(row)] != before + 1)
-                return fail(NL_ERROR_INTERNAL, "batch.positions[", row, "] is ", batch.positions[static_cast<size_t>(row)],
-                            ", expected ", before + 1, ", the next of its sequence");
+                return fail(NL_ERROR_INTERNAL, "batch.positions[", row, "] is ",
+                            batch.positions[static_cast<size_t>(row)], ", expected ", before + 1,
+                            ", the next of its sequence");
         }
         NL_TRY(check_rows_see_keys(batch, i));
         next_row += sequence.num_rows;
@@ -87,11 +89,11 @@ Result<void> check_sequences(const Batch& batch) {
 Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
     for (size_t i = 0; i < sampling.size(); ++i) {
         const SampleParams& p = sampling[i];
-        const bool good = std::isfinite(p.temperature) && p.temperature >= 0 && p.top_k >= 0 && p.top_p > 0 && p.top_p <= 1 &&
-                          p.min_p >= 0 && p.min_p <= 1 && p.uniform >= 0 && p.uniform < 1;
+        const bool good = std::isfinite(p.temperature) && p.temperature >= 0 && p.top_k >= 0 && p.top_p > 0 &&
+                          p.top_p <= 1 && p.min_p >= 0 && p.min_p <= 1 && p.uniform >= 0 && p.uniform < 1;
         if (!good)
-            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has temperature ", p.temperature, ", top_k ", p.top_k,
-                        ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
+            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has temperature ", p.temperature, ", top_k ",
+                        p.top_k, ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
                         ", expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
                         "uniform in [0, 1)");
     }

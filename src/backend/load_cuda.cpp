@@ -46,8 +46,8 @@ struct Library {
     std::string path;
 };
 
-// The first of the folders' libraries that opens. A library that is there and does not open (it misses the CUDA runtime,
-// say) is named with the linker's reason, and the search goes on.
+// The first of the folders' libraries that opens. A library that is there and does not open (it misses the CUDA
+// runtime, say) is named with the linker's reason, and the search goes on.
 Result<Library> find_library() {
     std::string tried;
     for (const std::string& folder : search_folders()) {
@@ -57,19 +57,21 @@ Result<Library> find_library() {
         const char* reason = dlerror();
         tried += std::string(tried.empty() ? "" : "; ") + (reason == nullptr ? library.path : reason);
     }
-    return fail(NL_ERROR_NOT_FOUND, "the CUDA backend ", kLibrary, " could not be loaded: ",
-                tried.empty() ? "there is no folder to look in" : tried);
+    return fail(NL_ERROR_NOT_FOUND, "the CUDA backend ", kLibrary,
+                " could not be loaded: ", tried.empty() ? "there is no folder to look in" : tried);
 }
 
 }  // namespace
 
 Result<std::unique_ptr<Backend>> open_cuda_backend(int32_t index) {
-    if (index < 0) return fail(NL_ERROR_INVALID_ARGUMENT, "the index of the CUDA device is ", index, ", expected at least 0");
+    if (index < 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "the index of the CUDA device is ", index, ", expected at least 0");
     NL_ASSIGN(const Library library, find_library());
     auto* const open = reinterpret_cast<BackendOpen*>(dlsym(library.handle, kBackendOpenName));
     if (open == nullptr) {
         dlclose(library.handle);
-        return fail(NL_ERROR_NOT_FOUND, library.path, " is no backend of this library: it does not export ", kBackendOpenName);
+        return fail(NL_ERROR_NOT_FOUND, library.path, " is no backend of this library: it does not export ",
+                    kBackendOpenName);
     }
     // From here on the library stays loaded: backends and executors made from it live as long as they like.
     Result<std::unique_ptr<Backend>> result = fail(NL_ERROR_INTERNAL, library.path, " gave no answer");

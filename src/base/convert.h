@@ -11,9 +11,13 @@ struct BFloat16 {
     uint16_t bits = 0;
 };
 
-inline float to_float(float value) { return value; }
+inline float to_float(float value) {
+    return value;
+}
 
-inline float to_float(BFloat16 value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16U); }
+inline float to_float(BFloat16 value) {
+    return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16U);
+}
 
 // Rounds to nearest, ties to even. NaN stays NaN, whatever its payload.
 inline BFloat16 to_bfloat16(float value) {
@@ -36,8 +40,12 @@ inline float half_to_float(uint16_t half) {
 template <typename T>
 T from_float(float value);
 template <>
-inline float from_float<float>(float value) { return value; }
+inline float from_float<float>(float value) {
+    return value;
+}
 template <>
-inline BFloat16 from_float<BFloat16>(float value) { return to_bfloat16(value); }
+inline BFloat16 from_float<BFloat16>(float value) {
+    return to_bfloat16(value);
+}
 
 }  // namespace nanolith

@@ -21,8 +21,10 @@ TEST(Convert, EveryHalfIsExact) {
     for (uint32_t bits = 0; bits <= 0xFFFFU; ++bits) {
         const float value = half_to_float(static_cast<uint16_t>(bits));
         const double expected = by_definition(DType::f16, static_cast<uint16_t>(bits));
-        if (std::isnan(expected)) EXPECT_TRUE(std::isnan(value)) << bits;
-        else EXPECT_EQ(static_cast<double>(value), expected) << bits;
+        if (std::isnan(expected))
+            EXPECT_TRUE(std::isnan(value)) << bits;
+        else
+            EXPECT_EQ(static_cast<double>(value), expected) << bits;
         EXPECT_EQ(std::signbit(value), (bits & 0x8000U) != 0) << bits;
     }
 }
@@ -44,8 +46,13 @@ TEST(Convert, EveryBFloat16ComesBack) {
 
 // Rounds to the nearer neighbour, to the even one from the middle. The vectorised conversion does the same.
 TEST(Convert, RoundsToNearestEven) {
-    std::vector<float> values = {1.0F + 0x1p-8F, 1.0F + 0x3p-8F, 1.0F + 0x1.000002p-8F, std::numeric_limits<float>::max(),
-                                 -0.0F, std::numeric_limits<float>::infinity(), 0x1p-149F};
+    std::vector<float> values = {1.0F + 0x1p-8F,
+                                 1.0F + 0x3p-8F,
+                                 0x1.010002p0F,
+                                 std::numeric_limits<float>::max(),
+                                 -0.0F,
+                                 std::numeric_limits<float>::infinity(),
+                                 0x1p-149F};
     const std::vector<uint16_t> expected = {0x3F80, 0x3F82, 0x3F81, 0x7F80, 0x8000, 0x7F80, 0};
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(to_bfloat16(values[i]).bits, expected[i]) << values[i];
 
@@ -63,8 +70,10 @@ TEST(Convert, RoundsToNearestEven) {
     std::vector<BFloat16> narrow(values.size());
     cpu::convert(values.data(), static_cast<int64_t>(values.size()), narrow.data());
     for (size_t i = 0; i < values.size(); ++i) {
-        if (std::isnan(values[i])) EXPECT_TRUE(std::isnan(to_float(narrow[i]))) << i;
-        else EXPECT_EQ(narrow[i].bits, to_bfloat16(values[i]).bits) << values[i];
+        if (std::isnan(values[i]))
+            EXPECT_TRUE(std::isnan(to_float(narrow[i]))) << i;
+        else
+            EXPECT_EQ(narrow[i].bits, to_bfloat16(values[i]).bits) << values[i];
     }
 }
 

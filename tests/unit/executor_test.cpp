@@ -18,16 +18,18 @@ struct Case {
     bool cuda;
     DType dtype;
 };
-void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }
+void PrintTo(const Case& c, std::ostream* out) {
+    *out << c.name;
+}
 
 // How far logits may be from the reference, which has the same weights.
 //
 // float32: rounding alone, about 1e-6 an operation. The bound is of the largest difference, against the largest logit.
 //
 // 16 bits: inputs of products, keys, values and attention's output are rounded to the dtype, each a relative error of
-// u / sqrt(3) (root mean square) with u = 2^-9 for bfloat16 and 2^-12 for float16. About five of them come one after the
-// other in a layer, softmax amplifies those in the scores by their size (here about 2), and two or three layers add up:
-// sqrt(3 * 5) * 2 * u / sqrt(3), about 4.5 u. A single logit may be several times that off, so the bound, 10 u, is
+// u / sqrt(3) (root mean square) with u = 2^-9 for bfloat16 and 2^-12 for float16. About five of them come one after
+// the other in a layer, softmax amplifies those in the scores by their size (here about 2), and two or three layers add
+// up: sqrt(3 * 5) * 2 * u / sqrt(3), about 4.5 u. A single logit may be several times that off, so the bound, 10 u, is
 // on the relative L2 norm over all logits of the run.
 struct Bound {
     bool use_highest;
@@ -80,8 +82,8 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
     double worst_ = 0;
 };
 
-RandomShape shape_of(int32_t heads, int32_t kv_heads, int32_t head_dim, bool bias, bool qk_norm, int32_t hidden, int32_t inner,
-                     int32_t vocab) {
+RandomShape shape_of(int32_t heads, int32_t kv_heads, int32_t head_dim, bool bias, bool qk_norm, int32_t hidden,
+                     int32_t inner, int32_t vocab) {
     RandomShape shape;
     shape.num_heads = heads;
     shape.num_kv_heads = kv_heads;
@@ -96,8 +98,8 @@ RandomShape shape_of(int32_t heads, int32_t kv_heads, int32_t head_dim, bool bia
 
 // Query heads a KV head: 1, 2, 4, 7, 8; all head dims; sizes that no vector length divides.
 const RandomShape kShapes[] = {
-    shape_of(3, 3, 32, false, false, 52, 77, 101),   shape_of(4, 2, 64, true, false, 96, 130, 257),
-    shape_of(8, 2, 80, false, true, 100, 64, 99),    shape_of(7, 1, 96, true, true, 70, 51, 130),
+    shape_of(3, 3, 32, false, false, 52, 77, 101),  shape_of(4, 2, 64, true, false, 96, 130, 257),
+    shape_of(8, 2, 80, false, true, 100, 64, 99),   shape_of(7, 1, 96, true, true, 70, 51, 130),
     shape_of(16, 2, 128, false, true, 64, 96, 128),
 };
 
@@ -115,11 +117,13 @@ TEST_P(ExecutorTest, PrefillsAndSlices) {
         const std::string what = describe(kShapes[i], page_sizes[i]);
         for (const int32_t length : {1, 2, 9, page_sizes[i]}) {
             Store tail;
-            expect_close(harness.run({{&tail, 0, {}, harness.tokens(length)}}), what + ", prefill of " + std::to_string(length));
+            expect_close(harness.run({{&tail, 0, {}, harness.tokens(length)}}),
+                         what + ", prefill of " + std::to_string(length));
         }
         Store tail;
         for (const int32_t slice : {5, 70, 1, 33})
-            expect_close(harness.run({{&tail, 0, {}, harness.tokens(slice)}}), what + ", slice of " + std::to_string(slice));
+            expect_close(harness.run({{&tail, 0, {}, harness.tokens(slice)}}),
+                         what + ", slice of " + std::to_string(slice));
     }
 }
 
@@ -152,7 +156,8 @@ TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
         ASSERT_TRUE(harness.ready());
         const std::string what = describe(kShapes[i], 32);
         Store a, b, c;
-        expect_close(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(32)}}), what + ", chunks a and b");
+        expect_close(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(32)}}),
+                     what + ", chunks a and b");
         // Computed with another chunk in view: its own keys still count from its own beginning.
         expect_close(harness.run({{&c, 33, {{&a, 0}}, harness.tokens(47)}}), what + ", chunk c behind a");
         Store ab, ba, cab, far;
@@ -177,7 +182,8 @@ TEST_P(ExecutorTest, ThreadsAgree) {
         ASSERT_TRUE(harness.ready());
         Store a, b;
         const std::string what = std::to_string(num_threads) + " threads";
-        expect_close(harness.run({{&a, 0, {}, harness.tokens(40)}, {&b, 0, {}, harness.tokens(7)}}), what + ", prefill");
+        expect_close(harness.run({{&a, 0, {}, harness.tokens(40)}, {&b, 0, {}, harness.tokens(7)}}),
+                     what + ", prefill");
         expect_close(harness.run({{&a, 0, {}, harness.tokens(1)}, {&b, 0, {}, harness.tokens(1)}}), what + ", decode");
     }
 }
@@ -227,7 +233,8 @@ TEST_P(ExecutorTest, RowWithoutSlotWritesNothing) {
     const auto first = harness.run_batch(batch);
     batch.slots.assign(batch.slots.size(), kNoSlot);
     EXPECT_EQ(harness.run_batch(batch), first);
-    batch.tokens[3] = (batch.tokens[3] + 1) % (model.spec.vocab_size - 1);  // not written, so rows behind see the old key
+    batch.tokens[3] =
+        (batch.tokens[3] + 1) % (model.spec.vocab_size - 1);  // not written, so rows behind see the old key
     const auto changed = harness.run_batch(batch);
     EXPECT_NE(changed[3], first[3]);
     EXPECT_EQ(changed[2], first[2]);
@@ -243,7 +250,8 @@ TEST_P(ExecutorTest, CopiesPages) {
     Store fork = original;
     fork.pages[1] = harness.take_page();
     ASSERT_TRUE(harness.executor().copy_page(original.pages[1], fork.pages[1]).ok());
-    expect_close(harness.run({{&fork, 0, {}, harness.tokens(1)}, {&original, 0, {}, harness.tokens(2)}}), "fork and original");
+    expect_close(harness.run({{&fork, 0, {}, harness.tokens(1)}, {&original, 0, {}, harness.tokens(2)}}),
+                 "fork and original");
     expect_close(harness.run({{&fork, 0, {}, harness.tokens(1)}}), "fork again");
     EXPECT_EQ(harness.executor().copy_page(-1, 0).error().status, NL_ERROR_INTERNAL);
     EXPECT_EQ(harness.executor().copy_page(0, 12).error().status, NL_ERROR_INTERNAL);
@@ -368,8 +376,10 @@ TEST_P(ExecutorTest, RefusesWhatDoesNotFit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ExecutorTest,
-                         ::testing::Values(Case{"CPU_float32", false, DType::f32}, Case{"CPU_bfloat16", false, DType::bf16},
-                                           Case{"CUDA_float16", true, DType::f16}, Case{"CUDA_bfloat16", true, DType::bf16}),
+                         ::testing::Values(Case{"CPU_float32", false, DType::f32},
+                                           Case{"CPU_bfloat16", false, DType::bf16},
+                                           Case{"CUDA_float16", true, DType::f16},
+                                           Case{"CUDA_bfloat16", true, DType::bf16}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace

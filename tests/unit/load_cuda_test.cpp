@@ -35,7 +35,9 @@ class LoadCuda : public ::testing::Test {
         EXPECT_FALSE(opened.ok());
         return opened.ok() ? Error{NL_OK, ""} : opened.error();
     }
-    static bool has(const Error& error, const std::string& part) { return error.message.find(part) != std::string::npos; }
+    static bool has(const Error& error, const std::string& part) {
+        return error.message.find(part) != std::string::npos;
+    }
 
     fs::path library() const { return folder_ / "libnanolith_cuda.so"; }
 
@@ -47,7 +49,8 @@ TEST_F(LoadCuda, NamesTheMissingLibrary) {
     const auto opened = open_cuda_backend(0);
     if (opened.ok()) GTEST_SKIP() << "the CUDA backend lies beside this program";
     EXPECT_EQ(opened.error().status, NL_ERROR_NOT_FOUND);
-    EXPECT_TRUE(has(opened.error(), library().string()) || has(opened.error(), "libnanolith_cuda.so: ")) << opened.error().message;
+    EXPECT_TRUE(has(opened.error(), library().string()) || has(opened.error(), "libnanolith_cuda.so: "))
+        << opened.error().message;
 }
 
 TEST_F(LoadCuda, RefusesAFileThatIsNoLibrary) {

@@ -57,7 +57,8 @@ class PagedHarness {
         }
         executor_ = std::move(*made);
         for (int32_t page = 0; page < options.num_pages; ++page) free_.push_back(page);
-        for (size_t i = free_.size(); i > 1; --i) std::swap(free_[i - 1], free_[static_cast<size_t>(random_.below(static_cast<int32_t>(i)))]);
+        for (size_t i = free_.size(); i > 1; --i)
+            std::swap(free_[i - 1], free_[static_cast<size_t>(random_.below(static_cast<int32_t>(i)))]);
         for (const int32_t page : free_) fill_with_nan(page);
     }
 
@@ -95,13 +96,15 @@ class PagedHarness {
                 batch.tokens.push_back(job.tokens[static_cast<size_t>(i)]);
                 batch.positions.push_back(job.own_base + at);
                 batch.key_positions.push_back(at);
-                batch.slots.push_back(job.own->pages[static_cast<size_t>(at / options_.page_size)] * options_.page_size +
+                batch.slots.push_back(job.own->pages[static_cast<size_t>(at / options_.page_size)] *
+                                          options_.page_size +
                                       at % options_.page_size);
                 batch.output_rows.push_back(sequence.first_row + i);
                 batch.sampling.emplace_back();
             }
             for (const Use& use : job.before)
-                batch.segments.push_back({table(batch, tables, *use.store), use.store->reference.length, use.base + base_error});
+                batch.segments.push_back(
+                    {table(batch, tables, *use.store), use.store->reference.length, use.base + base_error});
             batch.segments.push_back({table(batch, tables, *job.own), first + sequence.num_rows, job.own_base});
             batch.sequences.push_back(sequence);
         }
@@ -124,7 +127,8 @@ class PagedHarness {
         std::vector<int32_t> sampled(batch.output_rows.size(), -1);
         const auto ran = executor_->run(batch, forward(), sampled);
         EXPECT_TRUE(ran.ok()) << ran.error().message;
-        std::vector<std::vector<float>> logits(sampled.size(), std::vector<float>(static_cast<size_t>(model_.spec.vocab_size)));
+        std::vector<std::vector<float>> logits(sampled.size(),
+                                               std::vector<float>(static_cast<size_t>(model_.spec.vocab_size)));
         for (size_t i = 0; ran.ok() && i < logits.size(); ++i) {
             const auto read = executor_->read_logits(static_cast<int32_t>(i), logits[i]);
             EXPECT_TRUE(read.ok()) << read.error().message;
@@ -164,7 +168,8 @@ class PagedHarness {
 
   private:
     void grow(Store& store, int32_t length) {
-        while (static_cast<int32_t>(store.pages.size()) * options_.page_size < length) store.pages.push_back(take_page());
+        while (static_cast<int32_t>(store.pages.size()) * options_.page_size < length)
+            store.pages.push_back(take_page());
     }
 
     // The store's entries in the batch's page table, behind an entry that nothing uses.

@@ -37,9 +37,9 @@ class Random {
         state_ ^= state_ >> 27U;
         return state_ * 0x2545F4914F6CDD1DU;
     }
-    double uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }                  // [0, 1)
-    int32_t below(int32_t bound) { return static_cast<int32_t>(uniform() * bound); }           // [0, bound)
-    float centered() { return static_cast<float>(std::sqrt(12.0) * (uniform() - 0.5)); }       // mean 0, variance 1
+    double uniform() { return static_cast<double>(next() >> 11U) * 0x1p-53; }             // [0, 1)
+    int32_t below(int32_t bound) { return static_cast<int32_t>(uniform() * bound); }      // [0, bound)
+    float centered() { return static_cast<float>(std::sqrt(12.0) * (uniform() - 0.5)); }  // mean 0, variance 1
 
   private:
     uint64_t state_;
@@ -70,7 +70,8 @@ class RandomModel {
         weights.embedding = matrix(shape.vocab_size, shape.hidden_size, 1.0F);
         weights.final_norm = norm(shape.hidden_size);
         const auto fan_in = [](int32_t size) { return 1.0F / std::sqrt(static_cast<float>(size)); };
-        weights.head = shape.tied ? weights.embedding : matrix(shape.vocab_size, shape.hidden_size, fan_in(shape.hidden_size));
+        weights.head =
+            shape.tied ? weights.embedding : matrix(shape.vocab_size, shape.hidden_size, fan_in(shape.hidden_size));
         const int32_t q = shape.num_heads * shape.head_dim;
         const int32_t kv = shape.num_kv_heads * shape.head_dim;
         for (int32_t i = 0; i < shape.num_layers; ++i) {
@@ -128,8 +129,10 @@ class RandomModel {
         for (size_t i = 0; i < static_cast<size_t>(rows * cols); ++i) {
             const float value = mean + scale * random_.centered();
             const uint16_t narrow = dtype_ == DType::f16 ? float_to_half(value) : to_bfloat16(value).bits;
-            if (dtype_ == DType::f32) std::memcpy(bytes.data() + 4 * i, &value, 4);
-            else std::memcpy(bytes.data() + 2 * i, &narrow, 2);
+            if (dtype_ == DType::f32)
+                std::memcpy(bytes.data() + 4 * i, &value, 4);
+            else
+                std::memcpy(bytes.data() + 2 * i, &narrow, 2);
         }
         view.data = bytes.data();
         return view;

@@ -66,7 +66,10 @@ std::vector<double> widen(const WeightView& view) {
 }
 
 ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weights)
-    : spec_(spec), embedding_(widen(weights.embedding)), final_norm_(widen(weights.final_norm)), head_(widen(weights.head)) {
+    : spec_(spec),
+      embedding_(widen(weights.embedding)),
+      final_norm_(widen(weights.final_norm)),
+      head_(widen(weights.head)) {
     for (int32_t position = 0; position < spec.max_context; ++position) {
         for (const float frequency : spec.rope_frequencies) {
             const double angle = position * static_cast<double>(frequency);
@@ -92,8 +95,8 @@ Row ReferenceModel::rotated(const double* head, int32_t position) const {
     return y;
 }
 
-void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
-                                 double* out) const {
+void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys,
+                                 const std::vector<const double*>& values, double* out) const {
     std::vector<double> scores;
     for (const Row& key : keys) {
         double score = 0;
@@ -120,7 +123,8 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
             const auto& stored = span.cache->keys[static_cast<size_t>(layer)];
             for (int32_t t = 0; t < static_cast<int32_t>(stored.size()) && span.base + t <= position; ++t) {
                 keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, span.base + t));
-                values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() + kv_head * dim);
+                values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() +
+                                 kv_head * dim);
             }
         }
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
@@ -129,7 +133,8 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
     return out;
 }
 
-Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own, const std::vector<ReferenceSpan>& spans) const {
+Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own,
+                         const std::vector<ReferenceSpan>& spans) const {
     const auto hidden = static_cast<size_t>(spec_.hidden_size);
     const auto epsilon = static_cast<double>(spec_.norm_epsilon);
     const double* from = embedding_.data() + static_cast<size_t>(token) * hidden;

@@ -34,8 +34,8 @@ class ReferenceModel {
 
   private:
     struct Layer {
-        std::vector<double> attention_norm, q_proj, k_proj, v_proj, q_bias, k_bias, v_bias, q_norm, k_norm, o_proj, mlp_norm,
-            gate_proj, up_proj, down_proj;
+        std::vector<double> attention_norm, q_proj, k_proj, v_proj, q_bias, k_bias, v_bias, q_norm, k_norm, o_proj,
+            mlp_norm, gate_proj, up_proj, down_proj;
     };
 
     struct Turn {
@@ -47,7 +47,8 @@ class ReferenceModel {
     void attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
                      double* out) const;
     [[nodiscard]] Row rotated(const double* head, int32_t position) const;
-    [[nodiscard]] Row step(int32_t token, int32_t position, ReferenceCache& own, const std::vector<ReferenceSpan>& spans) const;
+    [[nodiscard]] Row step(int32_t token, int32_t position, ReferenceCache& own,
+                           const std::vector<ReferenceSpan>& spans) const;
 
     ModelSpec spec_;
     std::vector<double> embedding_, final_norm_, head_;

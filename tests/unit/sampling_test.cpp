@@ -32,7 +32,9 @@ Kept keep(const std::vector<float>& logits, const SampleParams& params) {
     std::vector<size_t> order(logits.size());
     std::iota(order.begin(), order.end(), 0U);
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
-    const auto mass = [&](size_t id) { return std::exp((logits[id] - highest) / static_cast<double>(params.temperature)); };
+    const auto mass = [&](size_t id) {
+        return std::exp((logits[id] - highest) / static_cast<double>(params.temperature));
+    };
     size_t count = order.size();
     const auto extend_over_ties = [&](size_t end, size_t limit) {
         while (end > 0 && end < limit && logits[order[end]] == logits[order[end - 1]]) ++end;
@@ -48,7 +50,8 @@ Kept keep(const std::vector<float>& logits, const SampleParams& params) {
         size_t end = 0;
         while (end < count && running / total < static_cast<double>(params.top_p)) {
             running += mass(order[end++]);
-            kept.nearest_cut = std::min(kept.nearest_cut, std::fabs(running / total - static_cast<double>(params.top_p)));
+            kept.nearest_cut =
+                std::min(kept.nearest_cut, std::fabs(running / total - static_cast<double>(params.top_p)));
         }
         count = extend_over_ties(end, count);
     }
@@ -82,7 +85,8 @@ TEST(Sampling, AgreesWithThePlainRules) {
         const auto token = static_cast<size_t>(draw(logits, params));
         ASSERT_LT(token, logits.size());
         ASSERT_GT(kept.masses[token], 0) << "round " << round << ": token " << token << " is not kept";
-        const double below = std::accumulate(kept.masses.begin(), kept.masses.begin() + static_cast<std::ptrdiff_t>(token), 0.0);
+        const double below =
+            std::accumulate(kept.masses.begin(), kept.masses.begin() + static_cast<std::ptrdiff_t>(token), 0.0);
         EXPECT_LE(below / total, params.uniform + 1e-9) << "round " << round;
         EXPECT_GE((below + kept.masses[token]) / total, params.uniform - 1e-9) << "round " << round;
         ++compared;
@@ -102,7 +106,8 @@ TEST(Sampling, FollowsTheDistribution) {
     }
     double total = 0;
     for (const float logit : logits) total += std::exp(static_cast<double>(logit));
-    for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(counts[i], kDraws * std::exp(static_cast<double>(logits[i])) / total, 1.0) << i;
+    for (size_t i = 0; i < 4; ++i)
+        EXPECT_NEAR(counts[i], kDraws * std::exp(static_cast<double>(logits[i])) / total, 1.0) << i;
 }
 
 TEST(Sampling, GreedyTakesTheLowestIdOfTheHighest) {

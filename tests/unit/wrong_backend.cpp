@@ -5,7 +5,7 @@
 #ifdef NL_TEST_EXPORT
 extern "C" __attribute__((visibility("default"))) void nl_backend_open(
     const char* version, int32_t index, nanolith::Result<std::unique_ptr<nanolith::Backend>>& result) {
-    result = nanolith::fail(NL_ERROR_UNSUPPORTED, "device ", index, " of backend version 99.0.0 can't serve library version ",
-                            version);
+    result = nanolith::fail(NL_ERROR_UNSUPPORTED, "device ", index,
+                            " of backend version 99.0.0 can't serve library version ", version);
 }
 #endif

@@ -1,7 +1,8 @@
-// Tiling: a block is up to 64 queries (rows times the query heads of one KV head) that walk their segments' keys in tiles
-// of 64. Per tile: the keys are read once from their pages; scores = queries x keys, online softmax, sums += weights x
-// values. Flops: 4 * head_dim a query and visible key. Bytes: K and V once a block, so prefill is bound by the
-// multiply-add units and decode (a few queries) by memory. Scores, softmax and sums are float32 whatever the pool is.
+// Tiling: a block is up to 64 queries (rows times the query heads of one KV head) that walk their segments' keys in
+// tiles of 64. Per tile: the keys are read once from their pages; scores = queries x keys, online softmax, sums +=
+// weights x values. Flops: 4 * head_dim a query and visible key. Bytes: K and V once a block, so prefill is bound by
+// the multiply-add units and decode (a few queries) by memory. Scores, softmax and sums are float32 whatever the pool
+// is.
 #include "backend/cpu/attention.h"
 
 #include <algorithm>
@@ -55,8 +56,8 @@ void compute_scores(const LayerPool<T>& pool, const KeyTile& tile, int32_t kv_he
         }
     });
     if (few) return;
-    tile_product(scratch.queries(), dim, scratch.keys(), kKeyTile, num_queries, tile.count, dim, false, scratch.scores(),
-                 kKeyTile);
+    tile_product(scratch.queries(), dim, scratch.keys(), kKeyTile, num_queries, tile.count, dim, false,
+                 scratch.scores(), kKeyTile);
 }
 
 template <typename T>
@@ -84,12 +85,14 @@ void attend_segment(const AttentionInput<T>& input, const AttentionBlock& block,
     for (int32_t row = 0; row < block.num_rows; ++row) {
         // A row before the segment's beginning sees none of it; any turn will do.
         const float* turn = input.turns->row(std::max(positions[row] - segment.base, 0));
-        const float* from = input.queries + int64_t{block.first_row + row} * input.query_stride + block.kv_head * group * dim;
+        const float* from =
+            input.queries + int64_t{block.first_row + row} * input.query_stride + block.kv_head * group * dim;
         for (int32_t head = 0; head < group; ++head)
             rotate(from + head * dim, turn, dim, input.scale, scratch.queries() + (int64_t{row} * group + head) * dim);
     }
     for (int64_t first = 0; first < seen; first += kKeyTile) {
-        const KeyTile tile{batch.page_table.data() + segment.first_page, first, std::min<int64_t>(kKeyTile, seen - first)};
+        const KeyTile tile{batch.page_table.data() + segment.first_page, first,
+                           std::min<int64_t>(kKeyTile, seen - first)};
         compute_scores(pool, tile, block.kv_head, num_queries, scratch);
         for (int64_t query = 0; query < num_queries; ++query) {
             const int64_t visible = visible_tokens(segment, positions[query / group]) - first;
@@ -115,7 +118,8 @@ void attend_block(const AttentionInput<T>& input, const AttentionBlock& block, A
 
     for (int64_t query = 0; query < num_queries; ++query) {
         const float total = scratch.totals()[query];
-        T* to = input.output + ((block.first_row + query / group) * input.num_heads + block.kv_head * group + query % group) * dim;
+        T* to = input.output +
+                ((block.first_row + query / group) * input.num_heads + block.kv_head * group + query % group) * dim;
         scale_row(scratch.sums() + query * dim, total > 0 ? 1.0F / total : 0.0F, dim, to);
     }
 }
@@ -125,13 +129,16 @@ int64_t block_cost(const Batch& batch, const AttentionBlock& block) {
     const int32_t position = batch.positions[static_cast<size_t>(block.first_row + block.num_rows - 1)];
     int64_t keys = 0;
     for (int32_t i = 0; i < sequence.num_segments; ++i)
-        keys += std::max<int64_t>(visible_tokens(batch.segments[static_cast<size_t>(sequence.first_segment + i)], position), 0);
+        keys += std::max<int64_t>(
+            visible_tokens(batch.segments[static_cast<size_t>(sequence.first_segment + i)], position), 0);
     return keys * block.num_rows;
 }
 
 }  // namespace
 
-int32_t block_rows(int32_t group) { return std::max(1, kBlockQueries / group); }
+int32_t block_rows(int32_t group) {
+    return std::max(1, kBlockQueries / group);
+}
 
 uint64_t AttentionScratch::elements(int32_t group, int32_t head_dim) {
     const int64_t queries = int64_t{block_rows(group)} * group;
@@ -153,7 +160,8 @@ void plan_attention(const Batch& batch, int32_t num_kv_heads, int32_t group, std
     for (size_t i = 0; i < batch.sequences.size(); ++i) {
         const Sequence& sequence = batch.sequences[i];
         for (int32_t row = 0; row < sequence.num_rows; row += step) {
-            AttentionBlock block{static_cast<int32_t>(i), sequence.first_row + row, std::min(step, sequence.num_rows - row)};
+            AttentionBlock block{static_cast<int32_t>(i), sequence.first_row + row,
+                                 std::min(step, sequence.num_rows - row)};
             block.cost = block_cost(batch, block);
             for (block.kv_head = 0; block.kv_head < num_kv_heads; ++block.kv_head) blocks.push_back(block);
         }

@@ -44,12 +44,12 @@ class AttentionScratch {
   public:
     static Result<AttentionScratch> create(int32_t group, int32_t head_dim);
 
-    float* queries() { return memory_.data(); }                                    // [queries][head_dim], rotated
-    float* sums() { return queries() + num_queries_ * head_dim_; }                 // [queries][head_dim]
-    float* scores() { return sums() + num_queries_ * head_dim_; }                  // [queries][kKeyTile]
-    float* keys() { return scores() + num_queries_ * kKeyTile; }                   // [head_dim][kKeyTile]
-    float* highest() { return keys() + int64_t{kKeyTile} * head_dim_; }            // [queries]
-    float* totals() { return highest() + num_queries_; }                           // [queries]
+    float* queries() { return memory_.data(); }                          // [queries][head_dim], rotated
+    float* sums() { return queries() + num_queries_ * head_dim_; }       // [queries][head_dim]
+    float* scores() { return sums() + num_queries_ * head_dim_; }        // [queries][kKeyTile]
+    float* keys() { return scores() + num_queries_ * kKeyTile; }         // [head_dim][kKeyTile]
+    float* highest() { return keys() + int64_t{kKeyTile} * head_dim_; }  // [queries]
+    float* totals() { return highest() + num_queries_; }                 // [queries]
     static uint64_t elements(int32_t group, int32_t head_dim);
 
   private:

@@ -56,9 +56,11 @@ NL_INLINE void tile_product_body(const float* a, int64_t a_stride, const T* b, i
                                  int64_t columns, int64_t depth, bool accumulate, float* c, int64_t c_stride) {
     int64_t m = 0;
     for (; m + 4 <= rows; m += 4)
-        product_rows<Lanes, 4>(a + m * a_stride, a_stride, b, b_stride, columns, depth, accumulate, c + m * c_stride, c_stride);
+        product_rows<Lanes, 4>(a + m * a_stride, a_stride, b, b_stride, columns, depth, accumulate, c + m * c_stride,
+                               c_stride);
     for (; m < rows; ++m)
-        product_rows<Lanes, 1>(a + m * a_stride, a_stride, b, b_stride, columns, depth, accumulate, c + m * c_stride, c_stride);
+        product_rows<Lanes, 1>(a + m * a_stride, a_stride, b, b_stride, columns, depth, accumulate, c + m * c_stride,
+                               c_stride);
 }
 
 template <int Lanes, typename T>
@@ -86,8 +88,8 @@ NL_INLINE void scale_row_body(const float* x, float factor, int64_t size, T* y) 
 }
 
 template <int Lanes>
-NL_INLINE void softmax_tile_body(float* scores, int64_t visible, int64_t count, float* highest, float* total, float* sums,
-                                 int64_t dim) {
+NL_INLINE void softmax_tile_body(float* scores, int64_t visible, int64_t count, float* highest, float* total,
+                                 float* sums, int64_t dim) {
     float top = *highest;
     for (int64_t t = 0; t < visible; ++t) top = scores[t] > top ? scores[t] : top;
     int64_t t = 0;

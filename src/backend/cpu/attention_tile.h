@@ -14,15 +14,16 @@ void tile_product(const float* a, int64_t a_stride, const BFloat16* b, int64_t b
                   int64_t depth, bool accumulate, float* c, int64_t c_stride);
 
 // scores[q * score_stride + t] = queries[q] . keys[t] for few queries; both are rows of `dim`.
-void dot_scores(const float* queries, int64_t num_queries, const float* keys, int64_t num_keys, int64_t dim, float* scores,
-                int64_t score_stride);
+void dot_scores(const float* queries, int64_t num_queries, const float* keys, int64_t num_keys, int64_t dim,
+                float* scores, int64_t score_stride);
 void dot_scores(const float* queries, int64_t num_queries, const BFloat16* keys, int64_t num_keys, int64_t dim,
                 float* scores, int64_t score_stride);
 
 // Adds a tile of scores to a running softmax (Milakov and Gimelshein, Online normalizer calculation for softmax): the
 // first `visible` of the `count` scores become exp(score - highest), the others 0; `highest` and `total` move on, and
 // sums[dim] shrinks by what `highest` grew.
-void softmax_tile(float* scores, int64_t visible, int64_t count, float* highest, float* total, float* sums, int64_t dim);
+void softmax_tile(float* scores, int64_t visible, int64_t count, float* highest, float* total, float* sums,
+                  int64_t dim);
 
 // y[i] = x[i] * factor.
 void scale_row(const float* x, float factor, int64_t size, float* y);

@@ -38,9 +38,11 @@ class Buffer {
         const uint64_t count = saturating_product(factors);
         void* memory = nullptr;
         if (count <= static_cast<uint64_t>(std::numeric_limits<ptrdiff_t>::max()) / sizeof(T))
-            memory = ::operator new(std::max<size_t>(count, 1) * sizeof(T), std::align_val_t{kAlignment}, std::nothrow);
+            memory =
+                ::operator new (std::max<size_t>(count, 1) * sizeof(T), std::align_val_t{kAlignment}, std::nothrow);
         if (memory == nullptr)
-            return fail(NL_ERROR_OUT_OF_MEMORY, "could not allocate ", count, " elements of ", sizeof(T), " bytes for ", what);
+            return fail(NL_ERROR_OUT_OF_MEMORY, "could not allocate ", count, " elements of ", sizeof(T), " bytes for ",
+                        what);
         Buffer buffer;
         buffer.data_.reset(static_cast<T*>(memory));
         buffer.size_ = static_cast<size_t>(count);
@@ -53,7 +55,7 @@ class Buffer {
 
   private:
     struct Free {
-        void operator()(T* memory) const { ::operator delete(memory, std::align_val_t{kAlignment}); }
+        void operator()(T* memory) const { ::operator delete (memory, std::align_val_t{kAlignment}); }
     };
     std::unique_ptr<T[], Free> data_;
     size_t size_ = 0;

@@ -29,12 +29,13 @@ Result<void> check_spec(const ModelSpec& spec) {
     NL_TRY(positive("vocab_size", spec.vocab_size));
     NL_TRY(positive("max_context", spec.max_context));
     if (spec.num_heads % spec.num_kv_heads != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.num_heads is ", spec.num_heads, ", expected a multiple of num_kv_heads ",
-                    spec.num_kv_heads);
-    if (spec.head_dim % 2 != 0) return fail(NL_ERROR_INVALID_ARGUMENT, "spec.head_dim is ", spec.head_dim, ", expected an even one");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.num_heads is ", spec.num_heads,
+                    ", expected a multiple of num_kv_heads ", spec.num_kv_heads);
+    if (spec.head_dim % 2 != 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.head_dim is ", spec.head_dim, ", expected an even one");
     if (spec.rope_frequencies.size() != static_cast<size_t>(spec.head_dim / 2))
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.rope_frequencies has ", spec.rope_frequencies.size(), " elements, expected ",
-                    spec.head_dim / 2);
+        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.rope_frequencies has ", spec.rope_frequencies.size(),
+                    " elements, expected ", spec.head_dim / 2);
     return {};
 }
 
@@ -45,7 +46,8 @@ Result<void> check_options(const ExecutorOptions& options) {
     if (options.num_pages < 1 || options.num_pages > std::numeric_limits<int32_t>::max() / size)
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ", expected 1 to ",
                     std::numeric_limits<int32_t>::max() / size);
-    if (options.max_rows < 1) return fail(NL_ERROR_INVALID_ARGUMENT, "max_rows is ", options.max_rows, ", expected at least 1");
+    if (options.max_rows < 1)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_rows is ", options.max_rows, ", expected at least 1");
     if (options.max_output_rows < 1)
         return fail(NL_ERROR_INVALID_ARGUMENT, "max_output_rows is ", options.max_output_rows, ", expected at least 1");
     if (options.num_threads < 0 || options.num_threads > kMaxThreads)
@@ -71,7 +73,8 @@ class CpuBackend final : public Backend {
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights& weights,
                                                       const ExecutorOptions& options) override {
         if (!supports(options.dtype))
-            return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype), " on the CPU, expected float32 or bfloat16");
+            return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype),
+                        " on the CPU, expected float32 or bfloat16");
         NL_TRY(check_spec(spec));
         NL_TRY(check_options(options));
         ExecutorOptions with_threads = options;
@@ -79,7 +82,8 @@ class CpuBackend final : public Backend {
         const uint64_t told = cpu::available_memory();
         const uint64_t available = told == 0 ? std::numeric_limits<uint64_t>::max() : told;
         try {
-            if (options.dtype == DType::f32) return cpu::CpuExecutor<float>::create(spec, weights, with_threads, available);
+            if (options.dtype == DType::f32)
+                return cpu::CpuExecutor<float>::create(spec, weights, with_threads, available);
             return cpu::CpuExecutor<BFloat16>::create(spec, weights, with_threads, available);
         } catch (const std::bad_alloc&) {
             return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out while the model was made ready, with ", available,
@@ -108,7 +112,8 @@ class CpuBackend final : public Backend {
 Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads) {
     if (num_threads < 0 || num_threads > kMaxThreads)
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ", expected 0 to ", kMaxThreads);
-    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(num_threads == 0 ? cpu::available_cores() : num_threads));
+    return std::unique_ptr<Backend>(
+        std::make_unique<CpuBackend>(num_threads == 0 ? cpu::available_cores() : num_threads));
 }
 
 }  // namespace nanolith

@@ -57,8 +57,8 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
     std::unique_ptr<CpuExecutor> executor(new CpuExecutor(spec, options));
     const uint64_t wanted = executor->bytes_wanted(weights);
     if (wanted > available)
-        return fail(NL_ERROR_OUT_OF_MEMORY, "the model with a pool of ", options.num_pages, " pages of ", options.page_size,
-                    " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
+        return fail(NL_ERROR_OUT_OF_MEMORY, "the model with a pool of ", options.num_pages, " pages of ",
+                    options.page_size, " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
                     static_cast<double>(available) / kGiB, " GiB are available");
     const ThreadCountScope threads(options.num_threads);
     NL_TRY(executor->allocate());
@@ -75,7 +75,8 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
     const PoolShape pool{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
     return saturating_sum(
         {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
-         saturating_product({spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
+         saturating_product(
+             {spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
          saturating_product({spec_.max_context, spec_.head_dim, 4})});
 }
@@ -98,12 +99,14 @@ Result<void> CpuExecutor<T>::allocate() {
     const PoolShape shape{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
         LayerPool<T> pool{shape, {}};
-        NL_ASSIGN(pool.data, Buffer<T>::allocate("the page pool of a layer", {options_.num_pages, shape.page_elements()}));
+        NL_ASSIGN(pool.data,
+                  Buffer<T>::allocate("the page pool of a layer", {options_.num_pages, shape.page_elements()}));
         pools_.push_back(std::move(pool));
     }
     sample_scratch_.resize(static_cast<size_t>(options_.num_threads));
     for (int32_t thread = 0; thread < options_.num_threads; ++thread) {
-        NL_ASSIGN(AttentionScratch scratch, AttentionScratch::create(spec_.num_heads / spec_.num_kv_heads, spec_.head_dim));
+        NL_ASSIGN(AttentionScratch scratch,
+                  AttentionScratch::create(spec_.num_heads / spec_.num_kv_heads, spec_.head_dim));
         attention_scratch_.push_back(std::move(scratch));
         sample_scratch_[static_cast<size_t>(thread)].logits.reserve(static_cast<size_t>(spec_.vocab_size));
         sample_scratch_[static_cast<size_t>(thread)].weights.reserve(static_cast<size_t>(spec_.vocab_size));
@@ -135,7 +138,8 @@ Result<void> CpuExecutor<T>::run_checked(const Batch& batch, const Forward& forw
         num_logits_ = 0;
         return {};
     }
-    if (!head_asked_) return fail(NL_ERROR_INTERNAL, "the forward pass ended without head(), which ", sampled.size(), " rows need");
+    if (!head_asked_)
+        return fail(NL_ERROR_INTERNAL, "the forward pass ended without head(), which ", sampled.size(), " rows need");
     return draw(sampled);
 }
 
@@ -162,7 +166,8 @@ Result<void> CpuExecutor<T>::draw(std::span<int32_t> sampled) {
 template <typename T>
 Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits) {
     if (index < 0 || index >= num_logits_)
-        return fail(NL_ERROR_INTERNAL, "there are no logits of output row ", index, ": the latest run left ", num_logits_);
+        return fail(NL_ERROR_INTERNAL, "there are no logits of output row ", index, ": the latest run left ",
+                    num_logits_);
     if (logits.size() != static_cast<size_t>(spec_.vocab_size))
         return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers, expected ", spec_.vocab_size);
     const float* from = logits_.data() + int64_t{index} * spec_.vocab_size;
@@ -173,11 +178,13 @@ Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits)
 template <typename T>
 Result<void> CpuExecutor<T>::copy_page(int32_t from, int32_t to) {
     if (from < 0 || to < 0 || from >= options_.num_pages || to >= options_.num_pages)
-        return fail(NL_ERROR_INTERNAL, "can't copy page ", from, " to page ", to, ", expected 0 to ", options_.num_pages - 1);
+        return fail(NL_ERROR_INTERNAL, "can't copy page ", from, " to page ", to, ", expected 0 to ",
+                    options_.num_pages - 1);
     if (from == to) return {};
     for (LayerPool<T>& pool : pools_) {
         const int64_t elements = pool.shape.page_elements();
-        std::memcpy(static_cast<void*>(pool.keys(to, 0)), pool.keys(from, 0), static_cast<size_t>(elements) * sizeof(T));
+        std::memcpy(static_cast<void*>(pool.keys(to, 0)), pool.keys(from, 0),
+                    static_cast<size_t>(elements) * sizeof(T));
     }
     return {};
 }
@@ -196,7 +203,8 @@ template <typename T>
 void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
     const int64_t hidden = spec_.hidden_size;
     parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
-        rms_norm(residual_.data() + row * hidden, weight.data(), hidden, spec_.norm_epsilon, normalized_.data() + row * hidden);
+        rms_norm(residual_.data() + row * hidden, weight.data(), hidden, spec_.norm_epsilon,
+                 normalized_.data() + row * hidden);
     });
 }
 
@@ -251,8 +259,14 @@ Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
 template <typename T>
 Result<void> CpuExecutor<T>::attention(int32_t layer) {
     NL_TRY(check_call("attention", layer));
-    const AttentionInput<T> input{batch_,      &pools_[static_cast<size_t>(layer)], &turns_, wide_.data(), qkv_width(),
-                                  spec_.num_heads, spec_.attention_scale, attended_.data()};
+    const AttentionInput<T> input{batch_,
+                                  &pools_[static_cast<size_t>(layer)],
+                                  &turns_,
+                                  wide_.data(),
+                                  qkv_width(),
+                                  spec_.num_heads,
+                                  spec_.attention_scale,
+                                  attended_.data()};
     parallel_for_dynamic(options_.num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
         attend(input, blocks_[static_cast<size_t>(i)], attention_scratch_[static_cast<size_t>(thread)]);
     });
@@ -262,7 +276,8 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
 template <typename T>
 Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
     NL_TRY(check_call("attention_output", layer));
-    return products_.run(weights_.layers[static_cast<size_t>(layer)].output, attended_.data(), rows(), residual_.data(), true);
+    return products_.run(weights_.layers[static_cast<size_t>(layer)].output, attended_.data(), rows(), residual_.data(),
+                         true);
 }
 
 template <typename T>
@@ -282,7 +297,8 @@ Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_output(int32_t layer) {
     NL_TRY(check_call("mlp_output", layer));
-    return products_.run(weights_.layers[static_cast<size_t>(layer)].down, gated_.data(), rows(), residual_.data(), true);
+    return products_.run(weights_.layers[static_cast<size_t>(layer)].down, gated_.data(), rows(), residual_.data(),
+                         true);
 }
 
 template <typename T>

@@ -14,8 +14,8 @@
 
 namespace nanolith::cpu {
 
-// T: float, or BFloat16 for weights, activations and the page pool. Whatever T is, the residual stream, queries, scores,
-// sums and logits are float32, and every product and norm accumulates in float32.
+// T: float, or BFloat16 for weights, activations and the page pool. Whatever T is, the residual stream, queries,
+// scores, sums and logits are float32, and every product and norm accumulates in float32.
 template <typename T>
 class CpuExecutor final : public Executor {
   public:
@@ -46,7 +46,9 @@ class CpuExecutor final : public Executor {
     Result<void> draw(std::span<int32_t> sampled);
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
-    [[nodiscard]] int64_t qkv_width() const { return int64_t{spec_.num_heads + 2 * spec_.num_kv_heads} * spec_.head_dim; }
+    [[nodiscard]] int64_t qkv_width() const {
+        return int64_t{spec_.num_heads + 2 * spec_.num_kv_heads} * spec_.head_dim;
+    }
     [[nodiscard]] int64_t query_width() const { return int64_t{spec_.num_heads} * spec_.head_dim; }
     void normalize_rows(const std::vector<float>& weight);
     void finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool, int64_t row);
@@ -59,20 +61,20 @@ class CpuExecutor final : public Executor {
     RotationTable turns_;
 
     // Scratch. Rows are padded as padded_rows() asks.
-    Buffer<float> residual_;   // [rows, hidden]
-    Buffer<T> normalized_;     // [rows, hidden]
-    Buffer<float> wide_;       // [rows, qkv_width] and then [rows, 2 * intermediate]
-    Buffer<T> attended_;       // [rows, num_heads * head_dim]
-    Buffer<T> gated_;          // [rows, intermediate]
-    Buffer<T> output_rows_;    // [output rows, hidden]
-    Buffer<float> logits_;     // [output rows, vocab]
+    Buffer<float> residual_;                           // [rows, hidden]
+    Buffer<T> normalized_;                             // [rows, hidden]
+    Buffer<float> wide_;                               // [rows, qkv_width] and then [rows, 2 * intermediate]
+    Buffer<T> attended_;                               // [rows, num_heads * head_dim]
+    Buffer<T> gated_;                                  // [rows, intermediate]
+    Buffer<T> output_rows_;                            // [output rows, hidden]
+    Buffer<float> logits_;                             // [output rows, vocab]
     std::vector<AttentionScratch> attention_scratch_;  // one for each thread
     std::vector<SampleScratch> sample_scratch_;        // one for each thread
     std::vector<AttentionBlock> blocks_;               // of this batch
 
     const Batch* batch_ = nullptr;  // while it runs
     bool head_asked_ = false;
-    int64_t num_logits_ = 0;        // rows of logits_ that the latest successful run left
+    int64_t num_logits_ = 0;  // rows of logits_ that the latest successful run left
 };
 
 extern template class CpuExecutor<float>;

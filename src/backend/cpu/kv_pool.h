@@ -19,9 +19,7 @@ struct PoolShape {
     [[nodiscard]] int64_t key_tile(int64_t page, int64_t head) const {
         return page * page_elements() + head * tile_elements();
     }
-    [[nodiscard]] int64_t value_tile(int64_t page, int64_t head) const {
-        return key_tile(page, num_kv_heads + head);
-    }
+    [[nodiscard]] int64_t value_tile(int64_t page, int64_t head) const { return key_tile(page, num_kv_heads + head); }
 };
 
 template <typename T>
@@ -30,7 +28,9 @@ struct LayerPool {
     Buffer<T> data;
 
     [[nodiscard]] const T* keys(int64_t page, int64_t head) const { return data.data() + shape.key_tile(page, head); }
-    [[nodiscard]] const T* values(int64_t page, int64_t head) const { return data.data() + shape.value_tile(page, head); }
+    [[nodiscard]] const T* values(int64_t page, int64_t head) const {
+        return data.data() + shape.value_tile(page, head);
+    }
     [[nodiscard]] T* keys(int64_t page, int64_t head) { return data.data() + shape.key_tile(page, head); }
     [[nodiscard]] T* values(int64_t page, int64_t head) { return data.data() + shape.value_tile(page, head); }
 };

@@ -23,7 +23,8 @@ NL_INLINE void block(const T* weights, int64_t depth, const float* x, float* y, 
     for (int r = 0; r < Rows; ++r) {
         for (int n = 0; n < Outputs; ++n) {
             float total = sum<Lanes>(sums[r][n]);
-            for (int64_t rest = k; rest < depth; ++rest) total += to_float(weights[n * depth + rest]) * x[r * depth + rest];
+            for (int64_t rest = k; rest < depth; ++rest)
+                total += to_float(weights[n * depth + rest]) * x[r * depth + rest];
             float& to = y[r * y_stride + n];
             to = accumulate ? to + total : total;
         }
@@ -56,8 +57,8 @@ NL_DISPATCH(matvec,
              int64_t y_stride, bool accumulate),
             (weights, depth, x, rows, first, last, y, y_stride, accumulate))
 NL_DISPATCH(matvec,
-            (const BFloat16* weights, int64_t depth, const float* x, int64_t rows, int64_t first, int64_t last, float* y,
-             int64_t y_stride, bool accumulate),
+            (const BFloat16* weights, int64_t depth, const float* x, int64_t rows, int64_t first, int64_t last,
+             float* y, int64_t y_stride, bool accumulate),
             (weights, depth, x, rows, first, last, y, y_stride, accumulate))
 
 }  // namespace nanolith::cpu

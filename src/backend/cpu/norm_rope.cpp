@@ -18,7 +18,8 @@ NL_INLINE void rms_norm_body(const float* x, const float* weight, int64_t size, 
     float total = sum<Lanes>(squares);
     for (; i < size; ++i) total += x[i] * x[i];
     const float scale = 1.0F / std::sqrt(total / static_cast<float>(size) + epsilon);
-    for (i = 0; i + Lanes <= size; i += Lanes) store<Lanes>(y + i, load<Lanes>(x + i) * scale * load<Lanes>(weight + i));
+    for (i = 0; i + Lanes <= size; i += Lanes)
+        store<Lanes>(y + i, load<Lanes>(x + i) * scale * load<Lanes>(weight + i));
     for (; i < size; ++i) y[i] = from_float<T>(x[i] * scale * weight[i]);
 }
 

@@ -72,8 +72,8 @@ struct Products<T>::State {
     void many_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         Primitive& p = primitive({padded_rows(rows), w.outputs, w.depth, accumulate});
         // oneDNN takes no const pointers; sources are only read.
-        p.x.set_data_handle(const_cast<T*>(x));        // NOLINT(cppcoreguidelines-pro-type-const-cast)
-        p.w.set_data_handle(const_cast<T*>(w.data));   // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        p.x.set_data_handle(const_cast<T*>(x));       // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        p.w.set_data_handle(const_cast<T*>(w.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
         p.y.set_data_handle(y);
         p.matmul.execute(stream, {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, p.w}, {DNNL_ARG_DST, p.y}});
         stream.wait();

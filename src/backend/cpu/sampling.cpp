@@ -33,9 +33,9 @@ float top_k_threshold(std::span<const float> logits, int32_t k, std::vector<floa
     return *rank;
 }
 
-// The highest logit at which the tokens from there up hold at least the share p of all the mass in `logits`. Quickselect by
-// mass: each round splits what is left around a pivot into above, equal and below, and goes on in the part in which the
-// running mass crosses the target.
+// The highest logit at which the tokens from there up hold at least the share p of all the mass in `logits`.
+// Quickselect by mass: each round splits what is left around a pivot into above, equal and below, and goes on in the
+// part in which the running mass crosses the target.
 template <typename Weight>
 float top_p_threshold(std::vector<float>& logits, double p, double total, const Weight& weight) {
     double target = p * total;

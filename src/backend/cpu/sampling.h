@@ -15,8 +15,8 @@ struct SampleScratch {
     std::vector<double> weights;
 };
 
-// The token that `params` draw from `logits` (not empty); see SampleParams. Every filter is a threshold on the logit, so
-// tokens that tie with the last kept one are kept. NaN counts as minus infinity; without any number the token is 0.
+// The token that `params` draw from `logits` (not empty); see SampleParams. Every filter is a threshold on the logit,
+// so tokens that tie with the last kept one are kept. NaN counts as minus infinity; without any number the token is 0.
 // Takes time proportional to the vocabulary (expected). Throws std::bad_alloc where the scratch can't grow.
 int32_t sample(std::span<const float> logits, const SampleParams& params, SampleScratch& scratch);
 

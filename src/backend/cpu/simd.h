@@ -23,16 +23,25 @@
 #endif
 
 // Defines `void name params`. `args` are the names of the parameters, in parentheses.
-#define NL_DISPATCH(name, params, args)                          \
-    NL_TARGET_V4 static void name##_v4 params { name##_body<16> args; } \
-    NL_TARGET_V3 static void name##_v3 params { name##_body<8> args; }  \
-    static void name##_any params { name##_body<4> args; }       \
-    void name params {                                           \
-        switch (nanolith::cpu::simd_level()) {                   \
-            case nanolith::cpu::SimdLevel::v4: return name##_v4 args; \
-            case nanolith::cpu::SimdLevel::v3: return name##_v3 args; \
-            case nanolith::cpu::SimdLevel::any: return name##_any args; \
-        }                                                        \
+#define NL_DISPATCH(name, params, args)         \
+    NL_TARGET_V4 static void name##_v4 params { \
+        name##_body<16> args;                   \
+    }                                           \
+    NL_TARGET_V3 static void name##_v3 params { \
+        name##_body<8> args;                    \
+    }                                           \
+    static void name##_any params {             \
+        name##_body<4> args;                    \
+    }                                           \
+    void name params {                          \
+        switch (nanolith::cpu::simd_level()) {  \
+            case nanolith::cpu::SimdLevel::v4:  \
+                return name##_v4 args;          \
+            case nanolith::cpu::SimdLevel::v3:  \
+                return name##_v3 args;          \
+            case nanolith::cpu::SimdLevel::any: \
+                return name##_any args;         \
+        }                                       \
     }
 
 namespace nanolith::cpu {
@@ -44,7 +53,8 @@ inline SimdLevel simd_level() {
 #if defined(__x86_64__) && defined(__GNUC__)
     static const SimdLevel level = [] {
         __builtin_cpu_init();
-        const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+        const bool v3 =
+            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
         const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
                         __builtin_cpu_supports("avx512vl");

@@ -55,8 +55,8 @@ void copy_converted(const WeightView& view, int num_threads, T* to) {
 Result<void> check_shape(const std::string& name, const WeightView& view, int64_t rows, int64_t cols) {
     if (!view.present()) return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is missing");
     if (view.rows == rows && view.cols == cols) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is [", view.rows, ", ", view.cols, "], expected [", rows, ", ",
-                cols, "]");
+    return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is [", view.rows, ", ", view.cols, "], expected [", rows,
+                ", ", cols, "]");
 }
 
 // A named weight with the rows that it must have.
@@ -68,7 +68,8 @@ struct Part {
 
 // The parts on top of each other as one matrix of `cols` columns.
 template <typename T>
-Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<Part> parts, int64_t cols, int num_threads) {
+Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<Part> parts, int64_t cols,
+                              int num_threads) {
     Matrix<T> matrix;
     matrix.depth = cols;
     for (const Part& part : parts) {
@@ -109,7 +110,8 @@ Result<std::vector<float>> load_optional(const std::string& prefix, std::initial
 }
 
 template <typename T>
-Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix, int num_threads) {
+Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix,
+                               int num_threads) {
     const int64_t hidden = spec.hidden_size;
     const int64_t inner = spec.intermediate_size;
     const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
@@ -117,13 +119,15 @@ Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, 
     CpuLayer<T> to;
     NL_ASSIGN(to.attention_norm, load_vector(prefix, {{"attention_norm", from.attention_norm, hidden}}));
     NL_ASSIGN(to.mlp_norm, load_vector(prefix, {{"mlp_norm", from.mlp_norm, hidden}}));
-    NL_ASSIGN(to.qkv_bias,
-              load_optional(prefix, {{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}}));
+    NL_ASSIGN(
+        to.qkv_bias,
+        load_optional(prefix, {{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}}));
     NL_ASSIGN(to.q_norm, load_optional(prefix, {{"q_norm", from.q_norm, spec.head_dim}}));
     NL_ASSIGN(to.k_norm, load_optional(prefix, {{"k_norm", from.k_norm, spec.head_dim}}));
-    NL_ASSIGN(to.qkv,
-              load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
-                             hidden, num_threads));
+    NL_ASSIGN(
+        to.qkv,
+        load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
+                       hidden, num_threads));
     NL_ASSIGN(to.output, load_matrix<T>(prefix, {{"o_proj", from.o_proj, hidden}}, q, num_threads));
     NL_ASSIGN(to.gate_up,
               load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden,
@@ -166,17 +170,21 @@ template <typename T>
 Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads) {
     CpuWeights<T> to;
     if (weights.layers.size() != static_cast<size_t>(spec.num_layers))
-        return fail(NL_ERROR_INVALID_ARGUMENT, "weights have ", weights.layers.size(), " layers, expected ", spec.num_layers);
-    NL_ASSIGN(to.embedding, load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
+        return fail(NL_ERROR_INVALID_ARGUMENT, "weights have ", weights.layers.size(), " layers, expected ",
+                    spec.num_layers);
+    NL_ASSIGN(to.embedding,
+              load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
     NL_ASSIGN(to.final_norm, load_vector("", {{"final_norm", weights.final_norm, spec.hidden_size}}));
     if (weights.head.data == weights.embedding.data) {
         NL_TRY(check_shape("head", weights.head, spec.vocab_size, spec.hidden_size));
         to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
     } else {
-        NL_ASSIGN(to.head, load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, num_threads));
+        NL_ASSIGN(to.head,
+                  load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, num_threads));
     }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
-        NL_ASSIGN(CpuLayer<T> layer, load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", num_threads));
+        NL_ASSIGN(CpuLayer<T> layer,
+                  load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", num_threads));
         to.layers.push_back(std::move(layer));
     }
     return to;
