@@ -114,6 +114,12 @@ __device__ void rotate_queries(const AttentionArguments<T>& a, const AttentionIt
     }
 }
 
+// A lane's elements of one token's V, aligned so that they are read at once.
+template <typename T, int kLaneDims>
+struct alignas(kLaneDims * sizeof(T) < 16 ? kLaneDims * sizeof(T) : 16) LaneValues {
+    T elements[kLaneDims];
+};
+
 // One warp's query vectors: the running softmax and the output so far.
 template <typename T, int kPerWarp, int kLaneDims>
 struct WarpState {
@@ -157,9 +163,9 @@ struct WarpState {
 #pragma unroll
         for (int j = 0; j < kPerWarp; ++j) {
             const float highest = fmaxf(maximum[j], warp_max(scores[j]));
-            const bool any = highest > -INFINITY;
-            const float correction = any ? exp2f(maximum[j] - highest) : 1.0F;
-            const float weight = any ? exp2f(scores[j] - highest) : 0.0F;
+            // Hidden tokens weigh nothing, also where all are hidden; NaN is no hidden token and stays NaN.
+            const float correction = highest > -INFINITY ? exp2f(maximum[j] - highest) : 1.0F;
+            const float weight = scores[j] == -INFINITY ? 0.0F : exp2f(scores[j] - highest);
             maximum[j] = highest;
             sum[j] = sum[j] * correction + warp_sum(weight);
 #pragma unroll
@@ -175,8 +181,9 @@ struct WarpState {
             float v[4][kLaneDims];
 #pragma unroll
             for (int u = 0; u < 4; ++u) {
+                const auto lane_values = *reinterpret_cast<const LaneValues<T, kLaneDims>*>(values + (t + u) * stride);
 #pragma unroll
-                for (int d = 0; d < kLaneDims; ++d) v[u][d] = to_float(values[(t + u) * stride + d]);
+                for (int d = 0; d < kLaneDims; ++d) v[u][d] = to_float(lane_values.elements[d]);
             }
 #pragma unroll
             for (int j = 0; j < kPerWarp; ++j) {
@@ -263,7 +270,7 @@ __global__ void __launch_bounds__(kThreads) attention_kernel(AttentionArguments<
         if (item.slot < 0) {
             const VectorPlace place = vector_place(shape, item.first_row, item.first_vector + m, kv_head);
             T* const to = a.output + (static_cast<int64_t>(place.row) * shape.num_heads + place.head) * shape.head_dim;
-            const float inverse = state.sum[j] > 0 ? 1.0F / state.sum[j] : 0.0F;
+            const float inverse = state.sum[j] == 0 ? 0.0F : 1.0F / state.sum[j];
 #pragma unroll
             for (int d = 0; d < kLaneDims; ++d) {
                 const int dim = lane * kLaneDims + d;
@@ -305,11 +312,11 @@ __global__ void __launch_bounds__(kThreads) merge_kernel(AttentionArguments<T> a
             for (int s = 0; s < item.num_slots; ++s) {
                 const int64_t index = first + s * slot_step;
                 const float2 partial = a.partial_sums[index];
-                const float weight = partial.y > 0 ? exp2f(partial.x - maximum) : 0.0F;
+                const float weight = partial.y == 0 ? 0.0F : exp2f(partial.x - maximum);
                 sum = fmaf(weight, partial.y, sum);
                 output = fmaf(weight, a.partial_outputs[index * shape.head_dim + dim], output);
             }
-            to[dim] = from_float<T>(sum > 0 ? output / sum : 0.0F);
+            to[dim] = from_float<T>(sum == 0 ? 0.0F : output / sum);
         }
     }
 }

@@ -79,11 +79,11 @@ class CudaExecutor final : public Executor {
 
     Result<void> read_logits(int32_t index, std::span<float> logits) override {
         if (index < 0 || index >= num_logits_) {
-            return fail(NL_ERROR_INVALID_ARGUMENT, "index is ", index, ", expected less than ", num_logits_,
+            return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected less than ", num_logits_,
                         ", the output rows of the latest run");
         }
         if (logits.size() != static_cast<size_t>(spec_.vocab_size)) {
-            return fail(NL_ERROR_INVALID_ARGUMENT, "logits has ", logits.size(), " elements, expected vocab_size, ",
+            return fail(NL_ERROR_INTERNAL, "logits has ", logits.size(), " elements, expected vocab_size, ",
                         spec_.vocab_size);
         }
         return on_device([&]() -> Result<void> {
@@ -99,7 +99,7 @@ class CudaExecutor final : public Executor {
     Result<void> copy_page(int32_t from, int32_t to) override {
         for (const int32_t page : {from, to}) {
             if (page < 0 || page >= options_.num_pages) {
-                return fail(NL_ERROR_INVALID_ARGUMENT, "page is ", page, ", expected less than num_pages, ",
+                return fail(NL_ERROR_INTERNAL, "page is ", page, ", expected less than num_pages, ",
                             options_.num_pages);
             }
         }
