@@ -154,16 +154,18 @@ def rms(values):
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
+@torch.no_grad()
 def greedy(model, tokens, spread):
     """Up to GREEDY_TOKENS tokens; it ends before one whose lead is too small to be a reference."""
-    tokens, made = list(tokens), []
+    made, cache, following = [], None, list(tokens)
     while len(made) < GREEDY_TOKENS:
-        row = logits_after(model, tokens)[-1]
-        second, best = np.sort(row)[-2:]
+        output = model(torch.tensor([following]), past_key_values=cache, use_cache=True)
+        row, cache = output.logits[0, -1], output.past_key_values
+        best, second = torch.topk(row, 2).values.tolist()
         if best - second < LEAST_LEAD * spread:
             break
-        made.append(int(row.argmax()))
-        tokens.append(made[-1])
+        following = [int(row.argmax())]
+        made += following
     return made
 
 
