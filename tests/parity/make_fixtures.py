@@ -240,7 +240,7 @@ def make_tiny(name):
 
 
 def make_example(model_folder):
-    """Questions about 2, 4 and 6 documents, tokenized chunk by chunk as the model was trained to read them."""
+    """A question of each kind, tokenized chunk by chunk as the model was trained to read them."""
     import sentencepiece
 
     sys.path.insert(0, str(model_folder))
@@ -248,8 +248,7 @@ def make_example(model_folder):
 
     tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(model_folder / "tokenizer.model"))
     prompts, prefix_lengths = [], []
-    for documents in (2, 4, 6):
-        item = next(generate.items(documents, 1, (documents, documents)))
+    for item in generate.items(seed=7, count=len(generate.KINDS)):
         chunks = [generate.system_chunk(item["system"])]
         chunks += [generate.document_chunk(document) for document in item["documents"]]
         chunks += [generate.question_chunk(item["question"])]
