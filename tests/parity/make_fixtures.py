@@ -154,16 +154,18 @@ def rms(values):
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
+@torch.no_grad()
 def greedy(model, tokens, spread):
     """Up to GREEDY_TOKENS tokens; it ends before one whose lead is too small to be a reference."""
-    tokens, made = list(tokens), []
+    made, cache, following = [], None, list(tokens)
     while len(made) < GREEDY_TOKENS:
-        row = logits_after(model, tokens)[-1]
-        second, best = np.sort(row)[-2:]
+        output = model(torch.tensor([following]), past_key_values=cache, use_cache=True)
+        row, cache = output.logits[0, -1], output.past_key_values
+        best, second = torch.topk(row, 2).values.tolist()
         if best - second < LEAST_LEAD * spread:
             break
-        made.append(int(row.argmax()))
-        tokens.append(made[-1])
+        following = [int(row.argmax())]
+        made += following
     return made
 
 
@@ -238,7 +240,7 @@ def make_tiny(name):
 
 
 def make_example(model_folder):
-    """Questions about 2, 4 and 6 documents, tokenized chunk by chunk as the model was trained to read them."""
+    """A question of each kind, tokenized chunk by chunk as the model was trained to read them."""
     import sentencepiece
 
     sys.path.insert(0, str(model_folder))
@@ -246,8 +248,7 @@ def make_example(model_folder):
 
     tokenizer = sentencepiece.SentencePieceProcessor(model_file=str(model_folder / "tokenizer.model"))
     prompts, prefix_lengths = [], []
-    for documents in (2, 4, 6):
-        item = next(generate.items(documents, 1, (documents, documents)))
+    for item in generate.items(seed=7, count=len(generate.KINDS)):
         chunks = [generate.system_chunk(item["system"])]
         chunks += [generate.document_chunk(document) for document in item["documents"]]
         chunks += [generate.question_chunk(item["question"])]
