@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -44,7 +45,7 @@ struct Warp {
 
 // Everything about the block that runs now.
 struct Block {
-    std::vector<Fiber> fibers;
+    std::deque<Fiber> fibers;  // made once; they stay where they are
     std::vector<Warp> warps;
     std::vector<std::byte> shared;
     const std::function<void()>* thread = nullptr;
@@ -73,19 +74,22 @@ void release_block_if_complete() {
     }
 }
 
+// Runs one thread after another, each when the scheduler resumes it.
 void fiber_main() {
-    (*block.thread)();
-    block.fibers[block.current].state = State::done;
-    --block.live;
-    release_block_if_complete();  // threads that have ended no longer count at barriers
-    _longjmp(block.scheduler, 1);
+    while (true) {
+        (*block.thread)();
+        block.fibers[block.current].state = State::done;
+        --block.live;
+        release_block_if_complete();  // threads that have ended no longer count at barriers
+        yield();
+    }
 }
 
 void resume(unsigned index) {
     block.current = index;
     threadIdx = uint3{index, 0, 0};
-    Fiber& fiber = block.fibers[index];
     if (_setjmp(block.scheduler) != 0) return;
+    Fiber& fiber = block.fibers[index];
     if (fiber.started) _longjmp(fiber.resume, 1);
     fiber.started = true;
     setcontext(&fiber.start);
@@ -102,21 +106,18 @@ std::vector<unsigned> thread_order(unsigned count) {
 }
 
 void prepare(unsigned threads, size_t shared_bytes) {
-    if (block.fibers.size() < threads) block.fibers.resize(threads);
+    while (block.fibers.size() < threads) {
+        Fiber& fiber = block.fibers.emplace_back();
+        getcontext(&fiber.start);
+        fiber.start.uc_stack.ss_sp = fiber.stack.data();
+        fiber.start.uc_stack.ss_size = fiber.stack.size();
+        makecontext(&fiber.start, fiber_main, 0);
+    }
     block.warps.assign((threads + kLanes - 1) / kLanes, Warp());
     block.shared.assign(shared_bytes + 16, std::byte{0xff});
     block.live = threads;
     block.at_barrier = 0;
-    for (unsigned i = 0; i < threads; ++i) {
-        Fiber& fiber = block.fibers[i];
-        getcontext(&fiber.start);
-        fiber.start.uc_stack.ss_sp = fiber.stack.data();
-        fiber.start.uc_stack.ss_size = fiber.stack.size();
-        fiber.start.uc_link = nullptr;
-        makecontext(&fiber.start, fiber_main, 0);
-        fiber.started = false;
-        fiber.state = State::ready;
-    }
+    for (unsigned i = 0; i < threads; ++i) block.fibers[i].state = State::ready;
 }
 
 void run_block(const std::vector<unsigned>& order, size_t shared_bytes) {
