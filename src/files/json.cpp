@@ -109,6 +109,10 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where) 
     if (text.size() > kMaxJsonBytes) {
         return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON, expected at most ", kMaxJsonBytes);
     }
+    // JSON has no zero bytes; the parser would take one for the end of the text and let anything follow.
+    if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+        return fail(NL_ERROR_BAD_MODEL, where, ": not well-formed JSON: a zero byte at ", zero);
+    }
     TreeBuilder builder;
     if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
         return fail(NL_ERROR_BAD_MODEL, where, ": ", builder.problem());
