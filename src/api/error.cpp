@@ -7,13 +7,17 @@ thread_local std::string last_message;  // NOLINT: nl_last_error is per thread b
 
 }  // namespace
 
-nl_status report(const Error& error) noexcept {
+nl_status report(nl_status status, const char* message) noexcept {
     try {
-        last_message = error.message;
+        last_message = message;
     } catch (...) {
         last_message.assign("out of memory");  // short enough to need none
     }
-    return error.status;
+    return status;
+}
+
+nl_status report(const Error& error) noexcept {
+    return report(error.status, error.message.c_str());
 }
 
 }  // namespace nanolith::api

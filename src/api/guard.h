@@ -11,7 +11,9 @@
 
 namespace nanolith::api {
 
-// Keeps the error for nl_last_error on this thread and returns its status.
+// Keeps the message for nl_last_error on this thread and returns the status. Where memory has run out the message says
+// so instead.
+nl_status report(nl_status status, const char* message) noexcept;
 nl_status report(const Error& error) noexcept;
 
 // Runs `body` (which returns a Result<void>) and turns whatever happens into a status.
@@ -21,11 +23,11 @@ nl_status guarded(Body&& body) noexcept {
         const Result<void> result = body();
         return result.ok() ? NL_OK : report(result.error());
     } catch (const std::bad_alloc&) {
-        return report(Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"});
+        return report(NL_ERROR_OUT_OF_MEMORY, "out of memory");
     } catch (const std::exception& exception) {
-        return report(Error{NL_ERROR_INTERNAL, exception.what()});
+        return report(NL_ERROR_INTERNAL, exception.what());
     } catch (...) {
-        return report(Error{NL_ERROR_INTERNAL, "unknown"});
+        return report(NL_ERROR_INTERNAL, "unknown");
     }
 }
 

@@ -57,6 +57,7 @@ class [[nodiscard]] Result<void> {
 template <typename... Parts>
 Error fail(nl_status status, const Parts&... parts) {
     std::ostringstream text;
+    text.exceptions(std::ios::badbit);  // or it would swallow std::bad_alloc and give half a sentence
     (text << ... << parts);
     return Error{status, std::move(text).str()};
 }

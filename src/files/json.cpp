@@ -1,78 +1,124 @@
 #include "files/json.h"
 
-#include <cmath>
-#include <set>
-#include <vector>
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "files/mapped_file.h"
 
 namespace nanolith {
 namespace {
 
-// Whether brackets nest deeper than kMaxJsonDepth. Looks at brackets outside of strings only, and so may be run
-// over text that turns out not to be JSON.
-bool nests_too_deep(std::string_view text) {
-    int depth = 0;
-    bool in_string = false;
-    for (size_t i = 0; i < text.size(); ++i) {
-        const char c = text[i];
-        if (in_string) {
-            if (c == '\\') ++i;
-            if (c == '"') in_string = false;
-        } else if (c == '"') {
-            in_string = true;
-        } else if (c == '{' || c == '[') {
-            if (++depth > kMaxJsonDepth) return true;
-        } else if (c == '}' || c == ']') {
-            --depth;
-        }
-    }
-    return false;
+bool before(const JsonMember& a, const JsonMember& b) {
+    return a.name < b.name;
 }
 
-// Watches a parse for a key that one object has twice: a reader that takes the first and one that takes the last
-// would see two different files.
-class DuplicateKeys {
+// Builds the tree out of nlohmann's parser events. nlohmann's own tree is not used, since its destructor allocates and
+// so ends the program where memory has run out. An event that returns false ends the parse.
+class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
   public:
-    void see(nlohmann::json::parse_event_t event, const Json& parsed) {
-        using Event = nlohmann::json::parse_event_t;
-        if (event == Event::object_start) open_.emplace_back();
-        if (event == Event::object_end) open_.pop_back();
-        if (event == Event::key && !open_.back().insert(parsed.get_ref<const std::string&>()).second && !found_) {
-            found_ = show_json(parsed);
-        }
+    bool null() override { return add(Json()); }
+    bool boolean(bool value) override { return add(Json(Json::Value(value))); }
+    bool number_integer(int64_t value) override { return add(Json(Json::Value(value))); }
+    bool number_unsigned(uint64_t value) override { return add(Json(Json::Value(value))); }
+    bool number_float(double value, const std::string& /*text*/) override { return add(Json(Json::Value(value))); }
+    bool string(std::string& value) override { return add(Json(Json::Value(std::move(value)))); }
+    bool binary(binary_t& /*value*/) override { return false; }  // JSON text has none
+    bool start_object(size_t /*size*/) override { return open(Json(Json::Value(Json::Object()))); }
+    bool start_array(size_t /*size*/) override { return open(Json(Json::Value(Json::Array()))); }
+    bool end_array() override { return close(); }
+    bool key(std::string& name) override {
+        // A reader that takes the first of two and one that takes the last would see two different files: end_object
+        // looks for both, once they are sorted.
+        open_[depth_ - 1]->as<Json::Object>()->push_back({std::move(name), Json()});
+        return true;
     }
-    [[nodiscard]] const std::optional<std::string>& found() const { return found_; }
+    bool end_object() override {
+        Json::Object& members = *open_[depth_ - 1]->as<Json::Object>();
+        std::sort(members.begin(), members.end(), before);
+        const auto twice = std::adjacent_find(members.begin(), members.end(),
+                                              [](const auto& a, const auto& b) { return a.name == b.name; });
+        if (twice == members.end()) return close();
+        problem_ = "the key " + show_json(twice->name) + " occurs twice in one object";
+        return false;
+    }
+    bool parse_error(size_t position, const std::string& /*token*/,
+                     const nlohmann::detail::exception& /*error*/) override {
+        problem_ = "not well-formed JSON at byte " + std::to_string(position);
+        return false;
+    }
+
+    // What ended the parse.
+    [[nodiscard]] const std::string& problem() const { return problem_; }
+    Json finish() { return std::move(root_); }
 
   private:
-    std::vector<std::set<std::string>> open_;
-    std::optional<std::string> found_;
+    // Puts a value where it belongs: the root, the last member's value, or the end of an array.
+    Json& place(Json value) {
+        if (depth_ == 0) return root_ = std::move(value);
+        Json& parent = *open_[depth_ - 1];
+        if (auto* members = parent.as<Json::Object>()) return members->back().value = std::move(value);
+        return parent.as<Json::Array>()->emplace_back(std::move(value));
+    }
+    bool add(Json value) {
+        place(std::move(value));
+        return true;
+    }
+    bool open(Json value) {
+        if (depth_ == open_.size()) {
+            problem_ = "JSON nested deeper than " + std::to_string(kMaxJsonDepth) + " levels";
+            return false;
+        }
+        Json& placed = place(std::move(value));
+        open_[depth_++] = &placed;
+        return true;
+    }
+    bool close() {
+        --depth_;
+        return true;
+    }
+
+    Json root_;
+    // The objects and arrays that the parser is inside of, the root first. None of them moves: what holds one grows
+    // only after it has been closed.
+    std::array<Json*, kMaxJsonDepth> open_{};
+    size_t depth_ = 0;
+    std::string problem_;
 };
 
-std::string range_text(int64_t min, int64_t max) {
-    return "an integer from " + std::to_string(min) + " to " + std::to_string(max);
-}
-
 }  // namespace
+
+// Out of line, since the header's Json::Object is a vector of a type that is not complete there yet.
+Json::Json() = default;
+Json::Json(Value value) : value_(std::move(value)) {}
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+
+const Json* Json::find(std::string_view name) const {
+    const auto* members = as<Object>();
+    if (members == nullptr) return nullptr;
+    const auto found =
+        std::lower_bound(members->begin(), members->end(), name,
+                         [](const JsonMember& member, std::string_view key) { return member.name < key; });
+    return found == members->end() || found->name != name ? nullptr : &found->value;
+}
 
 Result<Json> parse_json_object(std::string_view text, const std::string& where) {
     if (text.size() > kMaxJsonBytes) {
         return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON, expected at most ", kMaxJsonBytes);
     }
-    if (nests_too_deep(text)) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": JSON nested deeper than ", kMaxJsonDepth, " levels");
+    // JSON has no zero bytes; the parser would take one for the end of the text and let anything follow.
+    if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
+        return fail(NL_ERROR_BAD_MODEL, where, ": not well-formed JSON: a zero byte at ", zero);
     }
-    DuplicateKeys duplicates;
-    const auto watch = [&duplicates](int /*depth*/, Json::parse_event_t event, Json& parsed) {
-        duplicates.see(event, parsed);
-        return true;
-    };
-    Json json = Json::parse(text.begin(), text.end(), watch, false);
-    if (json.is_discarded()) return fail(NL_ERROR_BAD_MODEL, where, ": not well-formed JSON");
-    if (duplicates.found()) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": the key ", *duplicates.found(), " occurs twice in one object");
+    TreeBuilder builder;
+    if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
+        return fail(NL_ERROR_BAD_MODEL, where, ": ", builder.problem());
     }
-    if (!json.is_object()) {
+    Json json = builder.finish();
+    if (json.as<Json::Object>() == nullptr) {
         return fail(NL_ERROR_BAD_MODEL, where, ": the JSON is ", show_json(json), ", expected an object");
     }
     return json;
@@ -81,78 +127,6 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where) 
 Result<Json> read_json_object(const std::string& path) {
     NL_ASSIGN(const MappedFile file, MappedFile::open(path));
     return parse_json_object(file.text(), path);
-}
-
-std::string show_json(const Json& value) {
-    constexpr size_t kLongest = 80;
-    std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (text.size() > kLongest) text = text.substr(0, kLongest) + "...";
-    return text;
-}
-
-const Json* JsonFields::find(const char* name) const {
-    const auto found = object_->find(name);
-    return found == object_->end() || found->is_null() ? nullptr : &*found;
-}
-
-Result<int64_t> JsonFields::integer(const char* name, int64_t min, int64_t max) const {
-    const Json* value = find(name);
-    if (value == nullptr || !value->is_number_integer()) return wrong(name, range_text(min, max));
-    // An unsigned value beyond int64_t would turn negative in get<int64_t>.
-    if (value->is_number_unsigned() && value->get<uint64_t>() > static_cast<uint64_t>(INT64_MAX)) {
-        return wrong(name, range_text(min, max));
-    }
-    const auto number = value->get<int64_t>();
-    if (number < min || number > max) return wrong(name, range_text(min, max));
-    return number;
-}
-
-Result<double> JsonFields::positive_number(const char* name, double max) const {
-    const Json* value = find(name);
-    const double number = value != nullptr && value->is_number() ? value->get<double>() : 0.0;
-    if (!std::isfinite(number) || number <= 0.0 || number > max) {
-        std::ostringstream expectation;
-        expectation << "a number above 0 and at most " << max;
-        return wrong(name, expectation.str());
-    }
-    return number;
-}
-
-Result<int64_t> JsonFields::integer_or(const char* name, int64_t fallback, int64_t min, int64_t max) const {
-    if (find(name) == nullptr) return fallback;
-    return integer(name, min, max);
-}
-
-Result<double> JsonFields::positive_number_or(const char* name, double fallback, double max) const {
-    if (find(name) == nullptr) return fallback;
-    return positive_number(name, max);
-}
-
-Result<bool> JsonFields::boolean_or(const char* name, bool fallback) const {
-    const Json* value = find(name);
-    if (value == nullptr) return fallback;
-    if (!value->is_boolean()) return wrong(name, "true or false");
-    return value->get<bool>();
-}
-
-Result<std::string> JsonFields::string_or(const char* name, const char* fallback) const {
-    const Json* value = find(name);
-    if (value == nullptr) return std::string(fallback);
-    if (!value->is_string()) return wrong(name, "a string");
-    return value->get<std::string>();
-}
-
-Result<std::optional<JsonFields>> JsonFields::object(const char* name) const {
-    const Json* value = find(name);
-    if (value == nullptr) return std::optional<JsonFields>();
-    if (!value->is_object()) return wrong(name, "an object");
-    return std::optional<JsonFields>(std::in_place, *value, where_, path_ + name + ".");
-}
-
-Error JsonFields::wrong(const char* name, const std::string& expectation, nl_status status) const {
-    const Json* value = find(name);
-    if (value == nullptr) return fail(status, where_, ": ", path_, name, " is missing, expected ", expectation);
-    return fail(status, where_, ": ", path_, name, " is ", show_json(*value), ", expected ", expectation);
 }
 
 }  // namespace nanolith

@@ -2,8 +2,9 @@
 
 #include <array>
 #include <cmath>
+#include <span>
 
-#include "files/json.h"
+#include "files/json_fields.h"
 #include "model/rope.h"
 
 namespace nanolith {
@@ -28,11 +29,13 @@ constexpr std::array kSizeFields = {
 };
 
 Result<const Architecture*> read_architecture(const JsonFields& fields) {
-    const Json* names = fields.find("architectures");
-    if (names == nullptr || !names->is_array() || names->empty() || !names->front().is_string()) {
+    const Json* value = fields.find("architectures");
+    const auto* names = value != nullptr ? value->as<Json::Array>() : nullptr;
+    const auto* name = names != nullptr && !names->empty() ? names->front().as<std::string>() : nullptr;
+    if (name == nullptr) {
         return fields.wrong("architectures", "a list with the name of an architecture");
     }
-    const Architecture* architecture = find_architecture(names->front().get_ref<const std::string&>());
+    const Architecture* architecture = find_architecture(*name);
     if (architecture == nullptr) {
         return fields.wrong("architectures", "one of " + architecture_names(), NL_ERROR_UNSUPPORTED);
     }
@@ -74,10 +77,12 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
 
 // Layers whose attention sees a window only: told by "layer_types", in older files by two fields together.
 Result<void> refuse_sliding_window(const JsonFields& fields, const ModelSpec& spec) {
-    if (const Json* types = fields.find("layer_types")) {
-        if (!types->is_array()) return fields.wrong("layer_types", "a list of strings");
+    if (const Json* value = fields.find("layer_types")) {
+        const auto* types = value->as<Json::Array>();
+        if (types == nullptr) return fields.wrong("layer_types", "a list of strings");
         for (const Json& type : *types) {
-            if (!type.is_string() || type.get_ref<const std::string&>() != "full_attention") {
+            const auto* name = type.as<std::string>();
+            if (name == nullptr || *name != "full_attention") {
                 return fields.wrong("layer_types", "\"full_attention\" for every layer", NL_ERROR_UNSUPPORTED);
             }
         }
@@ -111,14 +116,14 @@ Result<std::vector<int32_t>> read_end_tokens(const JsonFields& fields, int32_t v
     constexpr const char* kName = "eos_token_id";
     const Json* value = fields.find(kName);
     if (value == nullptr) return std::vector<int32_t>();
-    const Json list = value->is_array() ? *value : Json::array({*value});
+    const auto* list = value->as<Json::Array>();
     std::vector<int32_t> tokens;
-    for (const Json& token : list) {
-        // Negative integers are not unsigned.
-        if (!token.is_number_unsigned() || token.get<uint64_t>() >= static_cast<uint64_t>(vocab_size)) {
+    for (const Json& item : list != nullptr ? std::span<const Json>(*list) : std::span(value, 1)) {
+        const auto* token = item.as<uint64_t>();
+        if (token == nullptr || *token >= static_cast<uint64_t>(vocab_size)) {
             return fields.wrong(kName, "a token from 0 to " + std::to_string(vocab_size - 1) + ", or a list of them");
         }
-        tokens.push_back(token.get<int32_t>());
+        tokens.push_back(static_cast<int32_t>(*token));
     }
     return tokens;
 }

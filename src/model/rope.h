@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "files/json.h"
+#include "files/json_fields.h"
 
 namespace nanolith {
 

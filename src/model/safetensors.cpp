@@ -34,20 +34,21 @@ struct Place {
 
     template <typename... Parts>
     [[nodiscard]] Error bad(const Parts&... parts) const {
-        return fail(NL_ERROR_BAD_MODEL, where, ": tensor ", show_json(Json(name)), ": ", parts...);
+        return fail(NL_ERROR_BAD_MODEL, where, ": tensor ", show_json(name), ": ", parts...);
     }
 };
 
 // A JSON array of non-negative integers up to INT64_MAX.
 std::optional<std::vector<int64_t>> read_integers(const Json& entry, const char* key) {
-    const auto found = entry.find(key);
-    if (found == entry.end() || !found->is_array()) return std::nullopt;
+    const Json* found = entry.find(key);
+    const auto* items = found != nullptr ? found->as<Json::Array>() : nullptr;
+    if (items == nullptr) return std::nullopt;
     std::vector<int64_t> integers;
-    for (const Json& item : *found) {
-        if (!item.is_number_unsigned()) return std::nullopt;
-        const auto value = item.get<uint64_t>();
-        if (value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) return std::nullopt;
-        integers.push_back(static_cast<int64_t>(value));
+    for (const Json& item : *items) {
+        const auto* value = item.as<uint64_t>();
+        if (value == nullptr || *value > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()))
+            return std::nullopt;
+        integers.push_back(static_cast<int64_t>(*value));
     }
     return integers;
 }
@@ -78,11 +79,12 @@ Result<void> check_size(const Place& place, const Tensor& tensor) {
 }
 
 Result<Tensor> read_tensor(const Place& place, const Json& entry, std::span<const std::byte> data) {
-    if (!entry.is_object()) return place.bad("it is ", show_json(entry), ", expected an object");
+    if (entry.as<Json::Object>() == nullptr) return place.bad("it is ", show_json(entry), ", expected an object");
     Tensor tensor;
-    const auto dtype = entry.find("dtype");
-    if (dtype == entry.end() || !dtype->is_string()) return place.bad("dtype is missing or not a string");
-    tensor.dtype = dtype->get<std::string>();
+    const Json* dtype = entry.find("dtype");
+    const auto* dtype_name = dtype != nullptr ? dtype->as<std::string>() : nullptr;
+    if (dtype_name == nullptr) return place.bad("dtype is missing or not a string");
+    tensor.dtype = *dtype_name;
     const auto shape = read_integers(entry, "shape");
     if (!shape) return place.bad("shape is missing or not a list of sizes: ", show_json(entry));
     tensor.shape = *shape;
@@ -159,10 +161,10 @@ Result<TensorMap> parse_safetensors(std::span<const std::byte> file, const std::
     const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
     NL_ASSIGN(const Json header, parse_json_object(text, where + " (header)"));
     TensorMap tensors;
-    for (const auto& [name, entry] : header.items()) {
+    for (const auto& [name, entry] : *header.as<Json::Object>()) {
         if (name == kMetadata) {
-            if (!entry.is_object()) return Place{where, name}.bad("it is ", show_json(entry), ", expected an object");
-            continue;
+            if (entry.as<Json::Object>() != nullptr) continue;
+            return Place{where, name}.bad("it is ", show_json(entry), ", expected an object");
         }
         NL_ASSIGN(Tensor tensor, read_tensor(Place{where, name}, entry, data));
         tensors.emplace(name, std::move(tensor));

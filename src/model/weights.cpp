@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "files/json.h"
+#include "files/json_fields.h"
 
 namespace nanolith {
 namespace {
@@ -50,8 +50,8 @@ class Finder {
         }
         const std::optional<DType> dtype = weight_dtype(tensor.dtype);
         if (!dtype) {
-            return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " has the dtype ",
-                        show_json(Json(tensor.dtype)), ", expected F32, F16 or BF16");
+            return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " has the dtype ", show_json(tensor.dtype),
+                        ", expected F32, F16 or BF16");
         }
         weight = WeightView{*dtype, shape.size() == 2 ? shape[0] : 1, shape.back(), tensor.bytes.data()};
         return {};
@@ -110,7 +110,7 @@ class ShardReader {
         NL_ASSIGN(TensorMap* const tensors, open(shard));
         auto node = tensors->extract(tensor);
         if (node.empty()) {
-            return fail(NL_ERROR_BAD_MODEL, folder_, "/", shard, ": tensor ", show_json(Json(tensor)),
+            return fail(NL_ERROR_BAD_MODEL, folder_, "/", shard, ": tensor ", show_json(tensor),
                         " is missing, expected here by the index");
         }
         weights_.tensors.insert(std::move(node));
@@ -137,15 +137,17 @@ class ShardReader {
 Result<WeightFiles> open_shards(const std::string& folder, const std::string& index_path) {
     NL_ASSIGN(const Json index, read_json_object(index_path));
     const JsonFields fields(index, index_path);
-    const Json* map = fields.find("weight_map");
-    if (map == nullptr || !map->is_object()) return fields.wrong("weight_map", "an object of tensors and their files");
+    const Json* value = fields.find("weight_map");
+    const auto* map = value != nullptr ? value->as<Json::Object>() : nullptr;
+    if (map == nullptr) return fields.wrong("weight_map", "an object of tensors and their files");
     ShardReader reader(folder);
-    for (const auto& [tensor, shard] : map->items()) {
-        if (!shard.is_string() || !is_plain_file_name(shard.get_ref<const std::string&>())) {
-            return fail(NL_ERROR_BAD_MODEL, index_path, ": weight_map puts ", show_json(Json(tensor)), " in ",
+    for (const auto& [tensor, shard] : *map) {
+        const auto* name = shard.as<std::string>();
+        if (name == nullptr || !is_plain_file_name(*name)) {
+            return fail(NL_ERROR_BAD_MODEL, index_path, ": weight_map puts ", show_json(tensor), " in ",
                         show_json(shard), ", expected the name of a file in the same folder");
         }
-        NL_TRY(reader.take(tensor, shard.get_ref<const std::string&>()));
+        NL_TRY(reader.take(tensor, *name));
     }
     return reader.finish();
 }

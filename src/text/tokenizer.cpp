@@ -3,10 +3,9 @@
 #include <sentencepiece_processor.h>
 
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <utility>
 
+#include "files/mapped_file.h"
 #include "text/text_stream.h"
 #include "text/utf8.h"
 
@@ -14,27 +13,21 @@ namespace nanolith {
 namespace {
 
 // A vocabulary of 256,000 pieces takes about 5 MB.
-constexpr uintmax_t kMaxFileBytes = uintmax_t{64} << 20U;
+constexpr size_t kMaxFileBytes = size_t{64} << 20U;
 // libsentencepiece counts in int, and normalisation may lengthen a text many times.
 constexpr size_t kMaxTextBytes = size_t{64} << 20U;
 // How a vocabulary writes a space: U+2581.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
-Result<std::string> read_model_file(const std::string& path) {
-    std::error_code error;
-    const auto status = std::filesystem::status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found)
-        return fail(NL_ERROR_NOT_FOUND, path, " does not exist");
-    if (!std::filesystem::is_regular_file(status)) return fail(NL_ERROR_BAD_MODEL, path, " is not a regular file");
-    const uintmax_t size = std::filesystem::file_size(path, error);
-    if (error) return fail(NL_ERROR_BAD_MODEL, path, ": ", error.message());
-    if (size > kMaxFileBytes)
-        return fail(NL_ERROR_BAD_MODEL, path, " has ", size, " bytes, expected at most ", kMaxFileBytes);
-    std::string bytes(size, '\0');
-    std::ifstream file(path, std::ios::binary);
-    if (!file.read(bytes.data(), static_cast<std::streamsize>(size)))
-        return fail(NL_ERROR_BAD_MODEL, path, " cannot be read to its end");
-    return bytes;
+// NOT_FOUND only where there is no such file: a folder without a tokenizer is one thing, a tokenizer that can't be
+// opened another.
+Result<MappedFile> open_model_file(const std::string& path) {
+    if (!file_exists(path)) return fail(NL_ERROR_NOT_FOUND, path, " does not exist");
+    auto file = MappedFile::open(path);
+    if (!file.ok() && file.error().status == NL_ERROR_NOT_FOUND) file.error().status = NL_ERROR_BAD_MODEL;
+    if (file.ok() && file->text().size() > kMaxFileBytes)
+        return fail(NL_ERROR_BAD_MODEL, path, " has ", file->text().size(), " bytes, expected at most ", kMaxFileBytes);
+    return file;
 }
 
 std::string with_spaces(std::string_view piece) {
@@ -50,8 +43,9 @@ std::string with_spaces(std::string_view piece) {
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& folder) {
-    const std::string path = (std::filesystem::path(folder) / "tokenizer.model").string();
-    NL_ASSIGN(const std::string bytes, read_model_file(path));
+    const std::string path = folder + "/tokenizer.model";
+    NL_ASSIGN(const MappedFile file, open_model_file(path));
+    const std::string_view bytes = file.text();
     NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(bytes, path));
     auto processor = std::make_unique<sentencepiece::SentencePieceProcessor>();
     try {

@@ -10,7 +10,7 @@ namespace {
 using testing::expect_error;
 
 Result<RopeConfig> read(const std::string& text, double default_theta = 10000.0) {
-    const Json json = Json::parse(text);
+    NL_ASSIGN(const Json json, parse_json_object(text, "FILE"));
     return read_rope(JsonFields(json, "FILE"), default_theta);
 }
 

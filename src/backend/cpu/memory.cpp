@@ -15,22 +15,37 @@ namespace {
 
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
+// What `read` makes of the file; unknown where it can't be read. A stream keeps exceptions to itself unless it is told
+// not to, and std::bad_alloc must not pass for a file that says nothing.
+template <typename Read>
+uint64_t number_from(const std::string& path, Read&& read) {
+    std::ifstream file(path);
+    file.exceptions(std::ios::badbit);
+    try {
+        return read(file);
+    } catch (const std::ios::failure&) {
+        return kUnknown;
+    }
+}
+
 // The number that follows `key` in a file of "key number" lines.
 uint64_t number_after(const std::string& path, const std::string& key) {
-    std::ifstream file(path);
-    std::string word;
-    uint64_t number = 0;
-    while (file >> word) {
-        if (word == key) return file >> number ? number : kUnknown;
-        file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-    }
-    return kUnknown;
+    return number_from(path, [&key](std::ifstream& file) {
+        std::string word;
+        uint64_t number = 0;
+        while (file >> word) {
+            if (word == key) return file >> number ? number : kUnknown;
+            file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+        }
+        return kUnknown;
+    });
 }
 
 uint64_t number_in(const std::string& path) {
-    std::ifstream file(path);
-    uint64_t number = 0;
-    return file >> number ? number : kUnknown;
+    return number_from(path, [](std::ifstream& file) {
+        uint64_t number = 0;
+        return file >> number ? number : kUnknown;
+    });
 }
 
 // Limit less use, where file pages that can be dropped don't count as used.

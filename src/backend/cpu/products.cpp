@@ -115,7 +115,8 @@ Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
         NL_ASSIGN(state->wide, Buffer<float>::allocate("a few rows of activations", {kMatvecRows, max_depth}));
         return Products(std::move(state));
     } catch (const dnnl::error& error) {
-        return fail(NL_ERROR_INTERNAL, "oneDNN could not start: ", error.what());
+        const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+        return fail(status, "oneDNN could not start: ", error.what());
     }
 }
 
