@@ -5,7 +5,8 @@
 // top-k and top-p are thresholds on the logit. Each is found by a radix select over the logits' bits, 8 bits a pass:
 // a histogram of weights (1 for top-k, the probability mass for top-p), then the bin in which the sum from above
 // reaches the target. Masses are 64-bit integers in units of 2^-40 of the most probable token's: their sums do not
-// depend on the order of additions, so the draw is reproducible.
+// depend on the order of additions, so the draw is reproducible. 32 registers a thread and no spills (sm_90a,
+// nvcc 13.0).
 #include "device/reduce.cuh"
 #include "runtime/launch.h"
 #include "sample/sample.h"
