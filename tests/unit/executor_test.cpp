@@ -378,6 +378,7 @@ TEST_P(ExecutorTest, RefusesWhatDoesNotFit) {
 INSTANTIATE_TEST_SUITE_P(Backends, ExecutorTest,
                          ::testing::Values(Case{"CPU_float32", false, DType::f32},
                                            Case{"CPU_bfloat16", false, DType::bf16},
+                                           Case{"CUDA_float32", true, DType::f32},
                                            Case{"CUDA_float16", true, DType::f16},
                                            Case{"CUDA_bfloat16", true, DType::bf16}),
                          [](const auto& test) { return std::string(test.param.name); });
