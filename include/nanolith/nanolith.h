@@ -139,20 +139,20 @@ NL_API void nl_engine_free(nl_engine *engine);
 
 /* Facts about an engine, for nl_engine_query. */
 enum {
-    NL_ENGINE_VOCAB_SIZE = 1,   /* logits a token */
+    NL_ENGINE_VOCAB_SIZE = 1, /* logits a token */
     NL_ENGINE_NUM_LAYERS = 2,
     NL_ENGINE_HIDDEN_SIZE = 3,
-    NL_ENGINE_NUM_HEADS = 4,    /* query heads */
+    NL_ENGINE_NUM_HEADS = 4, /* query heads */
     NL_ENGINE_NUM_KV_HEADS = 5,
     NL_ENGINE_HEAD_DIM = 6,
-    NL_ENGINE_MAX_CONTEXT = 7,  /* tokens a cache may hold */
-    NL_ENGINE_DTYPE = 8,        /* NL_DTYPE_*, never AUTO */
-    NL_ENGINE_PAGE_SIZE = 9,    /* tokens a page */
-    NL_ENGINE_PAGE_BYTES = 10,  /* bytes a page, over all layers */
+    NL_ENGINE_MAX_CONTEXT = 7, /* tokens a cache may hold */
+    NL_ENGINE_DTYPE = 8,       /* NL_DTYPE_*, never AUTO */
+    NL_ENGINE_PAGE_SIZE = 9,   /* tokens a page */
+    NL_ENGINE_PAGE_BYTES = 10, /* bytes a page, over all layers */
     NL_ENGINE_PAGES_TOTAL = 11,
-    NL_ENGINE_PAGES_FREE = 12,  /* on the free list now */
+    NL_ENGINE_PAGES_FREE = 12,      /* on the free list now */
     NL_ENGINE_PAGES_EVICTABLE = 13, /* held only by chunks that nobody uses; freed when pages run short */
-    NL_ENGINE_PARAMETERS = 14   /* weights of the model, a tied head counted once */
+    NL_ENGINE_PARAMETERS = 14       /* weights of the model, a tied head counted once */
 };
 NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, int64_t *value);
 /* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". */
@@ -288,11 +288,11 @@ NL_API nl_status nl_cache_logits(nl_cache *cache, float *logits, size_t capacity
 
 enum {
     NL_CACHE_TOKENS = 1,
-    NL_CACHE_PAGES = 2,           /* pages it uses, its chunks' included */
-    NL_CACHE_PRIVATE_PAGES = 3,   /* of these, pages outside chunks */
-    NL_CACHE_BYTES = 4,           /* NL_CACHE_PAGES times page bytes */
-    NL_CACHE_TOKENS_REUSED = 5,   /* taken from chunks or from a fork's origin without computing them */
-    NL_CACHE_TOKENS_COMPUTED = 6  /* computed for this cache so far */
+    NL_CACHE_PAGES = 2,          /* pages it uses, its chunks' included */
+    NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
+    NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
+    NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks or from a fork's origin without computing them */
+    NL_CACHE_TOKENS_COMPUTED = 6 /* computed for this cache so far */
 };
 NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, int64_t *value);
 

@@ -46,12 +46,9 @@ TEST(Convert, EveryBFloat16ComesBack) {
 
 // Rounds to the nearer neighbour, to the even one from the middle. The vectorised conversion does the same.
 TEST(Convert, RoundsToNearestEven) {
-    std::vector<float> values = {1.0F + 0x1p-8F,
-                                 1.0F + 0x3p-8F,
-                                 0x1.010002p0F,
-                                 std::numeric_limits<float>::max(),
-                                 -0.0F,
-                                 std::numeric_limits<float>::infinity(),
+    std::vector<float> values = {1.0F + 0x1p-8F, 1.0F + 0x3p-8F,
+                                 0x1.010002p0F,  std::numeric_limits<float>::max(),
+                                 -0.0F,          std::numeric_limits<float>::infinity(),
                                  0x1p-149F};
     const std::vector<uint16_t> expected = {0x3F80, 0x3F82, 0x3F81, 0x7F80, 0x8000, 0x7F80, 0};
     for (size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(to_bfloat16(values[i]).bits, expected[i]) << values[i];
