@@ -121,6 +121,15 @@ cuda_cases_ran() {
     ! grep 'result="skipped"' <<<"$results"
 }
 
+# The CUDA backend's kernels as fibers on the CPU (tests/cuda_host). The larger cases take minutes each there, so of
+# those one runs.
+emulated_cuda() {
+    NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation build/dev/bin/unit_tests \
+        --gtest_filter='*CUDA*:-*PrefillsAndSlices*:*DecodesRagged*:*ReusesChunks*:*WrongBase*'
+    NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation-decode build/dev/bin/unit_tests \
+        --gtest_filter='*DecodesRagged*CUDA_bfloat16'
+}
+
 main() {
     if setup "$@"; then
         pass setup
@@ -140,6 +149,7 @@ main() {
     if build dev "${cuda[@]}"; then
         for program in build/dev/bin/*_tests; do gtest "$(basename "$program")" "$program"; done
         if gpu_architecture >/dev/null; then check cuda-cases-ran cuda_cases_ran; fi
+        if [ -e build/dev/cuda_host/libnanolith_cuda.so ]; then emulated_cuda; fi
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
