@@ -1,5 +1,6 @@
 """The sentencepiece BPE vocabulary, trained on generated records."""
 
+import io
 import json
 import pathlib
 import random
@@ -23,10 +24,11 @@ def train_tokenizer(folder, seed):
     for _ in range(4000):
         documents, asked = generate.scene(rng, 6)
         texts += documents + [question for _, question, _ in asked]
+    model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         # Every text is preceded by a space, as it is in a chunk, so that a word has one spelling wherever it stands.
         sentence_iterator=(f" {text}" for text in texts),
-        model_prefix=str(pathlib.Path(folder) / "tokenizer"),
+        model_writer=model,
         model_type="bpe",
         vocab_size=VOCABULARY,
         byte_fallback=True,
@@ -42,7 +44,7 @@ def train_tokenizer(folder, seed):
         num_threads=1,
         minloglevel=2,
     )
-    (pathlib.Path(folder) / "tokenizer.vocab").unlink()
+    (pathlib.Path(folder) / "tokenizer.model").write_bytes(model.getvalue())
     config = {
         "tokenizer_class": "LlamaTokenizer",
         "bos_token": "<s>",
