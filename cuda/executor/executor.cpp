@@ -6,9 +6,9 @@
 #include "attention/attention.h"
 #include "attention/plan.h"
 #include "backend/check_batch.h"
+#include "backend/check_model.h"
 #include "batch/device_batch.h"
 #include "embed/embed.h"
-#include "executor/check_model.h"
 #include "executor/dtype_of.h"
 #include "executor/graph_cache.h"
 #include "executor/scratch.h"
@@ -27,6 +27,8 @@ namespace {
 
 // Batches of more rows run without a graph: their launches cost little beside their work.
 constexpr int kMaxGraphRows = 64;
+// What the attention kernels are compiled for.
+constexpr int32_t kMaxHeadDim = 256;
 // Blocks of attention for each multiprocessor that a plan aims at.
 constexpr int kAttentionBlocks = 4;
 
@@ -339,6 +341,10 @@ Result<std::unique_ptr<Executor>> create_typed(int index, int multiprocessors, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options) {
     NL_TRY(check_model(spec, weights, options));
+    if (spec.head_dim > kMaxHeadDim) {
+        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim, ", the CUDA backend takes at most ",
+                    kMaxHeadDim);
+    }
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     int multiprocessors = 0;

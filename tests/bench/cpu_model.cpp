@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "model/forward.h"
 #include "unit/random_model.h"
 
 namespace {
@@ -92,7 +93,7 @@ int main(int argc, char** argv) {
     auto executor = (*backend)->create_executor(model.spec, model.weights, options);
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
 
-    const Forward forward = testing::decoder_forward(shape.num_layers);
+    const Forward forward = testing::make_forward(shape.num_layers);
     constexpr int kRepeats = 3;
     double best = 1e9;
     double total = 0;

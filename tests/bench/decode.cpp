@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/forward.h"
 
 namespace {
 
@@ -116,18 +117,6 @@ double step_bytes(const Shape& s, double context) {
     return 2.0 * (weights + cache);
 }
 
-Result<void> forward_pass(Executor& executor, int32_t layers) {
-    NL_TRY(executor.embed());
-    for (int32_t layer = 0; layer < layers; ++layer) {
-        NL_TRY(executor.attention_input(layer));
-        NL_TRY(executor.attention(layer));
-        NL_TRY(executor.attention_output(layer));
-        NL_TRY(executor.mlp_input(layer));
-        NL_TRY(executor.mlp_output(layer));
-    }
-    return executor.head();
-}
-
 // Rows [first, first + count) of a sequence that lies in pages 0, 1, ...
 Batch batch_of(int32_t first, int32_t count, int32_t token) {
     Batch batch;
@@ -146,7 +135,7 @@ Batch batch_of(int32_t first, int32_t count, int32_t token) {
 }
 
 Result<double> median_step(Executor& executor, const Shape& shape, const Arguments& arguments) {
-    const Forward forward = [&](Executor& running) { return forward_pass(running, shape.layers); };
+    const Forward forward = make_forward(shape.layers);
     int32_t token[1] = {1};
     constexpr int32_t kSlice = 256;
     for (int32_t first = 0; first < arguments.history; first += kSlice) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "model/forward.h"
 #include "unit/random_model.h"
 #include "unit/reference_model.h"
 
@@ -66,7 +67,7 @@ class PagedHarness {
     Executor& executor() { return *executor_; }
     Random& random() { return random_; }
     [[nodiscard]] const ExecutorOptions& options() const { return options_; }
-    Forward forward() const { return decoder_forward(model_.spec.num_layers); }
+    Forward forward() const { return make_forward(model_.spec.num_layers); }
 
     // Tokens that are not the poisoned one.
     std::vector<int32_t> tokens(int32_t count) {

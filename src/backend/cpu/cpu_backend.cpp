@@ -6,6 +6,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/check_model.h"
 #include "backend/cpu/cpu_executor.h"
 #include "backend/cpu/memory.h"
 
@@ -14,45 +15,9 @@ namespace {
 
 constexpr int32_t kMaxThreads = 1024;
 
-// Dividing by zero and negative sizes stop here; what the weights' shapes must be is checked as they are loaded.
-Result<void> check_spec(const ModelSpec& spec) {
-    const auto positive = [](const char* name, int32_t value) -> Result<void> {
-        if (value >= 1) return {};
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.", name, " is ", value, ", expected at least 1");
-    };
-    NL_TRY(positive("num_layers", spec.num_layers));
-    NL_TRY(positive("hidden_size", spec.hidden_size));
-    NL_TRY(positive("intermediate_size", spec.intermediate_size));
-    NL_TRY(positive("num_heads", spec.num_heads));
-    NL_TRY(positive("num_kv_heads", spec.num_kv_heads));
-    NL_TRY(positive("head_dim", spec.head_dim));
-    NL_TRY(positive("vocab_size", spec.vocab_size));
-    NL_TRY(positive("max_context", spec.max_context));
-    if (spec.num_heads % spec.num_kv_heads != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.num_heads is ", spec.num_heads,
-                    ", expected a multiple of num_kv_heads ", spec.num_kv_heads);
-    if (spec.head_dim % 2 != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.head_dim is ", spec.head_dim, ", expected an even one");
-    if (spec.rope_frequencies.size() != static_cast<size_t>(spec.head_dim / 2))
-        return fail(NL_ERROR_INVALID_ARGUMENT, "spec.rope_frequencies has ", spec.rope_frequencies.size(),
-                    " elements, expected ", spec.head_dim / 2);
-    return {};
-}
-
-Result<void> check_options(const ExecutorOptions& options) {
-    const int32_t size = options.page_size;
-    if (size < 16 || size > 256 || (size & (size - 1)) != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", size, ", expected a power of two from 16 to 256");
-    if (options.num_pages < 1 || options.num_pages > std::numeric_limits<int32_t>::max() / size)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ", expected 1 to ",
-                    std::numeric_limits<int32_t>::max() / size);
-    if (options.max_rows < 1)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_rows is ", options.max_rows, ", expected at least 1");
-    if (options.max_output_rows < 1)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_output_rows is ", options.max_output_rows, ", expected at least 1");
-    if (options.num_threads < 0 || options.num_threads > kMaxThreads)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", options.num_threads, ", expected 0 to ", kMaxThreads);
-    return {};
+Result<void> check_threads(int32_t num_threads) {
+    if (num_threads >= 0 && num_threads <= kMaxThreads) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ", expected 0 to ", kMaxThreads);
 }
 
 class CpuBackend final : public Backend {
@@ -75,8 +40,8 @@ class CpuBackend final : public Backend {
         if (!supports(options.dtype))
             return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype),
                         " on the CPU, expected float32 or bfloat16");
-        NL_TRY(check_spec(spec));
-        NL_TRY(check_options(options));
+        NL_TRY(check_model(spec, weights, options));
+        NL_TRY(check_threads(options.num_threads));
         ExecutorOptions with_threads = options;
         if (with_threads.num_threads == 0) with_threads.num_threads = num_threads_;
         const uint64_t told = cpu::available_memory();
@@ -110,8 +75,7 @@ class CpuBackend final : public Backend {
 }  // namespace
 
 Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads) {
-    if (num_threads < 0 || num_threads > kMaxThreads)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ", expected 0 to ", kMaxThreads);
+    NL_TRY(check_threads(num_threads));
     return std::unique_ptr<Backend>(
         std::make_unique<CpuBackend>(num_threads == 0 ? cpu::available_cores() : num_threads));
 }

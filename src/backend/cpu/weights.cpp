@@ -52,13 +52,6 @@ void copy_converted(const WeightView& view, int num_threads, T* to) {
     });
 }
 
-Result<void> check_shape(const std::string& name, const WeightView& view, int64_t rows, int64_t cols) {
-    if (!view.present()) return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is missing");
-    if (view.rows == rows && view.cols == cols) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "weight ", name, " is [", view.rows, ", ", view.cols, "], expected [", rows,
-                ", ", cols, "]");
-}
-
 // A named weight with the rows that it must have.
 struct Part {
     const char* name;
@@ -73,7 +66,6 @@ Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<P
     Matrix<T> matrix;
     matrix.depth = cols;
     for (const Part& part : parts) {
-        NL_TRY(check_shape(prefix + part.name, part.view, part.rows, cols));
         matrix.outputs += part.rows;
     }
     if (parts.size() == 1 && usable_in_place<T>(parts.begin()->view)) {
@@ -90,23 +82,16 @@ Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<P
     return matrix;
 }
 
-Result<std::vector<float>> load_vector(const std::string& prefix, std::initializer_list<Part> parts) {
+// The vectors one behind the other; nothing where they are not present.
+std::vector<float> load_vector(std::initializer_list<Part> parts) {
     std::vector<float> vector;
     for (const Part& part : parts) {
-        NL_TRY(check_shape(prefix + part.name, part.view, 1, part.rows));
+        if (!part.view.present()) return {};
         const size_t before = vector.size();
         vector.resize(before + static_cast<size_t>(part.rows));
         widen_piece(part.view, 0, part.rows, vector.data() + before);
     }
     return vector;
-}
-
-// All of the parts are present, or none of them.
-Result<std::vector<float>> load_optional(const std::string& prefix, std::initializer_list<Part> parts) {
-    for (const Part& part : parts) {
-        if (part.view.present()) return load_vector(prefix, parts);
-    }
-    return std::vector<float>();
 }
 
 template <typename T>
@@ -117,13 +102,11 @@ Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, 
     const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
     const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
     CpuLayer<T> to;
-    NL_ASSIGN(to.attention_norm, load_vector(prefix, {{"attention_norm", from.attention_norm, hidden}}));
-    NL_ASSIGN(to.mlp_norm, load_vector(prefix, {{"mlp_norm", from.mlp_norm, hidden}}));
-    NL_ASSIGN(
-        to.qkv_bias,
-        load_optional(prefix, {{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}}));
-    NL_ASSIGN(to.q_norm, load_optional(prefix, {{"q_norm", from.q_norm, spec.head_dim}}));
-    NL_ASSIGN(to.k_norm, load_optional(prefix, {{"k_norm", from.k_norm, spec.head_dim}}));
+    to.attention_norm = load_vector({{"attention_norm", from.attention_norm, hidden}});
+    to.mlp_norm = load_vector({{"mlp_norm", from.mlp_norm, hidden}});
+    to.qkv_bias = load_vector({{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}});
+    to.q_norm = load_vector({{"q_norm", from.q_norm, spec.head_dim}});
+    to.k_norm = load_vector({{"k_norm", from.k_norm, spec.head_dim}});
     NL_ASSIGN(
         to.qkv,
         load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
@@ -169,14 +152,10 @@ uint64_t weight_bytes(const ModelWeights& weights) {
 template <typename T>
 Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads) {
     CpuWeights<T> to;
-    if (weights.layers.size() != static_cast<size_t>(spec.num_layers))
-        return fail(NL_ERROR_INVALID_ARGUMENT, "weights have ", weights.layers.size(), " layers, expected ",
-                    spec.num_layers);
     NL_ASSIGN(to.embedding,
               load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
-    NL_ASSIGN(to.final_norm, load_vector("", {{"final_norm", weights.final_norm, spec.hidden_size}}));
+    to.final_norm = load_vector({{"final_norm", weights.final_norm, spec.hidden_size}});
     if (weights.head.data == weights.embedding.data) {
-        NL_TRY(check_shape("head", weights.head, spec.vocab_size, spec.hidden_size));
         to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
     } else {
         NL_ASSIGN(to.head,

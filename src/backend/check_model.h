@@ -1,12 +1,12 @@
-// Whether a model and its options are ones that this backend can run.
+// Whether a model and its options make sense: the same check for every backend.
 #pragma once
 
 #include "backend/backend.h"
 
-namespace nanolith::cuda {
+namespace nanolith {
 
 // Checks the numbers of `spec` and `options`, and that every weight is there in the shape that they say.
-// Errors: INVALID_ARGUMENT, or UNSUPPORTED for what is well-formed but beyond the kernels.
+// Errors: INVALID_ARGUMENT.
 Result<void> check_model(const ModelSpec& spec, const ModelWeights& weights, const ExecutorOptions& options);
 
-}  // namespace nanolith::cuda
+}  // namespace nanolith

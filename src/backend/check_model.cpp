@@ -1,13 +1,12 @@
-#include "executor/check_model.h"
+#include "backend/check_model.h"
 
 #include <bit>
+#include <limits>
 #include <string>
 
-namespace nanolith::cuda {
+namespace nanolith {
 
 namespace {
-
-constexpr int32_t kMaxHeadDim = 256;
 
 Result<void> check_positive(const char* name, int64_t value) {
     if (value > 0) return {};
@@ -22,16 +21,13 @@ Result<void> check_spec(const ModelSpec& spec) {
     NL_TRY(check_positive("num_kv_heads", spec.num_kv_heads));
     NL_TRY(check_positive("head_dim", spec.head_dim));
     NL_TRY(check_positive("vocab_size", spec.vocab_size));
+    NL_TRY(check_positive("max_context", spec.max_context));
     if (spec.num_heads % spec.num_kv_heads != 0) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_heads is ", spec.num_heads,
                     ", expected a multiple of num_kv_heads, ", spec.num_kv_heads);
     }
     if (spec.head_dim % 2 != 0) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", spec.head_dim, ", expected an even number");
-    }
-    if (spec.head_dim > kMaxHeadDim) {
-        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim, ", the CUDA backend takes at most ",
-                    kMaxHeadDim);
     }
     if (spec.rope_frequencies.size() != static_cast<size_t>(spec.head_dim / 2)) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "rope_frequencies has ", spec.rope_frequencies.size(),
@@ -47,6 +43,11 @@ Result<void> check_options(const ExecutorOptions& options) {
     const int32_t page_size = options.page_size;
     if (page_size < 16 || page_size > 256 || !std::has_single_bit(static_cast<uint32_t>(page_size))) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ", expected a power of two from 16 to 256");
+    }
+    // Slots are int32_t.
+    const int32_t most_pages = std::numeric_limits<int32_t>::max() / page_size;
+    if (options.num_pages > most_pages) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ", expected at most ", most_pages);
     }
     return {};
 }
@@ -73,6 +74,10 @@ Result<void> check_layer(const ModelSpec& spec, const LayerWeights& layer, const
     NL_TRY(check_weight(prefix + "q_proj", layer.q_proj, q_size, hidden));
     NL_TRY(check_weight(prefix + "k_proj", layer.k_proj, kv_size, hidden));
     NL_TRY(check_weight(prefix + "v_proj", layer.v_proj, kv_size, hidden));
+    if (layer.q_bias.present() != layer.k_bias.present() || layer.q_bias.present() != layer.v_bias.present()) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix,
+                    ": of q_bias, k_bias and v_bias some are missing, expected all or none");
+    }
     NL_TRY(check_optional(prefix + "q_bias", layer.q_bias, q_size));
     NL_TRY(check_optional(prefix + "k_bias", layer.k_bias, kv_size));
     NL_TRY(check_optional(prefix + "v_bias", layer.v_bias, kv_size));
@@ -103,4 +108,4 @@ Result<void> check_model(const ModelSpec& spec, const ModelWeights& weights, con
     return {};
 }
 
-}  // namespace nanolith::cuda
+}  // namespace nanolith
