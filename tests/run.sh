@@ -128,6 +128,8 @@ emulated_cuda() {
         --gtest_filter='*CUDA*:-*PrefillsAndSlices*:*DecodesRagged*:*ReusesChunks*:*WrongBase*'
     NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation-decode build/dev/bin/unit_tests \
         --gtest_filter='*DecodesRagged*CUDA_bfloat16'
+    NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation-parity build/dev/bin/parity_tests \
+        --gtest_filter='*GreedyTokens/*_cuda:*Float16IsAs*/qwen3_tied_cuda:-*example*'
 }
 
 main() {
