@@ -93,7 +93,7 @@ int main(int argc, char** argv) {
     auto executor = (*backend)->create_executor(model.spec, model.weights, options);
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
 
-    const Forward forward = testing::make_forward(shape.num_layers);
+    const Forward forward = make_forward(shape.num_layers);
     constexpr int kRepeats = 3;
     double best = 1e9;
     double total = 0;
