@@ -11,8 +11,8 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     BusyGuard busy(*this, lock, caches);
     std::vector<Growth> growths;
     std::vector<Job> jobs;
-    std::vector<size_t> job_of(caches.size());  // index into jobs; jobs.size() of the end: none needed
     constexpr auto kNoJob = static_cast<size_t>(-1);
+    std::vector<size_t> job_of(caches.size(), kNoJob);  // index into jobs; kNoJob where the token was drawn ahead
     growths.reserve(caches.size());
     jobs.reserve(caches.size());
 
@@ -24,7 +24,6 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         if (context.num_tokens() >= spec().max_context)
             return fail(NL_ERROR_CONTEXT_FULL, "caches[", i, "] holds ", context.num_tokens(),
                         " tokens: the context holds no more");
-        job_of[i] = kNoJob;
         const auto rows = context.ahead ? 0 : static_cast<int32_t>(context.pending().size());
         NL_ASSIGN(auto growth, plan_growth(context, rows));
         context.reserve(1, growth.added.size());

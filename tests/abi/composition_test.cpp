@@ -85,8 +85,8 @@ TEST_F(CompositionTest, IndependentBehindItsPredecessorIsExact) {
     expect_same(cache.get(), full(all));
 }
 
-// Attention knows distances alone, so a first chunk that is moved as a whole must give the same numbers:
-// [b, c] with both behind nothing at base 0 equals the same pair at any other place where nothing else is seen.
+// One stored chunk twice in a context, the second time at another base: its tokens have not seen the first, so the
+// numbers are not a full prefill's, which the version computed behind the first gives.
 TEST_F(CompositionTest, ARepeatedChunkIsUsedAtBothPlaces) {
     const Tokens tokens = some_tokens(18, 1);
     const ChunkHandle alone = make_chunk(engine.get(), tokens);
