@@ -97,18 +97,10 @@ void write_weights(const TinyModelShape& shape, const std::string& path) {
 }  // namespace
 
 TinyModel::TinyModel(const TinyModelShape& shape) : shape_(shape) {
-    std::string name = (std::filesystem::temp_directory_path() / "nanolith-tiny-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot make a temporary folder");
-    path_ = name;
-    write_text(path_ + "/config.json", config_json(shape));
-    write_text(path_ + "/generation_config.json", R"({"bos_token_id":1,"eos_token_id":[2,7]})");
-    write_weights(shape, path_ + "/model.safetensors");
-    std::filesystem::copy_file(std::string(NL_UNIT_DATA) + "/bpe_bytes/tokenizer.model", path_ + "/tokenizer.model");
-}
-
-TinyModel::~TinyModel() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    write_text(path() + "/config.json", config_json(shape));
+    write_text(path() + "/generation_config.json", R"({"bos_token_id":1,"eos_token_id":[2,7]})");
+    write_weights(shape, path() + "/model.safetensors");
+    std::filesystem::copy_file(std::string(NL_UNIT_DATA) + "/bpe_bytes/tokenizer.model", path() + "/tokenizer.model");
 }
 
 }  // namespace nanolith::test

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "temp_folder.h"
+
 namespace nanolith::test {
 
 struct TinyModelShape {
@@ -23,15 +25,14 @@ struct TinyModelShape {
 class TinyModel {
   public:
     explicit TinyModel(const TinyModelShape& shape = {});
-    ~TinyModel();
     TinyModel(const TinyModel&) = delete;
     TinyModel& operator=(const TinyModel&) = delete;
 
-    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] const std::string& path() const { return folder_.path(); }
     [[nodiscard]] const TinyModelShape& shape() const { return shape_; }
 
   private:
-    std::string path_;
+    TempFolder folder_;
     TinyModelShape shape_;
 };
 

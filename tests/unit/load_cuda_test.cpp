@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "temp_folder.h"
 
 namespace nanolith::testing {
 namespace {
@@ -18,16 +19,10 @@ namespace fs = std::filesystem;
 class LoadCuda : public ::testing::Test {
   protected:
     void SetUp() override {
-        std::string pattern = (fs::temp_directory_path() / "nanolith-backend-XXXXXX").string();
-        ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-        folder_ = pattern;
         if (const char* before = std::getenv("NANOLITH_BACKEND_PATH")) before_ = before;
-        set_path(folder_.string());
+        set_path(folder_.path());
     }
-    void TearDown() override {
-        set_path(before_);
-        fs::remove_all(folder_);
-    }
+    void TearDown() override { set_path(before_); }
     static void set_path(const std::string& path) { setenv("NANOLITH_BACKEND_PATH", path.c_str(), 1); }
 
     static Error open() {
@@ -39,9 +34,9 @@ class LoadCuda : public ::testing::Test {
         return error.message.find(part) != std::string::npos;
     }
 
-    fs::path library() const { return folder_ / "libnanolith_cuda.so"; }
+    fs::path library() const { return folder_.file("libnanolith_cuda.so"); }
 
-    fs::path folder_;
+    test::TempFolder folder_;
     std::string before_;
 };
 
@@ -71,7 +66,7 @@ TEST_F(LoadCuda, RefusesALibraryWithoutTheSymbol) {
 // The backend itself compares versions; its refusal comes through with the library's path.
 TEST_F(LoadCuda, PassesOnARefusedVersion) {
     fs::copy_file(NL_TEST_WRONG_VERSION_LIBRARY, library());
-    set_path("/nonexistent::" + folder_.string());  // also: missing and empty folders on the way are skipped
+    set_path("/nonexistent::" + folder_.path());  // also: missing and empty folders on the way are skipped
     const Error error = open();
     EXPECT_EQ(error.status, NL_ERROR_UNSUPPORTED);
     EXPECT_TRUE(has(error, "version 99.0.0")) << error.message;

@@ -13,31 +13,11 @@
 #include <vector>
 
 #include "base/result.h"
+#include "temp_folder.h"
 
 namespace nanolith::testing {
 
-// A new folder under the system's temporary folder, removed with all that is in it.
-class TempFolder {
-  public:
-    TempFolder() {
-        std::string pattern = (std::filesystem::temp_directory_path() / "nanolith_test_XXXXXX").string();
-        path_ = ::mkdtemp(pattern.data());
-    }
-    TempFolder(const TempFolder&) = delete;
-    TempFolder& operator=(const TempFolder&) = delete;
-    ~TempFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path_, ignored);
-    }
-    [[nodiscard]] const std::string& path() const { return path_; }
-    [[nodiscard]] std::string file(const std::string& name) const { return path_ + "/" + name; }
-    void write(const std::string& name, const std::string& bytes) const {
-        std::ofstream(file(name), std::ios::binary | std::ios::trunc) << bytes;
-    }
-
-  private:
-    std::string path_;
-};
+using test::TempFolder;
 
 struct FileTensor {
     std::string name;

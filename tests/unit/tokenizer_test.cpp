@@ -12,6 +12,7 @@
 #include <sstream>
 #include <thread>
 
+#include "temp_folder.h"
 #include "text/charsmap.h"
 #include "text/utf8.h"
 #include "unit/tokenizer_fixtures.h"
@@ -24,22 +25,14 @@ using Tokens = std::vector<int32_t>;
 // A folder that holds one tokenizer.model and goes away with the object.
 class ModelFolder {
   public:
-    ModelFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "nanolith-XXXXXX").string();
-        path_ = mkdtemp(name.data());
-    }
-    ~ModelFolder() { std::filesystem::remove_all(path_); }
-    ModelFolder(const ModelFolder&) = delete;
-    ModelFolder& operator=(const ModelFolder&) = delete;
-
     Result<std::shared_ptr<const Tokenizer>> load(const std::string& bytes) {
-        std::ofstream(path_ + "/tokenizer.model", std::ios::binary | std::ios::trunc) << bytes;
-        return Tokenizer::load(path_);
+        folder_.write("tokenizer.model", bytes);
+        return Tokenizer::load(folder_.path());
     }
-    [[nodiscard]] const std::string& path() const { return path_; }
+    [[nodiscard]] const std::string& path() const { return folder_.path(); }
 
   private:
-    std::string path_;
+    test::TempFolder folder_;
 };
 
 std::string read_file(const std::string& path) {
