@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>
@@ -51,11 +52,18 @@ struct EngineSettings {
     int64_t max_context = 0;
 };
 
+// The device that the suites run on: the CPU unless NANOLITH_TEST_DEVICE names another.
+inline std::string test_device() {
+    const char* const device = std::getenv("NANOLITH_TEST_DEVICE");
+    return device != nullptr ? device : "cpu";
+}
+
 inline EngineHandle make_engine(const TinyModel& model, const EngineSettings& settings = {}) {
     nl_engine_options* made = nullptr;
     EXPECT_EQ(nl_engine_options_create(&made), NL_OK);
     const EngineOptionsHandle options(made);
-    EXPECT_EQ(nl_engine_options_set_device(options.get(), "cpu", 3), NL_OK);
+    const std::string device = test_device();
+    EXPECT_EQ(nl_engine_options_set_device(options.get(), device.data(), device.size()), NL_OK);
     EXPECT_EQ(nl_engine_options_set_threads(options.get(), 1), NL_OK);
     EXPECT_EQ(nl_engine_options_set_num_pages(options.get(), settings.num_pages), NL_OK);
     EXPECT_EQ(nl_engine_options_set_page_size(options.get(), settings.page_size), NL_OK);
