@@ -1,0 +1,45 @@
+// The work list of an attention step, as the planner lays it out and the kernels read it.
+//
+// Query vectors: the query heads that share a KV head are packed, row after row. Of the rows queries[first_query ...]
+// of an item, vector m is query head kv_head * group + (first_vector + m) % group of row
+// queries[first_query + (first_vector + m) / group].row. Every item is done once for each KV head.
+#pragma once
+
+#include <cstdint>
+
+namespace nanolith::cuda {
+
+// A row of the batch as an item sees it. `base` is added to the bases of the item's spans.
+struct QueryRow {
+    int32_t row;
+    int32_t base;
+};
+
+// Tokens [first_token, end_token) of a segment whose pages begin at page_table[first_page]; first_token is a multiple
+// of 64. With p = positions[row] - base - QueryRow::base, the row is rotated for position p and sees the tokens t <= p.
+// A row with p < first_token sees nothing of it.
+struct Span {
+    int32_t first_page;
+    int32_t first_token;
+    int32_t end_token;
+    int32_t base;
+};
+
+struct AttentionItem {
+    int32_t first_query;
+    int32_t first_vector;  // below the group's size
+    int32_t num_vectors;
+    int32_t first_span;
+    int32_t num_spans;
+    int32_t partial;  // where vector 0 goes among the partial results; -1: the item is all that its rows attend to,
+                      // and writes the output itself
+};
+
+// Where the partial results of one row are: partials[first_partial ... + num_partials), each the place of the row's
+// first query head of a group; the others follow it. Rows without any have num_partials 0.
+struct RowPartials {
+    int32_t first_partial;
+    int32_t num_partials;
+};
+
+}  // namespace nanolith::cuda
