@@ -19,7 +19,8 @@
  *
  * Streams: on CUDA a call queues its work on the handle's stream (see nl_ops_set_stream) and returns; tensors must
  * live until that work is done, and a failure of the device itself may only be told by a later call as
- * NL_ERROR_DEVICE. On the CPU the work is done when the call returns.
+ * NL_ERROR_DEVICE. Freeing a handle waits for the work that still needs it. On the CPU the work is done when the call
+ * returns.
  *
  * Threads: calls on one nl_ops, and on plans and caches made from it, take turns. Threads that want to run at once
  * take an nl_ops each.
@@ -49,7 +50,7 @@ typedef struct nl_kv_cache nl_kv_cache;                   /* keys and values of 
  * Errors: INVALID_ARGUMENT, NOT_FOUND (the device, or its backend library), UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
  */
 NL_API nl_status nl_ops_create(const char *device, size_t length, nl_ops **ops);
-/* Drops the handle; plans and caches made from it live on. On CUDA waits for what it has queued. */
+/* Drops the handle; plans and caches made from it live on. */
 NL_API void nl_ops_free(nl_ops *ops);
 /*
  * Work from now on goes to `stream`, a cudaStream_t of the same device; NULL (default) is CUDA's default stream. The
@@ -215,7 +216,7 @@ NL_API nl_status nl_attention_merge(nl_ops *ops, int32_t dtype, int64_t num_part
  * tensor's *_strides are three numbers, of its first three dimensions; NULL stands for a contiguous tensor. With k and
  * v both NULL the queries bring no keys: they are the last num_tokens positions of what the cache holds.
  * counts, NULL or a host array [batch], says how many of a sequence's tokens there are (0 to num_tokens, the first
- * ones); the rest is padding, of which nothing is read or written. NULL: all.
+ * ones); the rest is padding, whose inputs are not used and whose outputs become 0. NULL: all.
  *
  * `cache` points to the caller's handle. Where that is NULL the call makes an empty cache of `batch` sequences with
  * room for max_length tokens each, in pages and for KV heads alone, all of it reserved at once; later calls give
