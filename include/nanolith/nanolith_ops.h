@@ -183,7 +183,7 @@ NL_API nl_status nl_kv_append(nl_attention_plan *plan, const void *k, int64_t k_
 
 /*
  * out = softmax(scores) V for every row and query head of the plan, over the keys that the row sees.
- * q and out are [rows, num_heads, head_dim], not rotated where the options have rotation; out may be q. Tokens outside
+ * q and out are [rows, num_heads, head_dim]; queries are rotated here where the options have rotation. Tokens outside
  * the plan's segments are never used, whatever the pages hold there.
  * lse, NULL or float32 [rows, num_heads] contiguous, receives the natural logarithm of the sum of e^score over the keys
  * (scores scaled and capped), as nl_attention_merge takes it. A row that sees no key has out 0 and lse -infinity.

@@ -53,8 +53,8 @@ using MutableHeadRows = HeadRows<void>;
 struct AttentionSpec {
     int32_t num_heads = 0;  // query heads; a multiple of num_kv_heads
     int32_t num_kv_heads = 0;
-    int32_t head_dim = 0;   // even, 2 to 256
-    int32_t page_size = 0;  // a power of two from 16 to 256
+    int32_t head_dim = 0;    // even, 2 to 256
+    int32_t page_size = 64;  // a power of two from 16 to 256
     DType dtype = DType::bf16;
     KvDType kv_dtype = KvDType::bf16;
     float scale = 0;  // scores are q.k times this
@@ -107,7 +107,7 @@ class PagedAttention {
 
     // k and v [rows of the slots, num_kv_heads, head_dim] of spec.dtype.
     virtual Result<void> append(const ConstHeadRows& k, const ConstHeadRows& v, const Pages<void>& pages) = 0;
-    // q and out [rows, num_heads, head_dim] of spec.dtype; out may be q. lse: null or [rows, num_heads]. A row that
+    // q and out [rows, num_heads, head_dim] of spec.dtype. lse: null or [rows, num_heads]. A row that
     // sees no key has out 0, lse -infinity.
     virtual Result<void> run(const ConstHeadRows& q, const Pages<const void>& pages, const MutableHeadRows& out,
                              float* lse) = 0;
@@ -120,11 +120,11 @@ struct MergeArguments {
     int64_t num_rows = 0;
     int32_t num_heads = 0;
     int32_t head_dim = 0;
-    ConstHeadRows outputs;
+    ConstHeadRows outputs{};
     int64_t part_stride = 0;
     const float* lse = nullptr;
     int64_t lse_part_stride = 0;
-    MutableHeadRows out;
+    MutableHeadRows out{};
     float* out_lse = nullptr;  // or null
 };
 
@@ -134,10 +134,10 @@ struct RmsNormArguments {
     int64_t num_rows = 0;
     int32_t num_heads = 0;
     int32_t size = 0;
-    ConstHeadRows x;
+    ConstHeadRows x{};
     const void* weight = nullptr;
     float epsilon = 0;
-    MutableHeadRows y;
+    MutableHeadRows y{};
 };
 
 // See nl_rope.
@@ -146,10 +146,10 @@ struct RopeArguments {
     int64_t num_rows = 0;
     int32_t num_heads = 0;
     int32_t head_dim = 0;
-    ConstHeadRows x;
+    ConstHeadRows x{};
     const int32_t* positions = nullptr;
     const float* frequencies = nullptr;
-    MutableHeadRows y;
+    MutableHeadRows y{};
 };
 
 // Memory of a device, freed with its owner (after the work that was queued with it).
