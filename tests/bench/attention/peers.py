@@ -40,7 +40,8 @@ class FlashInfer:
 
     def flat_decode(self, q, pages, tables, length, kernels=("cc", "fa2"), graph_modes=(True, False)):
         """Paged decode. q [sequences, heads, d]; pages [pages, 2, KV heads, page size, d]; tables [sequences, pages of
-        one], every sequence `length` tokens long. kernels: on CUDA cores (cc), on tensor cores (fa2, fa3)."""
+        one], every sequence `length` tokens long. kernels: on CUDA cores (cc), on tensor cores (fa2, fa3).
+        graph_modes: planned for replays with other lengths (True), or for these alone ("exact grid")."""
         return {
             f"FlashInfer {kernel} p{pages.shape[3]}{'' if graph else ' exact grid'}": self._decode_builder(
                 q, pages, tables, length, kernel, graph
