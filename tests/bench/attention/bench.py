@@ -7,7 +7,7 @@ DIR holds libnanolith.so and libnanolith_cuda.so. Needs a CUDA GPU and PyTorch; 
 flashinfer-python) and Triton (for plain reads) are used where they are installed. All figures of a row come from one
 process, one after another, on the same inputs; every result is compared with float64.
 
-    --only decode|cascade|prefill|masking   one table (may be given several times)
+    --only decode|cascade|prefill|masking   this table alone (may be given several times)
     --quick                  two rows of each table, fewer samples
     --out FILE               the tables in Markdown (default attention.md); FILE.json keeps the raw figures
     --page-size N            our page size (default 64)
@@ -19,7 +19,7 @@ process, one after another, on the same inputs; every result is compared with fl
     --device cpu             tiny rows on the CPU, which check this benchmark itself; figures mean nothing
 
 A call that breaks the GPU's context or hangs is noted, and the benchmark starts over behind it. Exit status: 0 when
-all tables were written, whatever they say.
+all tables were written, whatever they say; 1 when our library can't be used.
 """
 import argparse
 import gc
@@ -152,9 +152,9 @@ class Runner:
         if not self.options.no_ours:
             try:
                 self.bench.ops = nanolith_ops.Ops(self.options.library, self.options.device, self.clock.stream)
-                facts["ours"] = f"{self.bench.ops.device()}, pages of {self.options.page_size} tokens"
             except Exception as problem:
-                facts["ours"] = short(problem)
+                sys.exit(f"can't use the library in {self.options.library}: {problem} (--no-ours goes without it)")
+            facts["ours"] = f"{self.bench.ops.device()}, pages of {self.options.page_size} tokens"
         if self.clock.on_gpu and not self.options.no_flashinfer:
             try:
                 facts["FlashInfer"] = self._open_flashinfer()

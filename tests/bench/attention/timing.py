@@ -7,6 +7,7 @@ written back while the call runs. Warm figures put many calls into one graph and
 
 On "cpu", where this only checks the benchmark itself, a call simply runs once.
 """
+import gc
 import statistics
 import time
 
@@ -41,6 +42,7 @@ class Clock:
                 call()
             self.stream.synchronize()
             graph = torch.cuda.CUDAGraph()
+            gc.disable()  # memory freed in the middle of a capture would break it
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 for _ in range(calls):
@@ -51,6 +53,8 @@ class Clock:
                 except RuntimeError:
                     pass  # the first error is the one to tell
                 raise
+            finally:
+                gc.enable()
             graph.capture_end()
         torch.cuda.synchronize()
         graph.replay()
