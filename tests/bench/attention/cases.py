@@ -34,8 +34,8 @@ class Bench:
     """What all cases need: the device, our kernels, FlashInfer, and our page size. Either may be missing (None)."""
 
     device: str
-    ops: typing.Optional[nanolith_ops.Ops]
-    flashinfer: typing.Optional[object]
+    ops: nanolith_ops.Ops | None
+    flashinfer: object | None
     page_size: int
 
 
@@ -46,7 +46,7 @@ def _random(shape, device, dtype):
 
 
 def to_pages(k, v, page_size):
-    """Pages in shuffled order and their tables [sequences, pages of one] of k and v [sequences, KV heads, tokens, d]."""
+    """k and v [sequences, KV heads, tokens, d] as shuffled pages, and their tables [sequences, pages of one]."""
     sequences, kv_heads, tokens, dim = k.shape
     count = sequences * (tokens // page_size)
     tables = torch.randperm(count, device=k.device)

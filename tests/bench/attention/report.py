@@ -106,7 +106,8 @@ def shortfalls(result):
 def line(result):
     """One row for the terminal."""
     verdict = judge(result)
-    peers = "  ".join(f"{group} {_text(_figure(result, best(result, group)[1])):>7}" for group in GROUPS[result["table"]])
+    groups = GROUPS[result["table"]]
+    peers = "  ".join(f"{group} {_text(_figure(result, best(result, group)[1])):>7}" for group in groups)
     mark = {None: "?", True: "ok", False: "MISS"}[verdict["met"]]
     return (f"{result['name']:36} ours {_text(verdict['ours']):>7}  {peers}  bar {result['bar']:g} {mark}  "
             f"ratio {_text(verdict['ratio'], 2)}  share {_text(verdict['share'], 2)}  "
@@ -142,9 +143,9 @@ def _speed(table, results):
 
 def _masking(results):
     head = ["shape", "who", "causal, us", "same work unmasked, us", "ratio", f"≤ {rows.MASKING_BAR}"]
-    lines = ["## Causal masking against the same work unmasked", "",
-             "Prefill: as many query rows against the first half of the keys, without a mask. Decode: one row, where "
-             "the mask hides nothing.", "", _row(head), _row(["---"] * len(head))]
+    note = ("Prefill: as many query rows against the first half of the keys, without a mask. Decode: one row, where the "
+            "mask hides nothing.")
+    lines = ["## Causal masking against the same work unmasked", "", note, "", _row(head), _row(["---"] * len(head))]
     for result in results:
         for who, causal, plain in result["pairs"]:
             ratio = _ratio(causal, plain)

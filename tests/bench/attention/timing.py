@@ -2,8 +2,8 @@
 
 The call is captured in a CUDA graph. What is reported is the median time of its replays between two device events. A
 short spin goes before the first event, so that the queue is full and no gap of the host is in the figure. Before each
-cold replay an unrelated buffer, larger than the L2 cache, is read: the cache is then full of clean lines, and nothing is
-written back while the call runs. Warm figures put many calls into one graph and divide.
+cold replay an unrelated buffer, larger than the L2 cache, is read: the cache is then full of clean lines, and nothing
+is written back while the call runs. Warm figures put many calls into one graph and divide.
 
 On "cpu", where this only checks the benchmark itself, a call simply runs once.
 """
