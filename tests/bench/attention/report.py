@@ -143,8 +143,8 @@ def _speed(table, results):
 
 def _masking(results):
     head = ["shape", "who", "causal, us", "same work unmasked, us", "ratio", f"≤ {rows.MASKING_BAR}"]
-    note = ("Prefill: as many query rows against the first half of the keys, without a mask. Decode: one row, where the "
-            "mask hides nothing.")
+    note = ("Prefill: as many query rows against the first half of the keys, without a mask. Decode: one row, where "
+            "the mask hides nothing.")
     lines = ["## Causal masking against the same work unmasked", "", note, "", _row(head), _row(["---"] * len(head))]
     for result in results:
         for who, causal, plain in result["pairs"]:
