@@ -325,7 +325,7 @@ def main():
         if not options.only or name in options.only:
             runner.table(name, all_rows, measure)
     runner.write()
-    wrong = [text for result in state.data["results"] for text in report.shortfalls(result)]
+    wrong = report.all_shortfalls(state.data["results"], state.data["masking"])
     print(f"== short of the mark: {len(wrong)}", *wrong, f"tables in {options.out}", sep="\n", flush=True)
 
 

@@ -194,11 +194,16 @@ def masking_shortfalls(results):
             if who == "ours" and causal and plain and causal / plain > rows.MASKING_BAR]
 
 
+def all_shortfalls(results, masking):
+    """What is wrong with any row of any table, in words."""
+    return [text for result in results for text in shortfalls(result)] + masking_shortfalls(masking)
+
+
 def markdown(facts, results, masking):
     """The whole report. facts: {what: value}; results: of the three tables; masking: of the masking table."""
     by_table = {table: [result for result in results if result["table"] == table] for table in TITLES}
     masking = masking + masking_pairs(by_table["decode"])
-    wrong = [text for result in results for text in shortfalls(result)] + masking_shortfalls(masking)
+    wrong = all_shortfalls(results, masking)
     lines = ["# Attention beside its peers", ""] + [f"- {what}: {value}" for what, value in facts.items()] + [""]
     lines += ["## Short of the mark", ""] + ([f"- {text}" for text in wrong] or ["Nothing."]) + [""]
     for table, found in by_table.items():
