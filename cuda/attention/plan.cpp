@@ -54,10 +54,41 @@ int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows) {
     return narrow + wide + cascade_allowance(shape, max_rows);
 }
 
+PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
+    const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.group();
+    const int64_t rows_a_line = std::max(1, most_vectors(shape) / shape.group());
+    const int64_t units = row_units(shape).count;
+    const int64_t flat_lines = (std::min(rows, sequences) + rows / rows_a_line) * units;
+    const int64_t cascade_lines = (segments / 2 + cascade_rows / rows_a_line) * units;
+    const int64_t cuts = int64_t{2} * narrow_blocks(shape);
+    const int64_t wide_cuts = 2 * (shape.multiprocessors / shape.num_kv_heads + 1);
+    PlanBounds bounds;
+    bounds.queries = rows + cascade_rows;
+    // The pieces of a cut line have spans of their own.
+    bounds.spans = 2 * (flat_lines * segments + cascade_lines) + cuts + wide_cuts;
+    bounds.narrow = flat_lines + cascade_lines + cuts;
+    bounds.wide = shape.wide_vectors == 0 ? 0 : flat_lines + cascade_lines + wide_cuts;
+    return bounds;
+}
+
 AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
-    : shape_(shape), units_(row_units(shape)), max_partials_(cascade_allowance(shape, max_rows)) {}
+    : shape_(shape),
+      units_(row_units(shape)),
+      max_cascade_partials_(cascade_allowance(shape, max_rows)),
+      max_partials_(max_partial_vectors(shape, max_rows)) {}
 
 const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
+    build(input, true);
+    // Cascades whose lines were cut in many pieces may need more room than there is.
+    if (place_partials(input.positions.size()) > max_partials_) {
+        build(input, false);
+        place_partials(input.positions.size());
+    }
+    emit(input);
+    return plan_;
+}
+
+void AttentionPlanner::build(const AttentionInput& input, bool with_cascades) {
     plan_.queries.clear();
     plan_.spans.clear();
     plan_.narrow.clear();
@@ -67,14 +98,10 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
     cuts_.clear();
     cascaded_.assign(input.segments.size(), 0);
     cascade_partials_ = 0;
-
-    find_cascades(input);
+    if (with_cascades) find_cascades(input);
     for (const Sequence& sequence : input.sequences) add_sequence(input, sequence);
     cut_narrow();
     cut_wide();
-    place_partials(input.positions.size());
-    emit(input);
-    return plan_;
 }
 
 // ---- Lines ----------------------------------------------------------------------------------------------
@@ -114,7 +141,7 @@ bool AttentionPlanner::worth_cascading(const AttentionInput& input, std::span<co
         flat_lines += count_lines(own);
     }
     const int64_t vectors = rows * shape_.group();
-    if (cascade_partials_ + 2 * vectors > max_partials_) return false;
+    if (cascade_partials_ + 2 * vectors > max_cascade_partials_) return false;
     const double unit = static_cast<double>(shape_.tile_bytes) * shape_.num_kv_heads / kMemoryRate;
     const double saved = static_cast<double>(flat_lines - count_lines(rows)) * tiles * unit;
     // Of each vector two partial results are written and read: 4 head_dims of float32, a sixteenth of a tile.
@@ -319,12 +346,12 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
     }
 }
 
-void AttentionPlanner::place_partials(size_t num_rows) {
+int64_t AttentionPlanner::place_partials(size_t num_rows) {
     plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0});
     for (const Line& line : lines_) {
         for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials += line.pieces; });
     }
-    int32_t places = 0;
+    int64_t places = 0;
     for (Line& line : lines_) {
         bool alone = true;
         for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.units[unit].num_partials == 1; });
@@ -332,8 +359,8 @@ void AttentionPlanner::place_partials(size_t num_rows) {
             for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials = 0; });
             continue;
         }
-        line.item.partial = places;
-        places += line.pieces * line.item.num_vectors;
+        line.item.partial = static_cast<int32_t>(places);
+        places += int64_t{line.pieces} * line.item.num_vectors;
     }
     int32_t listed = 0;
     for (RowPartials& unit : plan_.units) {
@@ -352,6 +379,7 @@ void AttentionPlanner::place_partials(size_t num_rows) {
             }
         });
     }
+    return places;
 }
 
 // Tiles [first_tile, first_tile + num_tiles) of a line, with spans of their own where that is not all of it.

@@ -35,6 +35,14 @@ struct PlanShape {
 int narrow_blocks(const PlanShape& shape);
 // Row units for the merging of partial results.
 RowUnits row_units(const PlanShape& shape);
+// No plan of at most so many rows, sequences and segments has more of these.
+struct PlanBounds {
+    int64_t queries = 0;
+    int64_t spans = 0;
+    int64_t narrow = 0;
+    int64_t wide = 0;
+};
+PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments);
 // No plan has more partial vectors for each KV head.
 int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows);
 
@@ -85,6 +93,7 @@ class AttentionPlanner {
         int32_t sequence;
     };
 
+    void build(const AttentionInput& input, bool with_cascades);
     void find_cascades(const AttentionInput& input);
     [[nodiscard]] bool worth_cascading(const AttentionInput& input, std::span<const Use> uses) const;
     void add_cascade(const AttentionInput& input, std::span<const Use> uses);
@@ -102,14 +111,15 @@ class AttentionPlanner {
 
     template <typename Visit>
     void for_each_unit(const Line& line, const Visit& visit) const;
-    void place_partials(size_t num_rows);
+    int64_t place_partials(size_t num_rows);
     AttentionItem cut_item(const Line& line, int32_t first_tile, int32_t num_tiles);
     [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
     void emit(const AttentionInput& input);
 
     const PlanShape shape_;
     const RowUnits units_;
-    const int64_t max_partials_;  // of cascades
+    const int64_t max_cascade_partials_;
+    const int64_t max_partials_;
     AttentionPlan plan_;
     std::vector<Line> lines_;
     std::vector<Cut> cuts_;
