@@ -575,6 +575,7 @@ private:
             start_scores(scores);
             barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
             if (present < V::kTile) clear_values(present);
+            wgmma_fence();
             start_output(output, weights);
             pass_turn();
             wgmma_wait<1>();
@@ -691,7 +692,7 @@ private:
                 if ((highest - before) * scale <= 8.0F) highest = before;
             }
             maximum_[h] = highest;
-            if (highest == -INFINITY) highest = 0;  // nothing seen so far
+            if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
             const float offset = highest * scale;
             correction[h] = exp2_approximate((before - highest) * scale);
             float part_sum[2] = {0, 0};
@@ -848,14 +849,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
     const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
     if (warp < 4) {
-        give_registers<40>();
+        give_registers<72>();
         if (warp == 0) {
             Loader<V>(shared, parameters, &map).run();
         } else {
             Preparer<V>(shared, parameters).run();
         }
     } else {
-        take_registers<232>();
+        take_registers<216>();
         Consumer<V>(shared, parameters).run();
     }
 #endif

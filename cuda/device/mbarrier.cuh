@@ -4,10 +4,12 @@
 // With NL_CHECK_HANGS defined, a wait of more than a second fails with the name of what it waited for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #ifdef NL_CHECK_HANGS
-#include <cassert>
+extern "C" __device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function,
+                                        size_t char_bytes);
 #endif
 
 namespace nanolith::cuda {
