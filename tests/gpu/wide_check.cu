@@ -719,6 +719,7 @@ void time_all() {
 }  // namespace
 
 int main(int count, char** arguments) {
+    std::setvbuf(stdout, nullptr, _IOLBF, 0);
     const std::string what = count > 1 ? arguments[1] : "check";
     g_seed = std::random_device{}();
     if (what == "check") {
