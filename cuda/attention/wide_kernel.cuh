@@ -37,7 +37,7 @@ struct Parameters {
 
 // A compile-time variant. kTile tokens of K and V at a time in kStages stages of shared memory.
 template <typename T_, int kHeadDim_, int kTile_, int kStages_, int kQuerySlots_, bool kWindow_ = false,
-          bool kSoftCap_ = false, bool kPingPong_ = true, bool kLazy_ = false>
+          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2>
 struct Variant {
     using T = T_;
     static constexpr int kHeadDim = kHeadDim_;
@@ -47,7 +47,7 @@ struct Variant {
     static constexpr bool kWindow = kWindow_;
     static constexpr bool kSoftCap = kSoftCap_;
     static constexpr bool kPingPong = kPingPong_;
-    static constexpr bool kLazy = kLazy_;
+    static constexpr int kLazy = kLazy_;  // 0: always corrects, 1: when a maximum changed, 2: by more than 2^8
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
     static constexpr int kBlockBytes = kTile * 128;       // of a tile
@@ -584,13 +584,22 @@ private:
             key_.advance();
             softmax(scores, correction);
             wgmma_hold(scores);
+            if constexpr (V::kLazy > 0) {
+                // The branch keeps the compiler from waiting for the products before the softmax.
+                if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+                    wgmma_wait<0>();
+                    wgmma_hold(output);
+                    rescale(output, correction);
+                    wgmma_hold(output);
+                }
+            }
             wgmma_wait<0>();
             wgmma_hold(output);
             wgmma_hold(scores);
             release(&shared_.value_empty[value_.stage]);
             value_.advance();
             round_weights(scores, weights);
-            rescale(output, correction);
+            if constexpr (V::kLazy == 0) rescale(output, correction);
             present = end_token_ - token_;
         }
 
@@ -633,6 +642,7 @@ private:
     __device__ void clear_values(int present) {
         std::byte* const values = shared_.values[value_.stage];
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
+#pragma unroll 1
         for (int i = thread; i < (V::kTile - present) * 8 * V::kBlocks; i += kGroupThreads) {
             const int block = i % V::kBlocks;
             const int at = i / V::kBlocks;  // 16-byte pieces
@@ -687,7 +697,7 @@ private:
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
             const float before = maximum_[h];
             highest = fmaxf(highest, before);
-            if constexpr (V::kLazy) {
+            if constexpr (V::kLazy == 2) {
                 // Weights up to 2^8 do no harm: most tiles need no correction then.
                 if ((highest - before) * scale <= 8.0F) highest = before;
             }
@@ -718,9 +728,6 @@ private:
     }
 
     __device__ __forceinline__ void rescale(float (&output)[kOutputs], const float (&correction)[2]) const {
-        if constexpr (V::kLazy) {
-            if (__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) return;
-        }
 #pragma unroll
         for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
     }
