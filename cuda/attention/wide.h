@@ -32,7 +32,8 @@ struct WideArguments {
     const AttentionItem* items = nullptr;  // longest first; those without vectors are no work
     int num_items = 0;
     int kv_heads_at_once = 0;  // a divisor of num_kv_heads whose K and V stay in L2; 0: all
-    T* output = nullptr;       // [rows][num_heads][head_dim]
+    int32_t* counters = nullptr;  // 2, zeros between launches
+    T* output = nullptr;          // [rows][num_heads][head_dim]
     int64_t output_row_stride = 0;
     int64_t output_head_stride = 0;
     float* lse = nullptr;              // [rows, num_heads] natural logarithm of the sum of exponentials, or null

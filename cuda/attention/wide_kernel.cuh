@@ -37,7 +37,8 @@ struct Parameters {
 
 // A compile-time variant. kTile tokens of K and V at a time in kStages stages of shared memory.
 template <typename T_, int kHeadDim_, int kTile_, int kStages_, int kQuerySlots_, bool kWindow_ = false,
-          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2>
+          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2, bool kQueryRegisters_ = false,
+          bool kHalfTiles_ = false, bool kSkipLoads_ = false>
 struct Variant {
     using T = T_;
     static constexpr int kHeadDim = kHeadDim_;
@@ -47,6 +48,11 @@ struct Variant {
     static constexpr bool kWindow = kWindow_;
     static constexpr bool kSoftCap = kSoftCap_;
     static constexpr bool kPingPong = kPingPong_;
+    static constexpr bool kQueryRegisters = kQueryRegisters_;
+    static constexpr int kConsumerRegisters = kQueryRegisters ? 232 : 216;
+    static constexpr int kProducerRegisters = kQueryRegisters ? 40 : 72;
+    static constexpr bool kHalfTiles = kHalfTiles_;
+    static constexpr bool kSkipLoads = kSkipLoads_;  // experiment
     static constexpr int kLazy = kLazy_;  // 0: always corrects, 1: when a maximum changed, 2: by more than 2^8
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
@@ -62,6 +68,7 @@ struct Step {
     int32_t token;         // where the first tile begins
     int32_t tiles;         // 0: the item sees nothing; -1: no more items
     int32_t end_token;     // of the span: what lies behind is not there
+    int32_t seen_end;      // what lies behind is seen by no row
     int32_t all_from;      // tiles within [all_from, all_end) are seen whole by all rows
     int32_t all_end;
     int32_t base;
@@ -89,6 +96,7 @@ struct Shared {
     int32_t rows[kWideVectors];       // of the item that is prepared
     int32_t positions[kWideVectors];  // of those rows, less QueryRow::base
     int32_t bounds[2][3];             // lowest and highest position seen by each preparing warp
+    int32_t work;                     // that the preparers come to next
     uint64_t key_full[V::kStages];
     uint64_t key_empty[V::kStages];
     uint64_t value_full[V::kStages];
@@ -98,6 +106,12 @@ struct Shared {
     uint64_t step_full[kSteps];
     uint64_t step_empty[kSteps];
 };
+
+// Byte in a slot of the 16-byte piece `c` of vector `m`, swizzled.
+template <typename V>
+__device__ int query_piece(int m, int c) {
+    return c / 8 * V::kQueryBlockBytes + m * 128 + ((c ^ m) & 7) * 16;
+}
 
 template <typename V>
 __device__ void init_barriers(Shared<V>& shared) {
@@ -134,22 +148,34 @@ public:
         const int at_once = a.kv_heads_at_once;
         const int per_wave = a.num_items * at_once;
         const int total = a.num_items * a.shape.num_kv_heads;
-        const int blocks = static_cast<int>(gridDim.x);
-        // Back and forth over the blocks, so that one that gets the longest of a round gets the shortest of the next.
-        for (int round = 0;; ++round) {
-            const int block = static_cast<int>(blockIdx.x);
-            const int work = round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
-            if (round * blocks >= total) break;
-            if (work >= total) continue;
+        for (int work = static_cast<int>(blockIdx.x); work < total; work = next_work()) {
             const int in_wave = work % per_wave;
             prepare(a.items[in_wave / at_once], work / per_wave * at_once + in_wave % at_once);
         }
         Step end{};
         end.tiles = -1;
         push(end);
+        // The last block to end leaves the counters as they were.
+        if (thread_ == 0 && atomicAdd(a.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
+            a.counters[0] = 0;
+            a.counters[1] = 0;
+        }
     }
 
 private:
+    // The first block to come for it gets the next work: no sooner than there is a place for its queries, so that no
+    // block hoards work that others could do.
+    __device__ int next_work() {
+        if (thread_ == 0) {
+            barrier_wait(&shared_.query_empty[query_slot_.stage], query_slot_.parity ^ 1U, "a query slot (next work)");
+            shared_.work = static_cast<int>(gridDim.x) + atomicAdd(p_.a.counters, 1);
+        }
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        const int work = shared_.work;
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        return work;
+    }
+
     __device__ void prepare(const AttentionItem& item, int kv_head) {
         if (item.num_vectors == 0) return;
         const WideArguments<T>& a = p_.a;
@@ -235,6 +261,7 @@ private:
         step.first_page = span.first_page;
         step.token = begin;
         step.end_token = span.end_token;
+        step.seen_end = end;
         step.base = span.base;
         step.tiles = (end - begin + V::kTile - 1) / V::kTile;
         return end > begin;
@@ -257,16 +284,13 @@ private:
 
     static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte pieces of half a vector
 
-    // Byte in a slot of piece `c` of vector `m`.
-    static __device__ int piece(int m, int c) {
-        return c / 8 * V::kQueryBlockBytes + m * 128 + ((c ^ m) & 7) * 16;
-    }
+    static __device__ int piece(int m, int c) { return query_piece<V>(m, c); }
 
     // Fills the next query slot, rotated for spans at `base`.
     __device__ void load_queries(const AttentionItem& item, int kv_head, int base) {
         const WideArguments<T>& a = p_.a;
-        const int slot = query_.stage;
-        barrier_wait(&shared_.query_empty[slot], query_.parity ^ 1U, "a query slot");
+        const int slot = query_slot_.stage;
+        barrier_wait(&shared_.query_empty[slot], query_slot_.parity ^ 1U, "a query slot");
         for (int m = thread_; m < kWideVectors; m += kPreparers) {
             Vector vector{-1, 0, 0};
             if (m < item.num_vectors) {
@@ -303,7 +327,7 @@ private:
         }
         fence_async_proxy();
         barrier_arrive(&shared_.query_full[slot]);
-        query_.advance();
+        query_slot_.advance();
     }
 
     static __device__ void copy_async(void* to, const void* from) {
@@ -339,7 +363,7 @@ private:
     int lowest_ = 0;
     int highest_ = 0;
     RingPlace<kSteps> step_;
-    RingPlace<V::kQuerySlots> query_;
+    RingPlace<V::kQuerySlots> query_slot_;
 };
 
 // ---------------------------------------------------------------------------------------------------------------------
@@ -353,7 +377,8 @@ public:
     __device__ Loader(Shared<V>& shared, const Parameters<T>& parameters, const CUtensorMap* map)
         : shared_(shared), p_(parameters), map_(map), lane_(static_cast<int>(threadIdx.x) % 32) {
         const int page_size = parameters.a.shape.page_size;
-        box_tokens_ = min(page_size, 64);
+        box_shift_ = min(parameters.page_shift, 6);
+        box_tokens_ = 1 << box_shift_;
         box_ = lane_ / V::kBlocks * box_tokens_;  // its first token in the tile
         block_ = lane_ % V::kBlocks;
         value_offset_ = parameters.a.shape.num_kv_heads * page_size;
@@ -382,8 +407,8 @@ public:
                 boxes.row = ((page * 2) * p_.a.shape.num_kv_heads + kv_head) * p_.a.shape.page_size +
                             ((token + box_) & (p_.a.shape.page_size - 1));
                 boxes.mine = box_ < V::kTile && token + box_ < end;
-                const int boxes_here = (min(V::kTile, end - token) + box_tokens_ - 1) / box_tokens_;
-                boxes.bytes = boxes_here * box_tokens_ * 128 * V::kBlocks;
+                const int boxes_here = (min(V::kTile, end - token) + box_tokens_ - 1) >> box_shift_;
+                boxes.bytes = (boxes_here << box_shift_) * 128 * V::kBlocks;
                 load(shared_.keys[key_.stage], &shared_.key_full[key_.stage], &shared_.key_empty[key_.stage],
                      key_.parity, boxes, 0);
                 key_.advance();
@@ -418,6 +443,12 @@ private:
 
     __device__ void load(std::byte* to, uint64_t* full, uint64_t* empty, uint32_t parity, const Boxes& boxes, int offset) {
         barrier_wait(empty, parity ^ 1U, offset == 0 ? "a place for keys" : "a place for values");
+        if constexpr (V::kSkipLoads) {
+            if (++loads_ > 2 * V::kStages) {
+                if (lane_ == 0) barrier_arrive(full);
+                return;
+            }
+        }
         if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
         __syncwarp();
         if (boxes.mine) tma_load(map_, to + block_ * V::kBlockBytes + box_ * 128, full, block_ * 64, boxes.row + offset);
@@ -427,10 +458,12 @@ private:
     const Parameters<T>& p_;
     const CUtensorMap* map_;
     int lane_;
+    int box_shift_;
     int box_tokens_;
     int box_;
     int block_;
     int value_offset_;
+    int loads_ = 0;
     bool waiting_ = false;  // the values of the tile before are not copied yet
     Boxes values_{};
     RingPlace<V::kStages> key_;
@@ -475,24 +508,75 @@ public:
         vector_ = group_ * kGroupVectors + static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane_ / 4;
     }
 
+    // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output
+    // of the tile before, also where a new item begins.
     __device__ void run() {
         if (V::kPingPong && group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
+        begin_step();
+        if (!begin_item()) return;
         float output[kOutputs];
-        while (begin_step()) {
-            begin_queries();
-#pragma unroll
-            for (int i = 0; i < kOutputs; ++i) output[i] = 0;
-#pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                maximum_[h] = -INFINITY;
-                sum_[h] = 0;
+        float scores[kScores];
+        uint32_t weights[kSlices][4];
+        float correction[2];
+        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+        wgmma_fence();
+        start_scores(scores);
+        wgmma_wait<0>();
+        wgmma_hold(scores);
+        release(&shared_.key_empty[key_.stage]);
+        key_.advance();
+        read_places();
+        clear(output);
+        softmax(scores, correction);
+        round_weights(scores, weights);
+
+        for (;;) {
+            const int present = end_token_ - token_;  // tokens of the tile whose values are next
+            const bool half = half_;
+            const Next next = advance();
+            if (next == Next::kEnd) {
+                finish_last(output, weights, present, half);
+                return;
             }
-            if (tiles_ > 0) attend(output);
-            finish(output);
-            release(&shared_.query_empty[query_.stage]);
-            query_.advance();
-            release(&shared_.step_empty[step_.stage]);
-            step_.advance();
+            barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+            await_turn();
+            wgmma_hold(output);
+            wgmma_fence();
+            start_scores(scores);
+            await_values(present, half);
+            start_output(output, weights, half);
+            pass_turn();
+            wgmma_wait<1>();
+            wgmma_hold(scores);
+            release(&shared_.key_empty[key_.stage]);
+            key_.advance();
+            if (next == Next::kItem) {
+                wgmma_wait<0>();
+                wgmma_hold(output);
+                release(&shared_.value_empty[value_.stage]);
+                finish(output);
+                read_places();
+                clear(output);
+                wgmma_hold(output);
+            }
+            softmax(scores, correction);
+            wgmma_hold(scores);
+            if constexpr (V::kLazy > 0) {
+                // The branch keeps the compiler from waiting for the products before the softmax.
+                if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+                    wgmma_wait<0>();
+                    wgmma_hold(output);
+                    rescale(output, correction);
+                    wgmma_hold(output);
+                }
+            }
+            wgmma_wait<0>();
+            wgmma_hold(output);
+            wgmma_hold(scores);
+            if (next == Next::kTile) release(&shared_.value_empty[value_.stage]);
+            value_.advance();
+            round_weights(scores, weights);
+            if constexpr (V::kLazy == 0) rescale(output, correction);
         }
     }
 
@@ -500,43 +584,99 @@ private:
     static constexpr int kScores = V::kTile / 2;  // registers of a thread
     static constexpr int kOutputs = V::kHeadDim / 2;
     static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
-    using Product1 = Wgmma<T, V::kTile>;
-    using Product2 = Wgmma<T, V::kHeadDim>;
+    static constexpr int kQuerySlices = V::kHeadDim / 16;
 
-    // Reads the step at hand. False: no more.
-    __device__ bool begin_step() {
+    enum class Next { kTile, kItem, kEnd };
+
+    // Reads the step at hand.
+    __device__ void begin_step() {
         barrier_wait(&shared_.step_full[step_.stage], step_.parity, "a step");
         const Step& step = shared_.steps[step_.stage];
         token_ = step.token;
         tiles_ = step.tiles;
         end_token_ = step.end_token;
+        seen_end_ = step.seen_end;
         all_from_ = step.all_from;
         all_end_ = step.all_end;
         base_ = step.base;
-        return tiles_ >= 0;
+        begin_tile();
+    }
+
+    __device__ void begin_tile() { half_ = V::kHalfTiles && tiles_ == 1 && seen_end_ - token_ <= V::kTile / 2; }
+
+    __device__ void end_step() {
+        release(&shared_.step_empty[step_.stage]);
+        step_.advance();
     }
 
     __device__ void begin_queries() {
-        barrier_wait(&shared_.query_full[query_.stage], query_.parity, "queries");
+        barrier_wait(&shared_.query_full[query_slot_.stage], query_slot_.parity, "queries");
+        const std::byte* const queries = shared_.queries[query_slot_.stage];
+        if constexpr (V::kQueryRegisters) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) position_[h] = shared_.vectors[query_.stage][vector_ + 8 * h].position;
-        query_operand_ = wgmma_operand(shared_address(shared_.queries[query_.stage]) + group_ * kGroupVectors * 128);
+            for (int k = 0; k < kQuerySlices; ++k) {
+                const int m = vector_ - lane_ / 4 + lane_ % 16;
+                load_matrices(queries + query_piece<V>(m, 2 * k + lane_ / 16), query_[k]);
+            }
+        } else {
+            query_operand_ = wgmma_operand(shared_address(queries) + group_ * kGroupVectors * 128);
+        }
     }
 
-    // To the item's next tile. False: that was the last.
-    __device__ bool advance() {
+    static __device__ void load_matrices(const std::byte* from, uint32_t (&to)[4]) {
+        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                     : "r"(shared_address(from))
+                     : "memory");
+    }
+
+    __device__ void end_queries() {
+        release(&shared_.query_empty[query_slot_.stage]);
+        query_slot_.advance();
+    }
+
+    // From the step at hand to the first item that sees something. False: there is none.
+    __device__ bool begin_item() {
+        while (tiles_ == 0) {
+            begin_queries();
+            write_nothing();
+            end_queries();
+            end_step();
+            begin_step();
+        }
+        if (tiles_ < 0) return false;
+        begin_queries();
+        return true;
+    }
+
+    // To the next tile.
+    __device__ Next advance() {
         token_ += V::kTile;
-        if (--tiles_ > 0) return true;
-        if (shared_.steps[step_.stage].last) return false;
-        release(&shared_.step_empty[step_.stage]);
-        step_.advance();
+        if (--tiles_ > 0) {
+            begin_tile();
+            return Next::kTile;
+        }
+        const bool last = shared_.steps[step_.stage].last;
+        end_step();
         begin_step();
+        if (last) {
+            end_queries();
+            return begin_item() ? Next::kItem : Next::kEnd;
+        }
         if (shared_.steps[step_.stage].new_queries) {
-            release(&shared_.query_empty[query_.stage]);
-            query_.advance();
+            end_queries();
             begin_queries();
         }
-        return true;
+        return Next::kTile;
+    }
+
+    // Where the item's results go, and where its rows stand: kept until the item's last product is done.
+    __device__ void read_places() {
+        const Step& step = shared_.steps[step_.stage];
+        kv_head_ = step.kv_head;
+        partial_ = step.partial;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) place_[h] = shared_.vectors[query_slot_.stage][vector_ + 8 * h];
     }
 
     __device__ void release(uint64_t* barrier) const {
@@ -552,90 +692,87 @@ private:
         if constexpr (V::kPingPong) named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads);
     }
 
-    __device__ __forceinline__ void attend(float (&output)[kOutputs]) {
-        float scores[kScores];
-        uint32_t weights[kSlices][4];
-        float correction[2];
-        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
-        wgmma_fence();
-        start_scores(scores);
-        wgmma_wait<0>();
-        wgmma_hold(scores);
-        release(&shared_.key_empty[key_.stage]);
-        key_.advance();
-        softmax(scores, correction);
-        round_weights(scores, weights);
-        int present = end_token_ - token_;  // tokens of the tile whose values are next
-
-        while (advance()) {
-            barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
-            await_turn();
-            wgmma_hold(output);
-            wgmma_fence();
-            start_scores(scores);
-            barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
-            if (present < V::kTile) clear_values(present);
-            wgmma_fence();
-            start_output(output, weights);
-            pass_turn();
-            wgmma_wait<1>();
-            wgmma_hold(scores);
-            release(&shared_.key_empty[key_.stage]);
-            key_.advance();
-            softmax(scores, correction);
-            wgmma_hold(scores);
-            if constexpr (V::kLazy > 0) {
-                // The branch keeps the compiler from waiting for the products before the softmax.
-                if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
-                    wgmma_wait<0>();
-                    wgmma_hold(output);
-                    rescale(output, correction);
-                    wgmma_hold(output);
-                }
-            }
-            wgmma_wait<0>();
-            wgmma_hold(output);
-            wgmma_hold(scores);
-            release(&shared_.value_empty[value_.stage]);
-            value_.advance();
-            round_weights(scores, weights);
-            if constexpr (V::kLazy == 0) rescale(output, correction);
-            present = end_token_ - token_;
+    __device__ void clear(float (&output)[kOutputs]) {
+#pragma unroll
+        for (int i = 0; i < kOutputs; ++i) output[i] = 0;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            maximum_[h] = -INFINITY;
+            sum_[h] = 0;
         }
+    }
 
+    __device__ void await_values(int present, bool half) {
         barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
-        if (present < V::kTile) clear_values(present);
-        wgmma_hold(output);
+        if (present < (half ? V::kTile / 2 : V::kTile)) clear_values(present);
         wgmma_fence();
-        start_output(output, weights);
+    }
+
+    __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                int present, bool half) {
+        wgmma_hold(output);
+        await_values(present, half);
+        start_output(output, weights, half);
         wgmma_wait<0>();
         wgmma_hold(output);
-        release(&shared_.value_empty[value_.stage]);
-        value_.advance();
+        finish(output);
     }
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
-        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]));
-#pragma unroll
-        for (int k = 0; k < V::kHeadDim / 16; ++k) {
-            const uint64_t q = query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
-            const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
-            if (k == 0) {
-                Product1::multiply(scores, q, b);
+        if constexpr (V::kHalfTiles) {
+            if (half_) {
+                start_scores_of<V::kTile / 2>(reinterpret_cast<float(&)[kScores / 2]>(scores));
             } else {
-                Product1::multiply_add(scores, q, b);
+                start_scores_of<V::kTile>(scores);
             }
+        } else {
+            start_scores_of<V::kTile>(scores);
         }
         wgmma_commit();
     }
 
-    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
-        const uint64_t values = wgmma_operand(shared_address(shared_.values[value_.stage]), V::kBlockBytes);
+    template <int kTokens>
+    __device__ __forceinline__ void start_scores_of(float (&scores)[kTokens / 2]) {
+        using Product = Wgmma<T, kTokens>;
+        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]));
 #pragma unroll
-        for (int k = 0; k < kSlices; ++k) {
-            Product2::multiply_add(output, weights[k], values + static_cast<uint64_t>(k * 16 * 128 >> 4));
+        for (int k = 0; k < kQuerySlices; ++k) {
+            const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
+            if constexpr (V::kQueryRegisters) {
+                if (k == 0) {
+                    Product::multiply(scores, query_[k], b);
+                } else {
+                    Product::template multiply_add<false>(scores, query_[k], b);
+                }
+            } else {
+                const uint64_t q =
+                    query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
+                if (k == 0) {
+                    Product::multiply(scores, q, b);
+                } else {
+                    Product::multiply_add(scores, q, b);
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                 bool half) {
+        start_slices<0, V::kHalfTiles ? kSlices / 2 : kSlices>(output, weights);
+        if constexpr (V::kHalfTiles) {
+            if (!half) start_slices<kSlices / 2, kSlices>(output, weights);
         }
         wgmma_commit();
+    }
+
+    template <int kFrom, int kTo>
+    __device__ __forceinline__ void start_slices(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
+        const uint64_t values = wgmma_operand(shared_address(shared_.values[value_.stage]), V::kBlockBytes);
+#pragma unroll
+        for (int k = kFrom; k < kTo; ++k) {
+            Wgmma<T, V::kHeadDim>::template multiply_add<true>(output, weights[k],
+                                                               values + static_cast<uint64_t>(k * 16 * 128 >> 4));
+        }
     }
 
     // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in.
@@ -657,7 +794,7 @@ private:
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int position = position_[h] - base_;
+            const int position = place_[h].position - base_;
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
@@ -732,10 +869,8 @@ private:
         for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
     }
 
-    // Writes the output, or the partial result.
-    __device__ void finish(float (&output)[kOutputs]) {
-        const WideArguments<T>& a = p_.a;
-        const Step& step = shared_.steps[step_.stage];
+    // Writes the item's output, or its partial result.
+    __device__ __forceinline__ void finish(float (&output)[kOutputs]) {
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -749,22 +884,31 @@ private:
                 output[4 * i + 2 * h] *= inverse;
                 output[4 * i + 2 * h + 1] *= inverse;
             }
-            const int m = vector_ + 8 * h;
-            const Vector vector = shared_.vectors[query_.stage][m];
-            if (step.partial >= 0) {
-                const int64_t at = step.kv_head * a.num_partial_vectors + step.partial + m;
-                if (vector.row >= 0) write_partial(output, h, lse, at);
+            if (partial_ >= 0) {
+                write_partial(output, h, lse);
             } else {
-                write_output(output, h, vector);
-                constexpr float kLn2 = 0.693147180559945309F;
-                if (a.lse != nullptr && vector.row >= 0 && lane_ % 4 == 0) {
-                    a.lse[static_cast<int64_t>(vector.row) * a.shape.num_heads + vector.head] = lse * kLn2;
-                }
+                write_output(output, h, lse);
             }
         }
     }
 
-    __device__ __forceinline__ void write_partial(const float (&output)[kOutputs], int h, float lse, int64_t at) const {
+    // The result of an item that sees nothing.
+    __device__ void write_nothing() {
+        read_places();
+        float zeros[kOutputs] = {};
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            if (partial_ >= 0) {
+                write_partial(zeros, h, -INFINITY);
+            } else {
+                write_output(zeros, h, -INFINITY);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void write_partial(const float (&output)[kOutputs], int h, float lse) const {
+        if (place_[h].row < 0) return;
+        const int64_t at = kv_head_ * p_.a.num_partial_vectors + partial_ + vector_ + 8 * h;
         float* const to = p_.a.partial_outputs + at * V::kHeadDim + lane_ % 4 * 2;
 #pragma unroll
         for (int j = 0; j < kOutputs / 4; ++j) {
@@ -774,9 +918,10 @@ private:
     }
 
     // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.
-    __device__ __forceinline__ void write_output(const float (&output)[kOutputs], int h, const Vector& vector) const {
+    __device__ __forceinline__ void write_output(const float (&output)[kOutputs], int h, float lse) const {
         static_assert(kOutputs % 16 == 0);
-        T* const to = p_.a.output + vector.row * p_.a.output_row_stride + vector.head * p_.a.output_head_stride;
+        const Vector place = place_[h];
+        T* const to = p_.a.output + place.row * p_.a.output_row_stride + place.head * p_.a.output_head_stride;
         const int quarter = lane_ % 4;
 #pragma unroll
         for (int j = 0; j < kOutputs / 16; ++j) {
@@ -787,9 +932,13 @@ private:
                 mine[i] = pack_two(output[at], output[at + 1], T());
             }
             transpose_quad(mine, quarter);
-            if (vector.row >= 0) {
+            if (place.row >= 0) {
                 *reinterpret_cast<uint4*>(to + (4 * j + quarter) * 8) = make_uint4(mine[0], mine[1], mine[2], mine[3]);
             }
+        }
+        if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
+            constexpr float kLn2 = 0.693147180559945309F;
+            p_.a.lse[static_cast<int64_t>(place.row) * p_.a.shape.num_heads + place.head] = lse * kLn2;
         }
     }
 
@@ -816,18 +965,25 @@ private:
     int group_;
     int lane_;
     int vector_;
+    // The tile at hand.
     int token_ = 0;
-    int tiles_ = 0;
+    int tiles_ = 0;  // of the step, with this one
     int end_token_ = 0;
+    int seen_end_ = 0;
     int all_from_ = 0;
     int all_end_ = 0;
     int base_ = 0;
-    int position_[2] = {};
+    bool half_ = false;  // only the first half of its tokens is seen by any row
+    // The item whose output is computed.
+    int kv_head_ = 0;
+    int partial_ = 0;
+    Vector place_[2] = {};
     float maximum_[2] = {};
     float sum_[2] = {};
     uint64_t query_operand_ = 0;
+    uint32_t query_[V::kQueryRegisters ? kQuerySlices : 1][4] = {};
     RingPlace<kSteps> step_;
-    RingPlace<V::kQuerySlots> query_;
+    RingPlace<V::kQuerySlots> query_slot_;
     RingPlace<V::kStages> key_;
     RingPlace<V::kStages> value_;
 };
@@ -856,14 +1012,14 @@ __global__ void __launch_bounds__(kThreads, 1)
     __syncthreads();
     const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
     if (warp < 4) {
-        give_registers<72>();
+        give_registers<V::kProducerRegisters>();
         if (warp == 0) {
             Loader<V>(shared, parameters, &map).run();
         } else {
             Preparer<V>(shared, parameters).run();
         }
     } else {
-        take_registers<216>();
+        take_registers<V::kConsumerRegisters>();
         Consumer<V>(shared, parameters).run();
     }
 #endif
