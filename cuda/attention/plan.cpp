@@ -67,7 +67,8 @@ PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, 
     // The pieces of a cut line have spans of their own.
     bounds.spans = 2 * (flat_lines * segments + cascade_lines) + cuts + wide_cuts;
     bounds.narrow = flat_lines + cascade_lines + cuts;
-    bounds.wide = shape.wide_vectors == 0 ? 0 : flat_lines + cascade_lines + wide_cuts;
+    // Wide lines come from more than 64 vectors, so at least half of each two in a row are in use.
+    if (shape.wide_vectors > 0) bounds.wide = (rows + cascade_rows) * shape.group() / kMiddleVectors + wide_cuts + 1;
     return bounds;
 }
 
@@ -347,7 +348,7 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
 }
 
 int64_t AttentionPlanner::place_partials(size_t num_rows) {
-    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0});
+    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
     for (const Line& line : lines_) {
         for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials += line.pieces; });
     }
@@ -377,7 +378,14 @@ int64_t AttentionPlanner::place_partials(size_t num_rows) {
                 plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
                     line.item.partial + piece * line.item.num_vectors + vector;
             }
+            if (!line.wide) place.num_arrivals += line.pieces;
         });
+    }
+    plan_.merges.clear();
+    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+        if (plan_.units[unit].num_partials > 0 && plan_.units[unit].num_arrivals == 0) {
+            plan_.merges.push_back(static_cast<int32_t>(unit));
+        }
     }
     return places;
 }

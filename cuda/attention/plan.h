@@ -61,7 +61,8 @@ struct AttentionPlan {
     std::vector<AttentionItem> wide;  // costliest first
     std::vector<RowPartials> units;   // [rows, RowUnits::count]
     std::vector<int32_t> partials;
-    bool has_narrow = false;  // whether any narrow item has work
+    std::vector<int32_t> merges;  // units that wide items alone have partial results of
+    bool has_narrow = false;      // whether any narrow item has work
 };
 
 // Makes plans, keeping its memory from one to the next.

@@ -26,9 +26,9 @@ Result<void> start_for_head_dim(const WideArguments<T>& arguments, cudaStream_t 
 
 }  // namespace
 
-bool wide_supported(const HeadShape& shape, int compute_capability_major) {
+bool wide_takes(const HeadShape& shape, int major) {
     const bool head_dim = shape.head_dim == 64 || shape.head_dim == 96 || shape.head_dim == 128 || shape.head_dim == 256;
-    return compute_capability_major == 9 && head_dim;
+    return major == 9 && head_dim;
 }
 
 template <typename T>

@@ -47,7 +47,7 @@ struct WideArguments {
 };
 
 // Whether the current device and this shape can use attend_wide.
-bool wide_supported(const HeadShape& shape, int compute_capability_major);
+bool wide_takes(const HeadShape& shape, int major);
 
 // Puts the kernel on `stream`. Pointers and strides are the caller's to have checked.
 template <typename T>

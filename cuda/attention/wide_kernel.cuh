@@ -150,7 +150,9 @@ public:
         const int total = a.num_items * a.shape.num_kv_heads;
         for (int work = static_cast<int>(blockIdx.x); work < total; work = next_work()) {
             const int in_wave = work % per_wave;
-            prepare(a.items[in_wave / at_once], work / per_wave * at_once + in_wave % at_once);
+            const AttentionItem& item = a.items[in_wave / at_once];
+            if (item.num_vectors == 0 && at_once == a.shape.num_kv_heads) break;  // so are all that follow
+            prepare(item, work / per_wave * at_once + in_wave % at_once);
         }
         Step end{};
         end.tiles = -1;

@@ -13,14 +13,18 @@
 namespace nanolith::cuda::wide {
 
 // The driver's cuTensorMapEncodeTiled, without linking the driver.
-inline Result<PFN_cuTensorMapEncodeTiled_v12000> tensor_map_encoder() {
+struct TensorMapEncoder {
+    PFN_cuTensorMapEncodeTiled_v12000 encode;
+};
+
+inline Result<TensorMapEncoder> tensor_map_encoder() {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     NL_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
     if (found != cudaDriverEntryPointSuccess || function == nullptr) {
         return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled; expected CUDA 12.0 or newer");
     }
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+    return TensorMapEncoder{reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function)};
 }
 
 template <typename T>
@@ -31,14 +35,14 @@ inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_M
 // The pool as rows of head_dim values, copied in boxes of min(page_size, 64) rows and 64 values.
 template <typename T>
 Result<CUtensorMap> pool_map(const T* pages, int64_t num_pages, const HeadShape& shape) {
-    NL_ASSIGN(const auto encode, tensor_map_encoder());
+    NL_ASSIGN(const TensorMapEncoder encoder, tensor_map_encoder());
     const auto rows = static_cast<cuuint64_t>(num_pages * 2 * shape.num_kv_heads * shape.page_size);
     const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(shape.head_dim), rows};
     const cuuint64_t strides[1] = {static_cast<cuuint64_t>(shape.head_dim) * sizeof(T)};
     const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(std::min(shape.page_size, 64))};
     const cuuint32_t steps[2] = {1, 1};
     CUtensorMap map;
-    const CUresult status = encode(&map, kTensorMapType<T>, 2, const_cast<T*>(pages), sizes, strides, box, steps,
+    const CUresult status = encoder.encode(&map, kTensorMapType<T>, 2, const_cast<T*>(pages), sizes, strides, box, steps,
                                       CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                       CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {

@@ -5,6 +5,7 @@
 
 #include "attention/partials.h"
 #include "attention/rope_table.h"
+#include "attention/wide.h"
 #include "batch/work_arrays.h"
 #include "ops/rows.h"
 #include "runtime/check.h"
@@ -18,7 +19,14 @@ namespace {
 // many spans is refused when it is set.
 constexpr int64_t kMaxSpans = int64_t{1} << 20;
 
-PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec) {
+// Whether steps within the capacities may want the wide kernel: prefill, or segments that sequences share.
+bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
+    const bool prefill = capacity.rows > capacity.sequences;
+    const bool cascade = capacity.segments > capacity.sequences;
+    return (prefill || cascade) && int64_t{capacity.rows} * spec.num_heads / spec.num_kv_heads > kWideVectors / 2;
+}
+
+PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const PlanCapacity& capacity) {
     PlanShape shape;
     shape.num_heads = spec.num_heads;
     shape.num_kv_heads = spec.num_kv_heads;
@@ -28,6 +36,11 @@ PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec) {
     shape.tensor_cores = spec.dtype != DType::f32;
     shape.causal = spec.causal;
     shape.window = spec.window;
+    const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
+    const bool same = static_cast<int>(spec.kv_dtype) == static_cast<int>(spec.dtype);
+    if (shape.tensor_cores && same && wide_takes(heads, device.major) && may_be_wide(spec, capacity)) {
+        shape.wide_vectors = kWideVectors;
+    }
     return shape;
 }
 
@@ -43,6 +56,7 @@ WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     counts.narrow = static_cast<size_t>(bounds.narrow);
     counts.wide = static_cast<size_t>(bounds.wide);
     counts.partials = static_cast<size_t>(max_partial_vectors(shape, rows));
+    counts.merges = shape.wide_vectors > 0 ? counts.units : 0;
     return counts;
 }
 
@@ -59,7 +73,7 @@ class CudaPagedAttention final : public PagedAttention {
           spec_(spec),
           capacity_(capacity),
           shape_{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size},
-          plan_shape_(plan_shape(device, spec)),
+          plan_shape_(plan_shape(device, spec, capacity)),
           planner_(plan_shape_, capacity.rows) {}
 
     ~CudaPagedAttention() override {
@@ -136,19 +150,20 @@ class CudaPagedAttention final : public PagedAttention {
                      float* lse) override {
         const DeviceGuard guard(device_.index);
         NL_TRY(guard.result());
+        // Blocks of rows don't fit the wide kernel's strides. TODO
+        const AttentionLaunch what = launch_of(arrays_.counts(), plan_shape_);
         switch (spec_.dtype) {
             case DType::f16:
-                return attend_narrow(arguments<__half>(q, pages, out, lse), shape_, blocks(), device_.stream);
+                return attend(arguments<__half>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::bf16:
-                return attend_narrow(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, blocks(), device_.stream);
+                return attend(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::f32:
                 break;
         }
-        return attend_plain(arguments<float>(q, pages, out, lse), shape_, blocks(), device_.stream);
+        return attend(arguments<float>(q, pages, out, lse), shape_, what, device_.stream);
     }
 
   private:
-    [[nodiscard]] int blocks() const { return narrow_blocks(plan_shape_); }
     [[nodiscard]] const float2* rope() const { return rope_.as<float2>(); }
 
     static Result<void> make_stages(std::array<Stage, 2>& stages, size_t bytes) {
