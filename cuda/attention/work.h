@@ -49,8 +49,9 @@ struct alignas(16) NarrowItem {
 };
 
 // Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
-// first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come from
-// narrow items, which run last: the one that brings the last merges all. Where there are none, a launch of its own does.
+// first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
+// from narrow items, which run last: the one that brings the last merges all. Where there are none, a launch of its own
+// does.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
