@@ -1,12 +1,13 @@
 // Attention of up to 16 query vectors a KV head on Hopper: decode. The online softmax is that of Milakov and Gimelshein
 // (2018) in the form of FlashAttention-2 (Dao, 2023).
 //
-// Tiling: blocks of 4 warps, two on a multiprocessor; each takes a list of items one after the other, an item for one
-// KV head. Every warp holds all 16 vectors and attends to its own kTokens of the block's 4 * kTokens: it has a ring of
-// kStages stages of K and V of its own, which the bulk copy engine fills while it computes, and meets the other warps
-// at an item's ends alone, where results merge. Shared memory has the copy engine's swizzle of 128 bytes, so that
-// matrix loads meet no bank conflict. Queries are rotated anew where a span's base changes. Fp8 pages become float16
-// between shared memory and the products, which take the elements of a head and its outputs in another order for that.
+// Tiling: a block of 8 warps on each multiprocessor takes a list of items one after the other, an item for one KV head.
+// Every warp holds all 16 vectors and attends to its own kTokens of the block's 8 * kTokens: it has a ring of kStages
+// stages of K and V of its own, which the bulk copy engine fills while it computes, across items too, and meets the
+// other warps at an item's ends alone, where results merge. Shared memory has the copy engine's swizzle of 128 bytes,
+// so that matrix loads meet no bank conflict. Queries are rotated anew where a span's base changes. Fp8 pages become
+// float16 between shared memory and the products, which take the elements of a head and its outputs in another order
+// for that.
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory. Code that runs once is
 // kept short and in loops: fetched from memory for the first time, an instruction costs more than its work.
@@ -30,8 +31,6 @@ namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kWarps = 4;
-constexpr int kThreads = kWarps * kWarp;
 constexpr int kRows = 16;       // query vectors
 constexpr int kBoxTokens = 16;  // of one copy: they never lie in two pages
 constexpr int kRowBytes = 128;  // of one box and token
@@ -43,6 +42,8 @@ struct Variant {
     using T = T_;
     using P = P_;
     static constexpr int kDim = kDim_;
+    static constexpr int kWarps = kDim <= 128 ? 8 : 4;
+    static constexpr int kThreads = kWarps * kWarp;
     static constexpr bool kFp8 = sizeof(P) == 1;
     using M = std::conditional_t<kFp8, __half, T>;  // what is multiplied
     static constexpr int kBoxDims = kRowBytes / static_cast<int>(sizeof(P));
@@ -53,24 +54,21 @@ struct Variant {
     static constexpr int kStageBytes = 2 * kTensorBytes;
     static constexpr int kStages = kStageBytes <= 8192 ? 3 : 2;
     static constexpr int kQueryStride = kDim + 8;
-    static constexpr bool kQueriesStay = kDim <= 128;  // in registers
+    static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
+    static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
+    static constexpr int kResultStride = kDim + 4;
+    static constexpr int kCopies = kTokens / kBoxTokens * kBoxes * 2;  // of a stage
 };
 
 template <typename V>
 struct Shared {
-    alignas(1024) std::byte ring[kWarps][V::kStages][V::kStageBytes];
-    typename V::M queries[kRows][V::kQueryStride];
-    float highest[kWarps][kRows];
-    float sums[kWarps][kRows];
+    alignas(1024) std::byte ring[V::kWarps][V::kStages][V::kStageBytes];
+    alignas(16) float results[V::kWarps][V::kResultRows][V::kResultStride];
+    alignas(16) typename V::M queries[kRows][V::kQueryStride];
+    float highest[V::kWarps][kRows];
+    float sums[V::kWarps][kRows];
     int finished[kRows + 1];
-    uint64_t full[kWarps][V::kStages];
-
-    // [kWarps][kRows][kDim + 4] floats over the ring, once its stages are used up.
-    static constexpr int kResultStride = V::kDim + 4;
-    __device__ float* result(int warp, int row) {
-        return reinterpret_cast<float*>(&ring[0][0][0]) + (warp * kRows + row) * kResultStride;
-    }
-    static_assert(sizeof(float) * kWarps * kRows * kResultStride <= sizeof(ring));
+    uint64_t full[V::kWarps][V::kStages];
 };
 
 template <typename V>
@@ -97,21 +95,19 @@ struct Cursor {
     int token;
 
     __device__ Cursor(const WorkView& work, const NarrowItem& item)
-        : next(work.spans + item.item.first_span), left(item.item.num_spans), span(item.span) {
-        enter();
+        : next(work.spans + item.item.first_span),
+          left(item.item.num_spans),
+          span(item.span),
+          token(span.first_token + warp_index() * V::kTokens) {
+        if (left > 0) skip();
     }
     __device__ bool done() const { return left == 0; }
     __device__ void advance() {
-        token += kWarps * V::kTokens;
+        token += V::kWarps * V::kTokens;
         skip();
     }
 
   private:
-    __device__ void enter() {
-        if (left == 0) return;
-        token = span.first_token + warp_index() * V::kTokens;
-        skip();
-    }
     __device__ void skip() {
         while (token >= span.end_token) {
             if (--left == 0) return;
@@ -134,51 +130,118 @@ struct Place {
     }
 };
 
-// Lane 0 starts the copies of the tokens at the cursor.
+// Fills a warp's ring, stage after stage, through all of the block's items. Lane i starts copy i of a stage.
 template <typename V>
-__device__ __forceinline__ void load_stage(const Parameters<V>& p, const CUtensorMap* map, Shared<V>& shared,
-                                           const Cursor<V>& cursor, int kv_head, int stage) {
-    if (lane_index() != 0) return;
-    std::byte* const to = shared.ring[warp_index()][stage];
-    uint64_t* const barrier = &shared.full[warp_index()][stage];
-    const int boxes =
-        min((cursor.span.end_token - cursor.token + kBoxTokens - 1) / kBoxTokens, V::kTokens / kBoxTokens);
-    barrier_arrive_expect(barrier, static_cast<uint32_t>(boxes * 2 * V::kBoxes * kBoxTokens * kRowBytes));
-    for (int i = 0; i < boxes; ++i) {
-        const int token = cursor.token + i * kBoxTokens;
-        const int page = __ldg(p.a.work.page_table + cursor.span.first_page + (token >> p.page_shift));
-        const int row =
-            ((page * 2 * p.shape.num_kv_heads + kv_head) << p.page_shift) + (token & (p.shape.page_size - 1));
-        const int values = row + (p.shape.num_kv_heads << p.page_shift);
-#pragma unroll
-        for (int b = 0; b < V::kBoxes; ++b) {
-            std::byte* const box = to + b * V::kBoxBytes + i * kBoxTokens * kRowBytes;
-            tma_load(map, box, barrier, b * V::kBoxDims, row);
-            tma_load(map, box + V::kTensorBytes, barrier, b * V::kBoxDims, values);
+class Ahead {
+  public:
+    __device__ Ahead(const Parameters<V>& p, const CUtensorMap* map, Shared<V>& shared, const NarrowItem* item,
+                     int kv_head)
+        : p_(p), map_(map), shared_(shared), item_(item), cursor_(p.a.work, *item), kv_head_(kv_head) {
+        begin_item();
+    }
+
+    // The next stage, if there is one.
+    __device__ __forceinline__ void load() {
+        if (cursor_.done()) return;
+        if (lane_index() < V::kCopies) copy();
+        place_.advance();
+        cursor_.advance();
+        if (cursor_.done()) {
+            next_item();
+        } else {
+            page_ = find_page();
         }
     }
+
+  private:
+    static constexpr int kStep = V::kBoxes * 2;  // copies of 16 tokens
+
+    __device__ int token() const { return cursor_.token + lane_index() / kStep * kBoxTokens; }
+
+    __device__ __forceinline__ int find_page() const {
+        if (lane_index() >= V::kCopies || token() >= cursor_.span.end_token) return 0;
+        return __ldg(p_.a.work.page_table + cursor_.span.first_page + (token() >> p_.page_shift));
+    }
+
+    // The item's first pages come with it.
+    __device__ __forceinline__ void begin_item() {
+        const bool first = cursor_.left == item_->item.num_spans;
+        const int group = warp_index() * (V::kTokens / kBoxTokens) + lane_index() / kStep;
+        page_ = first && lane_index() < V::kCopies ? item_->pages[group] : find_page();
+    }
+
+    __device__ __forceinline__ void next_item() {
+        while (cursor_.done() && item_->next >= 0) {
+            item_ = p_.a.work.narrow + item_->next;
+            cursor_ = Cursor<V>(p_.a.work, *item_);
+        }
+        if (!cursor_.done()) begin_item();
+    }
+
+    __device__ __forceinline__ void copy() {
+        uint64_t* const barrier = &shared_.full[warp_index()][place_.stage];
+        const int left = cursor_.span.end_token - cursor_.token;
+        if (lane_index() == 0) {
+            const int groups = min((left + kBoxTokens - 1) / kBoxTokens, V::kTokens / kBoxTokens);
+            barrier_arrive_expect(barrier, static_cast<uint32_t>(groups * kStep * kBoxTokens * kRowBytes));
+        }
+        const int group = lane_index() / kStep;
+        if (group * kBoxTokens >= left) return;
+        const int box = lane_index() % kStep / 2;
+        const int values = lane_index() % 2;
+        const int tile = (page_ * 2 + values) * p_.shape.num_kv_heads + kv_head_;
+        std::byte* const to = shared_.ring[warp_index()][place_.stage] + values * V::kTensorBytes + box * V::kBoxBytes +
+                              group * kBoxTokens * kRowBytes;
+        tma_load(map_, to, barrier, box * V::kBoxDims, (tile << p_.page_shift) + (token() & (p_.shape.page_size - 1)));
+    }
+
+    const Parameters<V>& p_;
+    const CUtensorMap* map_;
+    Shared<V>& shared_;
+    const NarrowItem* item_;
+    Cursor<V> cursor_;
+    const int kv_head_;
+    int page_ = 0;  // of the lane's copy of the next stage
+    Place<V> place_;
+};
+
+// Where vector m of an item stands: its row, its query head, and its position counted like the span's base.
+struct Standing {
+    int row;
+    int head;
+    int position;
+};
+
+template <typename V>
+__device__ __forceinline__ Standing find_standing(const Parameters<V>& p, const NarrowItem& from, int kv_head, int m) {
+    const int vector = from.item.first_vector + m;
+    const int entry = vector / p.group;
+    const int head = kv_head * p.group + vector - entry * p.group;
+    if (entry == 0) return {from.row, head, from.position};
+    const QueryRow query = p.a.work.queries[from.item.first_query + entry];
+    return {query.row, head, p.a.work.positions[query.row] - query.base};
 }
 
 // Brings the item's vectors to shared memory as they are to stand for `span`; zeros where there are none.
 template <typename V>
-__device__ __forceinline__ void load_queries(const Parameters<V>& p, const AttentionItem& item, const Span& span,
-                                             int kv_head, Shared<V>& shared) {
+__device__ __forceinline__ void load_queries(const Parameters<V>& p, const NarrowItem& from, int base, int kv_head,
+                                             Shared<V>& shared) {
     using T = typename V::T;
     constexpr int kPairs = V::kDim / 2;
     const int half = p.shape.head_dim / 2;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPairs / 2; i += kThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < kRows * kPairs / 2; i += V::kThreads) {
         const int m = i / (kPairs / 2);
         const int dim = i % (kPairs / 2) * 2;  // and dim + 1, dim + half, dim + half + 1
         float2 low = make_float2(0, 0);
         float2 high = make_float2(0, 0);
         const bool inside = dim < half;
-        if (m < item.num_vectors && inside) {
-            const VectorPlace place = vector_place(p.a.work, item, p.group, kv_head, m);
-            const int position = p.a.work.positions[place.row] - place.base - span.base;
-            const T* const from = p.a.queries + p.a.query_layout.offset(place.row, place.head);
-            low = unpack_pair(*reinterpret_cast<const uint32_t*>(from + dim), T());
-            high = unpack_pair(*reinterpret_cast<const uint32_t*>(from + dim + half), T());
+        if (m < from.item.num_vectors && inside) {
+            const Standing standing = find_standing(p, from, kv_head, m);
+            const int position = standing.position - base;
+            const T* const query = p.a.queries + p.a.query_layout.offset(standing.row, standing.head);
+            low = unpack_pair(*reinterpret_cast<const uint32_t*>(query + dim), T());
+            high = unpack_pair(*reinterpret_cast<const uint32_t*>(query + dim + half), T());
             if (p.a.rope != nullptr && position >= 0) {
                 const float4 turn =
                     *reinterpret_cast<const float4*>(p.a.rope + static_cast<int64_t>(position) * half + dim);
@@ -203,7 +266,7 @@ struct Sight {
 };
 
 template <typename V>
-__device__ __forceinline__ Sight find_sight(const Parameters<V>& p, const AttentionItem& item, const Span& span,
+__device__ __forceinline__ Sight find_sight(const Parameters<V>& p, const NarrowItem& from, const Span& span,
                                             int kv_head) {
     Sight sight;
     sight.whole_first = 0;
@@ -212,9 +275,8 @@ __device__ __forceinline__ Sight find_sight(const Parameters<V>& p, const Attent
     for (int i = 0; i < 2; ++i) {
         const int m = lane_index() / 4 + 8 * i;
         sight.rows[i] = {0, 0};
-        if (m >= item.num_vectors) continue;
-        const VectorPlace place = vector_place(p.a.work, item, p.group, kv_head, m);
-        sight.rows[i] = visible_tokens(p.a, span, p.a.work.positions[place.row] - place.base - span.base);
+        if (m >= from.item.num_vectors) continue;
+        sight.rows[i] = visible_tokens(p.a, span, find_standing(p, from, kv_head, m).position - span.base);
         sight.whole_first = max(sight.whole_first, sight.rows[i].first);
         sight.whole_end = min(sight.whole_end, sight.rows[i].end);
     }
@@ -443,55 +505,64 @@ __device__ __forceinline__ void clear_values(std::byte* values, int left) {
     __syncwarp();
 }
 
-// Leaves the warp's results in shared memory, not divided by their sums.
+// Leaves the warp's results of the vectors [first, first + kResultRows) in shared memory, not divided by their sums.
 template <typename V>
-__device__ __forceinline__ void put_results(Softmax<V>& softmax, int num_vectors, Shared<V>& shared) {
+__device__ __forceinline__ void put_results(const Softmax<V>& softmax, int first, Shared<V>& shared) {
     const int c = lane_index() % 4;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        softmax.sum[i] += __shfl_xor_sync(kAllLanes, softmax.sum[i], 1);
-        softmax.sum[i] += __shfl_xor_sync(kAllLanes, softmax.sum[i], 2);
-        const int m = lane_index() / 4 + 8 * i;
-        if (m >= num_vectors) continue;
-        float* const to = shared.result(warp_index(), m);
+        const int row = lane_index() / 4 + 8 * i - first;
+        if (row < 0 || row >= V::kResultRows) continue;
+        float* const to = shared.results[warp_index()][row];
 #pragma unroll
         for (int d = 0; d < V::kDim / 8; d += 2) {
-            const float(&first)[4] = softmax.output[d];
-            const float(&second)[4] = softmax.output[d + 1];
+            const float(&even)[4] = softmax.output[d];
+            const float(&odd)[4] = softmax.output[d + 1];
             if constexpr (V::kFp8) {
                 // Even and odd elements of 16.
                 *reinterpret_cast<float4*>(to + d * 8 + c * 4) =
-                    make_float4(first[2 * i], second[2 * i], first[2 * i + 1], second[2 * i + 1]);
+                    make_float4(even[2 * i], odd[2 * i], even[2 * i + 1], odd[2 * i + 1]);
             } else {
-                *reinterpret_cast<float2*>(to + d * 8 + c * 2) = make_float2(first[2 * i], first[2 * i + 1]);
-                *reinterpret_cast<float2*>(to + d * 8 + 8 + c * 2) = make_float2(second[2 * i], second[2 * i + 1]);
+                *reinterpret_cast<float2*>(to + d * 8 + c * 2) = make_float2(even[2 * i], even[2 * i + 1]);
+                *reinterpret_cast<float2*>(to + d * 8 + 8 + c * 2) = make_float2(odd[2 * i], odd[2 * i + 1]);
             }
-        }
-        if (c == 0) {
-            shared.highest[warp_index()][m] = softmax.highest[i];
-            shared.sums[warp_index()][m] = softmax.sum[i];
         }
     }
 }
 
-// Merges the warps' results and writes them where the item says.
 template <typename V>
-__device__ __forceinline__ void write_item(const Parameters<V>& p, const AttentionItem& item, int kv_head,
-                                           Shared<V>& shared) {
+__device__ __forceinline__ void put_sums(Softmax<V>& softmax, Shared<V>& shared) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        softmax.sum[i] += __shfl_xor_sync(kAllLanes, softmax.sum[i], 1);
+        softmax.sum[i] += __shfl_xor_sync(kAllLanes, softmax.sum[i], 2);
+        if (lane_index() % 4 != 0) continue;
+        shared.highest[warp_index()][lane_index() / 4 + 8 * i] = softmax.highest[i];
+        shared.sums[warp_index()][lane_index() / 4 + 8 * i] = softmax.sum[i];
+    }
+}
+
+// Merges the warps' results of vectors from `first` on and writes them where the item says.
+template <typename V>
+__device__ __forceinline__ void write_results(const Parameters<V>& p, const NarrowItem& from, int kv_head, int first,
+                                              const Shared<V>& shared) {
+    const AttentionItem& item = from.item;
     const int quads = p.shape.head_dim / 4;
+    const int rows = min(V::kResultRows, item.num_vectors - first);
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < item.num_vectors * quads; i += kThreads) {
-        const int m = i / quads;
-        const int dim = (i - m * quads) * 4;
+    for (int i = static_cast<int>(threadIdx.x); i < rows * quads; i += V::kThreads) {
+        const int row = i / quads;
+        const int dim = (i - row * quads) * 4;
+        const int m = first + row;
         float top = -INFINITY;
 #pragma unroll
-        for (int w = 0; w < kWarps; ++w) top = fmaxf(top, shared.highest[w][m]);
+        for (int w = 0; w < V::kWarps; ++w) top = fmaxf(top, shared.highest[w][m]);
         float sum = 0;
         float4 output = make_float4(0, 0, 0, 0);
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) {
+#pragma unroll 2
+        for (int w = 0; w < V::kWarps; ++w) {
             const float weight = shared.highest[w][m] == -INFINITY ? 0.0F : fast_exp2(shared.highest[w][m] - top);
-            const float4 part = *reinterpret_cast<const float4*>(shared.result(w, m) + dim);
+            const float4 part = *reinterpret_cast<const float4*>(&shared.results[w][row][dim]);
             sum = fmaf(weight, shared.sums[w][m], sum);
             output.x = fmaf(weight, part.x, output.x);
             output.y = fmaf(weight, part.y, output.y);
@@ -502,9 +573,9 @@ __device__ __forceinline__ void write_item(const Parameters<V>& p, const Attenti
         output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
         const float lse = sum == 0 ? -INFINITY : top + log2f(sum);
         if (item.partial < 0) {
-            const VectorPlace place = vector_place(p.a.work, item, p.group, kv_head, m);
-            store_output(p.a, place.row, place.head, dim, output);
-            if (dim == 0) store_lse(p.a, p.shape, place.row, place.head, lse);
+            const Standing standing = find_standing(p, from, kv_head, m);
+            store_output(p.a, standing.row, standing.head, dim, output);
+            if (dim == 0) store_lse(p.a, p.shape, standing.row, standing.head, lse);
         } else {
             const int64_t at = kv_head * p.a.partial.capacity + item.partial + m;
             *reinterpret_cast<float4*>(p.a.partial.outputs + at * p.shape.head_dim + dim) = output;
@@ -514,75 +585,67 @@ __device__ __forceinline__ void write_item(const Parameters<V>& p, const Attenti
 }
 
 template <typename V>
-__device__ __forceinline__ void run_item(const Parameters<V>& p, const CUtensorMap* map, const NarrowItem& from,
-                                         const AttentionItem& item, int kv_head, Shared<V>& shared, Place<V>& load,
-                                         Place<V>& use) {
-    Cursor<V> ahead(p.a.work, from);
-#pragma unroll 1
-    for (int i = 0; i < V::kStages && !ahead.done(); ++i) {
-        load_stage<V>(p, map, shared, ahead, kv_head, load.stage);
-        load.advance();
-        ahead.advance();
-    }
+__device__ __forceinline__ void run_item(const Parameters<V>& p, const NarrowItem& from, int kv_head, Shared<V>& shared,
+                                         Ahead<V>& ahead, Place<V>& use) {
+    const int num_spans = from.item.num_spans;
     Softmax<V> softmax;
     Queries<V> queries;
     Cursor<V> cursor(p.a.work, from);
     // One span after the other, since all warps share the queries in shared memory.
 #pragma unroll 1
-    for (int s = 0; s < item.num_spans; ++s) {
-        const Span span = s == 0 ? from.span : p.a.work.spans[item.first_span + s];
-        __syncthreads();
-        load_queries<V>(p, item, span, kv_head, shared);
-        const Sight sight = find_sight<V>(p, item, span, kv_head);
+    for (int s = 0; s < num_spans; ++s) {
+        const Span span = s == 0 ? from.span : p.a.work.spans[from.item.first_span + s];
+        if (s > 0) __syncthreads();
+        load_queries<V>(p, from, span.base, kv_head, shared);
+        const Sight sight = find_sight<V>(p, from, span, kv_head);
         __syncthreads();
         queries.load(shared);
 #pragma unroll 1
-        while (!cursor.done() && cursor.left == item.num_spans - s) {
+        while (!cursor.done() && cursor.left == num_spans - s) {
             std::byte* const keys = shared.ring[warp_index()][use.stage];
             barrier_wait(&shared.full[warp_index()][use.stage], use.parity, "a stage");
             const int left = span.end_token - cursor.token;
             if (left < V::kTokens) clear_values<V>(keys + V::kTensorBytes, left);
             softmax.attend(p, shared, queries, sight, keys, cursor.token);
             __syncwarp();
-            if (!ahead.done()) {
-                load_stage<V>(p, map, shared, ahead, kv_head, load.stage);
-                load.advance();
-                ahead.advance();
-            }
+            ahead.load();
             use.advance();
             cursor.advance();
         }
     }
-    __syncthreads();  // all have done with the ring
-    put_results<V>(softmax, item.num_vectors, shared);
-    __syncthreads();
-    write_item<V>(p, item, kv_head, shared);
+    put_sums<V>(softmax, shared);
+#pragma unroll 1
+    for (int first = 0; first < from.item.num_vectors; first += V::kResultRows) {
+        put_results<V>(softmax, first, shared);
+        __syncthreads();
+        write_results<V>(p, from, kv_head, first, shared);
+        __syncthreads();
+    }
 }
 
 template <typename V>
-__global__ void __launch_bounds__(kThreads, V::kDim <= 128 ? 2 : 1)
+__global__ void __launch_bounds__(V::kThreads, 1)
     narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ Parameters<V> p) {
     Shared<V>& shared = *reinterpret_cast<Shared<V>*>(dynamic_shared_1024());
     const int kv_head = static_cast<int>(blockIdx.x) % p.shape.num_kv_heads;
     int index = static_cast<int>(blockIdx.x) / p.shape.num_kv_heads;
+    if (threadIdx.x == 0) tma_prefetch_map(&map);
     if (p.a.work.narrow[index].item.num_vectors == 0) return;
-    if (threadIdx.x < kWarps * V::kStages) {
+    if (threadIdx.x < V::kWarps * V::kStages) {
         barrier_init(&shared.full[0][0] + threadIdx.x, 1);
         fence_barrier_init();
     }
     __syncthreads();
-    Place<V> load;
+    Ahead<V> ahead(p, &map, shared, p.a.work.narrow + index, kv_head);
+#pragma unroll 1
+    for (int i = 0; i < V::kStages; ++i) ahead.load();
     Place<V> use;
 #pragma unroll 1
     while (index >= 0) {
         const NarrowItem& from = p.a.work.narrow[index];
-        const AttentionItem item = from.item;
-        run_item<V>(p, &map, from, item, kv_head, shared, load, use);
-        if (item.partial >= 0) finish_partials(p.a, p.shape, item, kv_head, shared.finished);
+        run_item<V>(p, from, kv_head, shared, ahead, use);
+        if (from.item.partial >= 0) finish_partials(p.a, p.shape, from.item, kv_head, shared.finished);
         index = from.next;
-        // The ring, written by ordinary stores, is the copy engine's again.
-        fence_async_proxy();
-        __syncthreads();
     }
 }
 
@@ -600,7 +663,7 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     parameters.group = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = 0;
     while ((1 << parameters.page_shift) < shape.page_size) ++parameters.page_shift;
-    const LaunchShape launch_shape{dim3(static_cast<unsigned>(blocks * shape.num_kv_heads)), dim3(kThreads),
+    const LaunchShape launch_shape{dim3(static_cast<unsigned>(blocks * shape.num_kv_heads)), dim3(V::kThreads),
                                    sizeof(Shared<V>) + 1024};
     return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);
 }

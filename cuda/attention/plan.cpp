@@ -7,6 +7,7 @@ namespace nanolith::cuda {
 namespace {
 
 constexpr int kNarrowVectors = 16;
+constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
 constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
 // The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
 constexpr double kMemoryRate = 4.5e6;
@@ -31,7 +32,8 @@ int most_vectors(const PlanShape& shape) {
 }  // namespace
 
 int narrow_blocks(const PlanShape& shape) {
-    return std::max(1, 2 * shape.multiprocessors / shape.num_kv_heads);
+    const int on_each = shape.kernel == NarrowKernel::hopper ? 1 : 2;
+    return std::max(1, on_each * shape.multiprocessors / shape.num_kv_heads);
 }
 
 RowUnits row_units(const PlanShape& shape) {
@@ -420,12 +422,16 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
     NarrowItem narrow{};
     narrow.item = item;
     narrow.next = -1;
+    const QueryRow first = plan_.queries[static_cast<size_t>(item.first_query)];
+    narrow.row = first.row;
+    narrow.position = input.positions[static_cast<size_t>(first.row)] - first.base;
     if (item.num_spans == 0) return narrow;
     narrow.span = plan_.spans[static_cast<size_t>(item.first_span)];
-    for (int32_t i = 0; i < 4; ++i) {
-        const int32_t token = narrow.span.first_token + i * (kNarrowTokens / 4);
+    int32_t token = narrow.span.first_token;
+    for (int32_t& page : narrow.pages) {
         if (token >= narrow.span.end_token) break;
-        narrow.pages[i] = input.page_table[static_cast<size_t>(narrow.span.first_page + token / shape_.page_size)];
+        page = input.page_table[static_cast<size_t>(narrow.span.first_page + token / shape_.page_size)];
+        token += kPageTokens;
     }
     return narrow;
 }
