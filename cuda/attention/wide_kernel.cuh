@@ -38,7 +38,7 @@ struct Parameters {
 // A compile-time variant. kTile tokens of K and V at a time in kStages stages of shared memory.
 template <typename T_, int kHeadDim_, int kTile_, int kStages_, int kQuerySlots_, bool kWindow_ = false,
           bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2, bool kQueryRegisters_ = false,
-          bool kHalfTiles_ = false, bool kSkipLoads_ = false>
+          bool kHalfTiles_ = false, bool kSkipLoads_ = false, int kCluster_ = 1>
 struct Variant {
     using T = T_;
     static constexpr int kHeadDim = kHeadDim_;
@@ -53,6 +53,8 @@ struct Variant {
     static constexpr int kProducerRegisters = kQueryRegisters ? 40 : 72;
     static constexpr bool kHalfTiles = kHalfTiles_;
     static constexpr bool kSkipLoads = kSkipLoads_;  // experiment
+    static constexpr int kCluster = kCluster_;  // blocks that share an item and what they read of K and V
+    static constexpr int kItemVectors = kCluster * kWideVectors;
     static constexpr int kLazy = kLazy_;  // 0: always corrects, 1: when a maximum changed, 2: by more than 2^8
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
@@ -93,8 +95,8 @@ struct Shared {
     std::byte values[V::kStages][V::kTileBytes];
     Vector vectors[V::kQuerySlots][kWideVectors];
     Step steps[kSteps];
-    int32_t rows[kWideVectors];       // of the item that is prepared
-    int32_t positions[kWideVectors];  // of those rows, less QueryRow::base
+    int32_t rows[V::kItemVectors];       // of the item that is prepared
+    int32_t positions[V::kItemVectors];  // of those rows, less QueryRow::base
     int32_t bounds[2][3];             // lowest and highest position seen by each preparing warp
     int32_t work;                     // that the preparers come to next
     uint64_t key_full[V::kStages];
@@ -107,6 +109,12 @@ struct Shared {
     uint64_t step_empty[kSteps];
 };
 
+// The block's number in its cluster.
+template <typename V>
+__device__ int cluster_rank() {
+    return V::kCluster == 1 ? 0 : static_cast<int>(blockIdx.x) % V::kCluster;
+}
+
 // Byte in a slot of the 16-byte piece `c` of vector `m`, swizzled.
 template <typename V>
 __device__ int query_piece(int m, int c) {
@@ -118,8 +126,8 @@ __device__ void init_barriers(Shared<V>& shared) {
     for (int i = 0; i < V::kStages; ++i) {
         barrier_init(&shared.key_full[i], 1);
         barrier_init(&shared.value_full[i], 1);
-        barrier_init(&shared.key_empty[i], kConsumerWarps);
-        barrier_init(&shared.value_empty[i], kConsumerWarps);
+        barrier_init(&shared.key_empty[i], V::kCluster * kConsumerWarps);
+        barrier_init(&shared.value_empty[i], V::kCluster * kConsumerWarps);
     }
     for (int i = 0; i < V::kQuerySlots; ++i) {
         barrier_init(&shared.query_full[i], kPreparers);
@@ -148,7 +156,12 @@ public:
         const int at_once = a.kv_heads_at_once;
         const int per_wave = a.num_items * at_once;
         const int total = a.num_items * a.shape.num_kv_heads;
-        for (int work = static_cast<int>(blockIdx.x); work < total; work = next_work()) {
+        const int clusters = static_cast<int>(gridDim.x) / V::kCluster;
+        const int cluster = static_cast<int>(blockIdx.x) / V::kCluster;
+        int round = 0;
+        for (int work = cluster; V::kCluster > 1 ? round * clusters < total : work < total;
+             work = V::kCluster > 1 ? next_in_turn(++round, clusters, cluster) : next_work()) {
+            if (work >= total) continue;
             const int in_wave = work % per_wave;
             prepare(a.items[in_wave / at_once], work / per_wave * at_once + in_wave % at_once);
         }
@@ -156,13 +169,17 @@ public:
         end.tiles = -1;
         push(end);
         // The last block to end leaves the counters as they were.
-        if (thread_ == 0 && atomicAdd(a.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
+        if (V::kCluster == 1 && thread_ == 0 && atomicAdd(a.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
             a.counters[0] = 0;
             a.counters[1] = 0;
         }
     }
 
 private:
+    static __device__ int next_in_turn(int round, int clusters, int cluster) {
+        return round * clusters + ((round & 1) != 0 ? clusters - 1 - cluster : cluster);
+    }
+
     // The first block to come for it gets the next work: no sooner than there is a place for its queries, so that no
     // block hoards work that others could do.
     __device__ int next_work() {
@@ -183,7 +200,7 @@ private:
         Step step{};
         step.kv_head = kv_head;
         step.num_vectors = item.num_vectors;
-        step.partial = item.partial;
+        step.partial = item.partial < 0 ? -1 : item.partial + cluster_rank<V>() * kWideVectors;
         step.new_queries = true;
         int base = 0;
         bool any = false;
@@ -208,13 +225,15 @@ private:
     __device__ void load_rows(const AttentionItem& item) {
         const WideArguments<T>& a = p_.a;
         const int rows = (item.first_vector + item.num_vectors + p_.group - 1) / p_.group;
-        int row[2] = {-1, -1};
-        int position[2];
+        constexpr int kRows = (V::kItemVectors + kPreparers - 1) / kPreparers;  // of a thread
+        int row[kRows];
+        int position[kRows];
         int low = INT32_MAX;
         int high = INT32_MIN;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < kRows; ++i) {
             const int r = thread_ + i * kPreparers;
+            row[i] = -1;
             if (r < rows) {
                 const QueryRow query = a.rows[item.first_query + r];
                 row[i] = query.row;
@@ -227,7 +246,7 @@ private:
         high = __reduce_max_sync(~0U, high);
         named_barrier_sync(kPreparerBarrier, kPreparers);  // the last item's are read
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
+        for (int i = 0; i < kRows; ++i) {
             if (row[i] < 0) continue;
             shared_.rows[thread_ + i * kPreparers] = row[i];
             shared_.positions[thread_ + i * kPreparers] = position[i];
@@ -293,8 +312,9 @@ private:
         barrier_wait(&shared_.query_empty[slot], query_slot_.parity ^ 1U, "a query slot");
         for (int m = thread_; m < kWideVectors; m += kPreparers) {
             Vector vector{-1, 0, 0};
-            if (m < item.num_vectors) {
-                const int place = item.first_vector + m;
+            const int in_item = cluster_rank<V>() * kWideVectors + m;
+            if (in_item < item.num_vectors) {
+                const int place = item.first_vector + in_item;
                 const int r = place / p_.group;
                 vector = {shared_.rows[r], kv_head * p_.group + place - r * p_.group, shared_.positions[r]};
             }
@@ -451,7 +471,13 @@ private:
         }
         if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
         __syncwarp();
-        if (boxes.mine) tma_load(map_, to + block_ * V::kBlockBytes + box_ * 128, full, block_ * 64, boxes.row + offset);
+        if (!boxes.mine) return;
+        std::byte* const box = to + block_ * V::kBlockBytes + box_ * 128;
+        if constexpr (V::kCluster == 1) {
+            tma_load(map_, box, full, block_ * 64, boxes.row + offset);
+        } else if (lane_ % V::kCluster == cluster_rank<V>()) {
+            tma_load_to_all<V::kCluster>(map_, box, full, block_ * 64, boxes.row + offset);
+        }
     }
 
     Shared<V>& shared_;
@@ -523,7 +549,7 @@ public:
         start_scores(scores);
         wgmma_wait<0>();
         wgmma_hold(scores);
-        release(&shared_.key_empty[key_.stage]);
+        release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
         read_places();
         clear(output);
@@ -548,12 +574,12 @@ public:
             pass_turn();
             wgmma_wait<1>();
             wgmma_hold(scores);
-            release(&shared_.key_empty[key_.stage]);
+            release_tile(&shared_.key_empty[key_.stage]);
             key_.advance();
             if (next == Next::kItem) {
                 wgmma_wait<0>();
                 wgmma_hold(output);
-                release(&shared_.value_empty[value_.stage]);
+                release_tile(&shared_.value_empty[value_.stage]);
                 finish(output);
                 read_places();
                 clear(output);
@@ -573,7 +599,7 @@ public:
             wgmma_wait<0>();
             wgmma_hold(output);
             wgmma_hold(scores);
-            if (next == Next::kTile) release(&shared_.value_empty[value_.stage]);
+            if (next == Next::kTile) release_tile(&shared_.value_empty[value_.stage]);
             value_.advance();
             round_weights(scores, weights);
             if constexpr (V::kLazy == 0) rescale(output, correction);
@@ -682,6 +708,16 @@ private:
     __device__ void release(uint64_t* barrier) const {
         __syncwarp();
         if (lane_ == 0) barrier_arrive(barrier);
+    }
+
+    // Tells the loaders of all blocks of the cluster, for each writes to all.
+    __device__ void release_tile(uint64_t* barrier) const {
+        __syncwarp();
+        if constexpr (V::kCluster == 1) {
+            if (lane_ == 0) barrier_arrive(barrier);
+        } else {
+            if (lane_ < V::kCluster) barrier_arrive_at(barrier, lane_);
+        }
     }
 
     // Each of the two warpgroups issues its products while the other computes its softmax.
@@ -1000,7 +1036,7 @@ __device__ void give_registers() {
 #endif
 
 template <typename V>
-__global__ void __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(V::kCluster, 1, 1)
     attention_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ Parameters<typename V::T> parameters) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
     extern __shared__ __align__(1024) std::byte wide_shared[];  // the swizzle counts from multiples of 1 KiB
@@ -1009,7 +1045,11 @@ __global__ void __launch_bounds__(kThreads, 1)
         tma_prefetch_map(&map);
         init_barriers(shared);
     }
-    __syncthreads();
+    if constexpr (V::kCluster > 1) {
+        cluster_sync();
+    } else {
+        __syncthreads();
+    }
     const int warp = __shfl_sync(~0U, static_cast<int>(threadIdx.x) / 32, 0);
     if (warp < 4) {
         give_registers<V::kProducerRegisters>();
@@ -1022,6 +1062,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         take_registers<V::kConsumerRegisters>();
         Consumer<V>(shared, parameters).run();
     }
+    if constexpr (V::kCluster > 1) cluster_sync();  // others may still write to this block's barriers
 #endif
 }
 

@@ -68,7 +68,7 @@ Result<void> start(const WideArguments<typename V::T>& arguments, cudaStream_t s
     int multiprocessors = 0;
     NL_CUDA_TRY(cudaGetDevice(&device));
     NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
-    const int blocks = std::min(multiprocessors, arguments.num_items * arguments.shape.num_kv_heads);
+    const int blocks = std::min(multiprocessors / V::kCluster, arguments.num_items * arguments.shape.num_kv_heads) * V::kCluster;
     return launch(attention_kernel<V>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), sizeof(Shared<V>)}, stream,
                   map, parameters);
 }

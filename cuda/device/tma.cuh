@@ -18,6 +18,16 @@ __device__ inline void tma_load(const CUtensorMap* map, void* to, uint64_t* barr
         : "memory");
 }
 
+// The same to the same place in all kBlocks blocks of the cluster, with bytes counted on the same barrier of each.
+template <int kBlocks>
+__device__ void tma_load_to_all(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+        "[%0], [%1, {%3, %4}], [%2], %5;" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "h"(static_cast<uint16_t>((1 << kBlocks) - 1))
+        : "memory");
+}
+
 __device__ inline void tma_prefetch_map(const CUtensorMap* map) {
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }

@@ -193,6 +193,7 @@ struct Batch {
     bool rope = false;
     float query_scale = 1;
     int heads_at_once = 0;
+    int item_vectors = kWideVectors;
 
     std::vector<int> page_table;
     std::vector<int> positions;
@@ -258,8 +259,8 @@ struct Batch {
                     partials[these[r].row].push_back(first_partial + static_cast<int>(r) * group());
                 }
             }
-            for (int v = 0; v < vectors; v += kWideVectors) {
-                items.push_back({first_row + v / group(), v % group(), std::min(kWideVectors, vectors - v), first_span,
+            for (int v = 0; v < vectors; v += item_vectors) {
+                items.push_back({first_row + v / group(), v % group(), std::min(item_vectors, vectors - v), first_span,
                                  static_cast<int>(part.size()), partial ? first_partial + v : -1});
             }
         }
@@ -542,8 +543,10 @@ struct Sequence {
     int first_position;
 };
 
-Batch prefill(int heads, int kv_heads, int page_size, const std::vector<Sequence>& sequences, int splits = 1) {
+Batch prefill(int heads, int kv_heads, int page_size, const std::vector<Sequence>& sequences, int splits = 1,
+              int item_vectors = kWideVectors) {
     Batch batch = plain(heads, kv_heads, page_size);
+    batch.item_vectors = item_vectors;
     for (const Sequence& sequence : sequences) {
         std::vector<Span> spans;
         for (const auto& [tokens, base] : sequence.history) spans.push_back({batch.add_pages(tokens), 0, tokens, base});
@@ -623,6 +626,10 @@ void check_all(int from, int to) {
     if (wanted()) check<B128>("items that see nothing", prefill(8, 2, 64, {{{{600, 5000}}, 64, 0}, {{}, 300, 0}, {{{900, 5000}, {70, 0}}, 40, 70}}, 3));
     if (wanted()) check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>("queries in registers, rope", with(prefill(8, 2, 64, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}), [](Batch& b) { b.rope = true; }));
     if (wanted()) check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>("queries in registers, many items", prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}));
+    using C128 = wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, false, false, false, 2>;
+    if (wanted()) check<C128>("pairs of blocks", prefill(8, 2, 64, {{{}, 333, 0}, {{}, 1, 0}, {{}, 70, 0}, {{}, 129, 0}}, 1, 256));
+    if (wanted()) check<C128>("pairs of blocks, rope, 3 splits", with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}, 3, 256), [](Batch& b) { b.rope = true; }));
+    if (wanted()) check<C128>("pairs of blocks, many items", prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}, 1, 256));
     if (wanted()) check<B128>("many items", with(prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}), [](Batch& b) { b.heads_at_once = 2; }));
     std::printf("%s: %d of %d cases failed (seed %u)\n", g_failed == 0 ? "PASS" : "FAIL", g_failed,
                 std::min(to, number) - from + 1, g_seed);
@@ -637,14 +644,15 @@ struct Shape {
     int repeats;
 };
 
-Batch long_prefill(int sequences, int tokens, int page_size) {
+Batch long_prefill(int sequences, int tokens, int page_size, int item_vectors) {
     std::vector<Sequence> all(sequences, Sequence{{}, tokens, 0});
-    Batch batch = prefill(32, 8, page_size, all);
+    Batch batch = prefill(32, 8, page_size, all, 1, item_vectors);
     return batch;
 }
 
-Batch long_shared(int rows, int tokens, int page_size, int splits) {
+Batch long_shared(int rows, int tokens, int page_size, int splits, int item_vectors) {
     Batch batch = plain(32, 8, page_size);
+    batch.item_vectors = item_vectors;
     const Span span{batch.add_pages(tokens), 0, tokens, 0};
     std::vector<QueryRow> queries;
     for (int i = 0; i < rows; ++i) queries.push_back({batch.add_row(tokens + 100 + i), 0});
@@ -693,7 +701,7 @@ Timing time_variant(const WideArguments<typename V::T>& arguments, int repeats) 
 
 template <typename V>
 void time_row(const char* name, std::vector<Shape>& shapes, std::vector<DeviceBatch<typename V::T>*>& devices) {
-    std::printf("%-22s", name);
+    std::printf("%-16s", name);
     for (size_t i = 0; i < shapes.size(); ++i) {
         MUST(cudaMemset(devices[i]->a.output, 0xff, devices[i]->output_count * 2));
         const Timing t = time_variant<V>(devices[i]->a, shapes[i].repeats);
@@ -704,42 +712,63 @@ void time_row(const char* name, std::vector<Shape>& shapes, std::vector<DeviceBa
     std::printf("\n");
 }
 
-void time_all() {
+template <typename T>
+void check_some(const std::vector<Shape>& shapes, const std::vector<DeviceBatch<T>*>& devices) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        std::vector<int> rows;
+        std::mt19937 random(g_seed + 1);
+        const int count = static_cast<int>(shapes[i].batch.positions.size());
+        for (int k = 0; k < 12; ++k) rows.push_back(static_cast<int>(random() % count));
+        const Errors e = compare(shapes[i].batch, *devices[i], rows);
+        if (!(e.relative < 6e-3)) std::printf("FAIL %s: rel %.2e lse %.1e\n", shapes[i].name, e.relative, e.lse);
+    }
+}
+
+void time_all(bool pairs) {
     using T = __nv_bfloat16;
     const double pair = 4.0 * 128 * 32;
     auto causal = [&](double b, double s) { return pair * b * s * s / 2; };
-    std::vector<Shape> shapes;
-    shapes.push_back({"B4 S2048", long_prefill(4, 2048, 64), causal(4, 2048), 200});
-    shapes.push_back({"B1 S8192", long_prefill(1, 8192, 64), causal(1, 8192), 80});
-    shapes.push_back({"B1 S32768", long_prefill(1, 32768, 64), causal(1, 32768), 7});
-    shapes.push_back({"256x32768", long_shared(256, 32768, 64, 2), pair * 256 * 32768, 200});
-    shapes.push_back({"S8192 page 16", long_prefill(1, 8192, 16), causal(1, 8192), 80});
+    auto shapes_of = [&](int v) {
+        return std::vector<Shape>{
+            {"B4 S2048", long_prefill(4, 2048, 64, v), causal(4, 2048), 200},
+            {"B1 S8192", long_prefill(1, 8192, 64, v), causal(1, 8192), 80},
+            {"B1 S32768", long_prefill(1, 32768, 64, v), causal(1, 32768), 7},
+            {"256x32768", long_shared(256, 32768, 64, 2, v), pair * 256 * 32768, 200},
+            {"S8192 page 16", long_prefill(1, 8192, 16, v), causal(1, 8192), 80},
+            {"S8192 page 256", long_prefill(1, 8192, 256, v), causal(1, 8192), 80},
+        };
+    };
+    std::vector<Shape> shapes = shapes_of(128);
+    std::vector<Shape> pair_shapes = shapes_of(256);
     std::vector<DeviceBatch<T>*> devices;
-    std::printf("%-22s", "us, TFLOP/s, MHz, util");
+    std::vector<DeviceBatch<T>*> pair_devices;
+    std::printf("%-16s", "us TFLOP/s MHz");
     for (Shape& shape : shapes) {
         shape.batch.scale = 0.08838834764831845F;
         shape.batch.longest_first();
         devices.push_back(new DeviceBatch<T>(shape.batch, g_seed, true));
         std::printf(" %22s", shape.name);
     }
+    if (!pairs) pair_shapes.clear();
+    for (Shape& shape : pair_shapes) {
+        shape.batch.scale = 0.08838834764831845F;
+        shape.batch.longest_first();
+        pair_devices.push_back(new DeviceBatch<T>(shape.batch, g_seed, true));
+    }
     std::printf("\n");
     using wide::Variant;
     //      T, D, tile, stages, slots, window, cap, ping-pong, lazy, query registers, half tiles, skip loads
     for (int round = 0; round < 3; ++round) {
         time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2>>("lazy", shapes, devices);
-        if (round == 0) {
-            for (size_t i = 0; i < shapes.size(); ++i) {
-                std::vector<int> rows;
-                std::mt19937 random(g_seed + 1);
-                const int count = static_cast<int>(shapes[i].batch.positions.size());
-                for (int k = 0; k < 12; ++k) rows.push_back(static_cast<int>(random() % count));
-                const Errors e = compare(shapes[i].batch, *devices[i], rows);
-                if (!(e.relative < 6e-3)) std::printf("FAIL %s: rel %.2e lse %.1e\n", shapes[i].name, e.relative, e.lse);
-            }
+        if (round == 0) check_some(shapes, devices);
+        if (pairs) {
+            time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, false, false, 2>>("pairs", pair_shapes, pair_devices);
+            if (round == 0) check_some(pair_shapes, pair_devices);
+            continue;
         }
         time_row<Variant<T, 128, 128, 2, 2, false, false, true, 1>>("on change", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>>("query registers", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, false, 2, true>>("same, no ping-pong", shapes, devices);
+        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>>("query regs", shapes, devices);
+        time_row<Variant<T, 128, 128, 2, 2, false, false, false, 2, true>>("no ping-pong", shapes, devices);
         time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, false, true>>("(no loads)", shapes, devices);
     }
 }
@@ -754,6 +783,6 @@ int main(int count, char** arguments) {
         check_all(count > 2 ? std::atoi(arguments[2]) : 1, count > 3 ? std::atoi(arguments[3]) : 1000);
         return g_failed == 0 ? 0 : 1;
     }
-    time_all();
+    time_all(count > 2);
     return 0;
 }
