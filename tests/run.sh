@@ -150,7 +150,12 @@ main() {
 
     if build dev "${cuda[@]}"; then
         for program in build/dev/bin/*_tests; do gtest "$(basename "$program")" "$program"; done
-        if gpu_architecture >/dev/null; then check cuda-cases-ran cuda_cases_ran; fi
+        if gpu_architecture >/dev/null; then
+            check cuda-cases-ran cuda_cases_ran
+            for program in abi_tests growth_tests thread_tests; do
+                NANOLITH_TEST_DEVICE=cuda gtest "$program-cuda" "build/dev/bin/$program"
+            done
+        fi
         if [ -e build/dev/cuda_host/libnanolith_cuda.so ]; then emulated_cuda; fi
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev

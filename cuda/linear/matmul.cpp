@@ -63,6 +63,10 @@ Result<Preference> create_preference() {
     const size_t bytes = kWorkspaceBytes;
     NL_CUBLAS_TRY(
         cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes));
+    // Parts of a product that was split add up in float32, not in the output's dtype.
+    const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    NL_CUBLAS_TRY(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
+                                                       sizeof reductions));
     return preference;
 }
 

@@ -1,4 +1,5 @@
 #include <numeric>
+#include <string_view>
 
 #include "model/forward.h"
 #include "model/model.h"
@@ -24,7 +25,7 @@ void write_model(const TempFolder& folder, const ConfigFields& config, const std
 }
 
 // The tensor called `name`, to be changed.
-FileTensor& tensor_named(std::vector<FileTensor>& tensors, const std::string& name) {
+FileTensor& tensor_named(std::vector<FileTensor>& tensors, std::string_view name) {
     for (FileTensor& tensor : tensors) {
         if (tensor.name == name) return tensor;
     }

@@ -1,0 +1,64 @@
+#include "batch/work_arrays.h"
+
+#include <bit>
+
+namespace nanolith::cuda {
+
+namespace {
+
+size_t round_up(size_t count) {
+    return count == 0 ? 0 : std::bit_ceil(count);
+}
+
+template <typename T>
+void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
+    nanolith::cuda::put(to, std::span<const T>(from), count);
+}
+
+}  // namespace
+
+WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan) {
+    WorkCounts counts;
+    counts.rows = input.positions.size();
+    counts.units = plan.units.size();
+    counts.queries = round_up(plan.queries.size());
+    counts.spans = round_up(plan.spans.size());
+    counts.narrow = round_up(plan.narrow.size());
+    counts.wide = round_up(plan.wide.size());
+    counts.partials = round_up(plan.partials.size());
+    return counts;
+}
+
+WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
+    : counts_(counts),
+      positions_(layout.reserve<int32_t>(counts.rows)),
+      units_(layout.reserve<RowPartials>(counts.units)),
+      queries_(layout.reserve<QueryRow>(counts.queries)),
+      spans_(layout.reserve<Span>(counts.spans)),
+      narrow_(layout.reserve<NarrowItem>(counts.narrow)),
+      wide_(layout.reserve<AttentionItem>(counts.wide)),
+      partials_(layout.reserve<int32_t>(counts.partials)) {}
+
+void WorkArrays::put(std::byte* base, const AttentionInput& input, const AttentionPlan& plan) const {
+    nanolith::cuda::put(base + positions_, input.positions, 0);
+    put_all(base + units_, plan.units, 0);
+    put_all(base + queries_, plan.queries, 0);
+    put_all(base + spans_, plan.spans, 0);
+    put_all(base + narrow_, plan.narrow, counts_.narrow);
+    put_all(base + wide_, plan.wide, counts_.wide);
+    put_all(base + partials_, plan.partials, 0);
+}
+
+WorkView WorkArrays::view(const std::byte* base) const {
+    WorkView view;
+    view.positions = reinterpret_cast<const int32_t*>(base + positions_);
+    view.units = reinterpret_cast<const RowPartials*>(base + units_);
+    view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
+    view.spans = reinterpret_cast<const Span*>(base + spans_);
+    view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);
+    view.wide = reinterpret_cast<const AttentionItem*>(base + wide_);
+    view.partials = reinterpret_cast<const int32_t*>(base + partials_);
+    return view;
+}
+
+}  // namespace nanolith::cuda
