@@ -153,7 +153,7 @@ class Consumer {
                 load_matrices(queries + query_piece<V>(m, 2 * k + lane_ / 16), query_[k]);
             }
         } else {
-            query_operand_ = wgmma_operand(shared_address(queries) + group_ * kGroupVectors * 128);
+            query_operand_ = wgmma_operand(shared_address(queries) + group_ * kGroupVectors * 128, 1024);
         }
     }
 
@@ -261,7 +261,7 @@ class Consumer {
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
         using Product = Wgmma<T, V::kTile>;
-        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]));
+        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]), V::kOctetBytes);
 #pragma unroll
         for (int k = 0; k < kQuerySlices; ++k) {
             const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
@@ -286,10 +286,12 @@ class Consumer {
 
     __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
         using Product = Wgmma<T, V::kHeadDim>;
-        const uint64_t values = wgmma_operand(shared_address(shared_.values[value_.stage]), V::kBlockBytes);
+        const uint64_t values =
+            wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
 #pragma unroll
         for (int k = 0; k < kSlices; ++k) {
-            Product::template multiply_add<true>(output, weights[k], values + static_cast<uint64_t>(k * 16 * 128 >> 4));
+            Product::template multiply_add<true>(output, weights[k],
+                                                 values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4));
         }
         wgmma_commit();
     }
@@ -299,11 +301,11 @@ class Consumer {
         std::byte* const values = shared_.values[value_.stage];
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
 #pragma unroll 1
-        for (int i = thread; i < (V::kTile - present) * 8 * V::kBlocks; i += kGroupThreads) {
-            const int block = i % V::kBlocks;
-            const int at = i / V::kBlocks;  // 16-byte pieces
-            *reinterpret_cast<uint4*>(values + block * V::kBlockBytes + present * 128 + at * 16) =
-                make_uint4(0, 0, 0, 0);
+        for (int i = present * 8 * V::kBlocks + thread; i < V::kTile * 8 * V::kBlocks; i += kGroupThreads) {
+            const int token = i / (8 * V::kBlocks);
+            const int piece = i % (8 * V::kBlocks);  // 16 bytes
+            *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
+                                      token % 8 * 128 + piece % 8 * 16) = make_uint4(0, 0, 0, 0);
         }
         fence_async_proxy();
         named_barrier_sync(kGroupBarrier + group_, kGroupThreads);

@@ -30,18 +30,24 @@ constexpr CUtensorMapDataType kTensorMapType = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
 template <>
 inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
 
-// The pool as rows of head_dim values, copied in boxes of min(page_size, 64) rows and 64 values. The number of rows is
-// the most that there can be: only pages that the page table names are read.
+// The pool as rows of head_dim values, in eights; copied in boxes of min(page_size, 64) rows, whole where head_dim is a
+// multiple of 64 and 64 values of each otherwise. In a box come 64 values of each of 8 rows, the next 64 values of
+// these, the next 8 rows. The number of rows is the most that there can be: only pages that the page table names are
+// read.
 template <typename T>
 Result<CUtensorMap> pool_map(const T* pages, const HeadShape& shape) {
     NL_ASSIGN(const auto encode, tensor_map_encoder());
-    constexpr cuuint64_t rows = cuuint64_t{1} << 31;
-    const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(shape.head_dim), rows};
-    const cuuint64_t strides[1] = {static_cast<cuuint64_t>(shape.head_dim) * sizeof(T)};
-    const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(std::min(shape.page_size, 64))};
-    const cuuint32_t steps[2] = {1, 1};
+    const auto head_dim = static_cast<cuuint64_t>(shape.head_dim);
+    const bool whole = head_dim % 64 == 0;
+    const cuuint64_t blocks = whole ? head_dim / 64 : 1;
+    constexpr cuuint64_t kMaxRows = cuuint64_t{1} << 31;
+    const cuuint64_t sizes[4] = {whole ? 64 : head_dim, 8, blocks, kMaxRows / 8};
+    const cuuint64_t strides[3] = {head_dim * sizeof(T), 64 * sizeof(T), head_dim * 8 * sizeof(T)};
+    const cuuint32_t box[4] = {64, 8, static_cast<cuuint32_t>(blocks),
+                               static_cast<cuuint32_t>(std::min(shape.page_size, 64) / 8)};
+    const cuuint32_t steps[4] = {1, 1, 1, 1};
     CUtensorMap map;
-    const CUresult status = encode(&map, kTensorMapType<T>, 2, const_cast<T*>(pages), sizes, strides, box, steps,
+    const CUresult status = encode(&map, kTensorMapType<T>, 4, const_cast<T*>(pages), sizes, strides, box, steps,
                                    CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                                    CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {

@@ -8,7 +8,8 @@
 
 namespace nanolith::cuda::wide {
 
-// Each lane copies one box of min(page_size, 64) tokens and 64 values of a tile.
+// Each lane copies one box of a tile: min(page_size, 64) tokens, whole heads where head_dim is a multiple of 64 and 64
+// values otherwise.
 template <typename V>
 class Loader {
   public:
@@ -19,8 +20,8 @@ class Loader {
         const int page_size = parameters.shape.page_size;
         box_shift_ = min(parameters.page_shift, 6);
         box_tokens_ = 1 << box_shift_;
-        box_ = lane_ / V::kBlocks * box_tokens_;  // its first token in the tile
-        block_ = lane_ % V::kBlocks;
+        box_ = lane_ / V::kCopies * box_tokens_;  // its first token in the tile
+        block_ = lane_ % V::kCopies;
         value_offset_ = parameters.shape.num_kv_heads * page_size;
     }
 
@@ -93,11 +94,11 @@ class Loader {
         if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
         __syncwarp();
         if (!boxes.mine) return;
-        std::byte* const box = to + block_ * V::kBlockBytes + box_ * 128;
+        std::byte* const box = to + block_ * V::kBlockBytes + box_ / 8 * V::kOctetBytes;
         if constexpr (V::kCluster == 1) {
-            tma_load(map_, box, full, block_ * 64, boxes.row + offset);
+            tma_load(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         } else if (lane_ % V::kCluster == cluster_rank<V>()) {
-            tma_load_to_all<V::kCluster>(map_, box, full, block_ * 64, boxes.row + offset);
+            tma_load_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         }
     }
 

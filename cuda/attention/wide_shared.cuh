@@ -59,8 +59,12 @@ struct Variant {
     static constexpr int kLazy = kLazy_;  // 0: always corrects, 1: when a maximum changed, 2: by more than 2^8
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
-    static constexpr int kBlockBytes = kTile * 128;       // of a tile
-    static constexpr int kTileBytes = kBlocks * kBlockBytes;
+    static constexpr int kTileBytes = kTile * kBlocks * 128;
+    // Where one copy brings whole heads, a tile's 8 tokens of each block lie together; otherwise the tile's blocks do.
+    static constexpr bool kWholeHeads = kHeadDim % 64 == 0;
+    static constexpr int kBlockBytes = kWholeHeads ? 1024 : kTile * 128;     // from one block to the next
+    static constexpr int kOctetBytes = kWholeHeads ? kBlocks * 1024 : 1024;  // from 8 tokens to the next 8
+    static constexpr int kCopies = kWholeHeads ? 1 : kBlocks;                // that bring the same tokens
     static constexpr int kQueryBlockBytes = kWideVectors * 128;
     static constexpr int kQueryBytes = kBlocks * kQueryBlockBytes;
 };
