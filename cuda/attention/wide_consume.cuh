@@ -64,7 +64,7 @@ class Consumer {
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
-        read_places();
+        places_ = read_places();
         clear(output);
         softmax(scores, correction);
         round_weights(scores, weights);
@@ -92,8 +92,8 @@ class Consumer {
                 wgmma_wait<0>();
                 wgmma_hold(output);
                 release_tile(&shared_.value_empty[value_.stage]);
-                finish(output);
-                read_places();
+                finish(places_, output);
+                places_ = read_places();
                 clear(output);
                 wgmma_hold(output);
             }
@@ -145,23 +145,8 @@ class Consumer {
 
     __device__ void begin_queries() {
         barrier_wait(&shared_.query_full[query_slot_.stage], query_slot_.parity, "queries");
-        const std::byte* const queries = shared_.queries[query_slot_.stage];
-        if constexpr (V::kQueryRegisters) {
-#pragma unroll
-            for (int k = 0; k < kQuerySlices; ++k) {
-                const int m = vector_ - lane_ / 4 + lane_ % 16;
-                load_matrices(queries + query_piece<V>(m, 2 * k + lane_ / 16), query_[k]);
-            }
-        } else {
-            query_operand_ = wgmma_operand(shared_address(queries) + group_ * kGroupVectors * 128, 1024);
-        }
-    }
-
-    static __device__ void load_matrices(const std::byte* from, uint32_t (&to)[4]) {
-        asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                     : "r"(shared_address(from))
-                     : "memory");
+        query_operand_ =
+            wgmma_operand(shared_address(shared_.queries[query_slot_.stage]) + group_ * kGroupVectors * 128, 1024);
     }
 
     __device__ void end_queries() {
@@ -189,11 +174,9 @@ class Consumer {
         if (--tiles_ > 0) return Next::kTile;
         const bool last = shared_.steps[step_.stage].last;
         end_step();
+        if (last) end_queries();  // the next ones may wait for their place
         begin_step();
-        if (last) {
-            end_queries();
-            return begin_item() ? Next::kItem : Next::kEnd;
-        }
+        if (last) return begin_item() ? Next::kItem : Next::kEnd;
         if (shared_.steps[step_.stage].new_queries) {
             end_queries();
             begin_queries();
@@ -201,13 +184,18 @@ class Consumer {
         return Next::kTile;
     }
 
-    // Where the item's results go, and where its rows stand: kept until the item's last product is done.
-    __device__ void read_places() {
+    // Where an item's results go, and where its rows stand.
+    struct Places {
+        int kv_head;
+        int partial;
+        Vector vectors[2];
+    };
+
+    // Of the step and the queries at hand.
+    __device__ Places read_places() const {
         const Step& step = shared_.steps[step_.stage];
-        kv_head_ = step.kv_head;
-        partial_ = step.partial;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) place_[h] = shared_.vectors[query_slot_.stage][vector_ + 8 * h];
+        const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
+        return {step.kv_head, step.partial, {vectors[0], vectors[8]}};
     }
 
     __device__ void release(uint64_t* barrier) const {
@@ -256,7 +244,7 @@ class Consumer {
         start_output(output, weights);
         wgmma_wait<0>();
         wgmma_hold(output);
-        finish(output);
+        finish(places_, output);
     }
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
@@ -265,20 +253,11 @@ class Consumer {
 #pragma unroll
         for (int k = 0; k < kQuerySlices; ++k) {
             const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
-            if constexpr (V::kQueryRegisters) {
-                if (k == 0) {
-                    Product::multiply(scores, query_[k], b);
-                } else {
-                    Product::template multiply_add<false>(scores, query_[k], b);
-                }
+            const uint64_t q = query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
+            if (k == 0) {
+                Product::multiply(scores, q, b);
             } else {
-                const uint64_t q =
-                    query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
-                if (k == 0) {
-                    Product::multiply(scores, q, b);
-                } else {
-                    Product::multiply_add(scores, q, b);
-                }
+                Product::multiply_add(scores, q, b);
             }
         }
         wgmma_commit();
@@ -316,7 +295,7 @@ class Consumer {
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int position = place_[h].position - base_;
+            const int position = places_.vectors[h].position - base_;
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
@@ -393,7 +372,7 @@ class Consumer {
     }
 
     // Writes the item's output, or its partial result.
-    __device__ __forceinline__ void finish(float (&output)[kOutputs]) {
+    __device__ __forceinline__ void finish(const Places& places, float (&output)[kOutputs]) {
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -407,31 +386,32 @@ class Consumer {
                 output[4 * i + 2 * h] *= inverse;
                 output[4 * i + 2 * h + 1] *= inverse;
             }
-            if (partial_ >= 0) {
-                write_partial(output, h, lse);
+            if (places.partial >= 0) {
+                write_partial(places, output, h, lse);
             } else {
-                write_output(output, h, lse);
+                write_output(places, output, h, lse);
             }
         }
     }
 
     // The result of an item that sees nothing.
     __device__ void write_nothing() {
-        read_places();
+        const Places places = read_places();
         float zeros[kOutputs] = {};
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            if (partial_ >= 0) {
-                write_partial(zeros, h, -INFINITY);
+            if (places.partial >= 0) {
+                write_partial(places, zeros, h, -INFINITY);
             } else {
-                write_output(zeros, h, -INFINITY);
+                write_output(places, zeros, h, -INFINITY);
             }
         }
     }
 
-    __device__ __forceinline__ void write_partial(const float (&output)[kOutputs], int h, float lse) const {
-        if (place_[h].row < 0) return;
-        const int64_t at = kv_head_ * p_.a.partial.capacity + partial_ + vector_ + 8 * h;
+    __device__ __forceinline__ void write_partial(const Places& places, const float (&output)[kOutputs], int h,
+                                                  float lse) const {
+        if (places.vectors[h].row < 0) return;
+        const int64_t at = places.kv_head * p_.a.partial.capacity + places.partial + vector_ + 8 * h;
         float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
 #pragma unroll
         for (int j = 0; j < kOutputs / 4; ++j) {
@@ -441,9 +421,10 @@ class Consumer {
     }
 
     // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.
-    __device__ __forceinline__ void write_output(const float (&output)[kOutputs], int h, float lse) const {
+    __device__ __forceinline__ void write_output(const Places& places, const float (&output)[kOutputs], int h,
+                                                 float lse) const {
         static_assert(kOutputs % 16 == 0);
-        const Vector place = place_[h];
+        const Vector place = places.vectors[h];
         T* const to = p_.a.output + p_.a.output_layout.offset(place.row, place.head);
         const int quarter = lane_ % 4;
 #pragma unroll
@@ -496,13 +477,10 @@ class Consumer {
     int all_end_ = 0;
     int base_ = 0;
     // The item whose output is computed.
-    int kv_head_ = 0;
-    int partial_ = 0;
-    Vector place_[2] = {};
+    Places places_ = {};
     float maximum_[2] = {};
     float sum_[2] = {};
     uint64_t query_operand_ = 0;
-    uint32_t query_[V::kQueryRegisters ? kQuerySlices : 1][4] = {};
     RingPlace<kSteps> step_;
     RingPlace<V::kQuerySlots> query_slot_;
     RingPlace<V::kStages> key_;

@@ -27,6 +27,8 @@ class Loader {
 
     __device__ void run() {
         RingPlace<kSteps> place;
+        bool ahead = false;  // the step that comes is there and has tiles, with the lane's first page in ahead_page
+        int ahead_page = 0;
         for (;;) {
             barrier_wait(&shared_.step_full[place.stage], place.parity, "a step (loader)");
             const Step& shared_step = shared_.steps[place.stage];
@@ -41,7 +43,8 @@ class Loader {
             place.advance();
             if (tiles < 0) break;
             const int32_t* const pages = p_.a.work.page_table + first_page;
-            int page = page_of(pages, token, end);
+            int page = ahead ? ahead_page : page_of(pages, token, end);
+            ahead = false;
             for (int tile = 0; tile < tiles; ++tile, token += V::kTile) {
                 const int next_page = page_of(pages, token + V::kTile, end);
                 Boxes boxes;
@@ -53,12 +56,14 @@ class Loader {
                 load(shared_.keys[key_.stage], &shared_.key_full[key_.stage], &shared_.key_empty[key_.stage],
                      key_.parity, boxes, 0);
                 key_.advance();
+                if (tile == tiles - 1) ahead = look_ahead(place, ahead_page);
                 if (waiting_) load_values();
                 values_ = boxes;
                 waiting_ = true;
                 page = next_page;
             }
-            if (last && waiting_) load_values();
+            // The next item's first keys go before these values, unless it isn't known yet.
+            if (last && waiting_ && !ahead) load_values();
         }
     }
 
@@ -69,6 +74,14 @@ class Loader {
         int bytes;
         bool mine;
     };
+
+    __device__ bool look_ahead(const RingPlace<kSteps>& place, int& page) const {
+        if (!__all_sync(~0U, barrier_try_wait(&shared_.step_full[place.stage], place.parity))) return false;
+        const Step& step = shared_.steps[place.stage];
+        if (step.tiles <= 0) return false;
+        page = page_of(p_.a.work.page_table + step.first_page, step.token, step.end_token);
+        return true;
+    }
 
     __device__ int page_of(const int32_t* pages, int token, int end) const {
         const int mine = token + box_;

@@ -17,17 +17,23 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
         : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
 
+    // Two rounds over the blocks, there and back, and then the first block to come gets the next work: it comes when it
+    // begins the work but one before, so that no block hoards work that others could do.
     __device__ void run() {
         const int heads = p_.shape.num_kv_heads;
         const int total = p_.num_items * heads;
-        const int clusters = static_cast<int>(gridDim.x) / V::kCluster;
-        const int cluster = static_cast<int>(blockIdx.x) / V::kCluster;
-        int round = 0;
-        for (int work = cluster; V::kCluster > 1                     ? round * clusters < total
-                                 : work<total; work = V::kCluster> 1 ? next_in_turn(++round, clusters, cluster)
-                                                                     : next_work()) {
-            if (work >= total) continue;
-            prepare(p_.a.work.wide[work / heads], work % heads);
+        const int blocks = static_cast<int>(gridDim.x) / V::kCluster;
+        const int block = static_cast<int>(blockIdx.x) / V::kCluster;
+        for (int round = 0;; ++round) {
+            const bool free = V::kCluster == 1 && round >= 2;
+            if (!free && round * blocks >= total) break;
+            const int work =
+                free ? 2 * blocks + claim() : round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
+            if (work < total) {
+                prepare(p_.a.work.wide[work / heads], work % heads);
+            } else if (free) {
+                break;
+            }
         }
         Step end{};
         end.tiles = -1;
@@ -40,17 +46,8 @@ class Preparer {
     }
 
   private:
-    static __device__ int next_in_turn(int round, int clusters, int cluster) {
-        return round * clusters + ((round & 1) != 0 ? clusters - 1 - cluster : cluster);
-    }
-
-    // The first block to come for it gets the next work: no sooner than there is a place for its queries, so that no
-    // block hoards work that others could do.
-    __device__ int next_work() {
-        if (thread_ == 0) {
-            barrier_wait(&shared_.query_empty[query_slot_.stage], query_slot_.parity ^ 1U, "a query slot (next work)");
-            shared_.work = static_cast<int>(gridDim.x) + atomicAdd(p_.counters, 1);
-        }
+    __device__ int claim() {
+        if (thread_ == 0) shared_.work = atomicAdd(p_.counters, 1);
         named_barrier_sync(kPreparerBarrier, kPreparers);
         const int work = shared_.work;
         named_barrier_sync(kPreparerBarrier, kPreparers);

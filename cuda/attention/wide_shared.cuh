@@ -39,8 +39,7 @@ struct Parameters {
 
 // A compile-time variant. kTile tokens of K and V at a time in kStages stages of shared memory.
 template <typename T_, int kHeadDim_, int kTile_, int kStages_, int kQuerySlots_, bool kWindow_ = false,
-          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2, bool kQueryRegisters_ = false,
-          bool kSkipLoads_ = false, int kCluster_ = 1>
+          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2, bool kSkipLoads_ = false, int kCluster_ = 1>
 struct Variant {
     using T = T_;
     static constexpr int kHeadDim = kHeadDim_;
@@ -50,9 +49,8 @@ struct Variant {
     static constexpr bool kWindow = kWindow_;
     static constexpr bool kSoftCap = kSoftCap_;
     static constexpr bool kPingPong = kPingPong_;
-    static constexpr bool kQueryRegisters = kQueryRegisters_;
-    static constexpr int kConsumerRegisters = kQueryRegisters ? 232 : 216;
-    static constexpr int kProducerRegisters = kQueryRegisters ? 40 : 72;
+    static constexpr int kConsumerRegisters = 216;
+    static constexpr int kProducerRegisters = 72;
     static constexpr bool kSkipLoads = kSkipLoads_;  // experiment
     static constexpr int kCluster = kCluster_;       // blocks that share an item and what they read of K and V
     static constexpr int kItemVectors = kCluster * kWideVectors;

@@ -677,15 +677,7 @@ void check_all(int from, int to) {
     if (wanted())
         check<B128>("items that see nothing",
                     prefill(8, 2, 64, {{{{600, 5000}}, 64, 0}, {{}, 300, 0}, {{{900, 5000}, {70, 0}}, 40, 70}}, 3));
-    if (wanted())
-        check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>(
-            "queries in registers, rope",
-            with(prefill(8, 2, 64, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}),
-                 [](Batch& b) { b.rope = true; }));
-    if (wanted())
-        check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>(
-            "queries in registers, many items", prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}));
-    using C128 = wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, false, false, 2>;
+    using C128 = wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, false, 2>;
     if (wanted())
         check<C128>("pairs of blocks",
                     prefill(8, 2, 64, {{{}, 333, 0}, {{}, 1, 0}, {{}, 70, 0}, {{}, 129, 0}}, 1, 256));
@@ -805,54 +797,67 @@ void check_some(const std::vector<Shape>& shapes, const std::vector<DeviceBatch<
     }
 }
 
-void time_all(bool pairs, bool quick) {
-    using T = __nv_bfloat16;
-    const double pair = 4.0 * 128 * 32;
+// Causal prefill shapes, and a shared segment, in items of `item_vectors`.
+std::vector<Shape> make_shapes(int head_dim, int item_vectors, bool all) {
+    const double pair = 4.0 * head_dim * 32;
     auto causal = [&](double b, double s) { return pair * b * s * s / 2; };
-    auto shapes_of = [&](int v) {
-        return std::vector<Shape>{
-            {"B4 S2048", long_prefill(4, 2048, 64, v), causal(4, 2048), 200},
-            {"B1 S8192", long_prefill(1, 8192, 64, v), causal(1, 8192), 80},
-            {"B1 S32768", long_prefill(1, 32768, 64, v), causal(1, 32768), 7},
-            {"256x32768", long_shared(256, 32768, 64, 2, v), pair * 256 * 32768, 200},
-            {"S8192 page 16", long_prefill(1, 8192, 16, v), causal(1, 8192), 80},
-            {"S8192 page 256", long_prefill(1, 8192, 256, v), causal(1, 8192), 80},
-        };
+    std::vector<Shape> shapes{
+        {"B4 S2048", long_prefill(4, 2048, 64, item_vectors), causal(4, 2048), 200},
+        {"B1 S8192", long_prefill(1, 8192, 64, item_vectors), causal(1, 8192), 80},
     };
-    std::vector<Shape> shapes = shapes_of(128);
-    std::vector<Shape> pair_shapes = shapes_of(256);
-    std::vector<DeviceBatch<T>*> devices;
-    std::vector<DeviceBatch<T>*> pair_devices;
-    std::printf("%-16s", "us TFLOP/s MHz");
+    if (all) {
+        shapes.push_back({"B1 S32768", long_prefill(1, 32768, 64, item_vectors), causal(1, 32768), 7});
+        shapes.push_back({"256x32768", long_shared(256, 32768, 64, 2, item_vectors), pair * 256 * 32768, 200});
+        shapes.push_back({"S8192 page 16", long_prefill(1, 8192, 16, item_vectors), causal(1, 8192), 80});
+    }
     for (Shape& shape : shapes) {
-        shape.batch.scale = 0.08838834764831845F;
+        shape.batch.shape.head_dim = head_dim;
+        shape.batch.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
         shape.batch.longest_first();
-        devices.push_back(new DeviceBatch<T>(shape.batch, g_seed, true));
-        std::printf(" %22s", shape.name);
     }
-    if (!pairs) pair_shapes.clear();
-    for (Shape& shape : pair_shapes) {
-        shape.batch.scale = 0.08838834764831845F;
-        shape.batch.longest_first();
-        pair_devices.push_back(new DeviceBatch<T>(shape.batch, g_seed, true));
+    return shapes;
+}
+
+template <typename V>
+struct Row {
+    const char* name;
+    std::vector<Shape> shapes;
+    std::vector<DeviceBatch<typename V::T>*> devices;
+
+    Row(const char* what, bool all) : name(what), shapes(make_shapes(V::kHeadDim, V::kItemVectors, all)) {
+        for (const Shape& shape : shapes) devices.push_back(new DeviceBatch<typename V::T>(shape.batch, g_seed, true));
     }
-    std::printf("\n");
+    void time(bool check) {
+        time_row<V>(name, shapes, devices);
+        if (check) check_some(shapes, devices);
+    }
+};
+
+void time_all(bool pairs) {
+    using T = __nv_bfloat16;
     using wide::Variant;
-    //      T, D, tile, stages, slots, window, cap, ping-pong, lazy, query registers, half tiles, skip loads
-    for (int round = 0; round < 3; ++round) {
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2>>("lazy", shapes, devices);
-        if (round == 0) check_some(shapes, devices);
-        if (pairs) {
-            time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, false, 2>>("pairs", pair_shapes,
-                                                                                         pair_devices);
-            if (round == 0) check_some(pair_shapes, pair_devices);
-            continue;
+    Row<Standard<T, 128>> one("D128", true);
+    std::printf("%-16s", "us TFLOP/s MHz");
+    for (const Shape& shape : one.shapes) std::printf(" %22s", shape.name);
+    std::printf("\n");
+    if (pairs) {
+        Row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, 2>> two("D128 pairs", true);
+        for (int round = 0; round < 4; ++round) {
+            one.time(round == 0);
+            two.time(round == 0);
         }
-        if (quick) continue;
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 1>>("on change", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>>("query regs", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, false, 2, true>>("no ping-pong", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, true>>("(no loads)", shapes, devices);
+        return;
+    }
+    Row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>> no_loads("D128 (no loads)", true);
+    for (int round = 0; round < 4; ++round) {
+        one.time(round == 0);
+        if (round < 2) no_loads.time(false);
+    }
+    Row<Standard<T, 64>> d64("D64", false);
+    Row<Standard<T, 256>> d256("D256", false);
+    for (int round = 0; round < 2; ++round) {
+        d64.time(round == 0);
+        d256.time(round == 0);
     }
 }
 
@@ -867,6 +872,6 @@ int main(int count, char** arguments) {
         return g_failed == 0 ? 0 : 1;
     }
     const std::string how = count > 2 ? arguments[2] : "";
-    time_all(how == "pairs", how == "quick");
+    time_all(how == "pairs");
     return 0;
 }
