@@ -31,9 +31,16 @@ Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const He
 }  // namespace
 
 bool wide_supported(const HeadShape& shape, int compute_capability_major) {
-    const bool head_dim =
-        shape.head_dim == 64 || shape.head_dim == 96 || shape.head_dim == 128 || shape.head_dim == 256;
-    return compute_capability_major == 9 && head_dim;
+    const int dim = shape.head_dim;
+    if (compute_capability_major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
+    // Without code for sm_90a the kernel is there, but empty.
+    cudaFuncAttributes attributes{};
+    const auto* const kernel = wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
+    if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.numRegs > 64;
 }
 
 template <typename T>

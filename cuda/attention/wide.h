@@ -15,7 +15,7 @@ namespace nanolith::cuda {
 // Query vectors of a full item.
 constexpr int kWideVectors = 128;
 
-// Whether attend_wide takes heads of this shape on such a device.
+// Whether attend_wide takes heads of this shape on the current device, and was built for it (for sm_90a).
 bool wide_supported(const HeadShape& shape, int compute_capability_major);
 
 // Does the first num_items of arguments.work.wide, costliest first; items without vectors are no work. Partial results

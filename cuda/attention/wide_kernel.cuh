@@ -18,8 +18,14 @@ __device__ void give_registers() {
 }
 #endif
 
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define NL_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
+#else
+#define NL_CLUSTER(blocks)
+#endif
+
 template <typename V>
-__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(V::kCluster, 1, 1)
+__global__ void __launch_bounds__(kThreads, 1) NL_CLUSTER(V::kCluster)
     attention_kernel(const __grid_constant__ CUtensorMap map,
                      const __grid_constant__ Parameters<typename V::T> parameters) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
