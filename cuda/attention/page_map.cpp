@@ -1,20 +1,12 @@
 #include "attention/page_map.h"
 
-#include <cudaTypedefs.h>
 #include <cuda_runtime_api.h>
 
 #include "runtime/check.h"
 
 namespace nanolith::cuda {
 
-namespace {
-
-struct TensorMapEncoder {
-    PFN_cuTensorMapEncodeTiled_v12000 encode;
-};
-
-// From the driver, without linking it.
-Result<TensorMapEncoder> find_encoder() {
+Result<TensorMapEncoder> tensor_map_encoder() {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     NL_CUDA_TRY(
@@ -25,11 +17,9 @@ Result<TensorMapEncoder> find_encoder() {
     return TensorMapEncoder{reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function)};
 }
 
-}  // namespace
-
 Result<CUtensorMap> map_pages(const void* pages, CUtensorMapDataType type, int element_bytes, const HeadShape& shape,
                               int box_tokens) {
-    NL_ASSIGN(const TensorMapEncoder encoder, find_encoder());
+    NL_ASSIGN(const TensorMapEncoder encoder, tensor_map_encoder());
     // As many rows as coordinates can name: how many pages there are is not known here, and no others are read.
     const cuuint64_t sizes[2] = {static_cast<cuuint64_t>(shape.head_dim), cuuint64_t{1} << 31};
     const cuuint64_t strides[1] = {static_cast<cuuint64_t>(shape.head_dim) * static_cast<cuuint64_t>(element_bytes)};

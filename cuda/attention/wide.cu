@@ -8,47 +8,60 @@ namespace nanolith::cuda {
 namespace {
 
 template <typename T, int kHeadDim, bool kWindow, bool kSoftCap>
-Result<void> start_for(const WideArguments<T>& arguments, cudaStream_t stream) {
+Result<void> start_for(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items, int32_t* counters,
+                       cudaStream_t stream) {
     constexpr int kTile = kHeadDim <= 128 ? 128 : 64;
     constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
-    return wide::start<wide::Variant<T, kHeadDim, kTile, 2, kQuerySlots, kWindow, kSoftCap>>(arguments, stream);
+    return wide::start<wide::Variant<T, kHeadDim, kTile, 2, kQuerySlots, kWindow, kSoftCap>>(
+        arguments, shape, num_items, counters, stream);
 }
 
 template <typename T, int kHeadDim>
-Result<void> start_for_head_dim(const WideArguments<T>& arguments, cudaStream_t stream) {
-    if (arguments.soft_cap > 0) {
-        return arguments.window > 0 ? start_for<T, kHeadDim, true, true>(arguments, stream)
-                                    : start_for<T, kHeadDim, false, true>(arguments, stream);
+Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                                int32_t* counters, cudaStream_t stream) {
+    if (arguments.softcap > 0) {
+        return arguments.window > 0
+                   ? start_for<T, kHeadDim, true, true>(arguments, shape, num_items, counters, stream)
+                   : start_for<T, kHeadDim, false, true>(arguments, shape, num_items, counters, stream);
     }
-    return arguments.window > 0 ? start_for<T, kHeadDim, true, false>(arguments, stream)
-                                : start_for<T, kHeadDim, false, false>(arguments, stream);
+    return arguments.window > 0 ? start_for<T, kHeadDim, true, false>(arguments, shape, num_items, counters, stream)
+                                : start_for<T, kHeadDim, false, false>(arguments, shape, num_items, counters, stream);
 }
 
 }  // namespace
 
 bool wide_takes(const HeadShape& shape, int major) {
-    const bool head_dim = shape.head_dim == 64 || shape.head_dim == 96 || shape.head_dim == 128 || shape.head_dim == 256;
-    return major == 9 && head_dim;
+    const int dim = shape.head_dim;
+    if (major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
+    // Without code for sm_90a the kernel is there, but empty.
+    cudaFuncAttributes attributes{};
+    auto* const kernel = wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
+    if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.numRegs > 64;
 }
 
 template <typename T>
-Result<void> attend_wide(const WideArguments<T>& arguments, cudaStream_t stream) {
-    switch (arguments.shape.head_dim) {
+Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                         int32_t* counters, cudaStream_t stream) {
+    switch (shape.head_dim) {
         case 64:
-            return start_for_head_dim<T, 64>(arguments, stream);
+            return start_for_head_dim<T, 64>(arguments, shape, num_items, counters, stream);
         case 96:
-            return start_for_head_dim<T, 96>(arguments, stream);
+            return start_for_head_dim<T, 96>(arguments, shape, num_items, counters, stream);
         case 128:
-            return start_for_head_dim<T, 128>(arguments, stream);
+            return start_for_head_dim<T, 128>(arguments, shape, num_items, counters, stream);
         case 256:
-            return start_for_head_dim<T, 256>(arguments, stream);
+            return start_for_head_dim<T, 256>(arguments, shape, num_items, counters, stream);
         default:
-            return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", arguments.shape.head_dim,
-                        ", expected 64, 96, 128 or 256");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", shape.head_dim, ", expected 64, 96, 128 or 256");
     }
 }
 
-template Result<void> attend_wide(const WideArguments<__half>&, cudaStream_t);
-template Result<void> attend_wide(const WideArguments<__nv_bfloat16>&, cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
+                                  cudaStream_t);
 
 }  // namespace nanolith::cuda

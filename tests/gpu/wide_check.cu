@@ -91,30 +91,31 @@ struct Reference {
 };
 
 template <typename T>
-__device__ const T* token_at(const WideArguments<T>& a, const SeenSpan& span, int kv_head, int t, bool value) {
-    const int64_t page = a.page_table[span.first_page + t / a.shape.page_size];
-    const int64_t head = (value ? a.shape.num_kv_heads : 0) + kv_head;
-    return a.pages + page * a.shape.page_elements() +
-           (head * a.shape.page_size + t % a.shape.page_size) * a.shape.head_dim;
+__device__ const T* token_at(const AttentionArguments<T>& a, const HeadShape& shape, const SeenSpan& span, int kv_head,
+                             int t, bool value) {
+    const int64_t page = a.work.page_table[span.first_page + t / shape.page_size];
+    const int64_t head = (value ? shape.num_kv_heads : 0) + kv_head;
+    return static_cast<const T*>(a.pages) + page * shape.page_elements() +
+           (head * shape.page_size + t % shape.page_size) * shape.head_dim;
 }
 
 // One block of 256 threads for each (row, head); scores go to scratch.
 template <typename T>
-__global__ void reference_kernel(WideArguments<T> a, Reference r) {
+__global__ void reference_kernel(AttentionArguments<T> a, HeadShape shape, Reference r) {
     __shared__ double query[256];
     __shared__ double reduced[256];
     const int row = r.rows[blockIdx.x];
     const int head = static_cast<int>(blockIdx.y);
     const int thread = static_cast<int>(threadIdx.x);
-    const int dim = a.shape.head_dim;
-    const int kv_head = head / (a.shape.num_heads / a.shape.num_kv_heads);
+    const int dim = shape.head_dim;
+    const int kv_head = head / (shape.num_heads / shape.num_kv_heads);
     double* const scratch = r.scratch + (int64_t{blockIdx.x} * gridDim.y + head) * r.scratch_tokens;
-    const T* const q = a.queries + row * a.query_row_stride + head * a.query_head_stride;
+    const T* const q = a.queries + a.query_layout.offset(row, head);
     double highest = -INFINITY;
     int offset = 0;
     for (int s = r.first_seen[row]; s < r.first_seen[row + 1]; ++s) {
         const SeenSpan span = r.seen[s];
-        const int p = a.positions[row] - span.base;
+        const int p = a.work.positions[row] - span.base;
         __syncthreads();
         if (thread < dim / 2) {
             double x = to_float(q[thread]);
@@ -132,11 +133,11 @@ __global__ void reference_kernel(WideArguments<T> a, Reference r) {
         for (int t = span.first_token + thread; t < span.end_token; t += 256) {
             double score = -INFINITY;
             if ((!a.causal || t <= p) && (a.window == 0 || t > p - a.window)) {
-                const T* const k = token_at(a, span, kv_head, t, false);
+                const T* const k = token_at(a, shape, span, kv_head, t, false);
                 score = 0;
                 for (int i = 0; i < dim; ++i) score += query[i] * to_float(k[i]);
                 score *= a.scale;
-                if (a.soft_cap > 0) score = a.soft_cap * tanh(score / a.soft_cap);
+                if (a.softcap > 0) score = a.softcap * tanh(score / a.softcap);
             }
             scratch[offset + t - span.first_token] = score;
             highest = fmax(highest, score);
@@ -167,7 +168,7 @@ __global__ void reference_kernel(WideArguments<T> a, Reference r) {
         if (part < parts) {
             for (int t = span.first_token + part; t < span.end_token; t += parts) {
                 const double weight = scratch[offset + t - span.first_token];
-                if (weight != 0) out += weight * to_float(token_at(a, span, kv_head, t, true)[thread % dim]);
+                if (weight != 0) out += weight * to_float(token_at(a, shape, span, kv_head, t, true)[thread % dim]);
             }
         }
         offset += span.end_token - span.first_token;
@@ -178,7 +179,7 @@ __global__ void reference_kernel(WideArguments<T> a, Reference r) {
     out = 0;
     for (int i = 0; i < parts; ++i) out += reduced[i * dim + thread];
     const int64_t at = int64_t{blockIdx.x} * gridDim.y + head;
-    r.output[at * dim + thread] = sum == 0 ? 0 : out / sum;
+    r.output[at * dim + thread] = sum == 0 ? 0 : a.value_scale * out / sum;
     if (thread == 0) r.lse[at] = sum == 0 ? -INFINITY : highest + log(sum);
 }
 
@@ -188,11 +189,13 @@ struct Batch {
     HeadShape shape;
     bool causal = true;
     int window = 0;
-    float soft_cap = 0;
-    float scale = 0;
+    float softcap = 0;
+    float scale = NAN;  // NaN: 1 / sqrt(head_dim)
+    float value_scale = 1;
+    int rows_per_block = 0;  // above 0: queries and outputs lie as [block][head][row in block]
     bool rope = false;
     float query_scale = 1;
-    int heads_at_once = 0;
+    int item_vectors = kWideVectors;
 
     std::vector<int> page_table;
     std::vector<int> positions;
@@ -258,8 +261,8 @@ struct Batch {
                     partials[these[r].row].push_back(first_partial + static_cast<int>(r) * group());
                 }
             }
-            for (int v = 0; v < vectors; v += kWideVectors) {
-                items.push_back({first_row + v / group(), v % group(), std::min(kWideVectors, vectors - v), first_span,
+            for (int v = 0; v < vectors; v += item_vectors) {
+                items.push_back({first_row + v / group(), v % group(), std::min(item_vectors, vectors - v), first_span,
                                  static_cast<int>(part.size()), partial ? first_partial + v : -1});
             }
         }
@@ -289,7 +292,10 @@ struct Batch {
 // A batch on the device.
 template <typename T>
 struct DeviceBatch {
-    WideArguments<T> a;
+    AttentionArguments<T> a;
+    HeadShape shape;
+    int num_items = 0;
+    int32_t* counters = nullptr;
     std::vector<void*> owned;
     size_t output_count = 0;
 
@@ -301,7 +307,7 @@ struct DeviceBatch {
 
     DeviceBatch(Batch batch, uint64_t seed, bool poisoned) {
         std::mt19937 random(static_cast<uint32_t>(seed));
-        const HeadShape& shape = batch.shape;
+        shape = batch.shape;
         const int rows = static_cast<int>(batch.positions.size());
         const int dim = shape.head_dim;
         // Pages in shuffled order, a few more than are used.
@@ -319,17 +325,23 @@ struct DeviceBatch {
         T* const pages = keep(device_array<T>(pool));
         fill_normal<<<1024, 256>>>(pages, pool, seed * 3 + 1, 1.0F);
         if (poisoned) poison<<<static_cast<unsigned>(bad.size()), 256>>>(pages, keep(device_copy(bad)), shape);
-        // Queries inside a fused QKV row.
+        // Queries inside a fused QKV row, or in blocks of rows by head.
         const int64_t row_stride = static_cast<int64_t>(shape.num_heads + 2 * shape.num_kv_heads) * dim;
-        T* const queries = keep(device_array<T>(rows * row_stride));
-        fill_normal<<<1024, 256>>>(queries, rows * row_stride, seed * 3 + 2, batch.query_scale);
-        output_count = static_cast<size_t>(rows) * shape.num_heads * dim;
-        a.shape = shape;
+        const int block = batch.rows_per_block;
+        const int padded_rows = block == 0 ? rows : (rows + block - 1) / block * block;
+        T* const queries = keep(device_array<T>(padded_rows * row_stride));
+        fill_normal<<<1024, 256>>>(queries, padded_rows * row_stride, seed * 3 + 2, batch.query_scale);
+        output_count = static_cast<size_t>(padded_rows) * shape.num_heads * dim;
         a.queries = queries;
-        a.query_row_stride = row_stride;
-        a.query_head_stride = dim;
+        if (block == 0) {
+            a.query_layout = {row_stride, dim};
+            a.output_layout = {static_cast<int64_t>(shape.num_heads) * dim, dim};
+        } else {
+            const int64_t head_stride = static_cast<int64_t>(block) * dim;
+            a.query_layout = {dim, head_stride, shape.num_heads * head_stride, block};
+            a.output_layout = a.query_layout;
+        }
         a.pages = pages;
-        a.num_pages = static_cast<int64_t>(places.size());
         if (batch.rope) {
             int highest = 0;
             for (int p : batch.positions) highest = std::max(highest, p);
@@ -346,32 +358,29 @@ struct DeviceBatch {
             }
             a.rope = keep(device_copy(table));
         }
-        a.positions = keep(device_copy(batch.positions));
-        a.page_table = keep(device_copy(batch.page_table));
-        a.rows = keep(device_copy(batch.rows));
-        a.spans = keep(device_copy(batch.spans));
-        a.items = keep(device_copy(batch.items));
-        a.num_items = static_cast<int>(batch.items.size());
-        a.kv_heads_at_once = batch.heads_at_once;
-        T* const output = keep(device_array<T>(output_count));
-        MUST(cudaMemset(output, 0xff, output_count * sizeof(T)));  // NaN
-        a.output = output;
-        a.output_row_stride = static_cast<int64_t>(shape.num_heads) * dim;
-        a.output_head_stride = dim;
+        a.work.positions = keep(device_copy(batch.positions));
+        a.work.page_table = keep(device_copy(batch.page_table));
+        a.work.queries = keep(device_copy(batch.rows));
+        a.work.spans = keep(device_copy(batch.spans));
+        a.work.wide = keep(device_copy(batch.items));
+        num_items = static_cast<int>(batch.items.size());
+        a.output = keep(device_array<T>(output_count));
+        MUST(cudaMemset(a.output, 0xff, output_count * sizeof(T)));  // NaN
         a.lse = keep(device_array<float>(static_cast<size_t>(rows) * shape.num_heads));
         MUST(cudaMemset(a.lse, 0xff, sizeof(float) * rows * shape.num_heads));
-        a.num_partial_vectors = batch.num_partials;
+        a.partial.capacity = batch.num_partials;
         const size_t partials = static_cast<size_t>(batch.num_partials) * shape.num_kv_heads;
-        a.partial_outputs = keep(device_array<float>(partials * dim));
-        a.partial_lse = keep(device_array<float>(partials));
-        MUST(cudaMemset(a.partial_outputs, 0xff, partials * dim * sizeof(float)));
-        MUST(cudaMemset(a.partial_lse, 0xff, partials * sizeof(float)));
-        a.counters = keep(device_array<int32_t>(2));
-        MUST(cudaMemset(a.counters, 0, 2 * sizeof(int32_t)));
+        a.partial.outputs = keep(device_array<float>(partials * dim));
+        a.partial.sums = keep(device_array<float>(partials));
+        MUST(cudaMemset(a.partial.outputs, 0xff, partials * dim * sizeof(float)));
+        MUST(cudaMemset(a.partial.sums, 0xff, partials * sizeof(float)));
+        counters = keep(device_array<int32_t>(2));
+        MUST(cudaMemset(counters, 0, 2 * sizeof(int32_t)));
         a.scale = batch.scale;
+        a.value_scale = batch.value_scale;
         a.causal = batch.causal;
         a.window = batch.window;
-        a.soft_cap = batch.soft_cap;
+        a.softcap = batch.softcap;
         MUST(cudaDeviceSynchronize());
     }
     ~DeviceBatch() {
@@ -410,10 +419,14 @@ Errors compare(const Batch& batch, const DeviceBatch<T>& device, const std::vect
         first_seen.push_back(static_cast<int>(seen.size()));
     }
     const size_t vectors = rows.size() * shape.num_heads;
-    Reference r{device_copy(rows), device_copy(first_seen), device_copy(seen),
-                device_array<double>(vectors * most), most, device_array<double>(vectors * dim),
+    Reference r{device_copy(rows),
+                device_copy(first_seen),
+                device_copy(seen),
+                device_array<double>(vectors * most),
+                most,
+                device_array<double>(vectors * dim),
                 device_array<double>(vectors)};
-    reference_kernel<<<dim3(static_cast<unsigned>(rows.size()), shape.num_heads), 256>>>(device.a, r);
+    reference_kernel<<<dim3(static_cast<unsigned>(rows.size()), shape.num_heads), 256>>>(device.a, shape, r);
     MUST(cudaDeviceSynchronize());
     const std::vector<double> expected = to_host(r.output, vectors * dim);
     const std::vector<double> expected_lse = to_host(r.lse, vectors);
@@ -424,8 +437,8 @@ Errors compare(const Batch& batch, const DeviceBatch<T>& device, const std::vect
     const std::vector<T> output = to_host(device.a.output, device.output_count);
     const std::vector<float> lse = to_host(device.a.lse, batch.positions.size() * shape.num_heads);
     const size_t partials = static_cast<size_t>(batch.num_partials) * shape.num_kv_heads;
-    const std::vector<float> partial_outputs = to_host(device.a.partial_outputs, partials * dim);
-    const std::vector<float> partial_lse = to_host(device.a.partial_lse, partials);
+    const std::vector<float> partial_outputs = to_host(device.a.partial.outputs, partials * dim);
+    const std::vector<float> partial_lse = to_host(device.a.partial.sums, partials);
     Errors errors;
     double difference = 0;
     double norm = 0;
@@ -435,10 +448,11 @@ Errors compare(const Batch& batch, const DeviceBatch<T>& device, const std::vect
         for (int head = 0; head < shape.num_heads; ++head) {
             const size_t v = i * shape.num_heads + head;
             const size_t at = static_cast<size_t>(row) * shape.num_heads + head;
+            const auto place = static_cast<size_t>(device.a.output_layout.offset(row, head));
             std::vector<double> got(dim, 0.0);
             double got_lse = -INFINITY;
             if (batch.partials[row].empty()) {
-                for (int d = 0; d < dim; ++d) got[d] = static_cast<double>(static_cast<float>(output[at * dim + d]));
+                for (int d = 0; d < dim; ++d) got[d] = static_cast<double>(static_cast<float>(output[place + d]));
                 got_lse = lse[at];
             } else {
                 const int kv_head = head / batch.group();
@@ -447,7 +461,7 @@ Errors compare(const Batch& batch, const DeviceBatch<T>& device, const std::vect
                     places.push_back(static_cast<size_t>(kv_head) * batch.num_partials + p + head % batch.group());
                 }
                 double highest = -INFINITY;
-                for (size_t p : places) highest = std::max(highest, static_cast<double>(partial_lse[p]));
+                for (size_t q : places) highest = std::max(highest, static_cast<double>(partial_lse[q]));
                 double sum = 0;
                 for (size_t p : places) {
                     if (partial_lse[p] == -INFINITY) {
@@ -484,8 +498,8 @@ Errors compare(const Batch& batch, const DeviceBatch<T>& device, const std::vect
 }
 
 template <typename V>
-void run_variant(const WideArguments<typename V::T>& arguments) {
-    auto result = wide::start<V>(arguments, nullptr);
+void run_variant(const DeviceBatch<typename V::T>& device) {
+    auto result = wide::start<V>(device.a, device.shape, device.num_items, device.counters, nullptr);
     if (!result.ok()) {
         std::printf("FAIL start: %s\n", result.error().message.c_str());
         std::exit(3);
@@ -495,8 +509,8 @@ void run_variant(const WideArguments<typename V::T>& arguments) {
 // ---- small cases ----------------------------------------------------------------------------------------------------
 
 template <typename T, int kHeadDim, bool kWindow = false, bool kSoftCap = false, int kLazy = 2>
-using Standard = wide::Variant<T, kHeadDim, kHeadDim <= 128 ? 128 : 64, 2, kHeadDim <= 128 ? 2 : 1, kWindow, kSoftCap, true,
-                               kLazy>;
+using Standard =
+    wide::Variant<T, kHeadDim, kHeadDim <= 128 ? 128 : 64, 2, kHeadDim <= 128 ? 2 : 1, kWindow, kSoftCap, true, kLazy>;
 
 int g_failed = 0;
 
@@ -504,10 +518,10 @@ template <typename V>
 void check(const char* name, Batch batch) {
     using T = typename V::T;
     batch.shape.head_dim = V::kHeadDim;
-    if (batch.scale == 0) batch.scale = 1.0F / std::sqrt(static_cast<float>(V::kHeadDim));
+    if (std::isnan(batch.scale)) batch.scale = 1.0F / std::sqrt(static_cast<float>(V::kHeadDim));
     batch.longest_first();
     DeviceBatch<T> device(batch, g_seed, true);
-    run_variant<V>(device.a);
+    run_variant<V>(device);
     MUST(cudaGetLastError());
     const cudaError_t status = cudaDeviceSynchronize();
     if (status != cudaSuccess) {
@@ -542,8 +556,10 @@ struct Sequence {
     int first_position;
 };
 
-Batch prefill(int heads, int kv_heads, int page_size, const std::vector<Sequence>& sequences, int splits = 1) {
+Batch prefill(int heads, int kv_heads, int page_size, const std::vector<Sequence>& sequences, int splits = 1,
+              int item_vectors = kWideVectors) {
     Batch batch = plain(heads, kv_heads, page_size);
+    batch.item_vectors = item_vectors;
     for (const Sequence& sequence : sequences) {
         std::vector<Span> spans;
         for (const auto& [tokens, base] : sequence.history) spans.push_back({batch.add_pages(tokens), 0, tokens, base});
@@ -595,10 +611,17 @@ void check_all(int from, int to) {
         return batch;
     };
     // From the simplest on: these tell where a defect is.
-    if (wanted()) check<B128>("values: queries 0, one tile", with(prefill(4, 1, 64, {{{}, 128, 0}}), [](Batch& b) { b.query_scale = 0; b.causal = false; }));
-    if (wanted()) check<B128>("one tile, not causal", with(prefill(4, 1, 64, {{{}, 128, 0}}), [](Batch& b) { b.causal = false; }));
+    if (wanted())
+        check<B128>("values: queries 0, one tile", with(prefill(4, 1, 64, {{{}, 128, 0}}), [](Batch& b) {
+                        b.query_scale = 0;
+                        b.causal = false;
+                    }));
+    if (wanted())
+        check<B128>("one tile, not causal",
+                    with(prefill(4, 1, 64, {{{}, 128, 0}}), [](Batch& b) { b.causal = false; }));
     if (wanted()) check<B128>("one tile, causal", prefill(4, 1, 64, {{{}, 128, 0}}));
-    if (wanted()) check<B128>("4 tiles, not causal", with(prefill(4, 1, 64, {{{}, 512, 0}}), [](Batch& b) { b.causal = false; }));
+    if (wanted())
+        check<B128>("4 tiles, not causal", with(prefill(4, 1, 64, {{{}, 512, 0}}), [](Batch& b) { b.causal = false; }));
     if (wanted()) check<B128>("4 tiles, causal", prefill(4, 1, 64, {{{}, 512, 0}}));
     if (wanted()) check<B128>("ragged", prefill(8, 2, 64, {{{}, 333, 0}, {{}, 1, 0}, {{}, 70, 0}, {{}, 129, 0}}));
     if (wanted()) check<B128>("pages of 16", prefill(8, 2, 16, {{{}, 333, 0}, {{}, 15, 0}, {{}, 17, 0}}));
@@ -606,24 +629,81 @@ void check_all(int from, int to) {
     if (wanted()) check<B128>("pages of 128", prefill(8, 2, 128, {{{}, 333, 0}, {{}, 127, 0}}));
     if (wanted()) check<B128>("pages of 256, history", prefill(8, 2, 256, {{{{700, 0}}, 333, 700}, {{{1, 0}}, 3, 1}}));
     if (wanted()) check<B128>("history, 4 splits", prefill(8, 2, 32, {{{{1000, 0}}, 100, 1000}}, 4));
-    if (wanted()) check<B128>("rope, one base", with(prefill(8, 2, 64, {{{}, 200, 0}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<B128>("rope, chunks in any order", with(prefill(8, 2, 64, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<B128>("same, 3 splits", with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}, 3), [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B128>("rope, one base", with(prefill(8, 2, 64, {{{}, 200, 0}}), [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B128>(
+            "rope, chunks in any order",
+            with(prefill(8, 2, 64, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}),
+                 [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B128>(
+            "same, 3 splits",
+            with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}, 3),
+                 [](Batch& b) { b.rope = true; }));
     if (wanted()) check<B128>("shared, parts and nothing seen", shared(8, 2, 64, 60, 1000, 0, 1, false));
-    if (wanted()) check<B128>("shared, rope, private, 3 splits", with(shared(8, 2, 64, 60, 1000, 40, 3), [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B128>("shared, rope, private, 3 splits",
+                    with(shared(8, 2, 64, 60, 1000, 40, 3), [](Batch& b) { b.rope = true; }));
     if (wanted()) check<H128>("f16 ragged", prefill(8, 2, 64, {{{}, 333, 0}, {{}, 1, 0}, {{}, 70, 0}}));
-    if (wanted()) check<H128>("f16 shared, rope, ratio 7", with(shared(28, 4, 64, 50, 777, 33, 2), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<H128>("f16 scores of +-80", with(prefill(8, 2, 64, {{{{256, 0}}, 200, 256}}), [](Batch& b) { b.scale = 1.8F; }));
-    if (wanted()) check<B64>("chunks, rope", with(prefill(8, 8, 64, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<B96>("chunks, rope", with(prefill(8, 2, 32, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<B256>("chunks, rope", with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<Standard<__nv_bfloat16, 128, true>>("window 100", with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) { b.window = 100; }));
-    if (wanted()) check<Standard<__nv_bfloat16, 128, true, true>>("window 300, soft cap", with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) { b.window = 300; b.soft_cap = 2; }));
-    if (wanted()) check<Standard<__nv_bfloat16, 128, false, false, 0>>("no lazy correction, large scores", with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) { b.scale = 1; }));
-    if (wanted()) check<B128>("items that see nothing", prefill(8, 2, 64, {{{{600, 5000}}, 64, 0}, {{}, 300, 0}, {{{900, 5000}, {70, 0}}, 40, 70}}, 3));
-    if (wanted()) check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>("queries in registers, rope", with(prefill(8, 2, 64, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}), [](Batch& b) { b.rope = true; }));
-    if (wanted()) check<wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, true>>("queries in registers, many items", prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}));
-    if (wanted()) check<B128>("many items", with(prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}), [](Batch& b) { b.heads_at_once = 2; }));
+    if (wanted())
+        check<H128>("f16 shared, rope, ratio 7",
+                    with(shared(28, 4, 64, 50, 777, 33, 2), [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<H128>("f16 scores of +-80",
+                    with(prefill(8, 2, 64, {{{{256, 0}}, 200, 256}}), [](Batch& b) { b.scale = 1.8F; }));
+    if (wanted())
+        check<B64>("chunks, rope", with(prefill(8, 8, 64, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}),
+                                        [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B96>("chunks, rope", with(prefill(8, 2, 32, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}),
+                                        [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<B256>("chunks, rope", with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}}, 200, 1500}, {{}, 50, 0}}),
+                                         [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<Standard<__nv_bfloat16, 128, true>>(
+            "window 100", with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) { b.window = 100; }));
+    if (wanted())
+        check<Standard<__nv_bfloat16, 128, true, true>>("window 300, soft cap",
+                                                        with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) {
+                                                            b.window = 300;
+                                                            b.softcap = 2;
+                                                        }));
+    if (wanted())
+        check<Standard<__nv_bfloat16, 128, false, false, 0>>(
+            "no lazy correction, large scores",
+            with(prefill(8, 2, 64, {{{{700, 0}}, 333, 700}}), [](Batch& b) { b.scale = 1; }));
+    if (wanted())
+        check<B128>("items that see nothing",
+                    prefill(8, 2, 64, {{{{600, 5000}}, 64, 0}, {{}, 300, 0}, {{{900, 5000}, {70, 0}}, 40, 70}}, 3));
+    using C128 = wide::Variant<__nv_bfloat16, 128, 128, 2, 2, false, false, true, 2, false, 2>;
+    if (wanted())
+        check<C128>("pairs of blocks",
+                    prefill(8, 2, 64, {{{}, 333, 0}, {{}, 1, 0}, {{}, 70, 0}, {{}, 129, 0}}, 1, 256));
+    if (wanted())
+        check<C128>(
+            "pairs of blocks, rope, 3 splits",
+            with(prefill(8, 2, 16, {{{{300, 100}, {64, 900}, {513, 0}, {16, 777}}, 200, 1500}, {{{40, 5}}, 50, 60}}, 3,
+                         256),
+                 [](Batch& b) { b.rope = true; }));
+    if (wanted())
+        check<C128>("pairs of blocks, many items",
+                    prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}, 1, 256));
+    if (wanted()) check<B128>("many items", prefill(32, 8, 64, {{{}, 900, 0}, {{}, 700, 0}, {{}, 513, 0}}));
+    if (wanted())
+        check<B128>("scale below 0, scaled values", with(prefill(8, 2, 64, {{{{100, 0}}, 200, 100}}), [](Batch& b) {
+                        b.scale = -0.1F;
+                        b.value_scale = 0.37F;
+                    }));
+    if (wanted())
+        check<B128>("scale 0", with(prefill(8, 2, 64, {{{{100, 0}}, 200, 100}}), [](Batch& b) { b.scale = 0; }));
+    if (wanted())
+        check<H128>("blocks of rows by head, rope",
+                    with(prefill(8, 2, 64, {{{}, 200, 0}, {{{33, 0}}, 200, 33}}, 1), [](Batch& b) {
+                        b.rows_per_block = 200;
+                        b.rope = true;
+                    }));
     std::printf("%s: %d of %d cases failed (seed %u)\n", g_failed == 0 ? "PASS" : "FAIL", g_failed,
                 std::min(to, number) - from + 1, g_seed);
 }
@@ -637,14 +717,15 @@ struct Shape {
     int repeats;
 };
 
-Batch long_prefill(int sequences, int tokens, int page_size) {
+Batch long_prefill(int sequences, int tokens, int page_size, int item_vectors) {
     std::vector<Sequence> all(sequences, Sequence{{}, tokens, 0});
-    Batch batch = prefill(32, 8, page_size, all);
+    Batch batch = prefill(32, 8, page_size, all, 1, item_vectors);
     return batch;
 }
 
-Batch long_shared(int rows, int tokens, int page_size, int splits) {
+Batch long_shared(int rows, int tokens, int page_size, int splits, int item_vectors) {
     Batch batch = plain(32, 8, page_size);
+    batch.item_vectors = item_vectors;
     const Span span{batch.add_pages(tokens), 0, tokens, 0};
     std::vector<QueryRow> queries;
     for (int i = 0; i < rows; ++i) queries.push_back({batch.add_row(tokens + 100 + i), 0});
@@ -670,16 +751,16 @@ struct Timing {
 
 // After a pause, so that what ran before does not count; `repeats` launches after two to warm up.
 template <typename V>
-Timing time_variant(const WideArguments<typename V::T>& arguments, int repeats) {
+Timing time_variant(const DeviceBatch<typename V::T>& device, int repeats) {
     static float* const megahertz = device_array<float>(1);
     MUST(cudaDeviceSynchronize());
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     std::vector<cudaEvent_t> events(repeats + 1);
     for (cudaEvent_t& event : events) MUST(cudaEventCreate(&event));
-    for (int i = 0; i < 2; ++i) run_variant<V>(arguments);
+    for (int i = 0; i < 2; ++i) run_variant<V>(device);
     MUST(cudaEventRecord(events[0]));
     for (int i = 0; i < repeats; ++i) {
-        run_variant<V>(arguments);
+        run_variant<V>(device);
         MUST(cudaEventRecord(events[i + 1]));
     }
     clock_kernel<<<1, 1>>>(megahertz);
@@ -693,10 +774,10 @@ Timing time_variant(const WideArguments<typename V::T>& arguments, int repeats) 
 
 template <typename V>
 void time_row(const char* name, std::vector<Shape>& shapes, std::vector<DeviceBatch<typename V::T>*>& devices) {
-    std::printf("%-22s", name);
+    std::printf("%-16s", name);
     for (size_t i = 0; i < shapes.size(); ++i) {
         MUST(cudaMemset(devices[i]->a.output, 0xff, devices[i]->output_count * 2));
-        const Timing t = time_variant<V>(devices[i]->a, shapes[i].repeats);
+        const Timing t = time_variant<V>(*devices[i], shapes[i].repeats);
         const double tera = shapes[i].flops / t.us * 1e-6;
         std::printf(" %7.1f us %3.0f %4.0f %2.0f%%", t.us, tera, t.megahertz, tera / (132 * 4096 * t.megahertz) * 1e8);
         std::fflush(stdout);
@@ -704,43 +785,79 @@ void time_row(const char* name, std::vector<Shape>& shapes, std::vector<DeviceBa
     std::printf("\n");
 }
 
-void time_all() {
-    using T = __nv_bfloat16;
-    const double pair = 4.0 * 128 * 32;
-    auto causal = [&](double b, double s) { return pair * b * s * s / 2; };
-    std::vector<Shape> shapes;
-    shapes.push_back({"B4 S2048", long_prefill(4, 2048, 64), causal(4, 2048), 200});
-    shapes.push_back({"B1 S8192", long_prefill(1, 8192, 64), causal(1, 8192), 80});
-    shapes.push_back({"B1 S32768", long_prefill(1, 32768, 64), causal(1, 32768), 7});
-    shapes.push_back({"256x32768", long_shared(256, 32768, 64, 2), pair * 256 * 32768, 200});
-    shapes.push_back({"S8192 page 16", long_prefill(1, 8192, 16), causal(1, 8192), 80});
-    std::vector<DeviceBatch<T>*> devices;
-    std::printf("%-22s", "us, TFLOP/s, MHz, util");
-    for (Shape& shape : shapes) {
-        shape.batch.scale = 0.08838834764831845F;
-        shape.batch.longest_first();
-        devices.push_back(new DeviceBatch<T>(shape.batch, g_seed, true));
-        std::printf(" %22s", shape.name);
+template <typename T>
+void check_some(const std::vector<Shape>& shapes, const std::vector<DeviceBatch<T>*>& devices) {
+    for (size_t i = 0; i < shapes.size(); ++i) {
+        std::vector<int> rows;
+        std::mt19937 random(g_seed + 1);
+        const int count = static_cast<int>(shapes[i].batch.positions.size());
+        for (int k = 0; k < 12; ++k) rows.push_back(static_cast<int>(random() % count));
+        const Errors e = compare(shapes[i].batch, *devices[i], rows);
+        if (!(e.relative < 6e-3)) std::printf("FAIL %s: rel %.2e lse %.1e\n", shapes[i].name, e.relative, e.lse);
     }
-    std::printf("\n");
+}
+
+// Causal prefill shapes, and a shared segment, in items of `item_vectors`.
+std::vector<Shape> make_shapes(int head_dim, int item_vectors, bool all) {
+    const double pair = 4.0 * head_dim * 32;
+    auto causal = [&](double b, double s) { return pair * b * s * s / 2; };
+    std::vector<Shape> shapes{
+        {"B4 S2048", long_prefill(4, 2048, 64, item_vectors), causal(4, 2048), 200},
+        {"B1 S8192", long_prefill(1, 8192, 64, item_vectors), causal(1, 8192), 80},
+    };
+    if (all) {
+        shapes.push_back({"B1 S32768", long_prefill(1, 32768, 64, item_vectors), causal(1, 32768), 7});
+        shapes.push_back({"256x32768", long_shared(256, 32768, 64, 2, item_vectors), pair * 256 * 32768, 200});
+        shapes.push_back({"S8192 page 16", long_prefill(1, 8192, 16, item_vectors), causal(1, 8192), 80});
+    }
+    for (Shape& shape : shapes) {
+        shape.batch.shape.head_dim = head_dim;
+        shape.batch.scale = 1.0F / std::sqrt(static_cast<float>(head_dim));
+        shape.batch.longest_first();
+    }
+    return shapes;
+}
+
+template <typename V>
+struct Row {
+    const char* name;
+    std::vector<Shape> shapes;
+    std::vector<DeviceBatch<typename V::T>*> devices;
+
+    Row(const char* what, bool all) : name(what), shapes(make_shapes(V::kHeadDim, V::kItemVectors, all)) {
+        for (const Shape& shape : shapes) devices.push_back(new DeviceBatch<typename V::T>(shape.batch, g_seed, true));
+    }
+    void time(bool check) {
+        time_row<V>(name, shapes, devices);
+        if (check) check_some(shapes, devices);
+    }
+};
+
+void time_all(bool pairs) {
+    using T = __nv_bfloat16;
     using wide::Variant;
-    //      T, D, tile, stages, slots, window, cap, ping-pong, lazy, query registers, half tiles, skip loads
-    for (int round = 0; round < 3; ++round) {
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2>>("lazy", shapes, devices);
-        if (round == 0) {
-            for (size_t i = 0; i < shapes.size(); ++i) {
-                std::vector<int> rows;
-                std::mt19937 random(g_seed + 1);
-                const int count = static_cast<int>(shapes[i].batch.positions.size());
-                for (int k = 0; k < 12; ++k) rows.push_back(static_cast<int>(random() % count));
-                const Errors e = compare(shapes[i].batch, *devices[i], rows);
-                if (!(e.relative < 6e-3)) std::printf("FAIL %s: rel %.2e lse %.1e\n", shapes[i].name, e.relative, e.lse);
-            }
+    Row<Standard<T, 128>> one("D128", true);
+    std::printf("%-16s", "us TFLOP/s MHz");
+    for (const Shape& shape : one.shapes) std::printf(" %22s", shape.name);
+    std::printf("\n");
+    if (pairs) {
+        Row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, 2>> two("D128 pairs", true);
+        for (int round = 0; round < 4; ++round) {
+            one.time(round == 0);
+            two.time(round == 0);
         }
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 1>>("on change", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>>("query registers", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, false, 2, true>>("same, no ping-pong", shapes, devices);
-        time_row<Variant<T, 128, 128, 2, 2, false, false, true, 2, false, false, true>>("(no loads)", shapes, devices);
+        return;
+    }
+    Row<Variant<T, 128, 128, 2, 2, false, false, true, 2, true>> no_loads("D128 (no loads)", true);
+    for (int round = 0; round < 4; ++round) {
+        one.time(round == 0);
+        if (round < 2) no_loads.time(false);
+    }
+    Row<Standard<T, 64>> d64("D64", false);
+    Row<Standard<T, 256>> d256("D256", false);
+    for (int round = 0; round < 2; ++round) {
+        d64.time(round == 0);
+        d256.time(round == 0);
     }
 }
 
@@ -754,6 +871,7 @@ int main(int count, char** arguments) {
         check_all(count > 2 ? std::atoi(arguments[2]) : 1, count > 3 ? std::atoi(arguments[3]) : 1000);
         return g_failed == 0 ? 0 : 1;
     }
-    time_all();
+    const std::string how = count > 2 ? arguments[2] : "";
+    time_all(how == "pairs");
     return 0;
 }

@@ -1,0 +1,490 @@
+// The computing warpgroups of the wide attention kernel: scores, online softmax and weighted values of 64 query vectors
+// each.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/wide_shared.cuh"
+#include "device/number.cuh"
+#include "device/wgmma.cuh"
+
+namespace nanolith::cuda::wide {
+
+__device__ inline float exp2_approximate(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float tanh_approximate(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline uint32_t pack_two(float low, float high, __half) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+__device__ inline uint32_t pack_two(float low, float high, __nv_bfloat16) {
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+template <typename V>
+class Consumer {
+  public:
+    using T = typename V::T;
+
+    __device__ Consumer(Shared<V>& shared, const Parameters<T>& parameters)
+        : shared_(shared),
+          p_(parameters),
+          group_(__shfl_sync(~0U, static_cast<int>(threadIdx.x) / kGroupThreads - 1, 0)),
+          lane_(static_cast<int>(threadIdx.x) % 32) {
+        // Each thread holds parts of two rows of the 64, these and the ones 8 below.
+        vector_ = group_ * kGroupVectors + static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane_ / 4;
+    }
+
+    // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output
+    // of the tile before, also where a new item begins.
+    __device__ void run() {
+        if (V::kPingPong && group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
+        begin_step();
+        if (!begin_item()) return;
+        float output[kOutputs];
+        float scores[kScores];
+        uint32_t weights[kSlices][4];
+        float correction[2];
+        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+        wgmma_fence();
+        start_scores(scores);
+        wgmma_wait<0>();
+        wgmma_hold(scores);
+        release_tile(&shared_.key_empty[key_.stage]);
+        key_.advance();
+        places_ = read_places();
+        clear(output);
+        softmax(scores, correction);
+        round_weights(scores, weights);
+
+        for (;;) {
+            const int present = end_token_ - token_;  // tokens of the tile whose values are next
+            const Next next = advance();
+            if (next == Next::kEnd) {
+                finish_last(output, weights, present);
+                return;
+            }
+            barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+            await_turn();
+            wgmma_hold(output);
+            wgmma_fence();
+            start_scores(scores);
+            await_values(present);
+            start_output(output, weights);
+            pass_turn();
+            wgmma_wait<1>();
+            wgmma_hold(scores);
+            release_tile(&shared_.key_empty[key_.stage]);
+            key_.advance();
+            if (next == Next::kItem) {
+                wgmma_wait<0>();
+                wgmma_hold(output);
+                release_tile(&shared_.value_empty[value_.stage]);
+                finish(places_, output);
+                places_ = read_places();
+                clear(output);
+                wgmma_hold(output);
+            }
+            softmax(scores, correction);
+            wgmma_hold(scores);
+            if constexpr (V::kLazy > 0) {
+                // The branch keeps the compiler from waiting for the products before the softmax.
+                if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+                    wgmma_wait<0>();
+                    wgmma_hold(output);
+                    rescale(output, correction);
+                    wgmma_hold(output);
+                }
+            }
+            wgmma_wait<0>();
+            wgmma_hold(output);
+            wgmma_hold(scores);
+            if (next == Next::kTile) release_tile(&shared_.value_empty[value_.stage]);
+            value_.advance();
+            round_weights(scores, weights);
+            if constexpr (V::kLazy == 0) rescale(output, correction);
+        }
+    }
+
+  private:
+    static constexpr int kScores = V::kTile / 2;  // registers of a thread
+    static constexpr int kOutputs = V::kHeadDim / 2;
+    static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
+    static constexpr int kQuerySlices = V::kHeadDim / 16;
+
+    enum class Next { kTile, kItem, kEnd };
+
+    // Reads the step at hand.
+    __device__ void begin_step() {
+        barrier_wait(&shared_.step_full[step_.stage], step_.parity, "a step");
+        const Step& step = shared_.steps[step_.stage];
+        token_ = step.token;
+        tiles_ = step.tiles;
+        end_token_ = step.end_token;
+        all_from_ = step.all_from;
+        all_end_ = step.all_end;
+        base_ = step.base;
+    }
+
+    __device__ void end_step() {
+        release(&shared_.step_empty[step_.stage]);
+        step_.advance();
+    }
+
+    __device__ void begin_queries() {
+        barrier_wait(&shared_.query_full[query_slot_.stage], query_slot_.parity, "queries");
+        query_operand_ =
+            wgmma_operand(shared_address(shared_.queries[query_slot_.stage]) + group_ * kGroupVectors * 128, 1024);
+    }
+
+    __device__ void end_queries() {
+        release(&shared_.query_empty[query_slot_.stage]);
+        query_slot_.advance();
+    }
+
+    // From the step at hand to the first item that sees something. False: there is none.
+    __device__ bool begin_item() {
+        while (tiles_ == 0) {
+            begin_queries();
+            write_nothing();
+            end_queries();
+            end_step();
+            begin_step();
+        }
+        if (tiles_ < 0) return false;
+        begin_queries();
+        return true;
+    }
+
+    // To the next tile.
+    __device__ Next advance() {
+        token_ += V::kTile;
+        if (--tiles_ > 0) return Next::kTile;
+        const bool last = shared_.steps[step_.stage].last;
+        end_step();
+        if (last) end_queries();  // the next ones may wait for their place
+        begin_step();
+        if (last) return begin_item() ? Next::kItem : Next::kEnd;
+        if (shared_.steps[step_.stage].new_queries) {
+            end_queries();
+            begin_queries();
+        }
+        return Next::kTile;
+    }
+
+    // Where an item's results go, and where its rows stand.
+    struct Places {
+        int kv_head;
+        int partial;
+        Vector vectors[2];
+    };
+
+    // Of the step and the queries at hand.
+    __device__ Places read_places() const {
+        const Step& step = shared_.steps[step_.stage];
+        const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
+        return {step.kv_head, step.partial, {vectors[0], vectors[8]}};
+    }
+
+    __device__ void release(uint64_t* barrier) const {
+        __syncwarp();
+        if (lane_ == 0) barrier_arrive(barrier);
+    }
+
+    // Tells the loaders of all blocks of the cluster, for each writes to all.
+    __device__ void release_tile(uint64_t* barrier) const {
+        __syncwarp();
+        if constexpr (V::kCluster == 1) {
+            if (lane_ == 0) barrier_arrive(barrier);
+        } else {
+            if (lane_ < V::kCluster) barrier_arrive_at(barrier, lane_);
+        }
+    }
+
+    // Each of the two warpgroups issues its products while the other computes its softmax.
+    __device__ void await_turn() const {
+        if constexpr (V::kPingPong) named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads);
+    }
+    __device__ void pass_turn() const {
+        if constexpr (V::kPingPong) named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads);
+    }
+
+    __device__ void clear(float (&output)[kOutputs]) {
+#pragma unroll
+        for (int i = 0; i < kOutputs; ++i) output[i] = 0;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            maximum_[h] = -INFINITY;
+            sum_[h] = 0;
+        }
+    }
+
+    __device__ void await_values(int present) {
+        barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
+        if (present < V::kTile) clear_values(present);
+        wgmma_fence();
+    }
+
+    __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                int present) {
+        wgmma_hold(output);
+        await_values(present);
+        start_output(output, weights);
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        finish(places_, output);
+    }
+
+    __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
+        using Product = Wgmma<T, V::kTile>;
+        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]), V::kOctetBytes);
+#pragma unroll
+        for (int k = 0; k < kQuerySlices; ++k) {
+            const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
+            const uint64_t q = query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
+            if (k == 0) {
+                Product::multiply(scores, q, b);
+            } else {
+                Product::multiply_add(scores, q, b);
+            }
+        }
+        wgmma_commit();
+    }
+
+    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
+        using Product = Wgmma<T, V::kHeadDim>;
+        const uint64_t values =
+            wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
+#pragma unroll
+        for (int k = 0; k < kSlices; ++k) {
+            Product::template multiply_add<true>(output, weights[k],
+                                                 values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4));
+        }
+        wgmma_commit();
+    }
+
+    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in.
+    __device__ void clear_values(int present) {
+        std::byte* const values = shared_.values[value_.stage];
+        const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
+#pragma unroll 1
+        for (int i = present * 8 * V::kBlocks + thread; i < V::kTile * 8 * V::kBlocks; i += kGroupThreads) {
+            const int token = i / (8 * V::kBlocks);
+            const int piece = i % (8 * V::kBlocks);  // 16 bytes
+            *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
+                                      token % 8 * 128 + piece % 8 * 16) = make_uint4(0, 0, 0, 0);
+        }
+        fence_async_proxy();
+        named_barrier_sync(kGroupBarrier + group_, kGroupThreads);
+    }
+
+    // Scores of tokens that a row doesn't see become -inf.
+    __device__ __forceinline__ void mask(float (&scores)[kScores]) const {
+        const int first = token_ + lane_ % 4 * 2;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int position = places_.vectors[h].position - base_;
+            const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
+            const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
+#pragma unroll
+            for (int j = 0; j < kScores / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    bool seen = 8 * j + i < end;
+                    if constexpr (V::kWindow) seen = seen && 8 * j + i >= from;
+                    float& score = scores[4 * j + 2 * h + i];
+                    score = seen ? score : -INFINITY;
+                }
+            }
+        }
+    }
+
+    // Turns scores into weights relative to the rows' maxima so far. `correction`: what the weights before must be
+    // multiplied with.
+    __device__ __forceinline__ void softmax(float (&scores)[kScores], float (&correction)[2]) {
+        if constexpr (V::kSoftCap) {
+#pragma unroll
+            for (int i = 0; i < kScores; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
+        }
+        bool part = token_ + V::kTile > all_end_;
+        if constexpr (V::kWindow) part = part || token_ < all_from_;
+        if (part) mask(scores);
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float high[2] = {scores[2 * h], scores[2 * h + 1]};
+#pragma unroll
+            for (int j = 1; j < kScores / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) high[i] = fmaxf(high[i], scores[4 * j + 2 * h + i]);
+            }
+            float highest = fmaxf(high[0], high[1]);
+            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 1));
+            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
+            const float before = maximum_[h];
+            highest = fmaxf(highest, before);
+            if constexpr (V::kLazy == 2) {
+                // Weights up to 2^8 do no harm: most tiles need no correction then.
+                if ((highest - before) * scale <= 8.0F) highest = before;
+            }
+            maximum_[h] = highest;
+            if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
+            const float offset = highest * scale;
+            correction[h] = exp2_approximate((before - highest) * scale);
+            float part_sum[2] = {0, 0};
+#pragma unroll
+            for (int j = 0; j < kScores / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    float& score = scores[4 * j + 2 * h + i];
+                    score = exp2_approximate(fmaf(score, scale, -offset));
+                    part_sum[i] += score;
+                }
+            }
+            sum_[h] = fmaf(sum_[h], correction[h], part_sum[0] + part_sum[1]);
+        }
+    }
+
+    __device__ __forceinline__ void round_weights(const float (&scores)[kScores],
+                                                  uint32_t (&weights)[kSlices][4]) const {
+#pragma unroll
+        for (int k = 0; k < kSlices; ++k) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) weights[k][i] = pack_two(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
+        }
+    }
+
+    __device__ __forceinline__ void rescale(float (&output)[kOutputs], const float (&correction)[2]) const {
+#pragma unroll
+        for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
+    }
+
+    // Writes the item's output, or its partial result.
+    __device__ __forceinline__ void finish(const Places& places, float (&output)[kOutputs]) {
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float sum = sum_[h];
+            sum += __shfl_xor_sync(~0U, sum, 1);
+            sum += __shfl_xor_sync(~0U, sum, 2);
+            const float inverse = sum == 0 ? 0.0F : p_.a.value_scale / sum;
+            const float lse = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, log2f(sum));
+#pragma unroll
+            for (int i = 0; i < kOutputs / 4; ++i) {
+                output[4 * i + 2 * h] *= inverse;
+                output[4 * i + 2 * h + 1] *= inverse;
+            }
+            if (places.partial >= 0) {
+                write_partial(places, output, h, lse);
+            } else {
+                write_output(places, output, h, lse);
+            }
+        }
+    }
+
+    // The result of an item that sees nothing.
+    __device__ void write_nothing() {
+        const Places places = read_places();
+        float zeros[kOutputs] = {};
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            if (places.partial >= 0) {
+                write_partial(places, zeros, h, -INFINITY);
+            } else {
+                write_output(places, zeros, h, -INFINITY);
+            }
+        }
+    }
+
+    __device__ __forceinline__ void write_partial(const Places& places, const float (&output)[kOutputs], int h,
+                                                  float lse) const {
+        if (places.vectors[h].row < 0) return;
+        const int64_t at = places.kv_head * p_.a.partial.capacity + places.partial + vector_ + 8 * h;
+        float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
+#pragma unroll
+        for (int j = 0; j < kOutputs / 4; ++j) {
+            *reinterpret_cast<float2*>(to + 8 * j) = make_float2(output[4 * j + 2 * h], output[4 * j + 2 * h + 1]);
+        }
+        if (lane_ % 4 == 0) p_.a.partial.sums[at] = lse;
+    }
+
+    // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.
+    __device__ __forceinline__ void write_output(const Places& places, const float (&output)[kOutputs], int h,
+                                                 float lse) const {
+        static_assert(kOutputs % 16 == 0);
+        const Vector place = places.vectors[h];
+        T* const to = p_.a.output + p_.a.output_layout.offset(place.row, place.head);
+        const int quarter = lane_ % 4;
+#pragma unroll
+        for (int j = 0; j < kOutputs / 16; ++j) {
+            uint32_t mine[4];  // pairs of the 4 groups of 8 values
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int at = 4 * (4 * j + i) + 2 * h;
+                mine[i] = pack_two(output[at], output[at + 1], T());
+            }
+            transpose_quad(mine, quarter);
+            if (place.row >= 0) {
+                *reinterpret_cast<uint4*>(to + (4 * j + quarter) * 8) = make_uint4(mine[0], mine[1], mine[2], mine[3]);
+            }
+        }
+        if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
+            constexpr float kLn2 = 0.693147180559945309F;
+            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = lse * kLn2;
+        }
+    }
+
+    // Lane q's value i goes to lane i as its value q.
+    static __device__ __forceinline__ void transpose_quad(uint32_t (&x)[4], int q) {
+        const bool odd = (q & 1) != 0;
+        const bool upper = (q & 2) != 0;
+#pragma unroll
+        for (int i = 0; i < 4; i += 2) {
+            const uint32_t got = __shfl_xor_sync(~0U, odd ? x[i] : x[i + 1], 1);
+            x[i] = odd ? got : x[i];
+            x[i + 1] = odd ? x[i + 1] : got;
+        }
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const uint32_t got = __shfl_xor_sync(~0U, upper ? x[i] : x[i + 2], 2);
+            x[i] = upper ? got : x[i];
+            x[i + 2] = upper ? x[i + 2] : got;
+        }
+    }
+
+    Shared<V>& shared_;
+    const Parameters<T>& p_;
+    int group_;
+    int lane_;
+    int vector_;
+    // The tile at hand.
+    int token_ = 0;
+    int tiles_ = 0;  // of the step, with this one
+    int end_token_ = 0;
+    int all_from_ = 0;
+    int all_end_ = 0;
+    int base_ = 0;
+    // The item whose output is computed.
+    Places places_ = {};
+    float maximum_[2] = {};
+    float sum_[2] = {};
+    uint64_t query_operand_ = 0;
+    RingPlace<kSteps> step_;
+    RingPlace<V::kQuerySlots> query_slot_;
+    RingPlace<V::kStages> key_;
+    RingPlace<V::kStages> value_;
+};
+
+}  // namespace nanolith::cuda::wide

@@ -1,0 +1,258 @@
+// The preparing warps of the wide attention kernel: they walk the work list ahead of the others, find out which tiles
+// each item reads, and bring its queries, rotated, to shared memory.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/wide_shared.cuh"
+#include "device/number.cuh"
+
+namespace nanolith::cuda::wide {
+
+template <typename V>
+class Preparer {
+  public:
+    using T = typename V::T;
+
+    __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
+        : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
+
+    // Two rounds over the blocks, there and back, and then the first block to come gets the next work: it comes when it
+    // begins the work but one before, so that no block hoards work that others could do.
+    __device__ void run() {
+        const int heads = p_.shape.num_kv_heads;
+        const int total = p_.num_items * heads;
+        const int blocks = static_cast<int>(gridDim.x) / V::kCluster;
+        const int block = static_cast<int>(blockIdx.x) / V::kCluster;
+        for (int round = 0;; ++round) {
+            const bool free = V::kCluster == 1 && round >= 2;
+            if (!free && round * blocks >= total) break;
+            const int work =
+                free ? 2 * blocks + claim() : round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
+            if (work < total) {
+                const AttentionItem& item = p_.a.work.wide[work / heads];
+                if (item.num_vectors == 0) break;  // so are all that follow
+                prepare(item, work % heads);
+            } else if (free) {
+                break;
+            }
+        }
+        Step end{};
+        end.tiles = -1;
+        push(end);
+        // The last block to end leaves the counters as they were.
+        if (V::kCluster == 1 && thread_ == 0 && atomicAdd(p_.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
+            p_.counters[0] = 0;
+            p_.counters[1] = 0;
+        }
+    }
+
+  private:
+    __device__ int claim() {
+        if (thread_ == 0) shared_.work = atomicAdd(p_.counters, 1);
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        const int work = shared_.work;
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        return work;
+    }
+
+    __device__ void prepare(const AttentionItem& item, int kv_head) {
+        const AttentionArguments<T>& a = p_.a;
+        load_rows(item);
+        Step step{};
+        step.kv_head = kv_head;
+        step.num_vectors = item.num_vectors;
+        step.partial = item.partial < 0 ? -1 : item.partial + cluster_rank<V>() * kWideVectors;
+        step.new_queries = true;
+        int base = 0;
+        bool any = false;
+        for (int s = 0; s < item.num_spans; ++s) {
+            const Span span = a.work.spans[item.first_span + s];
+            Step next = step;
+            if (!place(span, next)) continue;
+            if (any) {
+                hand_over(step, false, item, kv_head);
+                next.new_queries = a.rope != nullptr && span.base != base;
+            } else {
+                next.new_queries = true;
+            }
+            any = true;
+            base = span.base;
+            step = next;
+        }
+        hand_over(step, true, item, kv_head);
+    }
+
+    // Rows of the item and where they stand, and the lowest and highest position.
+    __device__ void load_rows(const AttentionItem& item) {
+        const AttentionArguments<T>& a = p_.a;
+        const int rows = (item.first_vector + item.num_vectors + p_.group - 1) / p_.group;
+        constexpr int kRows = (V::kItemVectors + kPreparers - 1) / kPreparers;  // of a thread
+        int row[kRows];
+        int position[kRows];
+        int low = INT32_MAX;
+        int high = INT32_MIN;
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            const int r = thread_ + i * kPreparers;
+            row[i] = -1;
+            if (r < rows) {
+                const QueryRow query = a.work.queries[item.first_query + r];
+                row[i] = query.row;
+                position[i] = a.work.positions[query.row] - query.base;
+                low = min(low, position[i]);
+                high = max(high, position[i]);
+            }
+        }
+        low = __reduce_min_sync(~0U, low);
+        high = __reduce_max_sync(~0U, high);
+        named_barrier_sync(kPreparerBarrier, kPreparers);  // the last item's are read
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+            if (row[i] < 0) continue;
+            shared_.rows[thread_ + i * kPreparers] = row[i];
+            shared_.positions[thread_ + i * kPreparers] = position[i];
+        }
+        if (thread_ % 32 == 0) {
+            shared_.bounds[0][thread_ / 32] = low;
+            shared_.bounds[1][thread_ / 32] = high;
+        }
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        lowest_ = min(min(shared_.bounds[0][0], shared_.bounds[0][1]), shared_.bounds[0][2]);
+        highest_ = max(max(shared_.bounds[1][0], shared_.bounds[1][1]), shared_.bounds[1][2]);
+    }
+
+    // Which tiles of `span` the rows see. False: none.
+    __device__ bool place(const Span& span, Step& step) const {
+        const AttentionArguments<T>& a = p_.a;
+        const int low = lowest_ - span.base;
+        const int high = highest_ - span.base;
+        int begin = span.first_token;
+        int end = span.end_token;
+        step.all_from = begin;
+        step.all_end = end;
+        if (a.causal) {
+            end = min(end, high + 1);
+            step.all_end = min(end, low + 1);
+        }
+        if constexpr (V::kWindow) {
+            begin = max(begin, (low - a.window + 1) / 64 * 64);
+            step.all_from = high - a.window + 1;
+        }
+        step.first_page = span.first_page;
+        step.token = begin;
+        step.end_token = span.end_token;
+        step.base = span.base;
+        step.tiles = (end - begin + V::kTile - 1) / V::kTile;
+        return end > begin;
+    }
+
+    __device__ void push(const Step& step) {
+        if (thread_ == 0) {
+            barrier_wait(&shared_.step_empty[step_.stage], step_.parity ^ 1U, "a place for a step");
+            shared_.steps[step_.stage] = step;
+            barrier_arrive(&shared_.step_full[step_.stage]);
+        }
+        step_.advance();
+    }
+
+    __device__ void hand_over(Step& step, bool last, const AttentionItem& item, int kv_head) {
+        step.last = last;
+        push(step);
+        if (step.new_queries) load_queries(item, kv_head, step.base);
+    }
+
+    static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte pieces of half a vector
+
+    static __device__ int piece(int m, int c) {
+        return query_piece<V>(m, c);
+    }
+
+    // Fills the next query slot, rotated for spans at `base`.
+    __device__ void load_queries(const AttentionItem& item, int kv_head, int base) {
+        const AttentionArguments<T>& a = p_.a;
+        const int slot = query_slot_.stage;
+        barrier_wait(&shared_.query_empty[slot], query_slot_.parity ^ 1U, "a query slot");
+        for (int m = thread_; m < kWideVectors; m += kPreparers) {
+            Vector vector{-1, 0, 0};
+            const int in_item = cluster_rank<V>() * kWideVectors + m;
+            if (in_item < item.num_vectors) {
+                const int place = item.first_vector + in_item;
+                const int r = place / p_.group;
+                vector = {shared_.rows[r], kv_head * p_.group + place - r * p_.group, shared_.positions[r]};
+            }
+            shared_.vectors[slot][m] = vector;
+        }
+        named_barrier_sync(kPreparerBarrier, kPreparers);
+        std::byte* const to = shared_.queries[slot];
+        for (int i = thread_; i < kWideVectors * kHalf; i += kPreparers) {
+            const int m = i / kHalf;
+            const int c = i % kHalf;
+            const Vector vector = shared_.vectors[slot][m];
+            if (vector.row >= 0) {
+                const T* const from = a.queries + a.query_layout.offset(vector.row, vector.head);
+                copy_async(to + piece(m, c), from + c * 8);
+                copy_async(to + piece(m, c + kHalf), from + (c + kHalf) * 8);
+            } else {
+                *reinterpret_cast<uint4*>(to + piece(m, c)) = make_uint4(0, 0, 0, 0);
+                *reinterpret_cast<uint4*>(to + piece(m, c + kHalf)) = make_uint4(0, 0, 0, 0);
+            }
+        }
+        asm volatile("cp.async.wait_all;" ::: "memory");
+        if (a.rope != nullptr || p_.query_sign != 1) {
+#pragma unroll 1
+            for (int i = thread_; i < kWideVectors * kHalf; i += kPreparers) {
+                const int m = i / kHalf;
+                const int c = i % kHalf;
+                const Vector vector = shared_.vectors[slot][m];
+                if (vector.row >= 0)
+                    turn(to + piece(m, c), to + piece(m, c + kHalf), max(0, vector.position - base), c);
+            }
+        }
+        fence_async_proxy();
+        barrier_arrive(&shared_.query_full[slot]);
+        query_slot_.advance();
+    }
+
+    static __device__ void copy_async(void* to, const void* from) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
+    }
+
+    // Turns the pairs of values (8 c + i, 8 c + i + head_dim / 2) to `position`, and applies the scale's sign.
+    __device__ void turn(std::byte* low, std::byte* high, int position, int c) const {
+        float x[8];
+        float y[8];
+        load_pack(reinterpret_cast<const T*>(low), x);
+        load_pack(reinterpret_cast<const T*>(high), y);
+        const auto sign = static_cast<float>(p_.query_sign);
+        float2 turns[8];
+        if (p_.a.rope != nullptr) {
+            const float2* const from = p_.a.rope + static_cast<int64_t>(position) * (V::kHeadDim / 2) + c * 8;
+#pragma unroll
+            for (int i = 0; i < 8; i += 2) {
+                *reinterpret_cast<float4*>(turns + i) = __ldg(reinterpret_cast<const float4*>(from + i));
+            }
+        } else {
+#pragma unroll
+            for (float2& to : turns) to = make_float2(1, 0);
+        }
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            const float turned = (x[i] * turns[i].x - y[i] * turns[i].y) * sign;
+            y[i] = (y[i] * turns[i].x + x[i] * turns[i].y) * sign;
+            x[i] = turned;
+        }
+        store_pack(reinterpret_cast<T*>(low), x);
+        store_pack(reinterpret_cast<T*>(high), y);
+    }
+
+    Shared<V>& shared_;
+    const Parameters<T>& p_;
+    int thread_;
+    int lowest_ = 0;
+    int highest_ = 0;
+    RingPlace<kSteps> step_;
+    RingPlace<V::kQuerySlots> query_slot_;
+};
+
+}  // namespace nanolith::cuda::wide
