@@ -1,5 +1,6 @@
 #include "backend/cpu/products.h"
 
+#include <algorithm>
 #include <dnnl.hpp>
 #include <map>
 #include <tuple>
@@ -69,10 +70,14 @@ struct Products<T>::State {
         return primitives.emplace(key, std::move(made)).first->second;
     }
 
-    void many_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
-        Primitive& p = primitive({padded_rows(rows), w.outputs, w.depth, accumulate});
+    void many_rows(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
+        const int64_t padded = padded_rows(rows);
+        Primitive& p = primitive({padded, w.outputs, w.depth, accumulate});
+        // oneDNN 3's AMX kernels read past the end of a row whose depth their tiles don't divide, and multiply what
+        // stands there by zero. Behind the last row that must not be the NaNs of memory never written.
+        std::fill(x + rows * w.depth, x + padded * w.depth, T());
+        p.x.set_data_handle(x);
         // oneDNN takes no const pointers; sources are only read.
-        p.x.set_data_handle(const_cast<T*>(x));       // NOLINT(cppcoreguidelines-pro-type-const-cast)
         p.w.set_data_handle(const_cast<T*>(w.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
         p.y.set_data_handle(y);
         p.matmul.execute(stream, {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, p.w}, {DNNL_ARG_DST, p.y}});
@@ -121,7 +126,7 @@ Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
 }
 
 template <typename T>
-Result<void> Products<T>::run(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
     if (rows <= kMatvecRows) {
         state_->few_rows(w, x, rows, y, accumulate);
