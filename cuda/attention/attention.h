@@ -1,39 +1,96 @@
-// Attention over segments of the paged KV cache, for decode and for prefill with history alike.
+// Attention over segments of a paged KV cache: decode, prefill with history and cascades are one work list (work.h).
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "attention/items.h"
+#include <climits>
+
 #include "attention/shape.h"
+#include "attention/work.h"
 #include "base/result.h"
 
 namespace nanolith::cuda {
 
-template <typename T>
-struct AttentionArguments {
-    const T* qkv = nullptr;              // [rows, num_heads + 2 * num_kv_heads, head_dim]; queries not rotated
-    const T* pages = nullptr;            // [num_pages, 2, num_kv_heads, page_size, head_dim]
-    const float* frequencies = nullptr;  // [head_dim / 2]
+// Rows of heads in memory: row r, head h begins at
+// (r / rows_per_block) * block_stride + (r % rows_per_block) * row_stride + h * head_stride, in elements.
+struct RowLayout {
+    int64_t row_stride = 0;
+    int64_t head_stride = 0;
+    int64_t block_stride = 0;
+    int32_t rows_per_block = INT_MAX;
+
+    [[nodiscard]] __host__ __device__ int64_t offset(int row, int head) const {
+        const int64_t in_block = rows_per_block == INT_MAX
+                                     ? row * row_stride
+                                     : row / rows_per_block * block_stride + row % rows_per_block * row_stride;
+        return in_block + head * head_stride;
+    }
+};
+
+// What every kernel reads of a plan, on the device.
+struct WorkView {
     const int32_t* positions = nullptr;  // [rows]
     const int32_t* page_table = nullptr;
-    const Segment* segments = nullptr;
-    const AttentionItem* items = nullptr;
-    const MergeItem* merges = nullptr;
-    float* partial_outputs = nullptr;  // [slots, num_kv_heads, tile_vectors, head_dim], not divided by their sums
-    float2* partial_sums = nullptr;    // [slots, num_kv_heads, tile_vectors] base-2 maximum, and sum of weights
-    T* output = nullptr;               // [rows, num_heads * head_dim]
-    float scale = 0;                   // scores are q.k times this
+    const QueryRow* queries = nullptr;
+    const Span* spans = nullptr;
+    const NarrowItem* narrow = nullptr;
+    const AttentionItem* wide = nullptr;
+    const RowPartials* units = nullptr;  // [rows, RowUnits::count]
+    const int32_t* partials = nullptr;
+    const int32_t* merges = nullptr;  // units; -1: none
 };
 
-struct AttentionLaunch {
-    int num_items = 0;
-    int num_merges = 0;  // 0: every item writes its output itself
-    int tile_vectors = 0;
+// Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
+struct PartialView {
+    float* outputs = nullptr;          // [num_kv_heads, capacity, head_dim]
+    float* sums = nullptr;             // [num_kv_heads, capacity]
+    int32_t* arrived = nullptr;        // [rows, RowUnits::count, num_kv_heads] zeros between steps
+    int32_t* wide_counters = nullptr;  // 2, zeros between launches
+    int64_t capacity = 0;
 };
 
-// output = softmax(scale * rotated(q) K^T) V over the segments of each sequence, with float32 sums.
 template <typename T>
-Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& attention,
+struct AttentionArguments {
+    const T* queries = nullptr;  // not rotated
+    RowLayout query_layout;
+    const void* pages = nullptr;   // [num_pages, 2, num_kv_heads, page_size, head_dim] of T, or of fp8
+    const float2* rope = nullptr;  // [max_position, head_dim / 2] cosine and sine; null: no rotation
+    WorkView work;
+    RowUnits units;
+    PartialView partial;
+    T* output = nullptr;
+    RowLayout output_layout;
+    float* lse = nullptr;  // [rows, num_heads] natural log-sum-exp, or null
+    float scale = 0;       // scores are q.k times this
+    float value_scale = 1;
+    float softcap = 0;   // scores become softcap * tanh(score / softcap); 0: they stay
+    int32_t window = 0;  // a query at p sees positions above p - window; 0: all
+    bool causal = true;
+};
+
+// Head dims that the kernels take: multiples of 8 up to this.
+constexpr int kMaxHeadDim = 256;
+
+// What is launched for a plan.
+struct AttentionLaunch {
+    int narrow_blocks = 0;  // for each KV head; 0: there are no narrow items
+    int wide_items = 0;
+    int merges = 0;
+};
+
+// output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums.
+template <typename T>
+Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream);
+
+// Parts of attend(): the narrow items on tensor cores, the same in float32, and WorkView::merges.
+template <typename T>
+Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
+                           cudaStream_t stream);
+Result<void> attend_plain(const AttentionArguments<float>& arguments, const HeadShape& shape, int blocks,
+                          cudaStream_t stream);
+template <typename T>
+Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges,
+                            cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -6,128 +6,465 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Below this an item's own costs outweigh what splitting gains.
-constexpr int64_t kMinTilesPerItem = 2;
+constexpr int kNarrowVectors = 16;
+constexpr int kMiddleVectors = 64;  // of the narrow kernel's items whose warps share the tokens
+// The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
+constexpr double kMemoryRate = 4.5e6;
+constexpr double kBlockRate = 8e4;
+// Microseconds until partial results are merged, and between a block's items.
+constexpr double kMergeCost = 2.0;
+constexpr double kItemCost = 1.0;
 
 int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
 }
 
-int choose_tile_vectors(const Batch& batch, int group) {
-    int64_t most = 0;
-    for (const Sequence& sequence : batch.sequences) {
-        most = std::max(most, static_cast<int64_t>(sequence.num_rows) * group);
-    }
-    return most <= 4 ? 4 : most <= 8 ? 8 : 16;
+int32_t tiles_of(const Span& span) {
+    return static_cast<int32_t>(divide_up(span.end_token - span.first_token, kNarrowTokens));
 }
 
-// A run of query vectors of one sequence.
-struct QueryTile {
-    const Sequence* sequence;
-    int first_vector;
-    int num_vectors;
-    int last_position;  // of its last row, which sees the most
-};
-
-template <typename Visit>
-void for_each_query_tile(const Batch& batch, int group, int tile_vectors, const Visit& visit) {
-    for (const Sequence& sequence : batch.sequences) {
-        const int vectors = sequence.num_rows * group;
-        for (int first = 0; first < vectors; first += tile_vectors) {
-            const int count = std::min(tile_vectors, vectors - first);
-            const int last_row = sequence.first_row + (first + count - 1) / group;
-            visit(QueryTile{&sequence, first, count, batch.positions[static_cast<size_t>(last_row)]});
-        }
-    }
-}
-
-const Segment& segment_at(const Batch& batch, int index) {
-    return batch.segments[static_cast<size_t>(index)];
-}
-
-int64_t count_tiles(const Batch& batch, const QueryTile& tile) {
-    int64_t tiles = 0;
-    for (int i = 0; i < tile.sequence->num_segments; ++i) {
-        tiles += visible_tiles(segment_at(batch, tile.sequence->first_segment + i), tile.last_position);
-    }
-    return tiles;
-}
-
-// Walks the tiles of the sequence's segments one after the other.
-class TileCursor {
-  public:
-    TileCursor(const Batch& batch, const QueryTile& tile)
-        : batch_(batch), position_(tile.last_position), segment_(tile.sequence->first_segment) {}
-
-    // The segment and tile where the walk stands; steps over segments that are used up.
-    void place(AttentionItem& item) {
-        while (tile_ >= visible_tiles(segment_at(batch_, segment_), position_)) {
-            ++segment_;
-            tile_ = 0;
-        }
-        item.segment = segment_;
-        item.first_tile = tile_;
-    }
-    void advance(int tiles) {
-        while (tiles > 0) {
-            const int left = visible_tiles(segment_at(batch_, segment_), position_) - tile_;
-            if (tiles < left) {
-                tile_ += tiles;
-                return;
-            }
-            tiles -= left;
-            ++segment_;
-            tile_ = 0;
-        }
-    }
-
-  private:
-    const Batch& batch_;
-    int position_;
-    int segment_;
-    int tile_ = 0;
-};
-
-void add_items(const Batch& batch, const QueryTile& tile, int64_t tiles, int64_t tiles_per_item, AttentionPlan& plan) {
-    const int64_t splits = std::max<int64_t>(1, divide_up(tiles, tiles_per_item));
-    if (splits > 1) {
-        plan.merges.push_back(MergeItem{tile.sequence->first_row, tile.first_vector, tile.num_vectors, plan.num_slots,
-                                        static_cast<int32_t>(splits)});
-    }
-    TileCursor cursor(batch, tile);
-    for (int64_t split = 0; split < splits; ++split) {
-        AttentionItem item;
-        item.first_row = tile.sequence->first_row;
-        item.first_vector = tile.first_vector;
-        item.num_vectors = tile.num_vectors;
-        item.num_tiles = static_cast<int32_t>(tiles * (split + 1) / splits - tiles * split / splits);
-        if (item.num_tiles > 0) cursor.place(item);
-        cursor.advance(item.num_tiles);
-        item.slot = splits > 1 ? plan.num_slots++ : -1;
-        plan.items.push_back(item);
-    }
+int most_vectors(const PlanShape& shape) {
+    return shape.tensor_cores ? kMiddleVectors : kNarrowVectors;
 }
 
 }  // namespace
 
-void plan_attention(const Batch& batch, int group, int num_kv_heads, int target_blocks, AttentionPlan& plan) {
-    plan.items.clear();
-    plan.merges.clear();
-    plan.num_slots = 0;
-    plan.tile_vectors = choose_tile_vectors(batch, group);
-
-    int64_t all_tiles = 0;
-    for_each_query_tile(batch, group, plan.tile_vectors,
-                        [&](const QueryTile& tile) { all_tiles += count_tiles(batch, tile); });
-    const int64_t tiles_per_item = std::max(kMinTilesPerItem, divide_up(all_tiles * num_kv_heads, target_blocks));
-    for_each_query_tile(batch, group, plan.tile_vectors, [&](const QueryTile& tile) {
-        add_items(batch, tile, count_tiles(batch, tile), tiles_per_item, plan);
-    });
+int narrow_blocks(const PlanShape& shape) {
+    return std::max(1, 2 * shape.multiprocessors / shape.num_kv_heads);
 }
 
-int max_attention_slots(int num_kv_heads, int target_blocks) {
-    // A run of t > n tiles is split in ceil(t / n) <= 2 t / n items, with n >= all tiles * KV heads / target_blocks.
-    return std::max(1, 2 * target_blocks / num_kv_heads);
+RowUnits row_units(const PlanShape& shape) {
+    const int heads = std::min(shape.group(), most_vectors(shape));
+    return {heads, static_cast<int32_t>(divide_up(shape.group(), heads))};
+}
+
+namespace {
+
+// Partial vectors that cascades may bring beside those of cut lines.
+int64_t cascade_allowance(const PlanShape& shape, int64_t max_rows) {
+    return 2 * std::min<int64_t>(max_rows, 512) * shape.group();
+}
+
+}  // namespace
+
+int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows) {
+    // A line is cut where a block's share ends, so the pieces of cut lines are at most twice the blocks.
+    const int64_t narrow = int64_t{2} * narrow_blocks(shape) * most_vectors(shape);
+    const int64_t wide = 2 * (shape.multiprocessors / shape.num_kv_heads + 1) * shape.wide_vectors;
+    return narrow + wide + cascade_allowance(shape, max_rows);
+}
+
+PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
+    const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.group();
+    const int64_t rows_a_line = std::max(1, most_vectors(shape) / shape.group());
+    const int64_t units = row_units(shape).count;
+    const int64_t flat_lines = (std::min(rows, sequences) + rows / rows_a_line) * units;
+    const int64_t cascade_lines = (segments / 2 + cascade_rows / rows_a_line) * units;
+    const int64_t cuts = int64_t{2} * narrow_blocks(shape);
+    const int64_t wide_cuts = 2 * (shape.multiprocessors / shape.num_kv_heads + 1);
+    PlanBounds bounds;
+    bounds.queries = rows + cascade_rows;
+    // The pieces of a cut line have spans of their own.
+    bounds.spans = 2 * (flat_lines * segments + cascade_lines) + cuts + wide_cuts;
+    bounds.narrow = flat_lines + cascade_lines + cuts;
+    // Wide lines come from more than 64 vectors, so at least half of each two in a row are in use.
+    if (shape.wide_vectors > 0) bounds.wide = (rows + cascade_rows) * shape.group() / kMiddleVectors + wide_cuts + 1;
+    return bounds;
+}
+
+AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
+    : shape_(shape),
+      units_(row_units(shape)),
+      max_cascade_partials_(cascade_allowance(shape, max_rows)),
+      max_partials_(max_partial_vectors(shape, max_rows)) {}
+
+const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
+    build(input, true);
+    // Cascades whose lines were cut in many pieces may need more room than there is.
+    if (place_partials(input.positions.size()) > max_partials_) {
+        build(input, false);
+        place_partials(input.positions.size());
+    }
+    emit(input);
+    return plan_;
+}
+
+void AttentionPlanner::build(const AttentionInput& input, bool with_cascades) {
+    plan_.queries.clear();
+    plan_.spans.clear();
+    plan_.narrow.clear();
+    plan_.wide.clear();
+    plan_.partials.clear();
+    lines_.clear();
+    cuts_.clear();
+    cascaded_.assign(input.segments.size(), 0);
+    cascade_partials_ = 0;
+    if (with_cascades) find_cascades(input);
+    for (const Sequence& sequence : input.sequences) add_sequence(input, sequence);
+    cut_narrow();
+    cut_wide();
+}
+
+// ---- Lines ----------------------------------------------------------------------------------------------
+
+void AttentionPlanner::find_cascades(const AttentionInput& input) {
+    if (input.sequences.size() < 2) return;
+    uses_.clear();
+    for (size_t i = 0; i < input.sequences.size(); ++i) {
+        const Sequence& sequence = input.sequences[i];
+        for (int32_t j = 0; j < sequence.num_segments; ++j) {
+            uses_.push_back({sequence.first_segment + j, static_cast<int32_t>(i)});
+        }
+    }
+    const auto key = [&](const Use& use) {
+        const Segment& segment = input.segments[static_cast<size_t>(use.segment)];
+        return std::pair(segment.first_page, segment.length);
+    };
+    std::sort(uses_.begin(), uses_.end(),
+              [&](const Use& a, const Use& b) { return std::pair(key(a), a.segment) < std::pair(key(b), b.segment); });
+    for (size_t first = 0; first < uses_.size();) {
+        size_t end = first + 1;
+        while (end < uses_.size() && key(uses_[end]) == key(uses_[first])) ++end;
+        const std::span<const Use> uses(&uses_[first], end - first);
+        if (uses.size() > 1 && worth_cascading(input, uses)) add_cascade(input, uses);
+        first = end;
+    }
+}
+
+bool AttentionPlanner::worth_cascading(const AttentionInput& input, std::span<const Use> uses) const {
+    const Segment& segment = input.segments[static_cast<size_t>(uses.front().segment)];
+    const double tiles = static_cast<double>(divide_up(segment.length, kNarrowTokens));
+    int64_t rows = 0;
+    int64_t flat_lines = 0;
+    for (const Use& use : uses) {
+        const int32_t own = input.sequences[static_cast<size_t>(use.sequence)].num_rows;
+        rows += own;
+        flat_lines += count_lines(own);
+    }
+    const int64_t vectors = rows * shape_.group();
+    if (cascade_partials_ + 2 * vectors > max_cascade_partials_) return false;
+    const double unit = static_cast<double>(shape_.tile_bytes) * shape_.num_kv_heads / kMemoryRate;
+    const double saved = static_cast<double>(flat_lines - count_lines(rows)) * tiles * unit;
+    // Of each vector two partial results are written and read: 4 head_dims of float32, a sixteenth of a tile.
+    const double spent = kMergeCost + static_cast<double>(vectors) * unit / 16;
+    return saved > spent;
+}
+
+int AttentionPlanner::tile_vectors(int64_t vectors) const {
+    if (vectors <= kNarrowVectors || !shape_.tensor_cores) return kNarrowVectors;
+    return vectors > kMiddleVectors && shape_.wide_vectors > 0 && units_.count == 1 ? shape_.wide_vectors
+                                                                                    : kMiddleVectors;
+}
+
+int32_t AttentionPlanner::rows_per_line(int64_t rows) const {
+    return std::max(1, tile_vectors(rows * shape_.group()) / shape_.group());
+}
+
+int64_t AttentionPlanner::count_lines(int64_t rows) const {
+    return divide_up(rows, rows_per_line(rows)) * units_.count;
+}
+
+void AttentionPlanner::add_cascade(const AttentionInput& input, std::span<const Use> uses) {
+    const Segment& segment = input.segments[static_cast<size_t>(uses.front().segment)];
+    const auto first_query = static_cast<int32_t>(plan_.queries.size());
+    for (const Use& use : uses) {
+        cascaded_[static_cast<size_t>(use.segment)] = 1;
+        const Sequence& sequence = input.sequences[static_cast<size_t>(use.sequence)];
+        const int32_t base = input.segments[static_cast<size_t>(use.segment)].base;
+        for (int32_t i = 0; i < sequence.num_rows; ++i) plan_.queries.push_back({sequence.first_row + i, base});
+    }
+    const auto num_rows = static_cast<int32_t>(plan_.queries.size()) - first_query;
+    cascade_partials_ += int64_t{2} * num_rows * shape_.group();
+    const auto span = static_cast<int32_t>(plan_.spans.size());
+    plan_.spans.push_back({segment.first_page, 0, segment.length, 0});
+    const int32_t step = rows_per_line(num_rows);
+    for (int32_t first = 0; first < num_rows; first += step) {
+        add_line(first_query + first, std::min(step, num_rows - first), num_rows, span, 1);
+    }
+}
+
+void AttentionPlanner::add_sequence(const AttentionInput& input, const Sequence& sequence) {
+    const auto first_query = static_cast<int32_t>(plan_.queries.size());
+    for (int32_t i = 0; i < sequence.num_rows; ++i) plan_.queries.push_back({sequence.first_row + i, 0});
+    bool cascades = false;
+    for (int32_t i = 0; i < sequence.num_segments; ++i) {
+        cascades = cascades || cascaded_[static_cast<size_t>(sequence.first_segment + i)] != 0;
+    }
+    const int32_t step = rows_per_line(sequence.num_rows);
+    for (int32_t first = 0; first < sequence.num_rows; first += step) {
+        const int32_t rows = std::min(step, sequence.num_rows - first);
+        const auto span = static_cast<int32_t>(plan_.spans.size());
+        const int32_t spans = add_spans(input, sequence, first, first + rows - 1);
+        // Rows that see nothing here and nothing elsewhere still need an output.
+        if (spans > 0 || !cascades) add_line(first_query + first, rows, sequence.num_rows, span, spans);
+    }
+}
+
+int32_t AttentionPlanner::add_spans(const AttentionInput& input, const Sequence& sequence, int32_t first_row,
+                                    int32_t last_row) {
+    const int32_t first_position = input.positions[static_cast<size_t>(sequence.first_row + first_row)];
+    const int32_t last_position = input.positions[static_cast<size_t>(sequence.first_row + last_row)];
+    int32_t spans = 0;
+    for (int32_t i = 0; i < sequence.num_segments; ++i) {
+        const auto index = static_cast<size_t>(sequence.first_segment + i);
+        if (cascaded_[index] != 0) continue;
+        const Segment& segment = input.segments[index];
+        Span span{segment.first_page, 0, segment.length, segment.base};
+        if (shape_.causal) {
+            span.end_token = std::min(span.end_token, last_position - segment.base + 1);
+            if (shape_.window > 0) {
+                const int32_t seen = first_position - segment.base - shape_.window + 1;
+                span.first_token = std::max(0, seen) / kNarrowTokens * kNarrowTokens;
+            }
+        }
+        if (span.first_token >= span.end_token) continue;
+        plan_.spans.push_back(span);
+        ++spans;
+    }
+    return spans;
+}
+
+void AttentionPlanner::add_line(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span,
+                                int32_t num_spans) {
+    const int vectors = tile_vectors(int64_t{all_rows} * shape_.group());
+    for (int32_t unit = 0; unit < units_.count; ++unit) {
+        Line line{};
+        line.item.first_query = first_query;
+        line.item.first_vector = unit * units_.heads;
+        line.item.num_vectors = num_rows * std::min(units_.heads, shape_.group() - line.item.first_vector);
+        line.item.first_span = first_span;
+        line.item.num_spans = num_spans;
+        line.item.partial = -1;
+        line.wide = vectors > kMiddleVectors;
+        for (int32_t i = 0; i < num_spans; ++i)
+            line.tiles += tiles_of(plan_.spans[static_cast<size_t>(first_span + i)]);
+        lines_.push_back(line);
+    }
+}
+
+// ---- Cuts -----------------------------------------------------------------------------------------------
+
+// Microseconds that the narrow lines take, predicted.
+double AttentionPlanner::narrow_cost(int64_t lines, int64_t tiles, int64_t longest, int blocks) const {
+    const int64_t share = divide_up(tiles, blocks);
+    const double rate = std::min(kBlockRate, kMemoryRate / (static_cast<double>(blocks) * shape_.num_kv_heads));
+    const bool cuts = share < longest || (lines > blocks && share % longest != 0);
+    const double together = std::max(1.0, static_cast<double>(blocks) * shape_.num_kv_heads / shape_.multiprocessors);
+    return static_cast<double>(share) * shape_.tile_bytes / rate + (cuts ? kMergeCost : 0.0) +
+           kItemCost * static_cast<double>(divide_up(lines, blocks) - 1) / together;
+}
+
+int AttentionPlanner::choose_blocks(int64_t lines, int64_t tiles, int64_t longest) const {
+    const int most = narrow_blocks(shape_);
+    const int one_each = std::max(1, shape_.multiprocessors / shape_.num_kv_heads);
+    int best = most;
+    double best_cost = narrow_cost(lines, tiles, longest, most);
+    const auto consider = [&](int64_t blocks) {
+        if (blocks < 1 || blocks > most) return;
+        const double cost = narrow_cost(lines, tiles, longest, static_cast<int>(blocks));
+        if (cost >= best_cost) return;
+        best_cost = cost;
+        best = static_cast<int>(blocks);
+    };
+    for (const int64_t limit : {int64_t{one_each}, int64_t{most}}) {
+        consider(limit);
+        consider(limit / lines * lines);                      // as many blocks for each line
+        consider(divide_up(lines, divide_up(lines, limit)));  // as many lines for each block
+    }
+    for (int64_t pieces = 1; pieces * lines <= one_each; pieces *= 2) consider(pieces * lines);
+    return best;
+}
+
+void AttentionPlanner::cut_narrow() {
+    int64_t lines = 0;
+    int64_t tiles = 0;
+    int64_t longest = 1;
+    for (const Line& line : lines_) {
+        if (line.wide) continue;
+        ++lines;
+        tiles += line.tiles;
+        longest = std::max<int64_t>(longest, line.tiles);
+    }
+    plan_.has_narrow = lines > 0;
+    if (lines == 0) return;
+    const int blocks = choose_blocks(lines, tiles, longest);
+    const auto share = static_cast<int32_t>(std::max<int64_t>(1, divide_up(tiles, blocks)));
+    // A block may take a little more so that a line is not cut for it.
+    const int32_t slack = share / 16;
+    int32_t block = 0;
+    int32_t room = share;
+    for (size_t i = 0; i < lines_.size(); ++i) {
+        Line& line = lines_[i];
+        if (line.wide) continue;
+        int32_t done = 0;
+        do {
+            const int32_t left = line.tiles - done;
+            if (room <= slack && left > room && block + 1 < blocks) {
+                ++block;
+                room = share;
+            }
+            const bool last = block + 1 == blocks;
+            const int32_t take = last || left <= room + slack ? left : room;
+            cuts_.push_back({static_cast<int32_t>(i), done, take, block});
+            ++line.pieces;
+            done += take;
+            room -= take;
+        } while (done < line.tiles);
+    }
+}
+
+void AttentionPlanner::cut_wide() {
+    int64_t tiles = 0;
+    for (const Line& line : lines_) tiles += line.wide ? line.tiles : 0;
+    // As many pieces as there are multiprocessors, in shares of at least this.
+    constexpr int64_t kLeastShare = 8;
+    const int64_t places = std::max(1, shape_.multiprocessors / shape_.num_kv_heads);
+    for (size_t i = 0; i < lines_.size(); ++i) {
+        Line& line = lines_[i];
+        if (!line.wide) continue;
+        const int64_t wanted = std::min(tiles == 0 ? 1 : line.tiles * places / tiles, line.tiles / kLeastShare);
+        const int64_t pieces = std::max<int64_t>(1, wanted);
+        const auto step = static_cast<int32_t>(divide_up(divide_up(line.tiles, pieces), 2) * 2);
+        int32_t done = 0;
+        do {
+            const int32_t take = std::min(step, line.tiles - done);
+            cuts_.push_back({static_cast<int32_t>(i), done, take, -1});
+            ++line.pieces;
+            done += take;
+        } while (done < line.tiles);
+    }
+}
+
+// ---- Items ----------------------------------------------------------------------------------------------
+
+template <typename Visit>
+void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const {
+    const int32_t heads = std::min(units_.heads, shape_.group() - line.item.first_vector);
+    const int32_t unit = line.item.first_vector / units_.heads;
+    for (int32_t i = 0; i * heads < line.item.num_vectors; ++i) {
+        const int32_t row = plan_.queries[static_cast<size_t>(line.item.first_query + i)].row;
+        visit(static_cast<size_t>(row) * static_cast<size_t>(units_.count) + static_cast<size_t>(unit), i * heads);
+    }
+}
+
+int64_t AttentionPlanner::place_partials(size_t num_rows) {
+    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
+    for (const Line& line : lines_) {
+        for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials += line.pieces; });
+    }
+    int64_t places = 0;
+    for (Line& line : lines_) {
+        bool alone = true;
+        for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.units[unit].num_partials == 1; });
+        if (alone) {
+            for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials = 0; });
+            continue;
+        }
+        line.item.partial = static_cast<int32_t>(places);
+        places += int64_t{line.pieces} * line.item.num_vectors;
+    }
+    int32_t listed = 0;
+    for (RowPartials& unit : plan_.units) {
+        unit.first_partial = listed;
+        listed += unit.num_partials;
+        unit.num_partials = 0;
+    }
+    plan_.partials.resize(static_cast<size_t>(listed));
+    for (const Line& line : lines_) {
+        if (line.item.partial < 0) continue;
+        for_each_unit(line, [&](size_t unit, int32_t vector) {
+            RowPartials& place = plan_.units[unit];
+            for (int32_t piece = 0; piece < line.pieces; ++piece) {
+                plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
+                    line.item.partial + piece * line.item.num_vectors + vector;
+            }
+            if (!line.wide) place.num_arrivals += line.pieces;
+        });
+    }
+    plan_.merges.clear();
+    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+        if (plan_.units[unit].num_partials > 0 && plan_.units[unit].num_arrivals == 0) {
+            plan_.merges.push_back(static_cast<int32_t>(unit));
+        }
+    }
+    return places;
+}
+
+// Tiles [first_tile, first_tile + num_tiles) of a line, with spans of their own where that is not all of it.
+AttentionItem AttentionPlanner::cut_item(const Line& line, int32_t first_tile, int32_t num_tiles) {
+    AttentionItem item = line.item;
+    if (num_tiles == line.tiles) return item;
+    item.first_span = static_cast<int32_t>(plan_.spans.size());
+    item.num_spans = 0;
+    for (int32_t i = 0; i < line.item.num_spans && num_tiles > 0; ++i) {
+        Span span = plan_.spans[static_cast<size_t>(line.item.first_span + i)];
+        const int32_t tiles = tiles_of(span);
+        if (first_tile >= tiles) {
+            first_tile -= tiles;
+            continue;
+        }
+        const int32_t take = std::min(num_tiles, tiles - first_tile);
+        span.first_token += first_tile * kNarrowTokens;
+        span.end_token = std::min(span.end_token, span.first_token + take * kNarrowTokens);
+        plan_.spans.push_back(span);
+        ++item.num_spans;
+        num_tiles -= take;
+        first_tile = 0;
+    }
+    return item;
+}
+
+NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const AttentionItem& item) const {
+    NarrowItem narrow{};
+    narrow.item = item;
+    narrow.next = -1;
+    if (item.num_spans == 0) return narrow;
+    narrow.span = plan_.spans[static_cast<size_t>(item.first_span)];
+    for (int32_t i = 0; i < 4; ++i) {
+        const int32_t token = narrow.span.first_token + i * (kNarrowTokens / 4);
+        if (token >= narrow.span.end_token) break;
+        narrow.pages[i] = input.page_table[static_cast<size_t>(narrow.span.first_page + token / shape_.page_size)];
+    }
+    return narrow;
+}
+
+void AttentionPlanner::emit(const AttentionInput& input) {
+    if (plan_.has_narrow) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
+    int32_t line_index = -1;
+    int32_t piece = 0;
+    int32_t block = -1;
+    size_t tail = 0;  // the block's latest item
+    for (const Cut& cut : cuts_) {
+        piece = cut.line == line_index ? piece + 1 : 0;
+        line_index = cut.line;
+        const Line& line = lines_[static_cast<size_t>(cut.line)];
+        AttentionItem item = cut_item(line, cut.first_tile, cut.num_tiles);
+        if (item.partial >= 0) item.partial += piece * item.num_vectors;
+        if (line.wide) {
+            plan_.wide.push_back(item);
+            continue;
+        }
+        const NarrowItem narrow = narrow_item(input, item);
+        if (cut.block != block) {
+            block = cut.block;
+            tail = static_cast<size_t>(block);
+            plan_.narrow[tail] = narrow;
+        } else {
+            plan_.narrow[tail].next = static_cast<int32_t>(plan_.narrow.size());
+            tail = plan_.narrow.size();
+            plan_.narrow.push_back(narrow);
+        }
+    }
+    const auto tokens = [&](const AttentionItem& item) {
+        int32_t sum = 0;
+        for (int32_t i = 0; i < item.num_spans; ++i) {
+            const Span& span = plan_.spans[static_cast<size_t>(item.first_span + i)];
+            sum += span.end_token - span.first_token;
+        }
+        return sum;
+    };
+    std::stable_sort(plan_.wide.begin(), plan_.wide.end(),
+                     [&](const AttentionItem& a, const AttentionItem& b) { return tokens(a) > tokens(b); });
 }
 
 }  // namespace nanolith::cuda

@@ -1,25 +1,132 @@
-// Cuts the attention of a batch into items of work, split along the KV length so that every multiprocessor gets
-// some whatever the batch (Dao et al., "Flash-Decoding", 2023).
+// Turns the segments of a batch into the work list of the attention kernels (work.h).
+//
+// A line is a tile of query vectors and the tokens that it attends to. Segments that several sequences use become lines
+// of their own over the rows of all of them, where reading once saves more than the merging of partial results costs
+// (cascade attention; Ye et al., FlashInfer, 2025); what is left of each sequence becomes lines of that sequence.
+// The lines are cut along the tokens so that all multiprocessors have equal shares (Dao et al., Flash-Decoding, 2023),
+// and each piece is an item. Cost: in the order of rows, segments and items.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
-#include "attention/items.h"
+#include "attention/work.h"
+#include "backend/backend.h"
 
 namespace nanolith::cuda {
 
-struct AttentionPlan {
-    int tile_vectors = 0;  // query vectors of a full item: 4, 8 or 16
-    std::vector<AttentionItem> items;
-    std::vector<MergeItem> merges;  // of the query vectors that several items share
-    int num_slots = 0;              // partial results, each [num_kv_heads, tile_vectors, head_dim]
+// What a plan depends on beside the batch.
+struct PlanShape {
+    int num_heads = 0;
+    int num_kv_heads = 0;
+    int page_size = 0;
+    int multiprocessors = 0;
+    int tile_bytes = 0;        // K and V of one KV head and 64 tokens
+    bool tensor_cores = true;  // attend_narrow and its tiles of 16 and 64 vectors; otherwise attend_plain's of 16
+    int wide_vectors = 0;      // vectors of a tile of the wide kernel; 0: there is none
+    bool causal = true;
+    int window = 0;
+
+    [[nodiscard]] int group() const { return num_heads / num_kv_heads; }
 };
 
-// `target_blocks`: blocks over all items and KV heads that fill the GPU. The batch must have passed check_batch.
-// `plan` is overwritten, its memory is kept.
-void plan_attention(const Batch& batch, int group, int num_kv_heads, int target_blocks, AttentionPlan& plan);
+// Blocks of the narrow kernels for each KV head, whatever the batch.
+int narrow_blocks(const PlanShape& shape);
+// Row units for the merging of partial results.
+RowUnits row_units(const PlanShape& shape);
+// No plan of at most so many rows, sequences and segments has more of these.
+struct PlanBounds {
+    int64_t queries = 0;
+    int64_t spans = 0;
+    int64_t narrow = 0;
+    int64_t wide = 0;
+};
+PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments);
+// No plan has more partial vectors for each KV head.
+int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows);
 
-// No plan needs more slots.
-int max_attention_slots(int num_kv_heads, int target_blocks);
+// What a step attends to: the parts of Batch that matter here.
+struct AttentionInput {
+    std::span<const int32_t> page_table;
+    std::span<const Segment> segments;
+    std::span<const Sequence> sequences;
+    std::span<const int32_t> positions;  // [rows]
+};
+
+struct AttentionPlan {
+    std::vector<QueryRow> queries;
+    std::vector<Span> spans;
+    std::vector<NarrowItem> narrow;   // the first narrow_blocks() are where the blocks begin
+    std::vector<AttentionItem> wide;  // costliest first
+    std::vector<RowPartials> units;   // [rows, RowUnits::count]
+    std::vector<int32_t> partials;
+    std::vector<int32_t> merges;  // units that wide items alone have partial results of
+    bool has_narrow = false;      // whether any narrow item has work
+};
+
+// Makes plans, keeping its memory from one to the next.
+class AttentionPlanner {
+  public:
+    AttentionPlanner(const PlanShape& shape, int64_t max_rows);
+
+    // The input must make sense as check_batch says. The plan is valid until the next call.
+    const AttentionPlan& plan(const AttentionInput& input);
+
+  private:
+    // A tile of query vectors and the tokens that it attends to.
+    struct Line {
+        AttentionItem item;  // partial: of its first piece
+        int32_t tiles;       // of 64 tokens
+        int32_t pieces;
+        bool wide;
+    };
+    // A piece of a line, and the block that does it.
+    struct Cut {
+        int32_t line;
+        int32_t first_tile;
+        int32_t num_tiles;
+        int32_t block;
+    };
+    // A segment as a sequence uses it.
+    struct Use {
+        int32_t segment;
+        int32_t sequence;
+    };
+
+    void build(const AttentionInput& input, bool with_cascades);
+    void find_cascades(const AttentionInput& input);
+    [[nodiscard]] bool worth_cascading(const AttentionInput& input, std::span<const Use> uses) const;
+    void add_cascade(const AttentionInput& input, std::span<const Use> uses);
+    void add_sequence(const AttentionInput& input, const Sequence& sequence);
+    int32_t add_spans(const AttentionInput& input, const Sequence& sequence, int32_t first_row, int32_t last_row);
+    void add_line(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span, int32_t num_spans);
+    [[nodiscard]] int tile_vectors(int64_t vectors) const;
+    [[nodiscard]] int32_t rows_per_line(int64_t rows) const;
+    [[nodiscard]] int64_t count_lines(int64_t rows) const;
+
+    [[nodiscard]] double narrow_cost(int64_t lines, int64_t tiles, int64_t longest, int blocks) const;
+    [[nodiscard]] int choose_blocks(int64_t lines, int64_t tiles, int64_t longest) const;
+    void cut_narrow();
+    void cut_wide();
+
+    template <typename Visit>
+    void for_each_unit(const Line& line, const Visit& visit) const;
+    int64_t place_partials(size_t num_rows);
+    AttentionItem cut_item(const Line& line, int32_t first_tile, int32_t num_tiles);
+    [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
+    void emit(const AttentionInput& input);
+
+    const PlanShape shape_;
+    const RowUnits units_;
+    const int64_t max_cascade_partials_;
+    const int64_t max_partials_;
+    AttentionPlan plan_;
+    std::vector<Line> lines_;
+    std::vector<Cut> cuts_;
+    std::vector<Use> uses_;
+    std::vector<uint8_t> cascaded_;  // [segments]
+    int64_t cascade_partials_ = 0;
+};
 
 }  // namespace nanolith::cuda

@@ -35,11 +35,32 @@ struct AttentionItem {
                       // and writes the output itself
 };
 
-// Where the partial results of one row are: partials[first_partial ... + num_partials), each the place of the row's
-// first query head of a group; the others follow it. Rows without any have num_partials 0.
+// Tokens that the narrow kernels take at once.
+constexpr int kNarrowTokens = 64;
+
+// An item of the narrow kernels. A block begins with the item of its own number and goes on with `next`. What the first
+// loads need lies in here, since each load that waits for another costs as much as a tile.
+struct alignas(16) NarrowItem {
+    AttentionItem item;
+    int32_t next;  // the block's next item; -1: none
+    int32_t unused;
+    Span span;         // spans[item.first_span]
+    int32_t pages[4];  // page_table entries of the span's first 64 tokens, 16 tokens each
+};
+
+// Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
+// first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come from
+// narrow items, which run last: the one that brings the last merges all. Where there are none, a launch of its own does.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
+    int32_t num_arrivals;
+};
+
+// A row's query heads of one KV head are merged in units of `heads`: the whole group where a tile can hold it.
+struct RowUnits {
+    int32_t heads;  // of a unit, the last may have fewer
+    int32_t count;  // units of a row and KV head
 };
 
 }  // namespace nanolith::cuda

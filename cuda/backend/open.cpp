@@ -1,4 +1,4 @@
-// The library's one exported function, and the Backend behind it.
+// The library's exported functions, and the Backend behind one of them.
 #include <cuda_runtime_api.h>
 
 #include <exception>
@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "executor/executor.h"
+#include "ops/kernels.h"
 #include "runtime/check.h"
 #include "runtime/stream.h"
 
@@ -48,6 +49,10 @@ std::string version_text(int version) {
     return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
 
+std::string name_of(const cudaDeviceProp& properties, int index) {
+    return "cuda:" + std::to_string(index) + " " + properties.name;
+}
+
 // Why there is no device to use, in the user's terms.
 Error no_device(cudaError_t status) {
     int driver = 0;
@@ -64,7 +69,8 @@ Error no_device(cudaError_t status) {
                 cudaGetErrorString(status));
 }
 
-Result<std::unique_ptr<Backend>> open_backend(const char* version, int32_t index) {
+// Device `index`, once all is as it should be.
+Result<cudaDeviceProp> find_device(const char* version, int32_t index) {
     const std::string own_version = std::to_string(NL_VERSION_MAJOR) + "." + std::to_string(NL_VERSION_MINOR) + "." +
                                     std::to_string(NL_VERSION_PATCH);
     if (version == nullptr || own_version != version) {
@@ -80,12 +86,37 @@ Result<std::unique_ptr<Backend>> open_backend(const char* version, int32_t index
     }
     cudaDeviceProp properties{};
     NL_CUDA_TRY(cudaGetDeviceProperties(&properties, index));
-    const std::string name = "cuda:" + std::to_string(index) + " " + properties.name;
     if (properties.major < kMinMajor) {
-        return fail(NL_ERROR_UNSUPPORTED, name, " has compute capability ", properties.major, ".", properties.minor,
-                    ", expected at least ", kMinMajor, ".0");
+        return fail(NL_ERROR_UNSUPPORTED, name_of(properties, index), " has compute capability ", properties.major, ".",
+                    properties.minor, ", expected at least ", kMinMajor, ".0");
     }
-    return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(index, name));
+    return properties;
+}
+
+Result<std::unique_ptr<Backend>> open_backend(const char* version, int32_t index) {
+    NL_ASSIGN(const cudaDeviceProp properties, find_device(version, index));
+    return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(index, name_of(properties, index)));
+}
+
+Result<std::unique_ptr<Kernels>> open_kernels(const char* version, int32_t index) {
+    NL_ASSIGN(const cudaDeviceProp properties, find_device(version, index));
+    OpsDevice device;
+    device.index = index;
+    device.multiprocessors = properties.multiProcessorCount;
+    device.major = properties.major;
+    return make_kernels(device, name_of(properties, index));
+}
+
+// Nothing is thrown into the caller's library.
+template <typename Opened, typename Open>
+void open_guarded(const Open& open, Result<Opened>& result) {
+    try {
+        result = open();
+    } catch (const std::bad_alloc&) {
+        result = fail(NL_ERROR_OUT_OF_MEMORY, "host memory is exhausted");
+    } catch (const std::exception& error) {
+        result = fail(NL_ERROR_INTERNAL, error.what());
+    }
 }
 
 }  // namespace
@@ -94,11 +125,10 @@ Result<std::unique_ptr<Backend>> open_backend(const char* version, int32_t index
 
 extern "C" __attribute__((visibility("default"))) void nl_backend_open(
     const char* version, int32_t index, nanolith::Result<std::unique_ptr<nanolith::Backend>>& result) {
-    try {
-        result = nanolith::cuda::open_backend(version, index);
-    } catch (const std::bad_alloc&) {
-        result = nanolith::fail(NL_ERROR_OUT_OF_MEMORY, "host memory is exhausted");
-    } catch (const std::exception& error) {
-        result = nanolith::fail(NL_ERROR_INTERNAL, error.what());
-    }
+    nanolith::cuda::open_guarded([&] { return nanolith::cuda::open_backend(version, index); }, result);
+}
+
+extern "C" __attribute__((visibility("default"))) void nl_kernels_open(
+    const char* version, int32_t index, nanolith::Result<std::unique_ptr<nanolith::Kernels>>& result) {
+    nanolith::cuda::open_guarded([&] { return nanolith::cuda::open_kernels(version, index); }, result);
 }

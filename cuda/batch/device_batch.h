@@ -5,21 +5,17 @@
 
 #include <cstdint>
 
-#include "attention/plan.h"
+#include "batch/work_arrays.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
 
 // What the launches of a step and the addresses of its arrays depend on. Steps with equal shapes differ in the
-// contents of device memory alone, so that one graph serves them all. Counts that change from step to step as
-// contexts grow are rounded up to powers of two; the rest is filled with no work.
+// contents of device memory alone, so that one graph serves them all.
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
-    int32_t segments = 0;  // rounded up
-    int32_t items = 0;     // rounded up
-    int32_t merges = 0;    // rounded up; 0 stays 0
-    int32_t tile_vectors = 0;
+    WorkCounts work;
 
     bool operator==(const BatchShape&) const = default;
 };
@@ -27,22 +23,18 @@ struct BatchShape {
 // Device addresses of the arrays.
 struct BatchView {
     const int32_t* tokens = nullptr;
-    const int32_t* positions = nullptr;
     const int32_t* key_positions = nullptr;
     const int32_t* slots = nullptr;
     const int32_t* output_rows = nullptr;
     const SampleParams* sampling = nullptr;
-    const Segment* segments = nullptr;
-    const AttentionItem* items = nullptr;
-    const MergeItem* merges = nullptr;
-    const int32_t* page_table = nullptr;  // last, since only its length may differ for one shape
+    WorkView work;  // its page table lies last, since only its length may differ for one shape
 };
 
 class DeviceBatch {
   public:
     // Lays the batch and its plan out in page-locked memory. The copy of the batch before must have ended.
     // *moved tells whether the arrays have new addresses for every shape, since the memory had to grow.
-    Result<void> pack(const Batch& batch, const AttentionPlan& plan, bool* moved);
+    Result<void> pack(const Batch& batch, const AttentionInput& input, const AttentionPlan& plan, bool* moved);
 
     // Starts the copy to the device.
     Result<void> upload(cudaStream_t stream) const;

@@ -4,7 +4,10 @@
 
 #include "attention/append.h"
 #include "attention/attention.h"
+#include "attention/partials.h"
 #include "attention/plan.h"
+#include "attention/rope_table.h"
+#include "attention/wide.h"
 #include "backend/check_batch.h"
 #include "backend/check_model.h"
 #include "batch/device_batch.h"
@@ -27,21 +30,36 @@ namespace {
 
 // Batches of more rows run without a graph: their launches cost little beside their work.
 constexpr int kMaxGraphRows = 64;
-// What the attention kernels are compiled for.
-constexpr int32_t kMaxHeadDim = 256;
-// Blocks of attention for each multiprocessor that a plan aims at.
-constexpr int kAttentionBlocks = 4;
+
+struct GpuFacts {
+    int multiprocessors = 0;
+    int major = 0;  // compute capability
+};
+
+template <typename T>
+PlanShape plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFacts& gpu) {
+    PlanShape shape;
+    shape.num_heads = spec.num_heads;
+    shape.num_kv_heads = spec.num_kv_heads;
+    shape.page_size = heads.page_size;
+    shape.multiprocessors = gpu.multiprocessors;
+    shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(sizeof(T));
+    shape.tensor_cores = sizeof(T) == 2;
+    if (sizeof(T) == 2 && wide_takes(heads, gpu.major)) shape.wide_vectors = kWideVectors;
+    return shape;
+}
 
 template <typename T>
 class CudaExecutor final : public Executor {
   public:
-    CudaExecutor(int device, int multiprocessors, ModelSpec spec, const ExecutorOptions& options)
+    CudaExecutor(int device, const GpuFacts& gpu, ModelSpec spec, const ExecutorOptions& options)
         : device_(device),
-          multiprocessors_(multiprocessors),
-          target_blocks_(multiprocessors * kAttentionBlocks),
+          multiprocessors_(gpu.multiprocessors),
           spec_(std::move(spec)),
           options_(options),
-          heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size} {}
+          heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
+          plan_shape_(plan_shape<T>(spec_, heads_, gpu)),
+          planner_(plan_shape_, options.max_rows) {}
 
     ~CudaExecutor() override {
         // The members free their memory on this device. Should the device not be had, they fail in silence.
@@ -53,10 +71,12 @@ class CudaExecutor final : public Executor {
     Result<void> initialise(const ModelWeights& weights) {
         NL_ASSIGN(stream_, create_stream());
         NL_ASSIGN(matmul_, Matmul::create());
-        NL_ASSIGN(scratch_,
-                  allocate_scratch(spec_, heads_, options_, max_attention_slots(spec_.num_kv_heads, target_blocks_)));
+        NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
+        NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, options_.max_rows, stream_.get()));
         NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_.get()));
+        NL_TRY(fill_rope_table(weights_.frequencies, spec_.head_dim / 2, spec_.max_context, rope(), stream_.get()));
+        NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
         return {};
     }
 
@@ -64,9 +84,10 @@ class CudaExecutor final : public Executor {
         NL_TRY(check_batch(spec_, options_, batch, sampled));
         if (batch.tokens.empty()) return {};
         return on_device([&]() -> Result<void> {
-            plan_attention(batch, heads_.num_heads / heads_.num_kv_heads, heads_.num_kv_heads, target_blocks_, plan_);
+            const AttentionInput input{batch.page_table, batch.segments, batch.sequences, batch.positions};
+            const AttentionPlan& plan = planner_.plan(input);
             bool moved = false;
-            NL_TRY(batch_.pack(batch, plan_, &moved));
+            NL_TRY(batch_.pack(batch, input, plan, &moved));
             if (moved) graphs_.clear();
             NL_TRY(batch_.upload(stream_.get()));
             const Result<void> submitted = submit(forward);
@@ -149,20 +170,17 @@ class CudaExecutor final : public Executor {
 
     Result<void> attention(int32_t layer) override {
         AttentionArguments<T> arguments;
-        arguments.qkv = scratch_.qkv.template as<T>();
+        arguments.queries = scratch_.qkv.template as<T>();
+        arguments.query_layout = {heads_.qkv_size(), heads_.head_dim};
         arguments.pages = pages(layer);
-        arguments.frequencies = weights_.frequencies;
-        arguments.positions = view().positions;
-        arguments.page_table = view().page_table;
-        arguments.segments = view().segments;
-        arguments.items = view().items;
-        arguments.merges = view().merges;
-        arguments.partial_outputs = scratch_.partial_outputs.template as<float>();
-        arguments.partial_sums = scratch_.partial_sums.template as<float2>();
+        arguments.rope = rope();
+        arguments.work = view().work;
+        arguments.units = row_units(plan_shape_);
+        arguments.partial = partials_.view();
         arguments.output = attended();
+        arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
         arguments.scale = spec_.attention_scale;
-        const BatchShape& shape = batch_.shape();
-        return attend(arguments, heads_, AttentionLaunch{shape.items, shape.merges, shape.tile_vectors}, stream_.get());
+        return attend(arguments, heads_, launch_of(batch_.shape().work, plan_shape_), stream_.get());
     }
 
     Result<void> attention_output(int32_t layer) override {
@@ -209,6 +227,7 @@ class CudaExecutor final : public Executor {
     [[nodiscard]] const BatchView& view() const { return batch_.view(); }
     [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
     [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
+    [[nodiscard]] float2* rope() const { return scratch_.rope.template as<float2>(); }
     [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
     [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
     [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }
@@ -307,13 +326,13 @@ class CudaExecutor final : public Executor {
         weights_ = DeviceWeights<T>();
         pool_ = DeviceBuffer();
         scratch_ = Scratch();
+        partials_ = Partials();
         matmul_.reset();
         stream_.reset();
     }
 
     const int device_;
     const int multiprocessors_;
-    const int target_blocks_;
     const ModelSpec spec_;
     const ExecutorOptions options_;
     const HeadShape heads_;
@@ -322,16 +341,18 @@ class CudaExecutor final : public Executor {
     Scratch scratch_;
     DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
     DeviceWeights<T> weights_;
-    AttentionPlan plan_;
+    const PlanShape plan_shape_;
+    AttentionPlanner planner_;
+    Partials partials_;
     DeviceBatch batch_;
     GraphCache graphs_;
     int32_t num_logits_ = 0;  // rows of logits that are there
 };
 
 template <typename T>
-Result<std::unique_ptr<Executor>> create_typed(int index, int multiprocessors, const ModelSpec& spec,
+Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, const ModelSpec& spec,
                                                const ModelWeights& weights, const ExecutorOptions& options) {
-    auto executor = std::make_unique<CudaExecutor<T>>(index, multiprocessors, spec, options);
+    auto executor = std::make_unique<CudaExecutor<T>>(index, gpu, spec, options);
     NL_TRY(executor->initialise(weights));
     return std::unique_ptr<Executor>(std::move(executor));
 }
@@ -341,23 +362,24 @@ Result<std::unique_ptr<Executor>> create_typed(int index, int multiprocessors, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options) {
     NL_TRY(check_model(spec, weights, options));
-    if (spec.head_dim > kMaxHeadDim) {
-        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim, ", the CUDA backend takes at most ",
-                    kMaxHeadDim);
+    if (spec.head_dim > kMaxHeadDim || spec.head_dim % 8 != 0) {
+        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim,
+                    ", the CUDA backend takes multiples of 8 up to ", kMaxHeadDim);
     }
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
-    int multiprocessors = 0;
-    NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    GpuFacts gpu;
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.major, cudaDevAttrComputeCapabilityMajor, index));
     switch (options.dtype) {
         case DType::f16:
-            return create_typed<__half>(index, multiprocessors, spec, weights, options);
+            return create_typed<__half>(index, gpu, spec, weights, options);
         case DType::bf16:
-            return create_typed<__nv_bfloat16>(index, multiprocessors, spec, weights, options);
+            return create_typed<__nv_bfloat16>(index, gpu, spec, weights, options);
         case DType::f32:
             break;
     }
-    return create_typed<float>(index, multiprocessors, spec, weights, options);
+    return create_typed<float>(index, gpu, spec, weights, options);
 }
 
 }  // namespace nanolith::cuda

@@ -4,20 +4,12 @@
 
 namespace nanolith::cuda {
 
-namespace {
-
-constexpr size_t kMaxTileVectors = 16;
-
-}  // namespace
-
-Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options,
-                                 int num_slots) {
+Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options) {
     const auto rows = static_cast<size_t>(options.max_rows);
     const auto outputs = static_cast<size_t>(options.max_output_rows);
     const auto hidden = static_cast<size_t>(spec.hidden_size);
     const auto inner = static_cast<size_t>(spec.intermediate_size);
     const auto head_dim = static_cast<size_t>(spec.head_dim);
-    const size_t partials = static_cast<size_t>(num_slots) * static_cast<size_t>(spec.num_kv_heads) * kMaxTileVectors;
     const size_t element = dtype_bytes(options.dtype);
 
     Scratch scratch;
@@ -33,9 +25,8 @@ Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, 
     NL_ASSIGN(scratch.logits, allocate_device(logits, "logits"));
     NL_ASSIGN(scratch.kept_logits, allocate_device(logits, "logits"));
     NL_ASSIGN(scratch.sampled, allocate_device(outputs * sizeof(int32_t), "drawn tokens"));
-    NL_ASSIGN(scratch.partial_outputs,
-              allocate_device(partials * head_dim * sizeof(float), "partial attention outputs"));
-    NL_ASSIGN(scratch.partial_sums, allocate_device(partials * 2 * sizeof(float), "partial attention sums"));
+    NL_ASSIGN(scratch.rope, allocate_device(static_cast<size_t>(spec.max_context) * (head_dim / 2) * 2 * sizeof(float),
+                                            "rotations of all positions"));
     NL_ASSIGN(scratch.sampled_host, allocate_pinned(outputs * sizeof(int32_t), "drawn tokens"));
     return scratch;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/kernels.h"
 
 #define NL_TEXT_(x) #x
 #define NL_TEXT(x) NL_TEXT_(x)
@@ -61,24 +62,36 @@ Result<Library> find_library() {
                 " could not be loaded: ", tried.empty() ? "there is no folder to look in" : tried);
 }
 
-}  // namespace
-
-Result<std::unique_ptr<Backend>> open_cuda_backend(int32_t index) {
+// What the library's function `name`, an Open, makes of device `index`. `missing` is what a library without it lacks.
+template <typename Opened, typename Open>
+Result<std::unique_ptr<Opened>> open_with(const char* name, const Error& missing, int32_t index) {
     if (index < 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "the index of the CUDA device is ", index, ", expected at least 0");
     NL_ASSIGN(const Library library, find_library());
-    auto* const open = reinterpret_cast<BackendOpen*>(dlsym(library.handle, kBackendOpenName));
+    auto* const open = reinterpret_cast<Open*>(dlsym(library.handle, name));
     if (open == nullptr) {
         dlclose(library.handle);
-        return fail(NL_ERROR_NOT_FOUND, library.path, " is no backend of this library: it does not export ",
-                    kBackendOpenName);
+        return fail(missing.status, library.path, missing.message, name);
     }
-    // From here on the library stays loaded: backends and executors made from it live as long as they like.
-    Result<std::unique_ptr<Backend>> result = fail(NL_ERROR_INTERNAL, library.path, " gave no answer");
+    // From here on the library stays loaded: what was made from it lives as long as it likes.
+    Result<std::unique_ptr<Opened>> result = fail(NL_ERROR_INTERNAL, library.path, " gave no answer");
     open(kVersion, index, result);
     if (!result.ok()) return fail(result.error().status, library.path, ": ", result.error().message);
-    if (*result == nullptr) return fail(NL_ERROR_INTERNAL, library.path, " gave no backend and no error");
+    if (*result == nullptr) return fail(NL_ERROR_INTERNAL, library.path, " gave no device and no error");
     return result;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Backend>> open_cuda_backend(int32_t index) {
+    return open_with<Backend, BackendOpen>(
+        kBackendOpenName, {NL_ERROR_NOT_FOUND, " is no backend of this library: it does not export "}, index);
+}
+
+Result<std::unique_ptr<Kernels>> open_cuda_kernels(int32_t index) {
+    return open_with<Kernels, KernelsOpen>(
+        kKernelsOpenName, {NL_ERROR_UNSUPPORTED, " was built without the kernel-level ABI: it does not export "},
+        index);
 }
 
 }  // namespace nanolith

@@ -14,6 +14,8 @@
 
 #undef __shared__
 #define __shared__ static  // blocks run one after the other
+#undef __grid_constant__
+#define __grid_constant__
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 
@@ -75,6 +77,15 @@ T atomicAdd(T* to, T value) {
 inline uint4 __ldcs(const uint4* from) {
     return *from;
 }
+template <typename T>
+T __ldg(const T* from) {
+    return *from;
+}
+template <typename T>
+T __ldcg(const T* from) {
+    return *from;
+}
+inline void __threadfence() {}
 inline unsigned __float_as_uint(float value) {
     unsigned bits = 0;
     std::memcpy(&bits, &value, sizeof bits);

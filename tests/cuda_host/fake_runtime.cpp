@@ -42,7 +42,7 @@ std::map<void*, Mapping>& mappings() {
 }  // namespace
 
 void submit(cudaStream_t stream, std::function<void()> work) {
-    if (stream->capturing) {
+    if (stream != nullptr && stream->capturing) {
         stream->recorded.push_back(std::move(work));
     } else {
         work();
@@ -89,6 +89,13 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
     cuda_host::submit(stream, [=] { std::memcpy(to, from, bytes); });
     return cudaSuccess;
 }
+cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+    std::memcpy(to, from, bytes);
+    return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+    return cudaSuccess;
+}
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
     cuda_host::submit(stream, [=] { std::memset(to, value, bytes); });
     return cudaSuccess;
@@ -102,12 +109,15 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
     *stream = new CUstream_st;
     return cudaSuccess;
 }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+    return cudaStreamCreateWithFlags(stream, 0);
+}
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     delete stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    return stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    return stream != nullptr && stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     stream->capturing = true;
@@ -122,6 +132,9 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
     *exec = new CUgraphExec_st{graph->work};
     return cudaSuccess;
+}
+cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long flags) {
+    return cudaGraphInstantiate(exec, graph, flags);
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
     for (const auto& work : exec->work) cuda_host::submit(stream, work);
@@ -165,6 +178,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     std::strcpy(properties->name, "emulated on the host");
     properties->major = 9;
     properties->minor = 0;
+    properties->multiProcessorCount = 4;
     return cudaSuccess;
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {

@@ -79,7 +79,17 @@ NL_DISPATCH(add, (const float* x, int64_t size, float* y), (x, size, y))
 NL_DISPATCH(convert, (const float* x, int64_t size, float* y), (x, size, y))
 NL_DISPATCH(convert, (const float* x, int64_t size, BFloat16* y), (x, size, y))
 NL_DISPATCH(convert, (const BFloat16* x, int64_t size, float* y), (x, size, y))
+NL_DISPATCH(convert, (const Half* x, int64_t size, float* y), (x, size, y))
+NL_DISPATCH(convert, (const Float8E4M3* x, int64_t size, float* y), (x, size, y))
 NL_DISPATCH(rotate, (const float* x, const float* turn, int64_t dim, float scale, float* y), (x, turn, dim, scale, y))
+
+void convert(const float* x, int64_t size, Half* y) {
+    for (int64_t i = 0; i < size; ++i) y[i] = to_half(x[i]);
+}
+
+void convert(const float* x, int64_t size, Float8E4M3* y) {
+    for (int64_t i = 0; i < size; ++i) y[i] = to_float8_e4m3(x[i]);
+}
 
 void RotationTable::grow_to(int32_t position) {
     const size_t half = frequencies_.size();

@@ -26,6 +26,10 @@ void add(const float* x, int64_t size, float* y);
 void convert(const float* x, int64_t size, float* y);
 void convert(const float* x, int64_t size, BFloat16* y);
 void convert(const BFloat16* x, int64_t size, float* y);
+void convert(const Half* x, int64_t size, float* y);
+void convert(const Float8E4M3* x, int64_t size, float* y);
+void convert(const float* x, int64_t size, Half* y);
+void convert(const float* x, int64_t size, Float8E4M3* y);
 
 // Turns each pair (x[i], x[i + dim/2]) by the angle whose cosine and sine are turn[i] and turn[i + dim/2], and
 // multiplies it by `scale`.

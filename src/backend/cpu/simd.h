@@ -72,6 +72,7 @@ struct SimdTypes {
     typedef int32_t Ints __attribute__((vector_size(Lanes * 4)));
     typedef uint32_t Words __attribute__((vector_size(Lanes * 4)));
     typedef uint16_t Halves __attribute__((vector_size(Lanes * 2)));
+    typedef uint8_t Bytes __attribute__((vector_size(Lanes)));
 };
 template <int Lanes>
 using Vec = typename SimdTypes<Lanes>::Floats;
@@ -90,6 +91,31 @@ NL_INLINE Vec<Lanes> load(const BFloat16* from) {
     using Words = typename SimdTypes<Lanes>::Words;
     const Words words = __builtin_convertvector(halves, Words) << 16;
     return reinterpret_cast<Vec<Lanes>>(words);
+}
+
+// Its exponent as a float32's is 112 too small, which a product mends; infinity and NaN need the highest one.
+template <int Lanes>
+NL_INLINE Vec<Lanes> load(const Half* from) {
+    typename SimdTypes<Lanes>::Halves halves;
+    std::memcpy(&halves, from, sizeof(halves));
+    using Words = typename SimdTypes<Lanes>::Words;
+    const Words words = __builtin_convertvector(halves, Words);
+    const Words small = (words & 0x7FFFU) << 13;
+    const Words magnitude = reinterpret_cast<Words>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p112F);
+    const Words special = (words & 0x7C00U) == 0x7C00U ? magnitude | 0x7F800000U : magnitude;
+    return reinterpret_cast<Vec<Lanes>>(special | ((words & 0x8000U) << 16));
+}
+
+template <int Lanes>
+NL_INLINE Vec<Lanes> load(const Float8E4M3* from) {
+    typename SimdTypes<Lanes>::Bytes bytes;
+    std::memcpy(&bytes, from, sizeof(bytes));
+    using Words = typename SimdTypes<Lanes>::Words;
+    const Words words = __builtin_convertvector(bytes, Words);
+    const Words small = (words & 0x7FU) << 20;
+    const Words magnitude = reinterpret_cast<Words>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p120F);
+    const Words special = (words & 0x7FU) == 0x7FU ? magnitude | 0x7FC00000U : magnitude;
+    return reinterpret_cast<Vec<Lanes>>(special | ((words & 0x80U) << 24));
 }
 
 template <int Lanes>

@@ -1,0 +1,78 @@
+#include "batch/work_arrays.h"
+
+#include <bit>
+
+namespace nanolith::cuda {
+
+namespace {
+
+size_t round_up(size_t count) {
+    return count == 0 ? 0 : std::bit_ceil(count);
+}
+
+template <typename T>
+void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
+    nanolith::cuda::put(to, std::span<const T>(from), count);
+}
+
+}  // namespace
+
+WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan) {
+    WorkCounts counts;
+    counts.rows = input.positions.size();
+    counts.units = plan.units.size();
+    counts.queries = round_up(plan.queries.size());
+    counts.spans = round_up(plan.spans.size());
+    counts.narrow = round_up(plan.narrow.size());
+    counts.wide = round_up(plan.wide.size());
+    counts.partials = round_up(plan.partials.size());
+    counts.merges = round_up(plan.merges.size());
+    return counts;
+}
+
+AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
+    AttentionLaunch what;
+    what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
+    what.wide_items = static_cast<int>(counts.wide);
+    what.merges = static_cast<int>(counts.merges);
+    return what;
+}
+
+WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
+    : counts_(counts),
+      positions_(layout.reserve<int32_t>(counts.rows)),
+      units_(layout.reserve<RowPartials>(counts.units)),
+      queries_(layout.reserve<QueryRow>(counts.queries)),
+      spans_(layout.reserve<Span>(counts.spans)),
+      narrow_(layout.reserve<NarrowItem>(counts.narrow)),
+      wide_(layout.reserve<AttentionItem>(counts.wide)),
+      partials_(layout.reserve<int32_t>(counts.partials)),
+      merges_(layout.reserve<int32_t>(counts.merges)) {}
+
+void WorkArrays::put(std::byte* base, const AttentionInput& input, const AttentionPlan& plan) const {
+    nanolith::cuda::put(base + positions_, input.positions, 0);
+    put_all(base + units_, plan.units, 0);
+    put_all(base + queries_, plan.queries, 0);
+    put_all(base + spans_, plan.spans, 0);
+    put_all(base + narrow_, plan.narrow, counts_.narrow);
+    put_all(base + wide_, plan.wide, counts_.wide);
+    put_all(base + partials_, plan.partials, 0);
+    std::vector<int32_t> none(counts_.merges - plan.merges.size(), -1);
+    put_all(base + merges_, plan.merges, 0);
+    put_all(base + merges_ + plan.merges.size() * sizeof(int32_t), none, 0);
+}
+
+WorkView WorkArrays::view(const std::byte* base) const {
+    WorkView view;
+    view.positions = reinterpret_cast<const int32_t*>(base + positions_);
+    view.units = reinterpret_cast<const RowPartials*>(base + units_);
+    view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
+    view.spans = reinterpret_cast<const Span*>(base + spans_);
+    view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);
+    view.wide = reinterpret_cast<const AttentionItem*>(base + wide_);
+    view.partials = reinterpret_cast<const int32_t*>(base + partials_);
+    view.merges = reinterpret_cast<const int32_t*>(base + merges_);
+    return view;
+}
+
+}  // namespace nanolith::cuda

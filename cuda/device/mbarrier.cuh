@@ -1,0 +1,94 @@
+// Barriers in shared memory that count arrivals and bytes (PTX ISA, "mbarrier"; sm_90), named barriers among some of a
+// block's warps, and the fence between ordinary accesses and those of the tensor cores and the copy engine.
+//
+// With NL_CHECK_HANGS defined, a wait of more than a second fails with the name of what it waited for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#ifdef NL_CHECK_HANGS
+extern "C" __device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function,
+                                        size_t char_bytes);
+#endif
+
+namespace nanolith::cuda {
+
+__device__ inline uint32_t shared_address(const void* pointer) {
+    return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
+}
+
+// `arrivals` complete a phase. One thread initialises; fence_barrier_init and a block-wide barrier follow.
+__device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
+}
+
+__device__ inline void fence_barrier_init() {
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void barrier_arrive(uint64_t* barrier) {
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+// Arrives, and holds the phase back until `bytes` have been copied to shared memory on this barrier.
+__device__ inline void barrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
+                 : "memory");
+}
+
+__device__ inline bool barrier_try_wait(uint64_t* barrier, uint32_t parity) {
+    uint32_t done = 0;
+    asm volatile(
+        "{\n"
+        ".reg .pred p;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, p;\n"
+        "}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    return done != 0;
+}
+
+// Waits for the end of the phase of that parity (the first phase has parity 0). `what` is for NL_CHECK_HANGS.
+__device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity, [[maybe_unused]] const char* what) {
+#ifdef NL_CHECK_HANGS
+    const long long begin = clock64();
+    while (!barrier_try_wait(barrier, parity)) {
+        if (clock64() - begin > 2'000'000'000LL) __assertfail(what, "mbarrier", 0, "barrier_wait", sizeof(char));
+    }
+#else
+    while (!barrier_try_wait(barrier, parity)) {
+    }
+#endif
+}
+
+// Makes this thread's ordinary writes to shared memory visible to the tensor cores and the copy engine.
+__device__ inline void fence_async_proxy() {
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// A barrier among `threads` threads of the block, whole warps; numbers 1 to 15 (0 is __syncthreads).
+__device__ inline void named_barrier_sync(int number, int threads) {
+    asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+__device__ inline void named_barrier_arrive(int number, int threads) {
+    asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
+}
+
+// The stage of a ring of kStages that comes next, and the parity of its barriers' phase.
+template <int kStages>
+struct RingPlace {
+    int stage = 0;
+    uint32_t parity = 0;
+
+    __device__ void advance() {
+        if (++stage == kStages) {
+            stage = 0;
+            parity ^= 1U;
+        }
+    }
+};
+
+}  // namespace nanolith::cuda

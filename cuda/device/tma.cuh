@@ -1,0 +1,25 @@
+// The bulk tensor copy engine (PTX ISA, "cp.async.bulk.tensor"; sm_90).
+#pragma once
+
+#include <cuda.h>
+
+#include <cstdint>
+
+#include "device/mbarrier.cuh"
+
+namespace nanolith::cuda {
+
+// Copies the map's box at element (x, y) of a 2D tensor to shared memory; its bytes count on `barrier`.
+__device__ inline void tma_load(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], [%2];"
+        ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+        : "memory");
+}
+
+__device__ inline void tma_prefetch_map(const CUtensorMap* map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
+}  // namespace nanolith::cuda

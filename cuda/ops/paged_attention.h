@@ -1,0 +1,24 @@
+// The CUDA side of nl_attention_plan.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+
+#include "backend/kernels.h"
+
+namespace nanolith::cuda {
+
+// A device as the kernels of nanolith_ops.h use it.
+struct OpsDevice {
+    int index = 0;
+    int multiprocessors = 0;
+    int major = 0;                  // compute capability
+    cudaStream_t stream = nullptr;  // the caller's
+};
+
+// `device` outlives the plan.
+Result<std::unique_ptr<PagedAttention>> create_paged_attention(const OpsDevice& device, const AttentionSpec& spec,
+                                                               const PlanCapacity& capacity);
+
+}  // namespace nanolith::cuda

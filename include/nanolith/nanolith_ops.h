@@ -1,0 +1,278 @@
+/*
+ * Nanolith's kernels on raw pointers: attention over a paged key-value cache, and the norm and rotary pieces around
+ * it, for programs that bring their own tensors and need no engine. The conventions of nanolith.h hold here too.
+ *
+ *   nl_ops_create            the kernels of a device
+ *   nl_attention_plan_set    what a step attends to: page table, segments, sequences, positions
+ *   nl_kv_append             writes new keys and values to their pages
+ *   nl_attention_run         decode, prefill with history and cascade attention over the pages
+ *   nl_attention_with_cache  the same on plain [batch, heads, tokens, head_dim] tensors; pages are kept inside
+ *
+ * Tensors
+ * - A tensor is a pointer to the memory of the handle's device: host memory for "cpu", memory that the GPU can read
+ *   and write for "cuda". Arrays called host arrays are in host memory for every device; they are copied before the
+ *   call returns.
+ * - Strides count elements, not bytes, and may be anything: the last dimension (head_dim, size) alone is always
+ *   contiguous. Addresses are aligned to the element; on CUDA addresses and strides are multiples of 16 bytes.
+ * - Tensors that a call writes must not overlap those that it reads, except where a comment allows it.
+ * - Sums are float32 whatever the tensors are.
+ *
+ * Streams: on CUDA a call queues its work on the handle's stream (see nl_ops_set_stream) and returns; tensors must
+ * live until that work is done, and a failure of the device itself may only be told by a later call as
+ * NL_ERROR_DEVICE. Freeing a handle waits for the work that still needs it. On the CPU the work is done when the call
+ * returns.
+ *
+ * Threads: calls on one nl_ops, and on plans and caches made from it, take turns. Threads that want to run at once
+ * take an nl_ops each.
+ */
+#ifndef NANOLITH_NANOLITH_OPS_H
+#define NANOLITH_NANOLITH_OPS_H
+
+#include "nanolith/nanolith.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A number format of key-value pages alone, beside those of nanolith.h: 1 sign, 4 exponent and 3 fraction bits, no
+   infinities, values up to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022). */
+enum { NL_DTYPE_F8_E4M3 = 4 };
+
+typedef struct nl_ops nl_ops;                             /* the kernels of a device */
+typedef struct nl_attention_options nl_attention_options; /* the shape and kind of an attention */
+typedef struct nl_attention_plan nl_attention_plan;       /* what one step attends to */
+typedef struct nl_kv_cache nl_kv_cache;                   /* keys and values of nl_attention_with_cache */
+
+/* ---- Device --------------------------------------------------------------------------------- */
+
+/*
+ * The kernels of `device`: "cpu", "cuda" (the first GPU) or "cuda:N".
+ * Errors: INVALID_ARGUMENT, NOT_FOUND (the device, or its backend library), UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
+ */
+NL_API nl_status nl_ops_create(const char *device, size_t length, nl_ops **ops);
+/* Drops the handle; plans and caches made from it live on. */
+NL_API void nl_ops_free(nl_ops *ops);
+/*
+ * Work from now on goes to `stream`, a cudaStream_t of the same device; NULL (default) is CUDA's default stream. The
+ * stream must outlive its use here. The CPU ignores it.
+ */
+NL_API nl_status nl_ops_set_stream(nl_ops *ops, void *stream);
+/* CPU threads, 1 to 1024; 0 (default) takes the cores that the process may use. Nothing else depends on it. */
+NL_API nl_status nl_ops_set_threads(nl_ops *ops, int32_t num_threads);
+/* Waits until all that this handle has queued on its stream is done. */
+NL_API nl_status nl_ops_synchronize(nl_ops *ops);
+/* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". */
+NL_API nl_status nl_ops_device(const nl_ops *ops, char *buffer, size_t capacity, size_t *length);
+
+/* ---- Attention options ---------------------------------------------------------------------- */
+
+/*
+ * What an attention is: heads, head dim and the rest. Heads and head dim must be set; all else has a default.
+ * Not thread-safe against its own setters. Functions that take options copy them.
+ */
+NL_API nl_status nl_attention_options_create(nl_attention_options **options);
+NL_API void nl_attention_options_free(nl_attention_options *options);
+
+/*
+ * Query heads and KV heads, 1 to 65536. The first must be a multiple of the second: query head h reads KV head
+ * h / (num_heads / num_kv_heads).
+ */
+NL_API nl_status nl_attention_options_set_heads(nl_attention_options *options, int32_t num_heads, int32_t num_kv_heads);
+/* Elements of a head: an even number from 2 to 256. CUDA has kernels for 64, 80, 96, 128 and 256. */
+NL_API nl_status nl_attention_options_set_head_dim(nl_attention_options *options, int32_t head_dim);
+/* Tokens a page: a power of two from 16 to 256. Default 64. */
+NL_API nl_status nl_attention_options_set_page_size(nl_attention_options *options, int32_t page_size);
+/* Format of queries, of new keys and values and of outputs: NL_DTYPE_F32, F16 or BF16. Default BF16. */
+NL_API nl_status nl_attention_options_set_dtype(nl_attention_options *options, int32_t dtype);
+/*
+ * Format of the pages: NL_DTYPE_AUTO (default: as the queries), F32, F16, BF16 or F8_E4M3. CUDA takes the queries'
+ * format, or F8_E4M3 with F16 or BF16 queries; the CPU any pair.
+ */
+NL_API nl_status nl_attention_options_set_kv_dtype(nl_attention_options *options, int32_t kv_dtype);
+/*
+ * What stored keys and values are multiplied by when they are read, and divided by when they are written (rounded to
+ * nearest, beyond the format's range to its largest number). Finite and positive; default 1 and 1.
+ */
+NL_API nl_status nl_attention_options_set_kv_scales(nl_attention_options *options, float k_scale, float v_scale);
+/* Scores are the products of query and key times this, a finite number; 0 (default) stands for 1 / sqrt(head_dim). */
+NL_API nl_status nl_attention_options_set_scale(nl_attention_options *options, float scale);
+/* 1 (default): a query sees the keys at its own position and before. 0: it sees all of its keys. */
+NL_API nl_status nl_attention_options_set_causal(nl_attention_options *options, int32_t causal);
+/*
+ * Sliding window: of the keys that it sees, a query at position p attends to those at positions above p - window.
+ * 0 (default): to all. Needs causal attention.
+ */
+NL_API nl_status nl_attention_options_set_window(nl_attention_options *options, int32_t window);
+/* Scores become softcap * tanh(score / softcap) before the softmax; 0 (default): they stay. Finite, not negative. */
+NL_API nl_status nl_attention_options_set_softcap(nl_attention_options *options, float softcap);
+/*
+ * Rotary position embedding (Su et al., RoFormer): at position x, the elements i and i + head_dim/2 of a head turn by
+ * the angle x * frequencies[i]. `frequencies` is a host array of head_dim/2 finite numbers, context scaling included;
+ * positions that anything is rotated for are below `max_position`, 1 to 2^24. NULL, 0 and 0 (default): no rotation;
+ * queries and keys come rotated or need none.
+ */
+NL_API nl_status nl_attention_options_set_rope(nl_attention_options *options, const float *frequencies, size_t count,
+                                               int32_t max_position);
+
+/* ---- Paged attention ------------------------------------------------------------------------ */
+
+/*
+ * Pages: a pool of one layer is one tensor [num_pages, 2, num_kv_heads, page_size, head_dim] of the KV format, 2 =
+ * keys, values, contiguous. The caller owns it. Slot s of a pool is token s % page_size of page s / page_size.
+ *
+ * A plan describes one step for all layers of a model: it is set once and then used by every layer's nl_kv_append and
+ * nl_attention_run. Capacities are the most that later calls of nl_attention_plan_set may bring, each at least 1 and
+ * at most 2^24: rows (query tokens of all sequences together), sequences, segments and page table entries. Memory for
+ * them is reserved here, and what nl_attention_run makes of a plan depends on the capacities alone: a CUDA graph that
+ * has captured nl_kv_append and nl_attention_run may be replayed after the plan was set again, and then does what the
+ * plan says now.
+ * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
+ */
+NL_API nl_status nl_attention_plan_create(nl_ops *ops, const nl_attention_options *options, int64_t max_rows,
+                                          int64_t max_sequences, int64_t max_segments, int64_t max_page_table,
+                                          nl_attention_plan **plan);
+NL_API void nl_attention_plan_free(nl_attention_plan *plan);
+
+/*
+ * What the next runs attend to. All arrays are host arrays; the cost is in the order of their sizes.
+ *
+ * - page_table [num_entries]: pages of the pools, each below num_pages.
+ * - Segment i is a run of segment_lengths[i] tokens (0 or more): token t lies in page
+ *   page_table[segment_first_entries[i] + t / page_size] at t % page_size. Keys are stored rotated for position t,
+ *   counted from the segment's own beginning. segment_bases[i] is where token 0 stands in the context of the sequence
+ *   that uses the segment, so a query at position p is rotated by p - base for it, and causally sees the tokens
+ *   t <= p - base. Sequences that share tokens name the same first entry, each at a base of its own; such tokens are
+ *   read once for all of them where that is faster (cascade attention).
+ * - Sequence j has the next sequence_rows[j] rows (1 or more) of the queries and attends to the next
+ *   sequence_segments[j] segments (0 or more), so that both arrays sum to num_rows and num_segments.
+ * - positions [num_rows]: where each query stands in its sequence's context, 0 or more, below 2^30; the rows of a
+ *   sequence are consecutive positions. A sequence's own new tokens are part of its segments: append them first.
+ *   With rotation, p - base is below max_position wherever the query sees a key.
+ *
+ * The plan's slots (nl_attention_plan_set_slots) stay as they are. On CUDA the new contents reach the device on the
+ * handle's stream, in order with the calls around it; do not call this while the stream is being captured.
+ * Errors: INVALID_ARGUMENT; the plan is then as before.
+ */
+NL_API nl_status nl_attention_plan_set(nl_attention_plan *plan, int64_t num_pages, const int32_t *page_table,
+                                       size_t num_entries, const int32_t *segment_first_entries,
+                                       const int32_t *segment_lengths, const int32_t *segment_bases,
+                                       size_t num_segments, const int32_t *sequence_rows,
+                                       const int32_t *sequence_segments, size_t num_sequences, const int32_t *positions,
+                                       size_t num_rows);
+
+/*
+ * Where the next nl_kv_append writes: row i goes to slots[i], below num_pages * page_size, each slot at most once; -1
+ * drops the row. key_positions[i] is the position that its key is rotated for, counted from the beginning of its
+ * segment and below max_position; NULL where the options have no rotation. Host arrays; num_rows is at most max_rows.
+ * Otherwise as nl_attention_plan_set.
+ */
+NL_API nl_status nl_attention_plan_set_slots(nl_attention_plan *plan, int64_t num_pages, const int32_t *slots,
+                                             const int32_t *key_positions, size_t num_rows);
+
+/* Other scales than the options' for the calls of nl_kv_append and nl_attention_run that follow, as layers with scales
+   of their own need them. See nl_attention_options_set_kv_scales. */
+NL_API nl_status nl_attention_plan_set_kv_scales(nl_attention_plan *plan, float k_scale, float v_scale);
+
+/*
+ * Writes the rows of k and v, both [rows of the slots, num_kv_heads, head_dim] in the queries' format, to their slots
+ * of the pool `pages` (num_pages of them, as the slots were checked for). Keys are rotated on the way where the options
+ * say so. Nothing else of the pool is read or written.
+ */
+NL_API nl_status nl_kv_append(nl_attention_plan *plan, const void *k, int64_t k_row_stride, int64_t k_head_stride,
+                              const void *v, int64_t v_row_stride, int64_t v_head_stride, void *pages);
+
+/*
+ * out = softmax(scores) V for every row and query head of the plan, over the keys that the row sees.
+ * q and out are [rows, num_heads, head_dim]; queries are rotated here where the options have rotation. Tokens outside
+ * the plan's segments are never used, whatever the pages hold there.
+ * lse, NULL or float32 [rows, num_heads] contiguous, receives the natural logarithm of the sum of e^score over the keys
+ * (scores scaled and capped), as nl_attention_merge takes it. A row that sees no key has out 0 and lse -infinity.
+ * The same plan and inputs give the same bits.
+ */
+NL_API nl_status nl_attention_run(nl_attention_plan *plan, const void *q, int64_t q_row_stride, int64_t q_head_stride,
+                                  const void *pages, void *out, int64_t out_row_stride, int64_t out_head_stride,
+                                  float *lse);
+
+/*
+ * Merges partial results over disjoint sets of keys into the result over all of them. Part i of num_parts (1 or more)
+ * has outputs [num_rows, num_heads, head_dim] beginning at outputs + i * part_stride and lse [num_rows, num_heads]
+ * contiguous at lse + i * lse_part_stride; a part whose lse is -infinity is empty, and its outputs are not used.
+ * out [num_rows, num_heads, head_dim] may be one of the parts; out_lse, NULL or [num_rows, num_heads] contiguous, one
+ * of the parts' lse. `dtype` (F32, F16, BF16) is that of outputs and out. Where all parts are empty out is 0 and
+ * out_lse -infinity.
+ */
+NL_API nl_status nl_attention_merge(nl_ops *ops, int32_t dtype, int64_t num_parts, int64_t num_rows, int32_t num_heads,
+                                    int32_t head_dim, const void *outputs, int64_t part_stride, int64_t row_stride,
+                                    int64_t head_stride, const float *lse, int64_t lse_part_stride, void *out,
+                                    int64_t out_row_stride, int64_t out_head_stride, float *out_lse);
+
+/* ---- Attention with a cache, on plain tensors ----------------------------------------------- */
+
+/*
+ * Attention of `num_tokens` (1 or more) new tokens of each of `batch` sequences over what the cache holds of that
+ * sequence and over themselves.
+ *
+ * q and out are [batch, num_heads, num_tokens, head_dim]; k and v [batch, num_kv_heads, num_tokens, head_dim]. A
+ * tensor's *_strides are three numbers, of its first three dimensions; NULL stands for a contiguous tensor. With k and
+ * v both NULL the queries bring no keys: they are the last num_tokens positions of what the cache holds.
+ * counts, NULL or a host array [batch], says how many of a sequence's tokens there are (0 to num_tokens, the first
+ * ones); the rest is padding, whose inputs are not used and whose outputs become 0. NULL: all.
+ *
+ * `cache` points to the caller's handle. Where that is NULL the call makes an empty cache of `batch` sequences with
+ * room for max_length tokens each, in pages and for KV heads alone, all of it reserved at once; later calls give
+ * the same max_length. With update 1 the new keys and values stay in it; with update 0 it is afterwards as it was
+ * before, and none is made. cache itself may be NULL: attention of the new tokens among themselves.
+ *
+ * Token i of a sequence that holds n tokens stands at position n + i (at n - counts + i where the queries bring no
+ * keys: n is then at least counts). With rotation keys are turned for that position,
+ * and so are the queries. Heads, head dim, page size, formats, KV scales and rotation of the options must be those
+ * that the cache was made with; scale, causality, window and soft-cap may change with every call.
+ * Errors: INVALID_ARGUMENT; CONTEXT_FULL where a sequence would have more than max_length tokens (the message names
+ * it); OUT_OF_MEMORY; UNSUPPORTED; DEVICE. After an error the cache is as before and out holds anything.
+ */
+NL_API nl_status nl_attention_with_cache(nl_ops *ops, const nl_attention_options *options, int64_t batch,
+                                         int64_t num_tokens, const int64_t *counts, const void *q,
+                                         const int64_t *q_strides, const void *k, const int64_t *k_strides,
+                                         const void *v, const int64_t *v_strides, nl_kv_cache **cache,
+                                         int64_t max_length, int32_t update, void *out, const int64_t *out_strides);
+NL_API void nl_kv_cache_free(nl_kv_cache *cache);
+
+/* Facts about a cache, for nl_kv_cache_query. */
+enum {
+    NL_KV_CACHE_BATCH = 1,      /* sequences */
+    NL_KV_CACHE_MAX_LENGTH = 2, /* tokens that a sequence may hold */
+    NL_KV_CACHE_PAGE_SIZE = 3,
+    NL_KV_CACHE_PAGES = 4,
+    NL_KV_CACHE_BYTES = 5 /* of all pages; it never changes */
+};
+NL_API nl_status nl_kv_cache_query(const nl_kv_cache *cache, int32_t fact, int64_t *value);
+/* Tokens that each sequence holds, [batch]. */
+NL_API nl_status nl_kv_cache_lengths(const nl_kv_cache *cache, int64_t *lengths, size_t capacity, size_t *count);
+/* Keeps the first `length` tokens of a sequence, at most what it holds, and forgets the rest. */
+NL_API nl_status nl_kv_cache_truncate(nl_kv_cache *cache, int64_t sequence, int64_t length);
+
+/* ---- Norm and rotation ---------------------------------------------------------------------- */
+
+/*
+ * y = x / sqrt(mean(x^2) + epsilon) * weight over the last dimension (Zhang and Sennrich, Root Mean Square Layer
+ * Normalization). x and y are [num_rows, num_heads, size], y may be x; weight is [size]; all of `dtype` (F32, F16,
+ * BF16). num_heads is 1 for a norm of whole rows. epsilon is finite and not negative. size is 1 to 65536.
+ */
+NL_API nl_status nl_rms_norm(nl_ops *ops, int32_t dtype, int64_t num_rows, int32_t num_heads, int32_t size,
+                             const void *x, int64_t x_row_stride, int64_t x_head_stride, const void *weight,
+                             float epsilon, void *y, int64_t y_row_stride, int64_t y_head_stride);
+
+/*
+ * Rotary position embedding as nl_attention_options_set_rope describes it: heads of row r turn by
+ * positions[r] * frequencies[i]. x and y are [num_rows, num_heads, head_dim] of `dtype` (F32, F16, BF16), y may be x;
+ * head_dim is even, 2 to 256. positions, int32 [num_rows], and frequencies, float32 [head_dim / 2], are tensors in the
+ * device's memory.
+ */
+NL_API nl_status nl_rope(nl_ops *ops, int32_t dtype, int64_t num_rows, int32_t num_heads, int32_t head_dim,
+                         const void *x, int64_t x_row_stride, int64_t x_head_stride, const int32_t *positions,
+                         const float *frequencies, void *y, int64_t y_row_stride, int64_t y_head_stride);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

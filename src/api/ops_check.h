@@ -1,0 +1,54 @@
+// Argument checks that the functions of nanolith_ops.h share.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <string>
+
+#include "api/guard.h"
+#include "api/ops_handles.h"
+
+namespace nanolith::api {
+
+inline Result<void> check_range(const char* name, int64_t value, int64_t least, int64_t most) {
+    if (value >= least && value <= most) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", value, ": expected ", least, " to ", most);
+}
+
+inline Result<void> check_page_size(int32_t page_size) {
+    if (page_size >= 16 && page_size <= 256 && std::has_single_bit(static_cast<uint32_t>(page_size))) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ": expected a power of two from 16 to 256");
+}
+
+// The format of a tensor that is no page.
+Result<DType> check_dtype(int32_t dtype);
+
+Result<void> check_kv_scales(float k_scale, float v_scale);
+
+// The options as they stand, complete: heads and head dim are set, what has no value has its default.
+Result<AttentionSpec> check_options(const nl_attention_options* options);
+
+// The three sizes of a tensor [rows, heads, size], and the device whose alignment it must keep.
+struct TensorShape {
+    DType dtype = DType::f32;
+    int64_t num_rows = 0;
+    int64_t num_heads = 0;
+    int64_t size = 0;
+    size_t alignment = 1;  // bytes
+};
+
+// A tensor argument, called `name`, to be read or written. NULL only where it has no elements.
+Result<ConstHeadRows> check_input(const char* name, const TensorShape& shape, const void* data, int64_t row_stride,
+                                  int64_t head_stride);
+Result<MutableHeadRows> check_output(const char* name, const TensorShape& shape, void* data, int64_t row_stride,
+                                     int64_t head_stride);
+
+// The address alone: `bytes` and the device's alignment divide it.
+Result<void> check_address(const char* name, const void* data, size_t bytes);
+
+// One stride of `count` steps of a tensor, in elements. Tensors that are written need at least `least`, or their rows
+// would overlap.
+Result<void> check_stride(const std::string& name, int64_t stride, int64_t count, int64_t least,
+                          const TensorShape& shape);
+
+}  // namespace nanolith::api

@@ -1,0 +1,80 @@
+#include <charconv>
+#include <string_view>
+
+#include "api/ops_check.h"
+
+using namespace nanolith;
+using namespace nanolith::api;
+
+namespace {
+
+Result<std::unique_ptr<Kernels>> open_kernels(std::string_view device) {
+    if (device == "cpu") return open_cpu_kernels();
+    if (device == "cuda") return open_cuda_kernels(0);
+    constexpr std::string_view kPrefix = "cuda:";
+    int32_t index = -1;
+    if (device.substr(0, kPrefix.size()) == kPrefix) {
+        const char* const end = device.data() + device.size();
+        const auto parsed = std::from_chars(device.data() + kPrefix.size(), end, index);
+        if (parsed.ec == std::errc() && parsed.ptr == end && index >= 0) return open_cuda_kernels(index);
+    }
+    return fail(NL_ERROR_INVALID_ARGUMENT, "device is \"", device, "\": expected \"cpu\", \"cuda\" or \"cuda:N\"");
+}
+
+}  // namespace
+
+extern "C" {
+
+nl_status nl_ops_create(const char* device, size_t length, nl_ops** ops) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_pointer(device, "device"));
+        constexpr size_t kLongest = 32;
+        if (length == 0 || length > kLongest)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "length is ", length,
+                        ": expected the length of \"cpu\", \"cuda\" or \"cuda:N\"");
+        NL_ASSIGN(auto kernels, open_kernels({device, length}));
+        *ops = new nl_ops{std::make_shared<OpsDevice>(std::move(kernels))};
+        return {};
+    });
+}
+
+void nl_ops_free(nl_ops* ops) {
+    delete ops;
+}
+
+nl_status nl_ops_set_stream(nl_ops* ops, void* stream) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(ops, "ops"));
+        const std::lock_guard lock(ops->device->mutex);
+        return ops->device->kernels->set_stream(stream);
+    });
+}
+
+nl_status nl_ops_set_threads(nl_ops* ops, int32_t num_threads) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_range("num_threads", num_threads, 0, 1024));
+        const std::lock_guard lock(ops->device->mutex);
+        return ops->device->kernels->set_threads(num_threads);
+    });
+}
+
+nl_status nl_ops_synchronize(nl_ops* ops) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(ops, "ops"));
+        const std::lock_guard lock(ops->device->mutex);
+        return ops->device->kernels->synchronize();
+    });
+}
+
+nl_status nl_ops_device(const nl_ops* ops, char* buffer, size_t capacity, size_t* length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_pointer(length, "length"));
+        const std::lock_guard lock(ops->device->mutex);
+        return give_text(ops->device->kernels->device_name(), buffer, capacity, length);
+    });
+}
+
+}  // extern "C"

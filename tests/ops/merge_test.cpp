@@ -1,0 +1,164 @@
+// nl_attention_merge: partial results over disjoint sets of keys give the result over all of them.
+#include <cmath>
+#include <limits>
+
+#include "ops/device.h"
+#include "ops/numbers.h"
+
+namespace nanolith::test {
+namespace {
+
+class Merge : public OnDevice {};
+NL_ON_EVERY_DEVICE(Merge);
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Parts {
+    Format format = Format::f32;
+    size_t num_parts = 0;
+    size_t num_rows = 0;
+    size_t num_heads = 0;
+    size_t head_dim = 0;
+    std::vector<std::byte> outputs;  // strides: rows apart by one more head, parts by one more row
+    std::vector<float> lse;
+
+    [[nodiscard]] size_t row_stride() const { return (num_heads + 1) * head_dim; }
+    [[nodiscard]] size_t part_stride() const { return (num_rows + 1) * row_stride(); }
+    [[nodiscard]] size_t lse_at(size_t part, size_t row, size_t head) const {
+        return part * (num_rows * num_heads + 3) + row * num_heads + head;
+    }
+    [[nodiscard]] size_t at(size_t part, size_t row, size_t head) const {
+        return part * part_stride() + row * row_stride() + head * head_dim;
+    }
+};
+
+// Random parts; a share of them is empty, with outputs that must not be used.
+Parts random_parts(Random& random, Format format, size_t num_parts, double empty) {
+    Parts parts{format, num_parts, 5, 3, 64, {}, {}};
+    parts.outputs = poison(format, num_parts * parts.part_stride());
+    parts.lse.assign(parts.lse_at(num_parts, 0, 0), std::nanf(""));
+    for (size_t part = 0; part < num_parts; ++part) {
+        for (size_t row = 0; row < parts.num_rows; ++row) {
+            for (size_t head = 0; head < parts.num_heads; ++head) {
+                const bool nothing = random.uniform(0, 1) < empty;
+                parts.lse[parts.lse_at(part, row, head)] =
+                    nothing ? -kInfinity : static_cast<float>(random.uniform(-90, 90) * (part % 2 == 0 ? 0.03 : 1));
+                for (size_t i = 0; i < parts.head_dim && !nothing; ++i)
+                    put(format, round_to(format, random.uniform(-1, 1)), parts.outputs, parts.at(part, row, head) + i);
+            }
+        }
+    }
+    return parts;
+}
+
+void expect_merged(const Parts& parts, const std::vector<std::byte>& out, size_t out_row_stride,
+                   const std::vector<float>& out_lse) {
+    for (size_t row = 0; row < parts.num_rows; ++row) {
+        for (size_t head = 0; head < parts.num_heads; ++head) {
+            double highest = -std::numeric_limits<double>::infinity();
+            for (size_t part = 0; part < parts.num_parts; ++part)
+                highest = std::max(highest, static_cast<double>(parts.lse[parts.lse_at(part, row, head)]));
+            const bool nothing = std::isinf(highest);
+            double total = 0;
+            std::vector<double> expected(parts.head_dim, 0);
+            for (size_t part = 0; part < parts.num_parts && !nothing; ++part) {
+                const double weight = std::exp(static_cast<double>(parts.lse[parts.lse_at(part, row, head)]) - highest);
+                if (weight == 0) continue;
+                total += weight;
+                for (size_t i = 0; i < parts.head_dim; ++i)
+                    expected[i] += weight * get(parts.format, parts.outputs, parts.at(part, row, head) + i);
+            }
+            for (size_t i = 0; i < parts.head_dim; ++i)
+                ASSERT_NEAR(get(parts.format, out, row * out_row_stride + head * parts.head_dim + i),
+                            nothing ? 0 : expected[i] / total, tolerance(parts.format));
+            if (out_lse.empty()) continue;
+            const float found = out_lse[row * parts.num_heads + head];
+            if (nothing)
+                ASSERT_EQ(found, -kInfinity);
+            else
+                ASSERT_NEAR(static_cast<double>(found), highest + std::log(total), 2e-5);
+        }
+    }
+}
+
+TEST_P(Merge, AgainstFloat64) {
+    Random random;
+    SCOPED_TRACE(random.seed());
+    for (const Format format : {Format::f32, Format::f16, Format::bf16}) {
+        for (const size_t num_parts : {1, 2, 3, 40}) {
+            for (const double empty : {0.0, 0.5, 1.0}) {
+                const Parts parts = random_parts(random, format, num_parts, empty);
+                const size_t out_stride = parts.num_heads * parts.head_dim;
+                const Buffer outputs(device(), parts.outputs);
+                const Buffer lse = Buffer::of(device(), parts.lse);
+                const Buffer out(device(), poison(format, parts.num_rows * out_stride));
+                const Buffer out_lse(device(), poison(Format::f32, parts.num_rows * parts.num_heads));
+                for (float* const wanted : {out_lse.as<float>(), static_cast<float*>(nullptr)}) {
+                    NL_CHECK(nl_attention_merge(ops(), static_cast<int32_t>(format), static_cast<int64_t>(num_parts), 5,
+                                                3, 64, outputs.data(), static_cast<int64_t>(parts.part_stride()),
+                                                static_cast<int64_t>(parts.row_stride()), 64, lse.as<float>(),
+                                                static_cast<int64_t>(parts.lse_at(1, 0, 0)), out.data(),
+                                                static_cast<int64_t>(out_stride), 64, wanted));
+                    expect_merged(parts, out.download(), out_stride, out_lse.values<float>());
+                    if (HasFatalFailure()) return;
+                }
+            }
+        }
+    }
+}
+
+TEST_P(Merge, IntoOneOfTheParts) {
+    Random random;
+    SCOPED_TRACE(random.seed());
+    const Parts parts = random_parts(random, Format::f32, 3, 0.2);
+    for (const size_t target : {0, 2}) {
+        const Buffer outputs(device(), parts.outputs);
+        const Buffer lse = Buffer::of(device(), parts.lse);
+        float* const out = outputs.as<float>() + parts.at(target, 0, 0);
+        float* const out_lse = lse.as<float>() + parts.lse_at(target, 0, 0);
+        NL_CHECK(nl_attention_merge(ops(), NL_DTYPE_F32, 3, 5, 3, 64, outputs.data(),
+                                    static_cast<int64_t>(parts.part_stride()), static_cast<int64_t>(parts.row_stride()),
+                                    64, lse.as<float>(), static_cast<int64_t>(parts.lse_at(1, 0, 0)), out,
+                                    static_cast<int64_t>(parts.row_stride()), 64, out_lse));
+        std::vector<std::byte> found = outputs.download();
+        found.erase(found.begin(), found.begin() + static_cast<ptrdiff_t>(parts.at(target, 0, 0) * sizeof(float)));
+        std::vector<float> found_lse = lse.values<float>();
+        found_lse.erase(found_lse.begin(), found_lse.begin() + static_cast<ptrdiff_t>(parts.lse_at(target, 0, 0)));
+        expect_merged(parts, found, parts.row_stride(), found_lse);
+        if (HasFatalFailure()) return;
+    }
+}
+
+TEST_P(Merge, Arguments) {
+    const Buffer tensor(device(), std::vector<std::byte>(4096));
+    float* const p = tensor.as<float>();
+    float* const lse = p + 512;
+    const auto merge = [&](int32_t dtype, int64_t parts, int64_t rows, int32_t heads, int32_t dim) {
+        return nl_attention_merge(ops(), dtype, parts, rows, heads, dim, p, 64, 64, 64, lse, 1, p, 64, 64, nullptr);
+    };
+    EXPECT_EQ(merge(NL_DTYPE_F32, 1, 0, 1, 64), NL_OK);
+    EXPECT_INVALID("dtype is 4", merge(NL_DTYPE_F8_E4M3, 1, 1, 1, 64));
+    EXPECT_INVALID("dtype is 0", merge(NL_DTYPE_AUTO, 1, 1, 1, 64));
+    for (const int64_t parts : {INT64_MIN, int64_t{0}, INT64_MAX})
+        EXPECT_INVALID("num_parts is " + std::to_string(parts), merge(NL_DTYPE_F32, parts, 1, 1, 64));
+    for (const int64_t rows : {int64_t{-1}, INT64_MAX})
+        EXPECT_INVALID("num_rows is", merge(NL_DTYPE_F32, 1, rows, 1, 64));
+    for (const int32_t heads : {-1, 0, INT32_MAX}) EXPECT_INVALID("num_heads is", merge(NL_DTYPE_F32, 1, 1, heads, 64));
+    for (const int32_t dim : {-1, 0, 257, INT32_MAX}) EXPECT_INVALID("head_dim is", merge(NL_DTYPE_F32, 1, 1, 1, dim));
+    EXPECT_INVALID("ops", nl_attention_merge(nullptr, 1, 1, 1, 1, 64, p, 0, 0, 0, lse, 0, p, 64, 64, nullptr));
+    EXPECT_INVALID("outputs", nl_attention_merge(ops(), 1, 1, 1, 1, 64, nullptr, 0, 0, 0, lse, 0, p, 64, 64, nullptr));
+    EXPECT_INVALID("lse", nl_attention_merge(ops(), 1, 1, 1, 1, 64, p, 0, 0, 0, nullptr, 0, p, 64, 64, nullptr));
+    EXPECT_INVALID("out", nl_attention_merge(ops(), 1, 1, 1, 1, 64, p, 0, 0, 0, lse, 0, nullptr, 64, 64, nullptr));
+    EXPECT_INVALID("part_stride", nl_attention_merge(ops(), 1, 2, 1, 1, 64, p, -64, 0, 0, lse, 0, p, 64, 64, nullptr));
+    EXPECT_INVALID("lse_part_stride is",
+                   nl_attention_merge(ops(), 1, 2, 1, 1, 64, p, 64, 0, 0, lse, INT64_MAX, p, 64, 64, nullptr));
+    EXPECT_INVALID("outputs_row_stride is",
+                   nl_attention_merge(ops(), 1, 1, 2, 1, 64, p, 64, INT64_MIN, 0, lse, 0, p, 64, 64, nullptr));
+    EXPECT_INVALID("out_row_stride is 32",
+                   nl_attention_merge(ops(), 1, 1, 2, 1, 64, p, 64, 64, 64, lse, 0, p, 32, 64, nullptr));
+    EXPECT_INVALID("out_head_stride is 0",
+                   nl_attention_merge(ops(), 1, 1, 1, 2, 64, p, 64, 64, 64, lse, 0, p, 128, 0, nullptr));
+}
+
+}  // namespace
+}  // namespace nanolith::test
