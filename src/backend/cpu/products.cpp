@@ -96,7 +96,8 @@ struct Products<T>::State {
     }
 
     int num_threads;
-    Buffer<float> wide;  // few rows of x as float32
+    bool has_primitives = true;  // until oneDNN says otherwise
+    Buffer<float> wide;          // few rows of x as float32
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
     std::map<Key, Primitive> primitives;
@@ -128,17 +129,23 @@ Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
-    if (rows <= kMatvecRows) {
-        state_->few_rows(w, x, rows, y, accumulate);
-        return {};
+    if (rows > kMatvecRows && state_->has_primitives) {
+        try {
+            state_->many_rows(w, x, rows, y, accumulate);
+            return {};
+        } catch (const dnnl::error& error) {
+            if (error.status != dnnl_unimplemented) {
+                const nl_status status =
+                    error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+                return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
+                            " matrix: ", error.what());
+            }
+            state_->has_primitives = false;  // bfloat16 without AVX-512
+        }
     }
-    try {
-        state_->many_rows(w, x, rows, y, accumulate);
-    } catch (const dnnl::error& error) {
-        const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
-        return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
-                    " matrix: ", error.what());
-    }
+    for (int64_t row = 0; row < rows; row += kMatvecRows)
+        state_->few_rows(w, x + row * w.depth, std::min<int64_t>(kMatvecRows, rows - row), y + row * w.outputs,
+                         accumulate);
     return {};
 }
 

@@ -22,8 +22,9 @@ struct Matrix {
 // overwritten and mean nothing.
 int64_t padded_rows(int64_t rows);
 
-// Runs products with `num_threads` threads: few rows through matvec, more through oneDNN. Both read the one row-major
-// copy of the weights. Keeps oneDNN's primitives by shape. Not thread-safe.
+// Runs products with `num_threads` threads: few rows through matvec, more through oneDNN, or through matvec a few at a
+// time where oneDNN has no such product (of bfloat16, on CPUs without AVX-512). Both read the one row-major copy of the
+// weights. Keeps oneDNN's primitives by shape. Not thread-safe.
 template <typename T>
 class Products {
   public:
