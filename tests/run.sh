@@ -163,6 +163,8 @@ main() {
                 NANOLITH_TEST_DEVICE=cuda gtest "$program-cuda" "build/dev/bin/$program"
             done
         fi
+        # oneDNN as on a CPU without AVX-512, where it has no products of bfloat16.
+        ONEDNN_MAX_CPU_ISA=AVX2 gtest parity-avx2 build/dev/bin/parity_tests --gtest_filter='*BFloat16*_cpu'
         if [ -e build/dev/cuda_host/libnanolith_cuda.so ]; then emulated_cuda; fi
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
