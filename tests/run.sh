@@ -171,8 +171,8 @@ main() {
         check install tests/abi/check_install.sh build/dev
     fi
     style
-    if build asan -- unit_tests abi_tests; then
-        for program in unit_tests abi_tests; do
+    if build asan -- unit_tests abi_tests ops_tests; then
+        for program in unit_tests abi_tests ops_tests; do
             UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
         done
     fi

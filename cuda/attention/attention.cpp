@@ -3,6 +3,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
+#include "attention/narrow.h"
 #include "attention/wide.h"
 
 namespace nanolith::cuda {
@@ -48,7 +49,11 @@ template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream) {
     if (what.wide_items > 0) NL_TRY(start_wide(arguments, shape, what.wide_items, stream));
-    if (what.narrow_blocks > 0) NL_TRY(attend_narrow(arguments, shape, what.narrow_blocks, stream));
+    if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {
+        NL_TRY(attend_narrow(arguments, shape, what.narrow_blocks, what.fp8, stream));
+    } else if (what.narrow_blocks > 0) {
+        NL_TRY(attend_portable(arguments, shape, what.narrow_blocks, stream));
+    }
     if (what.merges > 0) NL_TRY(merge_partials(arguments, shape, what.merges, stream));
     return {};
 }

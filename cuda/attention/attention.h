@@ -71,11 +71,20 @@ struct AttentionArguments {
 // Head dims that the kernels take: multiples of 8 up to this.
 constexpr int kMaxHeadDim = 256;
 
+// The kernels for a plan's narrow items.
+enum class NarrowKernel : uint8_t {
+    plain,     // float32, up to 16 vectors an item
+    portable,  // tensor cores of sm_80 and newer, up to 64
+    hopper,    // up to 16, beside wide items
+};
+
 // What is launched for a plan.
 struct AttentionLaunch {
+    NarrowKernel kernel = NarrowKernel::portable;
     int narrow_blocks = 0;  // for each KV head; 0: there are no narrow items
     int wide_items = 0;
     int merges = 0;
+    bool fp8 = false;  // pages are fp8 e4m3; hopper alone
 };
 
 // output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums.
@@ -83,12 +92,12 @@ template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream);
 
-// Parts of attend(): the narrow items on tensor cores, the same in float32, and WorkView::merges.
-template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
-                           cudaStream_t stream);
+// Parts of attend(): narrow items, and WorkView::merges.
 Result<void> attend_plain(const AttentionArguments<float>& arguments, const HeadShape& shape, int blocks,
                           cudaStream_t stream);
+template <typename T>
+Result<void> attend_portable(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
+                             cudaStream_t stream);
 template <typename T>
 Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges,
                             cudaStream_t stream);

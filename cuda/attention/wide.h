@@ -31,7 +31,7 @@ struct WideArguments {
     const Span* spans = nullptr;
     const AttentionItem* items = nullptr;  // longest first; those without vectors are no work
     int num_items = 0;
-    int kv_heads_at_once = 0;  // a divisor of num_kv_heads whose K and V stay in L2; 0: all
+    int kv_heads_at_once = 0;     // a divisor of num_kv_heads whose K and V stay in L2; 0: all
     int32_t* counters = nullptr;  // 2, zeros between launches
     T* output = nullptr;          // [rows][num_heads][head_dim]
     int64_t output_row_stride = 0;
@@ -40,10 +40,10 @@ struct WideArguments {
     float* partial_outputs = nullptr;  // [num_kv_heads][num_partial_vectors][head_dim], divided by their sums
     float* partial_lse = nullptr;      // [num_kv_heads][num_partial_vectors] base 2; -inf: saw nothing
     int64_t num_partial_vectors = 0;
-    float scale = 0;      // of the scores, above 0
-    bool causal = true;   // false: every row sees all tokens of its spans
-    int window = 0;       // above 0: a row at p sees tokens t > p - window only
-    float soft_cap = 0;   // above 0: scores s become soft_cap * tanh(s / soft_cap)
+    float scale = 0;     // of the scores, above 0
+    bool causal = true;  // false: every row sees all tokens of its spans
+    int window = 0;      // above 0: a row at p sees tokens t > p - window only
+    float soft_cap = 0;  // above 0: scores s become soft_cap * tanh(s / soft_cap)
 };
 
 // Whether the current device and this shape can use attend_wide.

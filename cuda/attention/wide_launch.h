@@ -20,7 +20,8 @@ struct TensorMapEncoder {
 inline Result<TensorMapEncoder> tensor_map_encoder() {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    NL_CUDA_TRY(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
+    NL_CUDA_TRY(
+        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
     if (found != cudaDriverEntryPointSuccess || function == nullptr) {
         return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled; expected CUDA 12.0 or newer");
     }
@@ -42,9 +43,9 @@ Result<CUtensorMap> pool_map(const T* pages, int64_t num_pages, const HeadShape&
     const cuuint32_t box[2] = {64, static_cast<cuuint32_t>(std::min(shape.page_size, 64))};
     const cuuint32_t steps[2] = {1, 1};
     CUtensorMap map;
-    const CUresult status = encoder.encode(&map, kTensorMapType<T>, 2, const_cast<T*>(pages), sizes, strides, box, steps,
-                                      CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                      CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult status = encoder.encode(&map, kTensorMapType<T>, 2, const_cast<T*>(pages), sizes, strides, box,
+                                           steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
         return fail(NL_ERROR_DEVICE, "cuTensorMapEncodeTiled failed with ", static_cast<int>(status), " for a pool of ",
                     num_pages, " pages");

@@ -32,6 +32,8 @@ WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan) {
 
 AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
     AttentionLaunch what;
+    what.kernel = shape.kernel;
+    what.fp8 = shape.fp8;
     what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
     what.wide_items = static_cast<int>(counts.wide);
     what.merges = static_cast<int>(counts.merges);

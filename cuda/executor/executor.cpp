@@ -4,6 +4,7 @@
 
 #include "attention/append.h"
 #include "attention/attention.h"
+#include "attention/narrow.h"
 #include "attention/partials.h"
 #include "attention/plan.h"
 #include "attention/rope_table.h"
@@ -44,8 +45,11 @@ PlanShape plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFac
     shape.page_size = heads.page_size;
     shape.multiprocessors = gpu.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(sizeof(T));
-    shape.tensor_cores = sizeof(T) == 2;
-    if (sizeof(T) == 2 && wide_takes(heads, gpu.major)) shape.wide_vectors = kWideVectors;
+    shape.kernel = sizeof(T) == 2 ? NarrowKernel::portable : NarrowKernel::plain;
+    if (sizeof(T) == 2 && narrow_takes(heads, gpu.major) && wide_takes(heads, gpu.major)) {
+        shape.kernel = NarrowKernel::hopper;
+        shape.wide_vectors = kWideVectors;
+    }
     return shape;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "attention/narrow.h"
 #include "attention/partials.h"
 #include "attention/rope_table.h"
 #include "attention/wide.h"
@@ -19,11 +20,12 @@ namespace {
 // many spans is refused when it is set.
 constexpr int64_t kMaxSpans = int64_t{1} << 20;
 
-// Whether steps within the capacities may want the wide kernel: prefill, or segments that sequences share.
+// Whether steps within the capacities may have more than 16 vectors in a line: prefill, segments that sequences share,
+// or many query heads for each KV head.
 bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
-    const bool prefill = capacity.rows > capacity.sequences;
-    const bool cascade = capacity.segments > capacity.sequences;
-    return (prefill || cascade) && int64_t{capacity.rows} * spec.num_heads / spec.num_kv_heads > kWideVectors / 2;
+    constexpr int kNarrowVectors = 16;
+    return capacity.rows > capacity.sequences || capacity.segments > capacity.sequences ||
+           spec.num_heads / spec.num_kv_heads > kNarrowVectors;
 }
 
 PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const PlanCapacity& capacity) {
@@ -33,13 +35,17 @@ PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const P
     shape.page_size = spec.page_size;
     shape.multiprocessors = device.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(kv_dtype_bytes(spec.kv_dtype));
-    shape.tensor_cores = spec.dtype != DType::f32;
     shape.causal = spec.causal;
     shape.window = spec.window;
+    shape.fp8 = spec.kv_dtype == KvDType::f8_e4m3;
     const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
-    const bool same = static_cast<int>(spec.kv_dtype) == static_cast<int>(spec.dtype);
-    if (shape.tensor_cores && same && wide_takes(heads, device.major) && may_be_wide(spec, capacity)) {
-        shape.wide_vectors = kWideVectors;
+    if (spec.dtype == DType::f32) {
+        shape.kernel = NarrowKernel::plain;
+    } else if (shape.fp8) {
+        shape.kernel = NarrowKernel::hopper;
+    } else if (narrow_takes(heads, device.major) && wide_takes(heads, device.major)) {
+        shape.kernel = NarrowKernel::hopper;
+        if (may_be_wide(spec, capacity)) shape.wide_vectors = kWideVectors;
     }
     return shape;
 }
@@ -97,6 +103,8 @@ class CudaPagedAttention final : public PagedAttention {
         NL_CUDA_TRY(cudaMemsetAsync(work_.data(), 0, layout.used(), device_.stream));
         const size_t slot_bytes = static_cast<size_t>(capacity_.rows) * 2 * sizeof(int32_t);
         NL_ASSIGN(slots_, allocate_device(slot_bytes, "the slots"));
+        static_assert(kNoSlot == -1, "bytes of 0xff are no slot");
+        NL_CUDA_TRY(cudaMemsetAsync(slots_.data(), 0xff, slot_bytes, device_.stream));
         NL_TRY(make_stages(work_stages_, layout.used()));
         NL_TRY(make_stages(slot_stages_, slot_bytes));
         NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, capacity_.rows, device_.stream));
@@ -265,9 +273,16 @@ Result<std::unique_ptr<PagedAttention>> create_paged_attention(const OpsDevice& 
                     kMaxHeadDim);
     }
     const bool same = static_cast<int>(spec.kv_dtype) == static_cast<int>(spec.dtype);
-    if (!same) {
+    const bool fp8 = spec.kv_dtype == KvDType::f8_e4m3 && spec.dtype != DType::f32;
+    if (!same && !fp8) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", kv_dtype_name(spec.kv_dtype), " with ",
-                    dtype_name(spec.dtype), " queries; CUDA takes pages of the queries' format");
+                    dtype_name(spec.dtype), " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+    }
+    const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
+    if (fp8 && !(narrow_takes(heads, device.major) && spec.head_dim % 16 == 0)) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8 e4m3 with heads of ", spec.head_dim,
+                    " elements on compute capability ", device.major,
+                    ".x; CUDA takes it on 9.x with heads of a multiple of 16");
     }
     auto attention = std::make_unique<CudaPagedAttention>(device, spec, capacity);
     NL_TRY(attention->initialise());

@@ -1,0 +1,16 @@
+// A page pool as the bulk tensor copy engine sees it (Hopper).
+#pragma once
+
+#include <cuda.h>
+
+#include "attention/shape.h"
+#include "base/result.h"
+
+namespace nanolith::cuda {
+
+// The pool as rows of head_dim elements, one for each page, K or V, KV head and token, to be copied in boxes of
+// `box_tokens` rows and 128 bytes, swizzled by 128 bytes; zeros beyond head_dim.
+Result<CUtensorMap> map_pages(const void* pages, CUtensorMapDataType type, int element_bytes, const HeadShape& shape,
+                              int box_tokens);
+
+}  // namespace nanolith::cuda
