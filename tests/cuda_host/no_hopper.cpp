@@ -12,7 +12,7 @@ bool wide_takes(const HeadShape&, int) {
 }
 
 template <typename T>
-Result<void> attend_wide(const WideArguments<T>&, cudaStream_t) {
+Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, cudaStream_t) {
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
 }
 
@@ -28,7 +28,8 @@ Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, int, 
 template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
 template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, bool,
                                     cudaStream_t);
-template Result<void> attend_wide(const WideArguments<__half>&, cudaStream_t);
-template Result<void> attend_wide(const WideArguments<__nv_bfloat16>&, cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
+                                  cudaStream_t);
 
 }  // namespace nanolith::cuda
