@@ -126,11 +126,11 @@ const (
 	// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
 	// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
 	// and kept, so that caches with a common beginning share it (a prefix tree).
-	CompositionExact Composition = C.NL_COMPOSE_EXACT
+	ComposeExact Composition = C.NL_COMPOSE_EXACT
 	// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
 	// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
 	// one document refers to another.
-	CompositionIndependent Composition = C.NL_COMPOSE_INDEPENDENT
+	ComposeIndependent Composition = C.NL_COMPOSE_INDEPENDENT
 )
 
 // CacheFact: Facts about a cache. A newer library may know more values.
