@@ -18,7 +18,7 @@ func NewEngine(path string, options *EngineOptions) (*Engine, error) {
 	}
 	defer C.nl_engine_options_free(native)
 	var engine *C.nl_engine
-	text, length := chars([]byte(path))
+	text, length := chars(path)
 	if err := check(func() C.nl_status { return C.nl_engine_create(text, length, native, &engine) }); err != nil {
 		dropLog(log)
 		return nil, err

@@ -82,9 +82,10 @@ func first[T any](slice []T) *T {
 	return &slice[0]
 }
 
-// chars is a text for the library: where it begins and its length.
-func chars(text []byte) (*C.char, C.size_t) {
-	return (*C.char)(unsafe.Pointer(first(text))), C.size_t(len(text))
+// chars is a text for the library: where it begins, which is somewhere even for the empty one, and its length.
+func chars(text string) (*C.char, C.size_t) {
+	bytes := append([]byte(text), 0)
+	return (*C.char)(unsafe.Pointer(&bytes[0])), C.size_t(len(text))
 }
 
 // ints is an array of tokens for the library.

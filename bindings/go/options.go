@@ -47,7 +47,7 @@ func (o *EngineOptions) native() (*C.nl_engine_options, cgo.Handle, error) {
 	if o.Log != nil {
 		log = cgo.NewHandle(o.Log)
 	}
-	device, length := chars([]byte(o.Device))
+	device, length := chars(o.Device)
 	for _, set := range []struct {
 		given bool
 		call  func() C.nl_status

@@ -11,7 +11,7 @@ type Tokenizer struct{ handle *handle }
 // LoadTokenizer gives the tokenizer of a model folder, without loading weights.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	var tokenizer *C.nl_tokenizer
-	text, length := chars([]byte(path))
+	text, length := chars(path)
 	if err := check(func() C.nl_status { return C.nl_tokenizer_load(text, length, &tokenizer) }); err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (t *Tokenizer) Encode(text string, flags EncodeFlags) ([]int32, error) {
 		return nil, err
 	}
 	defer t.handle.done()
-	data, length := chars([]byte(text))
+	data, length := chars(text)
 	return fill(len(text)/2+8, func(tokens *int32, capacity C.size_t, count *C.size_t) C.nl_status {
 		return C.nl_tokenizer_encode((*C.nl_tokenizer)(pointer), data, length, C.uint32_t(flags),
 			(*C.int32_t)(unsafe.Pointer(tokens)), capacity, count)
@@ -76,7 +76,7 @@ func (t *Tokenizer) Find(piece string) (int32, error) {
 	}
 	defer t.handle.done()
 	var token C.int32_t
-	text, length := chars([]byte(piece))
+	text, length := chars(piece)
 	err = check(func() C.nl_status {
 		return C.nl_tokenizer_find((*C.nl_tokenizer)(pointer), text, length, &token)
 	})
