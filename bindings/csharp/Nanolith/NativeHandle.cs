@@ -11,6 +11,7 @@ namespace Nanolith
     {
         private readonly Action<IntPtr> free;
         private readonly NativeHandle parent;
+        private volatile bool disposed;
 
         /// <summary>Keeps the parent, which may be null, until this handle is freed.</summary>
         internal NativeHandle(IntPtr raw, Action<IntPtr> free, NativeHandle parent) : base(IntPtr.Zero, true)
@@ -45,6 +46,13 @@ namespace Nanolith
             return true;
         }
 
+        /// <summary>Children keep the handle, but nobody else may use it from here on.</summary>
+        protected override void Dispose(bool disposing)
+        {
+            disposed = true;
+            base.Dispose(disposing);
+        }
+
         /// <summary>The raw handle for the length of a call. Throws ObjectDisposedException after Dispose.</summary>
         internal Use Using()
         {
@@ -59,6 +67,11 @@ namespace Nanolith
             {
                 bool added = false;
                 handle.DangerousAddRef(ref added);
+                if (handle.disposed)
+                {
+                    handle.DangerousRelease();
+                    throw new ObjectDisposedException("a handle of Nanolith");
+                }
                 this.handle = handle;
                 Raw = handle.DangerousGetHandle();
             }
