@@ -56,7 +56,10 @@ class Parameter:
 
 
 class Function:
-    def __init__(self, returns, name, parameters, doc):
+    """`symbol` is what the linker knows it by, where that is not its name."""
+
+    def __init__(self, returns, name, parameters, doc, symbol=""):
+        self.symbol = symbol
         self.returns = re.sub(r"\s*\*\s*", "*", returns.strip())
         self.name = name
         self.parameters = [] if parameters.strip() == "void" else [Parameter(p) for p in parameters.split(",")]
@@ -76,8 +79,10 @@ class Header:
             for returns, name, parameters, match_start in find(r"^typedef (\w+) \(\*(nl_\w+)\)\((.*?)\);", text)
         ]
         self.functions = [
-            Function(returns, name, parameters, doc_before(text, match_start))
-            for returns, name, parameters, match_start in find(r"^NL_API (.+?[ *])(nl_\w+)\((.*?)\);", text)
+            Function(returns, name, parameters, doc_before(text, match_start), symbol)
+            for returns, name, parameters, symbol, match_start in find(
+                r"^NL_API ([^(]+?[ *])(nl_\w+)\(([^()]*)\)(?: NL_SYMBOL\(\"(\w+)\"\))?;", text
+            )
         ]
         self.enums = {}
         for match in re.finditer(r"enum\s*\{(.*?)\};", text, re.S):
@@ -177,7 +182,10 @@ def rust_sys(header):
     for function in header.functions:
         arguments = ", ".join(f"{p.name}: {rust_type(p.type)}" for p in function.parameters)
         returns = "" if function.returns == "void" else f" -> {rust_type(function.returns)}"
-        out += rust_doc(function.doc, "    ") + f"    fn {function.name}({arguments}){returns};\n"
+        out += rust_doc(function.doc, "    ")
+        if function.symbol:
+            out += f'    #[cfg_attr(not(feature = "dlopen"), link_name = "{function.symbol}")]\n'
+        out += f"    fn {function.name}({arguments}){returns};\n"
     return out + "}\n"
 
 

@@ -213,7 +213,9 @@ functions! {
     /// A context that begins with `num_chunks` chunks in the given order (NULL and 0: none). The same chunk may
     /// stand in it twice. `options` may be NULL. Blocks only where exact composition must compute.
     fn nl_cache_create(engine: *mut nl_engine, options: *const nl_cache_options, chunks: *const *const nl_chunk, num_chunks: usize, cache: *mut *mut nl_cache) -> nl_status;
-    /// Ends the conversation: private pages go back, each chunk loses one user.
+    /// Ends the conversation: private pages go back, each chunk loses one user. Netlink's libnl-3 has a function of this
+    /// name as well; so that a process may use both, programs that are linked to this library reach it by another symbol.
+    #[cfg_attr(not(feature = "dlopen"), link_name = "nl_nanolith_cache_free")]
     fn nl_cache_free(cache: *mut nl_cache);
     /// Appends tokens and computes them. With num_tokens 0 it does nothing.
     fn nl_cache_extend(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize) -> nl_status;
