@@ -1,5 +1,5 @@
 /*
- * Runs scenarios.txt; its language is described in README.md.
+ * Runs ../conformance/scenarios.txt; its language is described beside it.
  *
  *   conformance SCENARIOS MODEL_FOLDER FOLDER_OF_DAMAGED_MODELS
  *
@@ -15,24 +15,24 @@ enum { kMaxWords = 512, kMaxNames = 32, kMaxLine = 1 << 14, kMaxResult = 1 << 15
 
 typedef struct {
     char name[32];
-    int32_t* tokens;
+    int32_t *tokens;
     size_t count;
-    nl_chunk* chunk;
-    nl_cache* cache;
+    nl_chunk *chunk;
+    nl_cache *cache;
 } named_t;
 
 typedef struct {
-    const char* model;
-    const char* work;
-    nl_engine* engine;
-    nl_tokenizer* tokenizer;
+    const char *model;
+    const char *work;
+    nl_engine *engine;
+    nl_tokenizer *tokenizer;
     named_t names[kMaxNames];
     size_t num_names;
     char result[kMaxResult]; /* words, each with a space before it */
     size_t length;
 } state_t;
 
-static void die(const char* what, const char* word) {
+static void die(const char *what, const char *word) {
     fprintf(stderr, "%s: %s\n", what, word);
     exit(EXIT_FAILURE);
 }
@@ -40,12 +40,12 @@ static void die(const char* what, const char* word) {
 /* ---- Words ------------------------------------------------------------------------------------------------------ */
 
 /* A word without its percent signs, in a buffer that the next call but three uses again. */
-static const char* unquote(const char* word) {
+static const char *unquote(const char *word) {
     static char buffers[4][kMaxLine];
     static int next = 0;
-    char* text = buffers[next++ % 4];
+    char *text = buffers[next++ % 4];
     size_t length = 0;
-    for (const char* at = word; *at != '\0' && strcmp(word, "%") != 0; ++at) {
+    for (const char *at = word; *at != '\0' && strcmp(word, "%") != 0; ++at) {
         unsigned byte = (unsigned char)*at;
         if (*at == '%') {
             sscanf(at + 1, "%2x", &byte);
@@ -57,7 +57,7 @@ static const char* unquote(const char* word) {
     return text;
 }
 
-static const char* folder(const state_t* state, const char* word) {
+static const char *folder(const state_t *state, const char *word) {
     static char path[kMaxLine];
     word = unquote(word);
     if (strncmp(word, "@model", 6) == 0)
@@ -69,7 +69,7 @@ static const char* folder(const state_t* state, const char* word) {
     return path;
 }
 
-static void give_text(state_t* state, const char* text, size_t length) {
+static void give_text(state_t *state, const char *text, size_t length) {
     if (state->length + 3 * length + 3 > kMaxResult) die("too long", text);
     state->result[state->length++] = ' ';
     if (length == 0) state->result[state->length++] = '%';
@@ -82,18 +82,18 @@ static void give_text(state_t* state, const char* text, size_t length) {
     state->result[state->length] = '\0';
 }
 
-static void give_number(state_t* state, long long value) {
+static void give_number(state_t *state, long long value) {
     char text[32];
     give_text(state, text, (size_t)snprintf(text, sizeof text, "%lld", value));
 }
 
-static void give_numbers(state_t* state, const int32_t* values, size_t count) {
+static void give_numbers(state_t *state, const int32_t *values, size_t count) {
     for (size_t i = 0; i < count; ++i) give_number(state, values[i]);
 }
 
 /* ---- Names ------------------------------------------------------------------------------------------------------ */
 
-static named_t* find(state_t* state, const char* name) {
+static named_t *find(state_t *state, const char *name) {
     static named_t none;
     if (strcmp(name, "null") == 0) return &none;
     for (size_t i = 0; i < state->num_names; ++i) {
@@ -104,11 +104,11 @@ static named_t* find(state_t* state, const char* name) {
     return &state->names[state->num_names++];
 }
 
-static void chunks_of(state_t* state, char** names, size_t count, const nl_chunk** chunks) {
+static void chunks_of(state_t *state, char **names, size_t count, const nl_chunk **chunks) {
     for (size_t i = 0; i < count; ++i) chunks[i] = find(state, names[i])->chunk;
 }
 
-static void clear(state_t* state) {
+static void clear(state_t *state) {
     nl_engine_free(state->engine);
     nl_tokenizer_free(state->tokenizer);
     for (size_t i = 0; i < state->num_names; ++i) {
@@ -121,7 +121,7 @@ static void clear(state_t* state) {
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-static nl_status set_engine_option(nl_engine_options* options, const char* key, const char* value) {
+static nl_status set_engine_option(nl_engine_options *options, const char *key, const char *value) {
     const long long number = atoll(value);
     if (strcmp(key, "device") == 0) return nl_engine_options_set_device(options, value, strlen(value));
     if (strcmp(key, "dtype") == 0) return nl_engine_options_set_dtype(options, (int32_t)number);
@@ -134,13 +134,13 @@ static nl_status set_engine_option(nl_engine_options* options, const char* key, 
     return NL_OK;
 }
 
-static nl_status load(state_t* state, char** words, size_t count) {
-    nl_engine_options* options = NULL;
-    nl_engine* engine = NULL;
-    const char* path = "";
+static nl_status load(state_t *state, char **words, size_t count) {
+    nl_engine_options *options = NULL;
+    nl_engine *engine = NULL;
+    const char *path = "";
     nl_status status = nl_engine_options_create(&options);
     for (size_t i = 0; i < count && status == NL_OK; ++i) {
-        char* value = strchr(words[i], '=');
+        char *value = strchr(words[i], '=');
         *value++ = '\0';
         if (strcmp(words[i], "model") == 0)
             path = folder(state, value);
@@ -156,13 +156,13 @@ static nl_status load(state_t* state, char** words, size_t count) {
     return status;
 }
 
-static nl_status set_sampling(nl_cache* cache, char** words, size_t count) {
-    nl_sampling_options* options = NULL;
+static nl_status set_sampling(nl_cache *cache, char **words, size_t count) {
+    nl_sampling_options *options = NULL;
     nl_status status = nl_sampling_options_create(&options);
     for (size_t i = 0; i < count && status == NL_OK; ++i) {
-        char* value = strchr(words[i], '=');
+        char *value = strchr(words[i], '=');
         *value++ = '\0';
-        const char* key = words[i];
+        const char *key = words[i];
         if (strcmp(key, "temperature") == 0)
             status = nl_sampling_options_set_temperature(options, strtof(value, NULL));
         else if (strcmp(key, "top_k") == 0)
@@ -181,17 +181,17 @@ static nl_status set_sampling(nl_cache* cache, char** words, size_t count) {
     return status;
 }
 
-static nl_status make_chunk(state_t* state, char** a, size_t count) {
-    const nl_chunk* before[kMaxWords];
-    const named_t* tokens = find(state, a[1]);
+static nl_status make_chunk(state_t *state, char **a, size_t count) {
+    const nl_chunk *before[kMaxWords];
+    const named_t *tokens = find(state, a[1]);
     chunks_of(state, a + 3, count - 3, before);
     return nl_chunk_prefill(state->engine, tokens->tokens, tokens->count, atoi(a[2]), before, count - 3,
                             &find(state, a[0])->chunk);
 }
 
-static nl_status make_cache(state_t* state, char** a, size_t count) {
-    const nl_chunk* chunks[kMaxWords];
-    nl_cache_options* options = NULL;
+static nl_status make_cache(state_t *state, char **a, size_t count) {
+    const nl_chunk *chunks[kMaxWords];
+    nl_cache_options *options = NULL;
     const int32_t composition = strcmp(a[1], "exact") == 0         ? NL_COMPOSE_EXACT
                                 : strcmp(a[1], "independent") == 0 ? NL_COMPOSE_INDEPENDENT
                                                                    : atoi(a[1]);
@@ -203,8 +203,8 @@ static nl_status make_cache(state_t* state, char** a, size_t count) {
     return status;
 }
 
-static nl_status step(state_t* state, char** names, size_t count) {
-    nl_cache* caches[kMaxWords];
+static nl_status step(state_t *state, char **names, size_t count) {
+    nl_cache *caches[kMaxWords];
     int32_t tokens[kMaxWords];
     for (size_t i = 0; i < count; ++i) caches[i] = find(state, names[i])->cache;
     const nl_status status = nl_decode_step(caches, count, tokens);
@@ -212,8 +212,8 @@ static nl_status step(state_t* state, char** names, size_t count) {
     return status;
 }
 
-static nl_status push_all(state_t* state, const int32_t* tokens, size_t count, int joined) {
-    nl_text_stream* stream = NULL;
+static nl_status push_all(state_t *state, const int32_t *tokens, size_t count, int joined) {
+    nl_text_stream *stream = NULL;
     char text[kMaxLine];
     size_t length = 0;
     size_t total = 0;
@@ -234,7 +234,7 @@ static nl_status push_all(state_t* state, const int32_t* tokens, size_t count, i
 }
 
 /* Draws until the model ends its answer. */
-static nl_status answer(state_t* state, nl_cache* cache, size_t most) {
+static nl_status answer(state_t *state, nl_cache *cache, size_t most) {
     int32_t tokens[kMaxWords];
     size_t count = 0;
     for (; count < most; ++count) {
@@ -247,7 +247,7 @@ static nl_status answer(state_t* state, nl_cache* cache, size_t most) {
     return push_all(state, tokens, count, 1);
 }
 
-static nl_status best_logit(state_t* state, nl_cache* cache) {
+static nl_status best_logit(state_t *state, nl_cache *cache) {
     static float logits[kMaxLogits];
     size_t count = 0;
     size_t best = 0;
@@ -259,7 +259,7 @@ static nl_status best_logit(state_t* state, nl_cache* cache) {
     return status;
 }
 
-static nl_status all_tokens(state_t* state, const nl_cache* cache) {
+static nl_status all_tokens(state_t *state, const nl_cache *cache) {
     static int32_t tokens[kMaxWords];
     size_t count = 0;
     const nl_status status = nl_cache_tokens(cache, tokens, kMaxWords, &count);
@@ -267,16 +267,16 @@ static nl_status all_tokens(state_t* state, const nl_cache* cache) {
     return status;
 }
 
-static void name_tokens(state_t* state, char** a, size_t count) {
-    named_t* named = find(state, a[0]);
+static void name_tokens(state_t *state, char **a, size_t count) {
+    named_t *named = find(state, a[0]);
     named->tokens = malloc(count * sizeof *named->tokens);
     if (named->tokens == NULL) die("out of memory", a[0]);
     named->count = count - 1;
     for (size_t i = 1; i < count; ++i) named->tokens[i - 1] = atoi(a[i]);
 }
 
-static void free_named(state_t* state, const char* name) {
-    named_t* named = find(state, name);
+static void free_named(state_t *state, const char *name) {
+    named_t *named = find(state, name);
     if (strcmp(name, "engine") == 0) {
         nl_engine_free(state->engine);
         state->engine = NULL;
@@ -287,29 +287,29 @@ static void free_named(state_t* state, const char* name) {
     named->cache = NULL;
 }
 
-static nl_status tokenizer_call(state_t* state, const char* call, char** a) {
+static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
     static int32_t tokens[kMaxWords];
     static char text[kMaxLine];
     size_t count = 0;
     int32_t token = 0;
     nl_status status = NL_OK;
     if (strcmp(call, "tokenizer") == 0) {
-        const char* path = folder(state, a[0]);
-        nl_tokenizer* tokenizer = NULL;
+        const char *path = folder(state, a[0]);
+        nl_tokenizer *tokenizer = NULL;
         status = strcmp(path, "engine") == 0 ? nl_engine_tokenizer(state->engine, &tokenizer)
                                              : nl_tokenizer_load(path, strlen(path), &tokenizer);
         if (status == NL_OK) state->tokenizer = tokenizer;
     } else if (strcmp(call, "encode") == 0) {
-        const char* words = unquote(a[0]);
+        const char *words = unquote(a[0]);
         status = nl_tokenizer_encode(state->tokenizer, words, strlen(words), (uint32_t)atoi(a[1]), tokens, kMaxWords,
                                      &count);
         if (status == NL_OK) give_numbers(state, tokens, count);
     } else if (strcmp(call, "find") == 0) {
-        const char* piece = unquote(a[0]);
+        const char *piece = unquote(a[0]);
         status = nl_tokenizer_find(state->tokenizer, piece, strlen(piece), &token);
         if (status == NL_OK) give_number(state, token);
     } else {
-        const named_t* named = strcmp(call, "decode") == 0 ? find(state, a[0]) : NULL;
+        const named_t *named = strcmp(call, "decode") == 0 ? find(state, a[0]) : NULL;
         status = named != NULL
                      ? nl_tokenizer_decode(state->tokenizer, named->tokens, named->count, text, sizeof text, &count)
                      : nl_tokenizer_piece(state->tokenizer, atoi(a[0]), text, sizeof text, &count);
@@ -318,7 +318,7 @@ static nl_status tokenizer_call(state_t* state, const char* call, char** a) {
     return status;
 }
 
-static nl_status query(state_t* state, const char* call, char** a) {
+static nl_status query(state_t *state, const char *call, char **a) {
     int64_t value = 0;
     nl_status status = NL_OK;
     if (strcmp(call, "engine_fact") == 0) status = nl_engine_query(state->engine, atoi(a[0]), &value);
@@ -329,7 +329,7 @@ static nl_status query(state_t* state, const char* call, char** a) {
     return status;
 }
 
-static nl_status engine_call(state_t* state, const char* call, char** a) {
+static nl_status engine_call(state_t *state, const char *call, char **a) {
     char text[256];
     size_t length = 0;
     int32_t is_end = 0;
@@ -345,9 +345,9 @@ static nl_status engine_call(state_t* state, const char* call, char** a) {
 }
 
 /* Does one line; `wanted` is the number of words that its result should have. */
-static nl_status execute(state_t* state, char** words, size_t num_words, size_t wanted) {
-    const char* call = words[0];
-    char** a = words + 1;
+static nl_status execute(state_t *state, char **words, size_t num_words, size_t wanted) {
+    const char *call = words[0];
+    char **a = words + 1;
     const size_t count = num_words - 1;
     nl_status status = NL_OK;
     if (strcmp(call, "engine") == 0) return load(state, a, count);
@@ -368,10 +368,10 @@ static nl_status execute(state_t* state, char** words, size_t num_words, size_t 
     } else if (strcmp(call, "free") == 0) {
         free_named(state, a[0]);
     } else if (strcmp(call, "extend") == 0) {
-        const named_t* tokens = find(state, a[1]);
+        const named_t *tokens = find(state, a[1]);
         status = nl_cache_extend(find(state, a[0])->cache, tokens->tokens, tokens->count);
     } else if (strcmp(call, "stream") == 0) {
-        const named_t* tokens = find(state, a[0]);
+        const named_t *tokens = find(state, a[0]);
         status = push_all(state, tokens->tokens, tokens->count, 0);
     } else if (strcmp(call, "generate") == 0) {
         while (wanted-- > 0 && status == NL_OK) status = step(state, a, 1);
@@ -385,9 +385,9 @@ static nl_status execute(state_t* state, char** words, size_t num_words, size_t 
 
 /* ---- Scenarios -------------------------------------------------------------------------------------------------- */
 
-static size_t split(char* line, char** words) {
+static size_t split(char *line, char **words) {
     size_t count = 0;
-    for (char* word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
+    for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
         if (count == kMaxWords) die("too many words", word);
         words[count++] = word;
     }
@@ -395,15 +395,15 @@ static size_t split(char* line, char** words) {
 }
 
 /* Whether the line does what it says; if not, it has said why. */
-static int run(state_t* state, char* line) {
-    char* words[kMaxWords];
-    char* equals = strstr(line, " =");
+static int run(state_t *state, char *line) {
+    char *words[kMaxWords];
+    char *equals = strstr(line, " =");
     char expected[kMaxLine] = "";
     size_t wanted = 0;
     if (equals != NULL) {
         snprintf(expected, sizeof expected, "%s", equals + 2);
         *equals = '\0';
-        for (const char* at = expected; *at != '\0'; ++at) wanted += *at == ' ';
+        for (const char *at = expected; *at != '\0'; ++at) wanted += *at == ' ';
     }
     const size_t count = split(line, words);
     const int is_error = strcmp(words[0], "error") == 0;
@@ -422,12 +422,12 @@ static int run(state_t* state, char* line) {
     return 0;
 }
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     static state_t state; /* large, and must begin as zeros */
     static char line[kMaxLine];
     static char shown[kMaxLine];
     char name[64] = "";
-    FILE* file = argc == 4 ? fopen(argv[1], "r") : NULL;
+    FILE *file = argc == 4 ? fopen(argv[1], "r") : NULL;
     if (file == NULL) return fprintf(stderr, "conformance SCENARIOS MODEL_FOLDER WORK_FOLDER\n"), EXIT_FAILURE;
     state.model = argv[2];
     state.work = argv[3];
