@@ -204,7 +204,7 @@ static nl_status make_cache(state_t *state, char **a, size_t count) {
 }
 
 static nl_status step(state_t *state, char **names, size_t count) {
-    nl_cache *caches[kMaxWords];
+    nl_cache *caches[kMaxWords] = {NULL};
     int32_t tokens[kMaxWords];
     for (size_t i = 0; i < count; ++i) caches[i] = find(state, names[i])->cache;
     const nl_status status = nl_decode_step(caches, count, tokens);
