@@ -380,12 +380,12 @@ static class Lifetimes
         GC.WaitForPendingFinalizers();
     }
 
-    /// Whether so many rounds, after three times as many to warm up Mono's own tables, leave memory behind. What the C heap has given out tells exactly;
+    /// Whether so many rounds, after as many to warm up, leave memory behind. What the C heap has given out tells exactly;
     /// what the process has in memory also shows what is mapped, but varies with the heaps' holes and threads.
     static void Measure(string what, int count, Action round)
     {
-        for (int i = 0; i < 3; ++i) Repeat(count, round);
-        long heap = HeapBytes(), resident = ResidentBytes();
+        Repeat(count, round);
+        long resident = ResidentBytes(), heap = HeapBytes(); // in this order: what the first compiles is on the heap
         Repeat(count, round);
         heap = HeapBytes() - heap;
         resident = ResidentBytes() - resident;
