@@ -61,6 +61,9 @@ setup() {
     if ! ls /usr/lib/mono/4.5/System.Core.dll >/dev/null 2>&1; then missing_packages+=(libmono-system-core4.0-cil); fi
     need_library libnl-route-3.0 libnl-route-3-dev
     install_missing $install || return 1
+    need_command abidiff abigail-tools
+    need_command doxygen doxygen
+    install_missing $install || echo "Going on without ${missing_packages[*]}"
     use_build_tools
 }
 
@@ -278,6 +281,36 @@ dotnet_tests() {
     check dotnet-pack dotnet pack -c Release -o "$out/nuget" bindings/csharp/Nanolith/Nanolith.csproj
 }
 
+# readme LANGUAGE FILE: what it says to type to begin a program, typed. The first block is the installation.
+readme() {
+    local name=$1-readme folder=$out/readme/$1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    awk '/^```sh/ {++blocks; on = blocks == 2; next} /^```/ {on = 0} on' "$2" | sed "s#/nanolith/#$root/#g" \
+        >"$folder/type.sh"
+    check "$name" bash -c 'cd "$1" && bash -e type.sh | tail -n 1 | grep -x " Jewick"' - "$folder"
+}
+
+readmes() {
+    CARGO_NET_OFFLINE=true readme rust bindings/rust/nanolith/README.md
+    GOFLAGS='' readme go bindings/go/README.md
+    readme csharp bindings/csharp/README.md
+}
+
+# Tools that are not needed to build: what they check is skipped where they are not there.
+interface() {
+    if command -v abidiff >/dev/null; then
+        check abi tests/bindings/check_abi.sh "$library_build/lib/libnanolith.so"
+    else
+        skip "abi: no abidiff"
+    fi
+    if command -v doxygen >/dev/null; then
+        check doxygen doxygen docs/Doxyfile
+    else
+        skip "doxygen: it is not there"
+    fi
+}
+
 # A function that is in the header and in no binding must not go unnoticed.
 coverage() {
     check coverage tests/bindings/check_coverage.py
@@ -301,6 +334,9 @@ main() {
     go_tests
     mono_tests
     dotnet_tests
+    readmes
+    check packages tests/bindings/packages.sh "$library_build"
+    interface
 }
 
 main
