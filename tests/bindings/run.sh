@@ -299,7 +299,9 @@ readmes() {
 
 # Tools that are not needed to build: what they check is skipped where they are not there.
 interface() {
-    if command -v abidiff >/dev/null; then
+    if ! readelf -S "$library_build/lib/libnanolith.so" | grep -q '\.debug_info'; then
+        skip "abi: $library_build has no debug information"
+    elif command -v abidiff >/dev/null; then
         check abi tests/bindings/check_abi.sh "$library_build/lib/libnanolith.so"
     else
         skip "abi: no abidiff"
