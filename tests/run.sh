@@ -67,6 +67,19 @@ gtest() {
     [ "$bad" = 0 ] && echo "ok      $name: $((cases - skips)) cases, $skips skipped" || echo "FAILED  $name: $bad of $cases cases"
 }
 
+# suite NAME SCRIPT...: a script that ends with counts like this one's, which are added.
+suite() {
+    local name=$1 counts
+    shift
+    "$@" 2>&1 | tee "$logs/$name.log"
+    counts=$(tail -n 1 "$logs/$name.log" | sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p')
+    [ -n "$counts" ] || { fail "$name: it did not get to its end" && return 1; }
+    set -- $counts
+    passed=$((passed + $1))
+    failed=$((failed + $2))
+    skipped=$((skipped + $3))
+}
+
 build() {  # preset, cmake options... [-- targets...]
     local preset=$1 options=() targets=()
     shift
@@ -181,6 +194,7 @@ main() {
         OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 gtest tsan-thread_tests build/tsan/bin/thread_tests
     fi
     check quickstart examples/quickstart.sh --no-install --device cpu
+    suite bindings tests/bindings/run.sh $([ "${1:-}" = --no-install ] && echo --no-install) build/dev
 }
 
 main "$@"

@@ -57,7 +57,7 @@ struct Variant {
     static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
     static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
     static constexpr int kResultStride = kDim + 4;
-    static constexpr int kCopies = kTokens / kBoxTokens * kBoxes * 2;  // of a stage
+    static constexpr int kGroups = kTokens / kBoxTokens;  // of tokens that are copied together
 };
 
 template <typename V>
@@ -130,7 +130,8 @@ struct Place {
     }
 };
 
-// Fills a warp's ring, stage after stage, through all of the block's items. Lane i starts copy i of a stage.
+// Fills a warp's ring, stage after stage, through all of the block's items. Lane i finds the pages of a stage's group
+// i; lane 0 starts the copies, which take their operands for the whole warp.
 template <typename V>
 class Ahead {
   public:
@@ -143,7 +144,7 @@ class Ahead {
     // The next stage, if there is one.
     __device__ __forceinline__ void load() {
         if (cursor_.done()) return;
-        if (lane_index() < V::kCopies) copy();
+        copy();
         place_.advance();
         cursor_.advance();
         if (cursor_.done()) {
@@ -154,20 +155,17 @@ class Ahead {
     }
 
   private:
-    static constexpr int kStep = V::kBoxes * 2;  // copies of 16 tokens
-
-    __device__ int token() const { return cursor_.token + lane_index() / kStep * kBoxTokens; }
+    __device__ int token() const { return cursor_.token + lane_index() * kBoxTokens; }
 
     __device__ __forceinline__ int find_page() const {
-        if (lane_index() >= V::kCopies || token() >= cursor_.span.end_token) return 0;
+        if (lane_index() >= V::kGroups || token() >= cursor_.span.end_token) return 0;
         return __ldg(p_.a.work.page_table + cursor_.span.first_page + (token() >> p_.page_shift));
     }
 
     // The item's first pages come with it.
     __device__ __forceinline__ void begin_item() {
-        const bool first = cursor_.left == item_->item.num_spans;
-        const int group = warp_index() * (V::kTokens / kBoxTokens) + lane_index() / kStep;
-        page_ = first && lane_index() < V::kCopies ? item_->pages[group] : find_page();
+        const bool first = cursor_.left == item_->item.num_spans && lane_index() < V::kGroups;
+        page_ = first ? item_->pages[warp_index() * V::kGroups + lane_index()] : find_page();
     }
 
     __device__ __forceinline__ void next_item() {
@@ -179,20 +177,28 @@ class Ahead {
     }
 
     __device__ __forceinline__ void copy() {
+        int pages[V::kGroups];
+#pragma unroll
+        for (int g = 0; g < V::kGroups; ++g) pages[g] = __shfl_sync(kAllLanes, page_, g);
+        if (lane_index() != 0) return;
         uint64_t* const barrier = &shared_.full[warp_index()][place_.stage];
         const int left = cursor_.span.end_token - cursor_.token;
-        if (lane_index() == 0) {
-            const int groups = min((left + kBoxTokens - 1) / kBoxTokens, V::kTokens / kBoxTokens);
-            barrier_arrive_expect(barrier, static_cast<uint32_t>(groups * kStep * kBoxTokens * kRowBytes));
+        const int groups = min((left + kBoxTokens - 1) / kBoxTokens, V::kGroups);
+        barrier_arrive_expect(barrier, static_cast<uint32_t>(groups * 2 * V::kBoxes * kBoxTokens * kRowBytes));
+        std::byte* const to = shared_.ring[warp_index()][place_.stage];
+#pragma unroll
+        for (int g = 0; g < V::kGroups; ++g) {
+            if (g >= groups) break;
+            const int keys = ((pages[g] * 2 * p_.shape.num_kv_heads + kv_head_) << p_.page_shift) +
+                             ((cursor_.token + g * kBoxTokens) & (p_.shape.page_size - 1));
+            const int values = keys + (p_.shape.num_kv_heads << p_.page_shift);
+#pragma unroll
+            for (int b = 0; b < V::kBoxes; ++b) {
+                std::byte* const box = to + b * V::kBoxBytes + g * kBoxTokens * kRowBytes;
+                tma_load(map_, box, barrier, b * V::kBoxDims, keys);
+                tma_load(map_, box + V::kTensorBytes, barrier, b * V::kBoxDims, values);
+            }
         }
-        const int group = lane_index() / kStep;
-        if (group * kBoxTokens >= left) return;
-        const int box = lane_index() % kStep / 2;
-        const int values = lane_index() % 2;
-        const int tile = (page_ * 2 + values) * p_.shape.num_kv_heads + kv_head_;
-        std::byte* const to = shared_.ring[warp_index()][place_.stage] + values * V::kTensorBytes + box * V::kBoxBytes +
-                              group * kBoxTokens * kRowBytes;
-        tma_load(map_, to, barrier, box * V::kBoxDims, (tile << p_.page_shift) + (token() & (p_.shape.page_size - 1)));
     }
 
     const Parameters<V>& p_;
@@ -201,7 +207,7 @@ class Ahead {
     const NarrowItem* item_;
     Cursor<V> cursor_;
     const int kv_head_;
-    int page_ = 0;  // of the lane's copy of the next stage
+    int page_ = 0;  // of the lane's group of the next stage
     Place<V> place_;
 };
 

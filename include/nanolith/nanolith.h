@@ -29,9 +29,11 @@
 #include <stdint.h>
 
 #if defined(__GNUC__)
-#define NL_API __attribute__((visibility("default")))
+#define NL_API          __attribute__((visibility("default")))
+#define NL_SYMBOL(name) __asm__(name)
 #else
 #define NL_API
+#define NL_SYMBOL(name)
 #endif
 
 #ifdef __cplusplus
@@ -269,8 +271,11 @@ NL_API nl_status nl_cache_options_set_composition(nl_cache_options *options, int
  */
 NL_API nl_status nl_cache_create(nl_engine *engine, const nl_cache_options *options, const nl_chunk *const *chunks,
                                  size_t num_chunks, nl_cache **cache);
-/* Ends the conversation: private pages go back, each chunk loses one user. */
-NL_API void nl_cache_free(nl_cache *cache);
+/*
+ * Ends the conversation: private pages go back, each chunk loses one user. Netlink's libnl-3 has a function of this
+ * name as well; so that a process may use both, programs that are linked to this library reach it by another symbol.
+ */
+NL_API void nl_cache_free(nl_cache *cache) NL_SYMBOL("nl_nanolith_cache_free");
 
 /* Appends tokens and computes them. With num_tokens 0 it does nothing. */
 NL_API nl_status nl_cache_extend(nl_cache *cache, const int32_t *tokens, size_t num_tokens);

@@ -42,6 +42,9 @@ struct nl_cache_options {
 };
 
 struct nl_cache {
+    // First, so that a cache of Netlink's can be told from one of ours (see netlink.cpp): no address is this number.
+    static constexpr uint64_t kTag = 0x9e6c616e6f6c6974;
+    const uint64_t tag = kTag;
     std::shared_ptr<nanolith::Engine> engine;
     std::unique_ptr<nanolith::Cache> cache;
 

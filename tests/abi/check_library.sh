@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # What libnanolith.so shows to the outside: check_library.sh BUILD_DIR
-# - it exports the functions of nanolith.h and nothing else, under the version node NANOLITH_0
+# - it exports the functions of the headers, the symbols that these name with NL_SYMBOL, and nothing else, under the
+#   version node NANOLITH_0
 # - its soname is libnanolith.so.0
 # - it needs no CUDA, and opens in a plain C program with every symbol bound
 set -euo pipefail
@@ -10,7 +11,9 @@ library=$build/lib/libnanolith.so
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-sed -n 's/^NL_API .*[ *]\(nl_[a-z_]*\)(.*/\1/p' include/nanolith/*.h | sort >"$work/declared"
+sed -n -e 's/^NL_API .*[ *]\(nl_[a-z_]*\)(.*/\1/p' include/nanolith/*.h >"$work/names"
+sed -n -e 's/.* NL_SYMBOL("\(.*\)").*/\1/p' include/nanolith/*.h >>"$work/names"
+sort "$work/names" >"$work/declared"
 nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^NANOLITH_0$' | sort >"$work/exported"
 sed 's/$/@@NANOLITH_0/' "$work/declared" >"$work/expected"
 [ "$(wc -l <"$work/declared")" -gt 40 ]

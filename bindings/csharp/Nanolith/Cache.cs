@@ -1,0 +1,141 @@
+using System;
+using System.Collections.Generic;
+
+namespace Nanolith
+{
+    /// <summary>
+    /// One conversation's context: chunks and a private tail. Made by <see cref="Engine.CreateCache"/>. All members may
+    /// be used from any thread; calls on the same cache take turns.
+    /// </summary>
+    public sealed class Cache : IDisposable
+    {
+        private readonly NativeHandle handle;
+
+        internal Cache(IntPtr raw, NativeHandle engine)
+        {
+            handle = new NativeHandle(raw, Native.nl_cache_free, engine);
+        }
+
+        /// <summary>
+        /// Ends the conversation: private pages go back, each chunk loses one user. May be called again.
+        /// </summary>
+        public void Dispose()
+        {
+            handle.Dispose();
+        }
+
+        /// <summary>Appends tokens and computes them.</summary>
+        public void Extend(int[] tokens)
+        {
+            Call.NotNull(tokens, nameof(tokens));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_cache_extend(use.Raw, tokens, Call.Size(tokens)));
+            }
+        }
+
+        /// <summary>A second cache with the same context and sampling options. Full pages are shared.</summary>
+        public Cache Fork()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_cache_fork(use.Raw, out raw));
+                return new Cache(raw, handle.Parent);
+            }
+        }
+
+        /// <summary>
+        /// Keeps the first <paramref name="numTokens"/> tokens, at most what the cache holds, and forgets the rest.
+        /// </summary>
+        public void Truncate(long numTokens)
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_cache_truncate(use.Raw, (UIntPtr)unchecked((ulong)numTokens)));
+            }
+        }
+
+        /// <summary>All tokens of the context, chunks first.</summary>
+        public int[] Tokens()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(256, (int[] tokens, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_cache_tokens(use.Raw, tokens, capacity, out count));
+            }
+        }
+
+        /// <summary>The logits for the token after the last one. The cache must not be empty.</summary>
+        public float[] Logits()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(0, (float[] logits, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_cache_logits(use.Raw, logits, capacity, out count));
+            }
+        }
+
+        /// <summary>A fact about the cache.</summary>
+        public long Query(CacheFact fact)
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                long value;
+                Call.Check(Native.nl_cache_query(use.Raw, (int)fact, out value));
+                return value;
+            }
+        }
+
+        /// <summary>Sets how this cache draws from now on.</summary>
+        public void SetSampling(SamplingOptions options)
+        {
+            Call.NotNull(options, nameof(options));
+            using (NativeHandle.Use use = handle.Using())
+            using (NativeHandle native = options.ToNative())
+            using (NativeHandle.Use nativeUse = native.Using())
+            {
+                Call.Check(Native.nl_cache_set_sampling(use.Raw, nativeUse.Raw));
+            }
+        }
+
+        /// <summary>
+        /// Draws one token for each of <paramref name="caches"/> in one batch, and appends it to its cache. The caches
+        /// must be different, of one engine, and not empty. Either all of them advance or, on an error, none.
+        /// </summary>
+        public static int[] DecodeStep(IReadOnlyList<Cache> caches)
+        {
+            Call.NotNull(caches, nameof(caches));
+            var handles = new NativeHandle[caches.Count];
+            for (int i = 0; i < handles.Length; ++i)
+            {
+                handles[i] = caches[i] == null ? null : caches[i].handle;
+            }
+            using (var uses = new NativeHandle.UseAll(handles))
+            {
+                var tokens = new int[handles.Length];
+                Call.Check(Native.nl_decode_step(uses.Raw, Call.Size(uses.Raw), tokens));
+                return tokens;
+            }
+        }
+
+        /// <summary>
+        /// Draws tokens until the model ends its answer, at most <paramref name="maxTokens"/>, and gives their text
+        /// piece by piece, each computed when it is asked for. To be gone through once, with foreach or await foreach.
+        /// </summary>
+        public TextPieces StreamText(Tokenizer tokenizer, int maxTokens)
+        {
+            Call.NotNull(tokenizer, nameof(tokenizer));
+            return new TextPieces(this, tokenizer, maxTokens);
+        }
+
+        /// <summary>Asks the engine, which this cache keeps alive even where it was disposed of.</summary>
+        internal bool IsEndToken(int token)
+        {
+            using (handle.Using())
+            {
+                return Engine.IsEndToken(handle.Parent.DangerousGetHandle(), token);
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+using System;
+using System.Collections.Generic;
+
+namespace Nanolith
+{
+    /// <summary>
+    /// A prefilled span of tokens; immutable. Made by <see cref="Engine.Prefill"/>. All members may be used from any
+    /// thread.
+    /// </summary>
+    public sealed class Chunk : IDisposable
+    {
+        private readonly NativeHandle handle;
+
+        internal Chunk(IntPtr raw, NativeHandle engine)
+        {
+            handle = new NativeHandle(raw, Native.nl_chunk_free, engine);
+        }
+
+        internal static NativeHandle.UseAll UseAll(IReadOnlyList<Chunk> chunks)
+        {
+            var handles = new NativeHandle[chunks == null ? 0 : chunks.Count];
+            for (int i = 0; i < handles.Length; ++i)
+            {
+                handles[i] = chunks[i] == null ? null : chunks[i].handle;
+            }
+            return new NativeHandle.UseAll(handles);
+        }
+
+        /// <summary>Drops the handle. May be called again.</summary>
+        public void Dispose()
+        {
+            handle.Dispose();
+        }
+
+        /// <summary>A second handle for the same chunk, to be disposed of on its own.</summary>
+        public Chunk Retain()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_chunk_retain(use.Raw, out raw));
+                return new Chunk(raw, handle.Parent);
+            }
+        }
+
+        /// <summary>A fact about the chunk.</summary>
+        public long Query(ChunkFact fact)
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                long value;
+                Call.Check(Native.nl_chunk_query(use.Raw, (int)fact, out value));
+                return value;
+            }
+        }
+    }
+}

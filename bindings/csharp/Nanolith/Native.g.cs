@@ -1,0 +1,178 @@
+// Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit.
+#pragma warning disable SYSLIB1054
+using System;
+using System.Runtime.InteropServices;
+
+namespace Nanolith
+{
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate void NativeLogCallback(IntPtr user_data, int severity, IntPtr message, UIntPtr length);
+
+    /// <summary>The functions of nanolith.h.</summary>
+    internal static class Native
+    {
+        private const string Library = "libnanolith.so.0";
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern IntPtr nl_version();
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern IntPtr nl_status_name(int status);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern IntPtr nl_last_error();
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_create(out IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_engine_options_free(IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_device(IntPtr options, [In] byte[] device, UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_dtype(IntPtr options, int dtype);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_page_size(IntPtr options, int page_size);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_num_pages(IntPtr options, long num_pages);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_max_context(IntPtr options, long max_context);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_max_batch_tokens(IntPtr options, int max_batch_tokens);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_threads(IntPtr options, int num_threads);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_options_set_log(IntPtr options, NativeLogCallback callback, IntPtr user_data);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_create([In] byte[] path, UIntPtr path_length, IntPtr options, out IntPtr engine);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_engine_free(IntPtr engine);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_query(IntPtr engine, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_device(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_is_end_token(IntPtr engine, int token, out int is_end);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_tokenizer(IntPtr engine, out IntPtr tokenizer);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_load([In] byte[] path, UIntPtr path_length, out IntPtr tokenizer);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_tokenizer_free(IntPtr tokenizer);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_encode(IntPtr tokenizer, [In] byte[] text, UIntPtr text_length, uint flags, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_decode(IntPtr tokenizer, [In] int[] tokens, UIntPtr num_tokens, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_query(IntPtr tokenizer, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_find(IntPtr tokenizer, [In] byte[] piece, UIntPtr length, out int token);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_tokenizer_piece(IntPtr tokenizer, int token, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_text_stream_create(IntPtr tokenizer, out IntPtr stream);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_text_stream_free(IntPtr stream);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_text_stream_push(IntPtr stream, int token, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_text_stream_finish(IntPtr stream, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_prefill(IntPtr engine, [In] int[] tokens, UIntPtr num_tokens, int level, IntPtr[] before, UIntPtr num_before, out IntPtr chunk);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_retain(IntPtr chunk, out IntPtr again);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_chunk_free(IntPtr chunk);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_query(IntPtr chunk, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_options_create(out IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_cache_options_free(IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_options_set_composition(IntPtr options, int composition);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_create(IntPtr engine, IntPtr options, IntPtr[] chunks, UIntPtr num_chunks, out IntPtr cache);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_cache_free(IntPtr cache);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_extend(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_fork(IntPtr cache, out IntPtr @fork);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_truncate(IntPtr cache, UIntPtr num_tokens);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_tokens(IntPtr cache, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_logits(IntPtr cache, [In, Out] float[] logits, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_query(IntPtr cache, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_create(out IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_sampling_options_free(IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_set_temperature(IntPtr options, float temperature);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_set_top_k(IntPtr options, int top_k);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_set_top_p(IntPtr options, float top_p);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_set_min_p(IntPtr options, float min_p);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_sampling_options_set_seed(IntPtr options, ulong seed);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_set_sampling(IntPtr cache, IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_decode_step(IntPtr[] caches, UIntPtr num_caches, [In, Out] int[] tokens);
+    }
+}

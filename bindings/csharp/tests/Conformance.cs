@@ -1,0 +1,255 @@
+// Runs tests/bindings/conformance/scenarios.txt; its language is described beside it.
+//   Conformance SCENARIOS MODEL_FOLDER FOLDER_OF_DAMAGED_MODELS
+// Prints "scenario NAME ok" for each.
+using System;
+using System.Collections.Generic;
+using System.Globalization;
+using System.IO;
+using System.Linq;
+using Nanolith;
+
+/// A scenario that can't be run, as against an error of the library.
+sealed class Failure : Exception
+{
+    internal Failure(string message) : base(message)
+    {
+    }
+}
+
+/// What a scenario has made so far.
+sealed class State : IDisposable
+{
+    static readonly string[] Nothing = new string[0];
+
+    readonly string model;
+    readonly string work;
+    readonly Dictionary<string, int[]> tokens = new Dictionary<string, int[]>();
+    readonly Dictionary<string, Chunk> chunks = new Dictionary<string, Chunk>();
+    readonly Dictionary<string, Cache> caches = new Dictionary<string, Cache>();
+    Engine engine;
+    Tokenizer tokenizer;
+
+    internal State(string model, string work)
+    {
+        this.model = model;
+        this.work = work;
+    }
+
+    public void Dispose()
+    {
+        foreach (IDisposable handle in new IDisposable[] { engine, tokenizer }.Concat(chunks.Values).Concat(caches.Values))
+        {
+            if (handle != null) handle.Dispose();
+        }
+    }
+
+    static string Unquote(string word)
+    {
+        return word == "%" ? "" : Uri.UnescapeDataString(word);
+    }
+
+    string Folder(string word)
+    {
+        return Unquote(word).Replace("@model", model).Replace("@work", work);
+    }
+
+    static int Int(string word)
+    {
+        return int.Parse(word, CultureInfo.InvariantCulture);
+    }
+
+    static float Float(string word)
+    {
+        return float.Parse(word, CultureInfo.InvariantCulture);
+    }
+
+    static string[] Words<T>(IEnumerable<T> values)
+    {
+        return values.Select(value => Convert.ToString(value, CultureInfo.InvariantCulture)).ToArray();
+    }
+
+    static string[] Word(object value)
+    {
+        return Words(new[] { value });
+    }
+
+    static T[] Several<T>(Dictionary<string, T> all, IEnumerable<string> names) where T : class
+    {
+        return names.Select(name => name == "null" ? null : all[name]).ToArray();
+    }
+
+    void Load(IEnumerable<string> settings)
+    {
+        string folder = null;
+        var options = new EngineOptions();
+        foreach (string[] setting in settings.Select(word => word.Split('=')))
+        {
+            string value = setting[1];
+            switch (setting[0])
+            {
+                case "model": folder = Folder(value); break;
+                case "device": options.Device = value; break;
+                case "dtype": options.Dtype = (Dtype)Int(value); break;
+                case "page_size": options.PageSize = Int(value); break;
+                case "num_pages": options.NumPages = Int(value); break;
+                case "max_context": options.MaxContext = Int(value); break;
+                case "max_batch_tokens": options.MaxBatchTokens = Int(value); break;
+                case "threads": options.Threads = Int(value); break;
+                default: throw new Failure("unknown option " + setting[0]);
+            }
+        }
+        var loaded = new Engine(folder, options);
+        if (engine != null) engine.Dispose();
+        engine = loaded;
+    }
+
+    static SamplingOptions Sampling(IEnumerable<string> settings)
+    {
+        var options = new SamplingOptions();
+        foreach (string[] setting in settings.Select(word => word.Split('=')))
+        {
+            switch (setting[0])
+            {
+                case "temperature": options.Temperature = Float(setting[1]); break;
+                case "top_k": options.TopK = Int(setting[1]); break;
+                case "top_p": options.TopP = Float(setting[1]); break;
+                case "min_p": options.MinP = Float(setting[1]); break;
+                case "seed": options.Seed = ulong.Parse(setting[1], CultureInfo.InvariantCulture); break;
+                default: throw new Failure("unknown option " + setting[0]);
+            }
+        }
+        return options;
+    }
+
+    string[] Stream(int[] ids)
+    {
+        using (TextStream stream = tokenizer.CreateTextStream())
+        {
+            var result = ids.Select(stream.Push).ToList();
+            result.Add(stream.Finish());
+            return result.ToArray();
+        }
+    }
+
+    static int Best(float[] logits)
+    {
+        return Array.IndexOf(logits, logits.Max());
+    }
+
+    static Composition CompositionOf(string word)
+    {
+        return word == "exact" ? Composition.Exact
+            : word == "independent" ? Composition.Independent : (Composition)Int(word);
+    }
+
+    /// Does one line, and gives the words of its result; texts are not quoted.
+    string[] Execute(string[] line, int expected)
+    {
+        string[] a = line.Skip(1).ToArray();
+        switch (line[0])
+        {
+            case "engine": Load(a); return Nothing;
+            case "tokenizer":
+                tokenizer = a[0] == "engine" ? engine.CreateTokenizer() : new Tokenizer(Folder(a[0]));
+                return Nothing;
+            case "tokens": tokens[a[0]] = a.Skip(1).Select(Int).ToArray(); return Nothing;
+            case "chunk":
+                chunks[a[0]] = engine.Prefill(tokens[a[1]], Int(a[2]), Several(chunks, a.Skip(3)));
+                return Nothing;
+            case "retain": chunks[a[0]] = chunks[a[1]].Retain(); return Nothing;
+            case "cache":
+                caches[a[0]] = engine.CreateCache(Several(chunks, a.Skip(2)), CompositionOf(a[1]));
+                return Nothing;
+            case "fork": caches[a[0]] = caches[a[1]].Fork(); return Nothing;
+            case "extend": caches[a[0]].Extend(tokens[a[1]]); return Nothing;
+            case "truncate": caches[a[0]].Truncate(Int(a[1])); return Nothing;
+            case "sampling": caches[a[0]].SetSampling(Sampling(a.Skip(1))); return Nothing;
+            case "generate":
+                return Words(Enumerable.Range(0, expected).Select(_ => Cache.DecodeStep(new[] { caches[a[0]] })[0]));
+            case "step": return Words(Cache.DecodeStep(Several(caches, a)));
+            case "text":
+                return Word(string.Concat(((IEnumerable<string>)caches[a[0]].StreamText(tokenizer, Int(a[1]))).ToArray()));
+            case "all_tokens": return Words(caches[a[0]].Tokens());
+            case "argmax": return Word(Best(caches[a[0]].Logits()));
+            case "engine_fact": return Word(engine.Query((EngineFact)Int(a[0])));
+            case "chunk_fact": return Word(chunks[a[0]].Query((ChunkFact)Int(a[1])));
+            case "cache_fact": return Word(caches[a[0]].Query((CacheFact)Int(a[1])));
+            case "tokenizer_fact": return Word(tokenizer.Query((TokenizerFact)Int(a[0])));
+            case "device": return Word(engine.Device);
+            case "end_token": return Word(engine.IsEndToken(Int(a[0])) ? 1 : 0);
+            case "encode": return Words(tokenizer.Encode(Unquote(a[0]), (EncodeFlags)Int(a[1])));
+            case "decode": return Word(tokenizer.Decode(tokens[a[0]]));
+            case "piece": return Word(tokenizer.Piece(Int(a[0])));
+            case "find": return Word(tokenizer.Find(Unquote(a[0])));
+            case "stream": return Stream(tokens[a[0]]);
+            case "free": Free(a[0]); return Nothing;
+            default: throw new Failure("unknown operation " + line[0]);
+        }
+    }
+
+    void Free(string name)
+    {
+        IDisposable handle = name == "engine" ? engine
+            : chunks.ContainsKey(name) ? (IDisposable)chunks[name] : caches[name];
+        handle.Dispose();
+    }
+
+    internal void Run(string text)
+    {
+        string[] call = text.Split(' ');
+        int place = Array.IndexOf(call, "=");
+        string[] expected = place < 0 ? null : call.Skip(place + 1).Select(Unquote).ToArray();
+        if (place >= 0) call = call.Take(place).ToArray();
+        int count = expected == null ? 0 : expected.Length;
+        if (call[0] != "error")
+        {
+            string[] result = Execute(call, count);
+            if (expected != null && !result.SequenceEqual(expected))
+            {
+                throw new Failure("gave " + string.Join(" ", result));
+            }
+            return;
+        }
+        try
+        {
+            Execute(call.Skip(3).ToArray(), count);
+        }
+        catch (NanolithException problem)
+        {
+            if (problem.StatusName == call[1] && problem.Message.Contains(call[2])) return;
+            throw;
+        }
+        throw new Failure("succeeded");
+    }
+}
+
+static class Conformance
+{
+    static int Main(string[] arguments)
+    {
+        string[] scenarios = File.ReadAllText(arguments[0]).Split(new[] { "\nscenario " }, StringSplitOptions.None);
+        int failed = 0;
+        foreach (string[] lines in scenarios.Skip(1).Select(scenario => scenario.Split('\n')))
+        {
+            using (var state = new State(arguments[1], arguments[2]))
+            {
+                string current = "";
+                try
+                {
+                    foreach (string line in lines.Skip(1).Where(line => line != "" && line[0] != '#'))
+                    {
+                        current = line;
+                        state.Run(line);
+                    }
+                    Console.WriteLine("scenario {0} ok", lines[0]);
+                }
+                catch (Exception problem)
+                {
+                    ++failed;
+                    Console.WriteLine("scenario {0} FAILED: {1}\n{2}", lines[0], problem.Message, current);
+                }
+            }
+        }
+        return failed > 0 ? 1 : 0;
+    }
+}

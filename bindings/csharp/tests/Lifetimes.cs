@@ -1,0 +1,434 @@
+// Values that are disposed of in any order, used afterwards, shared between threads, and made many times.
+//   Lifetimes MODEL_FOLDER [rounds | query]
+// Prints "test NAME ok" for each. With "rounds" it looks at the memory of many rounds instead, and with "query" at what
+// a call costs that does nothing.
+using System;
+using System.Collections.Generic;
+using System.Diagnostics;
+using System.IO;
+using System.Linq;
+using System.Runtime.CompilerServices;
+using System.Runtime.InteropServices;
+using System.Threading;
+using System.Threading.Tasks;
+using Nanolith;
+
+static class Lifetimes
+{
+    static string model;
+
+    static int Main(string[] arguments)
+    {
+        model = arguments[0];
+        if (arguments.Length > 1)
+        {
+            if (arguments[1] == "rounds") Rounds();
+            else Query();
+            return 0;
+        }
+        int failed = 0;
+        foreach (Action test in new Action[]
+        {
+            UseAfterDispose, DisposeEngineFirst, NullArguments, Errors, StreamEndsAfterError, Cancellation,
+            LogAndExceptionInIt, Finalizers, SixteenThreads, DisposeDuringCalls,
+        })
+        {
+            try
+            {
+                test();
+                Console.WriteLine("test {0} ok", test.Method.Name);
+            }
+            catch (Exception problem)
+            {
+                ++failed;
+                Console.WriteLine("test {0} FAILED: {1}", test.Method.Name, problem);
+            }
+        }
+        return failed;
+    }
+
+    static void Expect(bool condition, string what)
+    {
+        if (!condition) throw new Exception(what);
+    }
+
+    static TException Throws<TException>(Action call, string what) where TException : Exception
+    {
+        try
+        {
+            call();
+        }
+        catch (TException problem)
+        {
+            return problem;
+        }
+        throw new Exception(what + " threw nothing");
+    }
+
+    static Engine Load()
+    {
+        return new Engine(model, new EngineOptions { Device = "cpu", Threads = 2, PageSize = 16, NumPages = 256 });
+    }
+
+    static int[] Greedy(Cache cache, int count)
+    {
+        return Enumerable.Range(0, count).Select(_ => Cache.DecodeStep(new[] { cache })[0]).ToArray();
+    }
+
+    static void UseAfterDispose()
+    {
+        Engine engine = Load();
+        Tokenizer tokenizer = engine.CreateTokenizer();
+        TextStream stream = tokenizer.CreateTextStream();
+        Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0);
+        Cache cache = engine.CreateCache(new[] { chunk });
+        using (Cache open = cache.Fork())
+        {
+            for (int i = 0; i < 2; ++i)
+            {
+                foreach (IDisposable value in new IDisposable[] { engine, tokenizer, stream, chunk, cache })
+                {
+                    value.Dispose();
+                }
+            }
+            var calls = new Dictionary<string, Action>
+            {
+                { "Engine.Query", () => engine.Query(EngineFact.NumLayers) },
+                { "Engine.Device", () => engine.Device.ToString() },
+                { "Engine.IsEndToken", () => engine.IsEndToken(2) },
+                { "Engine.CreateTokenizer", () => engine.CreateTokenizer() },
+                { "Engine.Prefill", () => engine.Prefill(new[] { 1 }, 0) },
+                { "Engine.CreateCache", () => engine.CreateCache() },
+                { "Tokenizer.Encode", () => tokenizer.Encode("x") },
+                { "Tokenizer.Decode", () => tokenizer.Decode(new[] { 7 }) },
+                { "Tokenizer.Query", () => tokenizer.Query(TokenizerFact.Bos) },
+                { "Tokenizer.Find", () => tokenizer.Find("x") },
+                { "Tokenizer.Piece", () => tokenizer.Piece(7) },
+                { "Tokenizer.CreateTextStream", () => tokenizer.CreateTextStream() },
+                { "TextStream.Push", () => stream.Push(7) },
+                { "TextStream.Finish", () => stream.Finish() },
+                { "Chunk.Query", () => chunk.Query(ChunkFact.Tokens) },
+                { "Chunk.Retain", () => chunk.Retain() },
+                { "Cache.Extend", () => cache.Extend(new[] { 7 }) },
+                { "Cache.Fork", () => cache.Fork() },
+                { "Cache.Truncate", () => cache.Truncate(1) },
+                { "Cache.Tokens", () => cache.Tokens() },
+                { "Cache.Logits", () => cache.Logits() },
+                { "Cache.Query", () => cache.Query(CacheFact.Tokens) },
+                { "Cache.SetSampling", () => cache.SetSampling(new SamplingOptions()) },
+                { "Cache.DecodeStep", () => Cache.DecodeStep(new[] { open, cache }) },
+                { "Cache.StreamText", () => open.StreamText(tokenizer, 1).GetEnumerator() },
+            };
+            foreach (KeyValuePair<string, Action> call in calls)
+            {
+                Throws<ObjectDisposedException>(call.Value, call.Key);
+            }
+            Expect(open.Tokens().Length == 3, "the open cache lost its tokens");
+        }
+    }
+
+    static void DisposeEngineFirst()
+    {
+        Engine engine = Load();
+        Tokenizer tokenizer = engine.CreateTokenizer();
+        TextStream stream = tokenizer.CreateTextStream();
+        Chunk chunk = engine.Prefill(tokenizer.Encode("<|user|> Name the place.", EncodeFlags.AddBos), 0);
+        Cache cache = engine.CreateCache(new[] { chunk });
+        Cache fork = cache.Fork();
+        engine.Dispose();
+        tokenizer.Dispose();
+        Expect(stream.Push(5) + stream.Finish() == "<|user|>", "the stream lost its tokenizer");
+        Expect(chunk.Query(ChunkFact.Users) == 3, "the chunk lost its users");
+        chunk.Dispose();
+        int[] tokens = Greedy(cache, 4);
+        cache.Dispose();
+        Expect(Greedy(fork, 4).SequenceEqual(tokens), "the fork draws other tokens");
+        using (var another = new Tokenizer(model))
+        {
+            fork.StreamText(another, 3).Count();
+        }
+        fork.Dispose();
+        stream.Dispose();
+    }
+
+    static void NullArguments()
+    {
+        using (Engine engine = Load())
+        using (Tokenizer tokenizer = engine.CreateTokenizer())
+        using (Cache cache = engine.CreateCache())
+        {
+            Throws<ArgumentNullException>(() => new Engine(null), "new Engine");
+            Throws<ArgumentNullException>(() => new Tokenizer(null), "new Tokenizer");
+            Throws<ArgumentNullException>(() => engine.Prefill(null, 0), "Prefill");
+            Throws<ArgumentNullException>(() => tokenizer.Encode(null), "Encode");
+            Throws<ArgumentNullException>(() => tokenizer.Decode(null), "Decode");
+            Throws<ArgumentNullException>(() => cache.Extend(null), "Extend");
+            Throws<ArgumentNullException>(() => cache.SetSampling(null), "SetSampling");
+            Throws<ArgumentNullException>(() => cache.StreamText(null, 1), "StreamText");
+            Throws<ArgumentNullException>(() => Cache.DecodeStep(null), "DecodeStep");
+            var problem = Throws<NanolithException>(() => engine.CreateCache(new Chunk[1]), "CreateCache");
+            Expect(problem.Message.Contains("chunks[0]"), problem.Message);
+        }
+    }
+
+    static void Errors()
+    {
+        var problem = Throws<NanolithException>(() => new Engine("/nowhere"), "new Engine");
+        Expect(problem.Status == Status.NotFound && problem.StatusName == "NL_ERROR_NOT_FOUND", problem.StatusName);
+        Expect(problem.Message.Contains("/nowhere"), problem.Message);
+    }
+
+    static void StreamEndsAfterError()
+    {
+        var options = new EngineOptions { Device = "cpu", PageSize = 16, NumPages = 8, MaxContext = 20 };
+        using (var engine = new Engine(model, options))
+        using (Tokenizer tokenizer = engine.CreateTokenizer())
+        using (Cache cache = engine.CreateCache())
+        {
+            cache.Extend(Enumerable.Repeat(7, 20).ToArray());
+            using (IEnumerator<string> pieces = cache.StreamText(tokenizer, 100).GetEnumerator())
+            {
+                var problem = Throws<NanolithException>(() => pieces.MoveNext(), "MoveNext");
+                Expect(problem.Status == Status.ContextFull, problem.Message);
+                Expect(!pieces.MoveNext(), "it went on");
+            }
+        }
+    }
+
+    static void Cancellation()
+    {
+        using (Engine engine = Load())
+        using (Tokenizer tokenizer = engine.CreateTokenizer())
+        using (Cache cache = engine.CreateCache())
+        using (var source = new CancellationTokenSource())
+        {
+            cache.Extend(tokenizer.Encode("<|doc|> Boso Polm", EncodeFlags.AddBos));
+            int before = cache.Tokens().Length;
+            IAsyncEnumerator<string> pieces = cache.StreamText(tokenizer, 1000).GetAsyncEnumerator(source.Token);
+            for (int i = 0; i < 3; ++i)
+            {
+                Expect(pieces.MoveNextAsync().AsTask().Result && pieces.Current.Length > 0, "no piece");
+            }
+            source.Cancel();
+            var problem = Throws<AggregateException>(() => pieces.MoveNextAsync().AsTask().Wait(), "MoveNextAsync");
+            Expect(problem.InnerException is OperationCanceledException, problem.ToString());
+            pieces.DisposeAsync().AsTask().Wait();
+            Expect(cache.Tokens().Length - before <= 6, "more tokens than pieces");
+        }
+    }
+
+    static void LogAndExceptionInIt()
+    {
+        int lines = 0;
+        var options = new EngineOptions
+        {
+            Device = "auto",
+            NumPages = 8,
+            Log = (severity, line) =>
+            {
+                Interlocked.Increment(ref lines);
+                throw new Exception("an exception of the log function");
+            },
+        };
+        using (var engine = new Engine(model, options))
+        {
+            engine.Prefill(new[] { 1, 2, 3 }, 0).Dispose();
+        }
+        Expect(lines > 0, "no line: without a GPU the library says that it took the CPU");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static void Leave(Engine engine, int round)
+    {
+        var other = new Engine(model, new EngineOptions { Device = "cpu", NumPages = 8 });
+        other.CreateTokenizer().CreateTextStream();
+        other.CreateCache(new[] { other.Prefill(new[] { 1, 2, round }, 1) }).Fork();
+        engine.CreateCache().Extend(new[] { 1, 2, 3 });
+    }
+
+    /// Handles that nobody disposes of are freed by the garbage collector, in whatever order it finds them.
+    static void Finalizers()
+    {
+        using (Engine engine = Load())
+        {
+            long before = engine.Query(EngineFact.PagesFree);
+            var thread = new Thread(() =>
+            {
+                for (int round = 0; round < 20; ++round) Leave(engine, round);
+            });
+            thread.Start();
+            thread.Join();
+            Expect(engine.Query(EngineFact.PagesFree) < before, "the caches use no pages: nothing is tested here");
+            long after = 0;
+            for (int i = 0; i < 50 && after < before - 1; ++i)
+            {
+                GC.Collect();
+                GC.WaitForPendingFinalizers();
+                Thread.Sleep(10);
+                after = engine.Query(EngineFact.PagesFree);
+            }
+            // Mono's collector looks for references on stacks conservatively, and may take a stale one for real.
+            Expect(after >= before - 1, after + " of " + before + " pages are free after the garbage collection");
+        }
+    }
+
+    static void InThreads(int count, Action<int> body)
+    {
+        var problems = new List<Exception>();
+        Thread[] threads = Enumerable.Range(0, count).Select(number => new Thread(() =>
+        {
+            try
+            {
+                body(number);
+            }
+            catch (Exception problem)
+            {
+                lock (problems) problems.Add(problem);
+            }
+        })).ToArray();
+        foreach (Thread thread in threads) thread.Start();
+        foreach (Thread thread in threads) thread.Join();
+        if (problems.Count > 0) throw new AggregateException(problems);
+    }
+
+    static void SixteenThreads()
+    {
+        using (Engine engine = Load())
+        using (Tokenizer tokenizer = engine.CreateTokenizer())
+        using (TextStream stream = tokenizer.CreateTextStream())
+        using (Chunk chunk = engine.Prefill(
+            tokenizer.Encode("<|user|> Name the place.<|assistant|>", EncodeFlags.AddBos), 0))
+        using (Cache cache = engine.CreateCache(new[] { chunk }))
+        {
+            int[] expected;
+            using (Cache fork = cache.Fork()) expected = Greedy(fork, 4);
+            InThreads(16, number =>
+            {
+                for (int round = 0; round < 3; ++round)
+                {
+                    using (Cache mine = number % 2 == 0 ? cache.Fork() : engine.CreateCache(new[] { chunk }))
+                    {
+                        Expect(Greedy(mine, 4).SequenceEqual(expected), "other tokens");
+                    }
+                    stream.Push(7);
+                    int bad = 5000 + 1000 * number + round;
+                    var problem = Throws<NanolithException>(() => engine.Prefill(new[] { bad }, 1), "Prefill");
+                    Expect(problem.Message.Contains(bad.ToString()), problem.Message);
+                }
+            });
+        }
+    }
+
+    /// Each call either works or says that its value was disposed of.
+    static void DisposeDuringCalls()
+    {
+        for (int round = 0; round < 5; ++round)
+        {
+            Engine engine = Load();
+            Tokenizer tokenizer = engine.CreateTokenizer();
+            Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0);
+            Cache cache = engine.CreateCache(new[] { chunk });
+            InThreads(17, number =>
+            {
+                if (number == 16)
+                {
+                    Thread.Sleep(20);
+                    foreach (IDisposable value in new IDisposable[] { engine, chunk, tokenizer, cache }) value.Dispose();
+                    return;
+                }
+                try
+                {
+                    while (true)
+                    {
+                        Cache.DecodeStep(new[] { cache });
+                        engine.CreateCache(new[] { chunk }).Dispose();
+                        tokenizer.Encode("x");
+                    }
+                }
+                catch (ObjectDisposedException)
+                {
+                }
+            });
+        }
+    }
+
+    /// What glibc's mallinfo2 tells.
+    [StructLayout(LayoutKind.Sequential)]
+    struct HeapInfo
+    {
+        public UIntPtr Arena, FreeBlocks, FastBlocks, MappedBlocks, Mapped, Most, FastBytes, GivenOut, Free, Top;
+    }
+
+    [DllImport("libc.so.6")]
+    static extern HeapInfo mallinfo2();
+
+    static long HeapBytes()
+    {
+        HeapInfo info = mallinfo2();
+        return (long)info.GivenOut + (long)info.Mapped;
+    }
+
+    static long ResidentBytes()
+    {
+        return long.Parse(File.ReadAllText("/proc/self/statm").Split(' ')[1]) * 4096;
+    }
+
+    static void Repeat(int count, Action round)
+    {
+        for (int i = 0; i < count; ++i) round();
+        GC.Collect();
+        GC.WaitForPendingFinalizers();
+    }
+
+    /// Whether so many rounds, after as many to warm up, leave memory behind. What the C heap has given out tells exactly;
+    /// what the process has in memory also shows what is mapped, but varies with the heaps' holes and threads.
+    static void Measure(string what, int count, Action round)
+    {
+        Repeat(count, round);
+        long resident = ResidentBytes(), heap = HeapBytes(); // in this order: what the first compiles is on the heap
+        Repeat(count, round);
+        heap = HeapBytes() - heap;
+        resident = ResidentBytes() - resident;
+        Console.WriteLine("{0} {1}: heap {2} bytes more, resident {3} KiB more", count, what, heap, resident / 1024);
+        Expect(heap < 64 << 10 && resident < 32 << 20, "memory grows");
+    }
+
+    /// 10,000 rounds of everything but engines, which load a model, and 100 of these.
+    static void Rounds()
+    {
+        using (Engine engine = Load())
+        using (Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0))
+        {
+            Measure("rounds", 10000, () =>
+            {
+                using (Tokenizer tokenizer = engine.CreateTokenizer())
+                using (TextStream stream = tokenizer.CreateTextStream())
+                using (Chunk again = engine.Prefill(new[] { 1, 7, 9 }, 0))
+                using (Cache cache = engine.CreateCache(new[] { chunk, again }, Composition.Independent))
+                {
+                    stream.Push(273);
+                    cache.SetSampling(new SamplingOptions { Temperature = 1 });
+                    using (Cache fork = cache.Fork()) Expect(fork.Tokens().Length == 6, "tokens");
+                    Throws<NanolithException>(() => tokenizer.Find("no such piece"), "Find");
+                }
+            });
+        }
+        Measure("engines", 100, () => Load().Dispose());
+        Console.WriteLine("test Rounds ok");
+    }
+
+    static void Query()
+    {
+        using (Engine engine = Load())
+        {
+            double best = double.PositiveInfinity;
+            for (int run = 0; run < 20; ++run)
+            {
+                Stopwatch watch = Stopwatch.StartNew();
+                for (int i = 0; i < 100000; ++i) engine.Query(EngineFact.NumLayers);
+                best = Math.Min(best, watch.Elapsed.TotalMilliseconds * 10);
+            }
+            Console.WriteLine("query: {0:0} ns", best);
+        }
+    }
+}

@@ -1,0 +1,359 @@
+package nanolith
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const root = "../.."
+
+// failure is a scenario that can't be run, as against an error of the library.
+type failure string
+
+func (f failure) Error() string { return string(f) }
+
+// state is what a scenario has made so far.
+type state struct {
+	engine    *Engine
+	tokenizer *Tokenizer
+	tokens    map[string][]int32
+	chunks    map[string]*Chunk
+	caches    map[string]*Cache
+}
+
+func newState() *state {
+	return &state{tokens: map[string][]int32{}, chunks: map[string]*Chunk{}, caches: map[string]*Cache{}}
+}
+
+func (s *state) close() {
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	if s.tokenizer != nil {
+		s.tokenizer.Close()
+	}
+	for _, chunk := range s.chunks {
+		chunk.Close()
+	}
+	for _, cache := range s.caches {
+		cache.Close()
+	}
+}
+
+func unquote(word string) string {
+	if word == "%" {
+		return ""
+	}
+	text, err := url.PathUnescape(word)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func folder(word string) string {
+	text := strings.ReplaceAll(unquote(word), "@model", filepath.Join(root, "examples/model"))
+	return strings.ReplaceAll(text, "@work", os.Getenv("NANOLITH_WORK"))
+}
+
+func integer[T ~int32 | ~int64 | ~uint32 | ~uint64 | ~int](word string) T {
+	value, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return T(value)
+}
+
+func real(word string) float32 {
+	value, err := strconv.ParseFloat(word, 32)
+	if err != nil {
+		panic(err)
+	}
+	return float32(value)
+}
+
+func words(tokens []int32) (result []string) {
+	for _, token := range tokens {
+		result = append(result, fmt.Sprint(token))
+	}
+	return result
+}
+
+func several[T any](all map[string]*T, names []string) (result []*T) {
+	for _, name := range names {
+		result = append(result, all[name]) // "null" is none
+	}
+	return result
+}
+
+func (s *state) load(settings []string) error {
+	var model string
+	var options EngineOptions
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		switch key {
+		case "model":
+			model = folder(value)
+		case "device":
+			options.Device = value
+		case "dtype":
+			options.Dtype = integer[Dtype](value)
+		case "page_size":
+			options.PageSize = integer[int32](value)
+		case "num_pages":
+			options.NumPages = integer[int64](value)
+		case "max_context":
+			options.MaxContext = integer[int64](value)
+		case "max_batch_tokens":
+			options.MaxBatchTokens = integer[int32](value)
+		case "threads":
+			options.Threads = integer[int32](value)
+		default:
+			return failure("unknown option " + key)
+		}
+	}
+	engine, err := NewEngine(model, &options)
+	if err != nil {
+		return err
+	}
+	if s.engine != nil {
+		s.engine.Close()
+	}
+	s.engine = engine
+	return nil
+}
+
+func sampling(settings []string) (options SamplingOptions) {
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		switch key {
+		case "temperature":
+			options.Temperature = real(value)
+		case "top_k":
+			options.TopK = integer[int32](value)
+		case "top_p":
+			options.TopP = real(value)
+		case "min_p":
+			options.MinP = real(value)
+		case "seed":
+			options.Seed = integer[uint64](value)
+		}
+	}
+	return options
+}
+
+func (s *state) loadTokenizer(from string) (err error) {
+	var tokenizer *Tokenizer
+	if from == "engine" {
+		tokenizer, err = s.engine.Tokenizer()
+	} else {
+		tokenizer, err = LoadTokenizer(folder(from))
+	}
+	if err == nil {
+		s.tokenizer = tokenizer
+	}
+	return err
+}
+
+func (s *state) text(cache *Cache, maxTokens int) (string, error) {
+	var text strings.Builder
+	pieces := cache.StreamText(s.tokenizer, maxTokens)
+	for pieces.Next(context.Background()) {
+		text.WriteString(pieces.Text())
+	}
+	return text.String(), pieces.Err()
+}
+
+func (s *state) stream(tokens []int32) (result []string, err error) {
+	stream, err := s.tokenizer.NewTextStream()
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	for _, token := range tokens {
+		text, err := stream.Push(token)
+		if err != nil {
+			return nil, err
+		}
+		result = append(result, text)
+	}
+	text, err := stream.Finish()
+	return append(result, text), err
+}
+
+// execute does one line, and gives the words of its result; texts are not quoted.
+func (s *state) execute(line []string, expected int) (result []string, err error) {
+	operation, a := line[0], line[1:]
+	number := func(value int64, err error) ([]string, error) { return []string{fmt.Sprint(value)}, err }
+	text := func(value string, err error) ([]string, error) { return []string{value}, err }
+	switch operation {
+	case "engine":
+		return nil, s.load(a)
+	case "tokenizer":
+		return nil, s.loadTokenizer(a[0])
+	case "tokens":
+		tokens := []int32{}
+		for _, word := range a[1:] {
+			tokens = append(tokens, integer[int32](word))
+		}
+		s.tokens[a[0]] = tokens
+		return nil, nil
+	case "chunk":
+		chunk, err := s.engine.Prefill(s.tokens[a[1]], integer[int32](a[2]), several(s.chunks, a[3:])...)
+		if err == nil {
+			s.chunks[a[0]] = chunk
+		}
+		return nil, err
+	case "retain":
+		s.chunks[a[0]], err = s.chunks[a[1]].Retain()
+		return nil, err
+	case "cache":
+		composition, known := map[string]Composition{"exact": ComposeExact, "independent": ComposeIndependent}[a[1]]
+		if !known {
+			composition = integer[Composition](a[1])
+		}
+		cache, err := s.engine.NewCache(&CacheOptions{Composition: composition}, several(s.chunks, a[2:])...)
+		if err == nil {
+			s.caches[a[0]] = cache
+		}
+		return nil, err
+	case "fork":
+		s.caches[a[0]], err = s.caches[a[1]].Fork()
+		return nil, err
+	case "extend":
+		return nil, s.caches[a[0]].Extend(s.tokens[a[1]])
+	case "truncate":
+		return nil, s.caches[a[0]].Truncate(integer[int](a[1]))
+	case "sampling":
+		return nil, s.caches[a[0]].SetSampling(sampling(a[1:]))
+	case "generate":
+		for ; expected > 0; expected-- {
+			tokens, err := DecodeStep(s.caches[a[0]])
+			if err != nil {
+				return nil, err
+			}
+			result = append(result, words(tokens)...)
+		}
+		return result, nil
+	case "step":
+		tokens, err := DecodeStep(several(s.caches, a)...)
+		return words(tokens), err
+	case "text":
+		return text(s.text(s.caches[a[0]], integer[int](a[1])))
+	case "all_tokens":
+		tokens, err := s.caches[a[0]].Tokens()
+		return words(tokens), err
+	case "argmax":
+		logits, err := s.caches[a[0]].Logits()
+		best := 0
+		for i := range logits {
+			if logits[i] > logits[best] {
+				best = i
+			}
+		}
+		return []string{fmt.Sprint(best)}, err
+	case "engine_fact":
+		return number(s.engine.Query(integer[EngineFact](a[0])))
+	case "chunk_fact":
+		return number(s.chunks[a[0]].Query(integer[ChunkFact](a[1])))
+	case "cache_fact":
+		return number(s.caches[a[0]].Query(integer[CacheFact](a[1])))
+	case "tokenizer_fact":
+		return number(s.tokenizer.Query(integer[TokenizerFact](a[0])))
+	case "device":
+		return text(s.engine.Device())
+	case "end_token":
+		isEnd, err := s.engine.IsEndToken(integer[int32](a[0]))
+		return []string{map[bool]string{false: "0", true: "1"}[isEnd]}, err
+	case "encode":
+		tokens, err := s.tokenizer.Encode(unquote(a[0]), integer[EncodeFlags](a[1]))
+		return words(tokens), err
+	case "decode":
+		return text(s.tokenizer.Decode(s.tokens[a[0]]))
+	case "piece":
+		return text(s.tokenizer.Piece(integer[int32](a[0])))
+	case "find":
+		token, err := s.tokenizer.Find(unquote(a[0]))
+		return []string{fmt.Sprint(token)}, err
+	case "stream":
+		return s.stream(s.tokens[a[0]])
+	case "free":
+		return nil, s.free(a[0])
+	}
+	return nil, failure("unknown operation " + operation)
+}
+
+func (s *state) free(name string) error {
+	if name == "engine" {
+		return s.engine.Close()
+	}
+	if chunk, found := s.chunks[name]; found {
+		return chunk.Close()
+	}
+	if cache, found := s.caches[name]; found {
+		return cache.Close()
+	}
+	return failure(name + " is not there")
+}
+
+func (s *state) run(line string) error {
+	call := strings.Split(line, " ")
+	var expected []string
+	for i, word := range call {
+		if word == "=" {
+			for _, word := range call[i+1:] {
+				expected = append(expected, unquote(word))
+			}
+			call = call[:i]
+			break
+		}
+	}
+	hasResult := strings.Contains(line, " =")
+	if call[0] != "error" {
+		result, err := s.execute(call, len(expected))
+		if err == nil && hasResult && strings.Join(result, "\x00") != strings.Join(expected, "\x00") {
+			err = fmt.Errorf("gave %q", result)
+		}
+		return err
+	}
+	_, err := s.execute(call[3:], len(expected))
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Status.Error() != call[1] || !strings.Contains(problem.Text, call[2]) {
+		return fmt.Errorf("gave %v", err)
+	}
+	return nil
+}
+
+// TestConformance runs tests/bindings/conformance/scenarios.txt; its language is described beside it. NANOLITH_WORK
+// names the folder of damaged models.
+func TestConformance(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "tests/bindings/conformance/scenarios.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, scenario := range strings.Split(string(text), "\nscenario ")[1:] {
+		lines := strings.Split(scenario, "\n")
+		if !t.Run(lines[0], func(t *testing.T) {
+			s := newState()
+			defer s.close()
+			for _, line := range lines[1:] {
+				if line == "" || line[0] == '#' {
+					continue
+				}
+				if err := s.run(line); err != nil {
+					t.Fatalf("%v\n%s", err, line)
+				}
+			}
+		}) {
+			continue
+		}
+		fmt.Println("scenario", lines[0], "ok")
+	}
+}

@@ -1,0 +1,148 @@
+package nanolith
+
+// #include <nanolith/nanolith.h>
+import "C"
+
+import "unsafe"
+
+// Engine is a loaded model and its page pool. It lives until it is closed and so is every chunk, cache and tokenizer
+// made from it.
+type Engine struct{ handle *handle }
+
+// NewEngine loads the Hugging Face folder at path and reserves the page pool. options may be nil. It blocks while the
+// weights load. The weight files stay mapped while the engine lives: do not truncate them.
+func NewEngine(path string, options *EngineOptions) (*Engine, error) {
+	native, log, err := options.native()
+	if err != nil {
+		return nil, err
+	}
+	defer C.nl_engine_options_free(native)
+	var engine *C.nl_engine
+	text, length := chars(path)
+	if err := check(func() C.nl_status { return C.nl_engine_create(text, length, native, &engine) }); err != nil {
+		dropLog(log)
+		return nil, err
+	}
+	free := func(pointer unsafe.Pointer) {
+		C.nl_engine_free((*C.nl_engine)(pointer))
+		dropLog(log)
+	}
+	return &Engine{newHandle(unsafe.Pointer(engine), free, nil)}, nil
+}
+
+// Close drops the engine. It always returns nil, and may be called again.
+func (e *Engine) Close() error { return e.handle.close() }
+
+// Query gives a fact about the engine.
+func (e *Engine) Query(fact EngineFact) (int64, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return 0, err
+	}
+	defer e.handle.done()
+	var value C.int64_t
+	err = check(func() C.nl_status {
+		return C.nl_engine_query((*C.nl_engine)(pointer), C.int32_t(fact), &value)
+	})
+	return int64(value), err
+}
+
+// Device is the device in words, for example "cpu (2 threads)".
+func (e *Engine) Device() (string, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return "", err
+	}
+	defer e.handle.done()
+	return fillText(128, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_engine_device((*C.nl_engine)(pointer), buffer, capacity, needed)
+	})
+}
+
+// IsEndToken tells whether token ends an answer by the model's files.
+func (e *Engine) IsEndToken(token int32) (bool, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return false, err
+	}
+	defer e.handle.done()
+	return isEndToken(pointer, token)
+}
+
+func isEndToken(engine unsafe.Pointer, token int32) (bool, error) {
+	var isEnd C.int32_t
+	err := check(func() C.nl_status {
+		return C.nl_engine_is_end_token((*C.nl_engine)(engine), C.int32_t(token), &isEnd)
+	})
+	return isEnd != 0, err
+}
+
+// Tokenizer is the tokenizer of the model folder; ErrNotFound where the folder has none.
+func (e *Engine) Tokenizer() (*Tokenizer, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	var tokenizer *C.nl_tokenizer
+	err = check(func() C.nl_status { return C.nl_engine_tokenizer((*C.nl_engine)(pointer), &tokenizer) })
+	if err != nil {
+		return nil, err
+	}
+	return newTokenizer(tokenizer, e.handle), nil
+}
+
+// Prefill computes tokens (at least one) into a chunk, with the chunks before in view, in that order. level is its
+// place in the cascade: 0 system, 1 context, 2 query; when pages run short, chunks that nobody holds are evicted from
+// level 2 first. A chunk that is still in the store is returned again at no cost. Blocks until it is computed.
+func (e *Engine) Prefill(tokens []int32, level int32, before ...*Chunk) (*Chunk, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	chunks, done, err := useAll(chunkHandles(before))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	var chunk *C.nl_chunk
+	data, count := ints(tokens)
+	err = check(func() C.nl_status {
+		return C.nl_chunk_prefill((*C.nl_engine)(pointer), data, count, C.int32_t(level),
+			(**C.nl_chunk)(unsafe.Pointer(first(chunks))), C.size_t(len(chunks)), &chunk)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newChunk(chunk, e.handle), nil
+}
+
+// NewCache makes a context that begins with chunks in this order; the same chunk may stand in it twice. options may be
+// nil. Blocks only where exact composition must compute.
+func (e *Engine) NewCache(options *CacheOptions, chunks ...*Chunk) (*Cache, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	pointers, done, err := useAll(chunkHandles(chunks))
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	native, err := options.native()
+	if err != nil {
+		return nil, err
+	}
+	defer C.nl_cache_options_free(native)
+	var cache *C.nl_cache
+	err = check(func() C.nl_status {
+		return C.nl_cache_create((*C.nl_engine)(pointer), native,
+			(**C.nl_chunk)(unsafe.Pointer(first(pointers))), C.size_t(len(pointers)), &cache)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return newCache(cache, e.handle), nil
+}

@@ -1,0 +1,3 @@
+module nanolith
+
+go 1.19

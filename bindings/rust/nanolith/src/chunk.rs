@@ -1,0 +1,50 @@
+use crate::engine::EngineHandle;
+use crate::{ffi, ChunkFact, Result};
+use nanolith_sys as sys;
+use std::sync::Arc;
+
+/// A prefilled span of tokens; immutable. Clones are cheap and share one handle. Made by
+/// [`Engine::prefill`](crate::Engine::prefill).
+#[derive(Clone)]
+pub struct Chunk {
+    handle: Arc<ChunkHandle>,
+}
+
+struct ChunkHandle {
+    raw: *mut sys::nl_chunk,
+    engine: Arc<EngineHandle>,
+}
+
+// SAFETY: every function of the library may be called from any thread.
+unsafe impl Send for ChunkHandle {}
+unsafe impl Sync for ChunkHandle {}
+
+impl Drop for ChunkHandle {
+    fn drop(&mut self) {
+        // SAFETY: given out by the library, freed once.
+        unsafe { sys::nl_chunk_free(self.raw) }
+    }
+}
+
+impl Chunk {
+    pub(crate) fn from_raw(raw: *mut sys::nl_chunk, engine: Arc<EngineHandle>) -> Chunk {
+        Chunk { handle: Arc::new(ChunkHandle { raw, engine }) }
+    }
+
+    pub(crate) fn raw(&self) -> *const sys::nl_chunk {
+        self.handle.raw
+    }
+
+    /// A second handle of the library for the same chunk, which [`ChunkFact::USERS`] counts on its own.
+    pub fn retain(&self) -> Result<Chunk> {
+        // SAFETY: the handle lives.
+        let raw = ffi::create(|again| unsafe { sys::nl_chunk_retain(self.raw(), again) })?;
+        Ok(Chunk::from_raw(raw, self.handle.engine.clone()))
+    }
+
+    /// A fact about the chunk.
+    pub fn query(&self, fact: ChunkFact) -> Result<i64> {
+        // SAFETY: the handle lives.
+        ffi::value(|value| unsafe { sys::nl_chunk_query(self.raw(), fact.0, value) })
+    }
+}

@@ -1,0 +1,103 @@
+use crate::options::Log;
+use crate::{ffi, Cache, CacheOptions, Chunk, EngineFact, EngineOptions, Result, Tokenizer};
+use nanolith_sys as sys;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A loaded model and its page pool. Clones are cheap and mean the same engine, which lives until the last of them and
+/// of the chunks, caches and tokenizers made from it is dropped.
+#[derive(Clone)]
+pub struct Engine {
+    handle: Arc<EngineHandle>,
+}
+
+/// Shared by everything that is made from the engine, and so freed last.
+pub(crate) struct EngineHandle {
+    pub(crate) raw: *mut sys::nl_engine,
+    _log: Option<Box<Log>>, // dropped after the engine is freed
+}
+
+// SAFETY: every function of the library may be called from any thread.
+unsafe impl Send for EngineHandle {}
+unsafe impl Sync for EngineHandle {}
+
+impl Drop for EngineHandle {
+    fn drop(&mut self) {
+        // SAFETY: made by nl_engine_create, freed once.
+        unsafe { sys::nl_engine_free(self.raw) }
+    }
+}
+
+impl EngineHandle {
+    pub(crate) fn is_end_token(&self, token: i32) -> Result<bool> {
+        // SAFETY: the handle lives.
+        Ok(ffi::value(|is_end: *mut i32| unsafe { sys::nl_engine_is_end_token(self.raw, token, is_end) })? != 0)
+    }
+}
+
+impl Engine {
+    /// Loads the Hugging Face folder at `path` and reserves the page pool. Blocks while the weights load. The weight
+    /// files stay mapped while the engine lives: do not truncate them.
+    pub fn load(path: impl AsRef<Path>, options: &EngineOptions) -> Result<Engine> {
+        let (native, log) = options.apply()?;
+        let path = path.as_ref().as_os_str().as_bytes();
+        // SAFETY: the path goes with its length; what the log callback needs stays with the engine.
+        let raw =
+            ffi::create(|engine| unsafe { sys::nl_engine_create(path.as_ptr().cast(), path.len(), native.0, engine) })?;
+        Ok(Engine { handle: Arc::new(EngineHandle { raw, _log: log }) })
+    }
+
+    /// A fact about the engine.
+    pub fn query(&self, fact: EngineFact) -> Result<i64> {
+        // SAFETY: the handle lives.
+        ffi::value(|value| unsafe { sys::nl_engine_query(self.handle.raw, fact.0, value) })
+    }
+
+    /// The device in words, for example "cpu (2 threads)".
+    pub fn device(&self) -> Result<String> {
+        // SAFETY: the handle lives, and the buffer has the given capacity.
+        ffi::fill_text(128, |buffer, capacity, length| unsafe {
+            sys::nl_engine_device(self.handle.raw, buffer, capacity, length)
+        })
+    }
+
+    /// Whether `token` ends an answer by the model's files.
+    pub fn is_end_token(&self, token: i32) -> Result<bool> {
+        self.handle.is_end_token(token)
+    }
+
+    /// The tokenizer of the model folder; an error with [`Status::NOT_FOUND`](crate::Status::NOT_FOUND) where the
+    /// folder has none.
+    pub fn tokenizer(&self) -> Result<Tokenizer> {
+        // SAFETY: the handle lives.
+        let raw = ffi::create(|tokenizer| unsafe { sys::nl_engine_tokenizer(self.handle.raw, tokenizer) })?;
+        Ok(Tokenizer::from_raw(raw, Some(self.handle.clone())))
+    }
+
+    /// Prefills `tokens` (at least one) into a chunk, with the chunks `before` in view, in that order. `level` is its
+    /// place in the cascade: 0 system, 1 context, 2 query; when pages run short, chunks that nobody holds are evicted
+    /// from level 2 first. A chunk that is still in the store is returned again at no cost. Blocks until it is
+    /// computed.
+    pub fn prefill(&self, tokens: &[i32], level: i32, before: &[&Chunk]) -> Result<Chunk> {
+        let before: Vec<_> = before.iter().map(|chunk| chunk.raw()).collect();
+        // SAFETY: arrays go with their lengths; the chunks live.
+        let raw = ffi::create(|chunk| unsafe {
+            let (tokens, num_tokens) = (tokens.as_ptr(), tokens.len());
+            sys::nl_chunk_prefill(self.handle.raw, tokens, num_tokens, level, before.as_ptr(), before.len(), chunk)
+        })?;
+        Ok(Chunk::from_raw(raw, self.handle.clone()))
+    }
+
+    /// A context that begins with `chunks` in this order; the same chunk may stand in it twice. Blocks only where exact
+    /// composition must compute.
+    pub fn cache(&self, chunks: &[&Chunk], options: CacheOptions) -> Result<Cache> {
+        let options = options.apply()?;
+        let chunks: Vec<_> = chunks.iter().map(|chunk| chunk.raw()).collect();
+        // SAFETY: the array goes with its length; the chunks live.
+        let raw = ffi::create(|cache| unsafe {
+            sys::nl_cache_create(self.handle.raw, options.0, chunks.as_ptr(), chunks.len(), cache)
+        })?;
+        Ok(Cache::from_raw(raw, self.handle.clone()))
+    }
+}

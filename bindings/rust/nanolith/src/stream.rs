@@ -1,0 +1,94 @@
+use crate::{decode_step, ffi, Cache, Result, Tokenizer};
+use nanolith_sys as sys;
+
+/// Turns tokens into text one by one and never splits a UTF-8 character: bytes of an unfinished one wait for the next
+/// token.
+pub struct TextStream {
+    raw: *mut sys::nl_text_stream,
+    _tokenizer: Tokenizer, // dropped after the stream is freed
+}
+
+// SAFETY: the library's functions may be called from any thread; a stream is not for two at once, and all that it does
+// takes `&mut self`.
+unsafe impl Send for TextStream {}
+unsafe impl Sync for TextStream {}
+
+impl Drop for TextStream {
+    fn drop(&mut self) {
+        // SAFETY: given out by the library, freed once.
+        unsafe { sys::nl_text_stream_free(self.raw) }
+    }
+}
+
+impl TextStream {
+    /// A stream that has seen no token.
+    pub fn new(tokenizer: &Tokenizer) -> Result<TextStream> {
+        // SAFETY: the handle lives.
+        let raw = ffi::create(|stream| unsafe { sys::nl_text_stream_create(tokenizer.raw(), stream) })?;
+        Ok(TextStream { raw, _tokenizer: tokenizer.clone() })
+    }
+
+    /// The text that `token` completes, perhaps empty.
+    pub fn push(&mut self, token: i32) -> Result<String> {
+        // SAFETY: the buffer has the given capacity; after BUFFER_TOO_SMALL the same token may be pushed again.
+        ffi::fill_text(64, |buffer, capacity, length| unsafe {
+            sys::nl_text_stream_push(self.raw, token, buffer, capacity, length)
+        })
+    }
+
+    /// What still waits, as U+FFFD where it is ill-formed; the stream is then as new.
+    pub fn finish(&mut self) -> Result<String> {
+        // SAFETY: the buffer has the given capacity.
+        ffi::fill_text(64, |buffer, capacity, length| unsafe {
+            sys::nl_text_stream_finish(self.raw, buffer, capacity, length)
+        })
+    }
+}
+
+/// An answer's text, piece by piece; see [`Cache::stream_text`]. Ends after an error.
+pub struct TextPieces<'a> {
+    cache: &'a Cache,
+    text: TextStream,
+    tokens_left: usize,
+    done: bool,
+}
+
+impl<'a> TextPieces<'a> {
+    pub(crate) fn new(cache: &'a Cache, text: TextStream, max_tokens: usize) -> TextPieces<'a> {
+        TextPieces { cache, text, tokens_left: max_tokens, done: false }
+    }
+
+    /// The text of one more token; `None` where it ended the answer.
+    fn step(&mut self) -> Result<Option<String>> {
+        if self.tokens_left == 0 {
+            return Ok(None);
+        }
+        self.tokens_left -= 1;
+        let token = decode_step(&[self.cache])?[0];
+        if self.cache.engine().is_end_token(token)? {
+            return Ok(None);
+        }
+        self.text.push(token).map(Some)
+    }
+}
+
+impl Iterator for TextPieces<'_> {
+    type Item = Result<String>;
+
+    fn next(&mut self) -> Option<Result<String>> {
+        while !self.done {
+            let piece = match self.step() {
+                Ok(Some(piece)) => Ok(piece),
+                end => {
+                    self.done = true;
+                    end.and_then(|_| self.text.finish())
+                }
+            };
+            match piece {
+                Ok(text) if text.is_empty() => {}
+                piece => return Some(piece),
+            }
+        }
+        None
+    }
+}

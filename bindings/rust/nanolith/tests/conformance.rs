@@ -1,0 +1,272 @@
+//! Runs tests/bindings/conformance/scenarios.txt; its language is described beside it. Prints "scenario NAME ok" for
+//! each. NANOLITH_WORK names the folder of damaged models.
+
+use nanolith::*;
+use std::collections::HashMap;
+use std::path::Path;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
+
+enum Failure {
+    Library(Error),
+    Scenario(String),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        Failure::Library(error)
+    }
+}
+
+type Outcome<T> = std::result::Result<T, Failure>;
+
+#[derive(Default)]
+struct State {
+    engine: Option<Engine>,
+    tokenizer: Option<Tokenizer>,
+    tokens: HashMap<String, Vec<i32>>,
+    chunks: HashMap<String, Chunk>,
+    caches: HashMap<String, Cache>,
+}
+
+fn unquote(text: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        if first == b'%' && after.len() >= 2 {
+            bytes.push(u8::from_str_radix(std::str::from_utf8(&after[..2]).unwrap(), 16).unwrap());
+            rest = &after[2..];
+        } else {
+            if text != "%" {
+                bytes.push(first);
+            }
+            rest = after;
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn quote(text: &str) -> String {
+    let mut quoted = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => quoted.push(byte as char),
+            _ if b"<>|/_.,:-@~".contains(&byte) => quoted.push(byte as char),
+            _ => quoted.push_str(&format!("%{:02X}", byte)),
+        }
+    }
+    if quoted.is_empty() {
+        quoted.push('%');
+    }
+    quoted
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> Outcome<T> {
+    word.parse().map_err(|_| Failure::Scenario(format!("{} is no number", word)))
+}
+
+fn words<T: ToString>(values: &[T]) -> Vec<String> {
+    values.iter().map(T::to_string).collect()
+}
+
+fn folder(word: &str) -> String {
+    let work = std::env::var("NANOLITH_WORK").unwrap_or_default();
+    unquote(word).replace("@model", &format!("{}/examples/model", ROOT)).replace("@work", &work)
+}
+
+fn get<'a, T>(map: &'a HashMap<String, T>, name: &str) -> Outcome<&'a T> {
+    map.get(name).ok_or_else(|| Failure::Scenario(format!("{} is not there", name)))
+}
+
+impl State {
+    fn engine(&self) -> Outcome<&Engine> {
+        self.engine.as_ref().ok_or_else(|| Failure::Scenario("no engine".to_string()))
+    }
+
+    fn tokenizer(&self) -> Outcome<&Tokenizer> {
+        self.tokenizer.as_ref().ok_or_else(|| Failure::Scenario("no tokenizer".to_string()))
+    }
+
+    fn several<'a, T>(map: &'a HashMap<String, T>, names: &[&str]) -> Outcome<Vec<&'a T>> {
+        names.iter().map(|name| get(map, name)).collect()
+    }
+
+    fn load(&mut self, settings: &[&str]) -> Outcome<()> {
+        let mut model = String::new();
+        let mut options = EngineOptions::new();
+        for setting in settings {
+            let (key, value) = setting.split_once('=').unwrap();
+            match key {
+                "model" => model = folder(value),
+                "device" => options = options.device(value),
+                "dtype" => options = options.dtype(Dtype(number(value)?)),
+                "page_size" => options = options.page_size(number(value)?),
+                "num_pages" => options = options.num_pages(number(value)?),
+                "max_context" => options = options.max_context(number(value)?),
+                "max_batch_tokens" => options = options.max_batch_tokens(number(value)?),
+                "threads" => options = options.threads(number(value)?),
+                _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
+            }
+        }
+        self.engine = Some(Engine::load(model, &options)?);
+        Ok(())
+    }
+
+    fn sampling(&self, cache: &str, settings: &[&str]) -> Outcome<()> {
+        let mut options = SamplingOptions::new();
+        for setting in settings {
+            let (key, value) = setting.split_once('=').unwrap();
+            match key {
+                "temperature" => options = options.temperature(number(value)?),
+                "top_k" => options = options.top_k(number(value)?),
+                "top_p" => options = options.top_p(number(value)?),
+                "min_p" => options = options.min_p(number(value)?),
+                "seed" => options = options.seed(number(value)?),
+                _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
+            }
+        }
+        Ok(get(&self.caches, cache)?.set_sampling(options)?)
+    }
+
+    /// Does one line; gives the words of its result.
+    fn execute(&mut self, line: &[&str], expected: usize) -> Outcome<Vec<String>> {
+        let (operation, a) = line.split_first().unwrap();
+        let mut result = Vec::new();
+        match *operation {
+            "engine" => self.load(a)?,
+            "tokenizer" => {
+                self.tokenizer = Some(match a[0] {
+                    "engine" => self.engine()?.tokenizer()?,
+                    path => Tokenizer::load(folder(path))?,
+                })
+            }
+            "tokens" => {
+                let tokens: Outcome<Vec<i32>> = a[1..].iter().map(|word| number(word)).collect();
+                self.tokens.insert(a[0].to_string(), tokens?);
+            }
+            "chunk" => {
+                let before = Self::several(&self.chunks, &a[3..])?;
+                let chunk = self.engine()?.prefill(get(&self.tokens, a[1])?, number(a[2])?, &before)?;
+                self.chunks.insert(a[0].to_string(), chunk);
+            }
+            "retain" => {
+                let again = get(&self.chunks, a[1])?.retain()?;
+                self.chunks.insert(a[0].to_string(), again);
+            }
+            "cache" => {
+                let composition = match a[1] {
+                    "exact" => Composition::EXACT,
+                    "independent" => Composition::INDEPENDENT,
+                    other => Composition(number(other)?),
+                };
+                let chunks = Self::several(&self.chunks, &a[2..])?;
+                let cache = self.engine()?.cache(&chunks, CacheOptions::new().composition(composition))?;
+                self.caches.insert(a[0].to_string(), cache);
+            }
+            "fork" => {
+                let fork = get(&self.caches, a[1])?.fork()?;
+                self.caches.insert(a[0].to_string(), fork);
+            }
+            "extend" => get(&self.caches, a[0])?.extend(get(&self.tokens, a[1])?)?,
+            "truncate" => get(&self.caches, a[0])?.truncate(number(a[1])?)?,
+            "sampling" => self.sampling(a[0], &a[1..])?,
+            "generate" => {
+                for _ in 0..expected {
+                    result.extend(words(&decode_step(&[get(&self.caches, a[0])?])?));
+                }
+            }
+            "step" => result = words(&decode_step(&Self::several(&self.caches, a)?)?),
+            "text" => {
+                let mut text = String::new();
+                for piece in get(&self.caches, a[0])?.stream_text(self.tokenizer()?, number(a[1])?)? {
+                    text.push_str(&piece?);
+                }
+                result.push(quote(&text));
+            }
+            "all_tokens" => result = words(&get(&self.caches, a[0])?.tokens()?),
+            "argmax" => {
+                let logits = get(&self.caches, a[0])?.logits()?;
+                let best = (0..logits.len()).max_by(|&i, &j| logits[i].total_cmp(&logits[j])).unwrap();
+                result.push(best.to_string());
+            }
+            "engine_fact" => result.push(self.engine()?.query(EngineFact(number(a[0])?))?.to_string()),
+            "chunk_fact" => result.push(get(&self.chunks, a[0])?.query(ChunkFact(number(a[1])?))?.to_string()),
+            "cache_fact" => result.push(get(&self.caches, a[0])?.query(CacheFact(number(a[1])?))?.to_string()),
+            "tokenizer_fact" => result.push(self.tokenizer()?.query(TokenizerFact(number(a[0])?))?.to_string()),
+            "device" => result.push(quote(&self.engine()?.device()?)),
+            "end_token" => result.push((self.engine()?.is_end_token(number(a[0])?)? as i32).to_string()),
+            "encode" => result = words(&self.tokenizer()?.encode(unquote(a[0]), EncodeFlags(number(a[1])?))?),
+            "decode" => result.push(quote(&self.tokenizer()?.decode(get(&self.tokens, a[0])?)?)),
+            "piece" => result.push(quote(&self.tokenizer()?.piece(number(a[0])?)?)),
+            "find" => result.push(self.tokenizer()?.find(&unquote(a[0]))?.to_string()),
+            "stream" => {
+                let mut stream = TextStream::new(self.tokenizer()?)?;
+                for &token in get(&self.tokens, a[0])? {
+                    result.push(quote(&stream.push(token)?));
+                }
+                result.push(quote(&stream.finish()?));
+            }
+            "free" if a[0] == "engine" => self.engine = None,
+            "free" => {
+                if self.chunks.remove(a[0]).is_none() && self.caches.remove(a[0]).is_none() {
+                    return Err(Failure::Scenario(format!("{} is not there", a[0])));
+                }
+            }
+            _ => return Err(Failure::Scenario(format!("unknown operation {}", operation))),
+        }
+        Ok(result)
+    }
+
+    fn run(&mut self, line: &str) -> std::result::Result<(), String> {
+        let all: Vec<&str> = line.split(' ').collect();
+        if all.contains(&"null") {
+            return Ok(()); // a reference can't be none
+        }
+        let (call, expected) = match all.iter().position(|&word| word == "=") {
+            Some(place) => (&all[..place], Some(&all[place + 1..])),
+            None => (&all[..], None),
+        };
+        let is_error = call[0] == "error";
+        let outcome = self.execute(if is_error { &call[3..] } else { call }, expected.map_or(0, <[_]>::len));
+        match outcome {
+            Err(Failure::Scenario(text)) => Err(text),
+            Err(Failure::Library(error)) if is_error => {
+                if error.status().to_string() == call[1] && error.text().contains(call[2]) {
+                    Ok(())
+                } else {
+                    Err(format!("{}: {}", error.status(), error))
+                }
+            }
+            Err(Failure::Library(error)) => Err(format!("{}: {}", error.status(), error)),
+            Ok(_) if is_error => Err("succeeded".to_string()),
+            Ok(result) => match expected {
+                Some(expected) if result != expected => Err(format!("gave {:?}", result)),
+                _ => Ok(()),
+            },
+        }
+    }
+}
+
+#[test]
+fn scenarios() {
+    let path = Path::new(ROOT).join("tests/bindings/conformance/scenarios.txt");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let mut state = State::default();
+    let mut name = None;
+    for (number, line) in text.lines().enumerate() {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(next) = line.strip_prefix("scenario ") {
+            state = State::default();
+            if let Some(done) = name.replace(next) {
+                println!("scenario {} ok", done);
+            }
+            continue;
+        }
+        if let Err(problem) = state.run(line) {
+            panic!("{}:{}: {}\n{}", path.display(), number + 1, problem, line);
+        }
+    }
+    println!("scenario {} ok", name.unwrap());
+}

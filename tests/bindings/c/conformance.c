@@ -1,0 +1,450 @@
+/*
+ * Runs ../conformance/scenarios.txt; its language is described beside it.
+ *
+ *   conformance SCENARIOS MODEL_FOLDER FOLDER_OF_DAMAGED_MODELS
+ *
+ * Prints "scenario NAME ok" for each, and stops at the first that fails. What is read here is the project's own file,
+ * so its form is trusted.
+ */
+#include <nanolith/nanolith.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { kMaxWords = 512, kMaxNames = 32, kMaxLine = 1 << 14, kMaxResult = 1 << 15, kMaxLogits = 1 << 13 };
+
+typedef struct {
+    char name[32];
+    int32_t *tokens;
+    size_t count;
+    nl_chunk *chunk;
+    nl_cache *cache;
+} named_t;
+
+typedef struct {
+    const char *model;
+    const char *work;
+    nl_engine *engine;
+    nl_tokenizer *tokenizer;
+    named_t names[kMaxNames];
+    size_t num_names;
+    char result[kMaxResult]; /* words, each with a space before it */
+    size_t length;
+} state_t;
+
+static void die(const char *what, const char *word) {
+    fprintf(stderr, "%s: %s\n", what, word);
+    exit(EXIT_FAILURE);
+}
+
+/* ---- Words ------------------------------------------------------------------------------------------------------ */
+
+/* A word without its percent signs, in a buffer that the next call but three uses again. */
+static const char *unquote(const char *word) {
+    static char buffers[4][kMaxLine];
+    static int next = 0;
+    char *text = buffers[next++ % 4];
+    size_t length = 0;
+    for (const char *at = word; *at != '\0' && strcmp(word, "%") != 0; ++at) {
+        unsigned byte = (unsigned char)*at;
+        if (*at == '%') {
+            sscanf(at + 1, "%2x", &byte);
+            at += 2;
+        }
+        text[length++] = (char)byte;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+static const char *folder(const state_t *state, const char *word) {
+    static char path[kMaxLine];
+    word = unquote(word);
+    if (strncmp(word, "@model", 6) == 0)
+        snprintf(path, sizeof path, "%s%s", state->model, word + 6);
+    else if (strncmp(word, "@work", 5) == 0)
+        snprintf(path, sizeof path, "%s%s", state->work, word + 5);
+    else
+        snprintf(path, sizeof path, "%s", word);
+    return path;
+}
+
+static void give_text(state_t *state, const char *text, size_t length) {
+    if (state->length + 3 * length + 3 > kMaxResult) die("too long", text);
+    state->result[state->length++] = ' ';
+    if (length == 0) state->result[state->length++] = '%';
+    for (size_t i = 0; i < length; ++i) {
+        const char byte = text[i];
+        const int plain = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') ||
+                          (byte >= '0' && byte <= '9') || (byte != '\0' && strchr("<>|/_.,:-@~", byte) != NULL);
+        state->length += (size_t)sprintf(state->result + state->length, plain ? "%c" : "%%%02X", (unsigned char)byte);
+    }
+    state->result[state->length] = '\0';
+}
+
+static void give_number(state_t *state, long long value) {
+    char text[32];
+    give_text(state, text, (size_t)snprintf(text, sizeof text, "%lld", value));
+}
+
+static void give_numbers(state_t *state, const int32_t *values, size_t count) {
+    for (size_t i = 0; i < count; ++i) give_number(state, values[i]);
+}
+
+/* ---- Names ------------------------------------------------------------------------------------------------------ */
+
+static named_t *find(state_t *state, const char *name) {
+    static named_t none;
+    if (strcmp(name, "null") == 0) return &none;
+    for (size_t i = 0; i < state->num_names; ++i) {
+        if (strcmp(state->names[i].name, name) == 0) return &state->names[i];
+    }
+    if (state->num_names == kMaxNames) die("too many names", name);
+    snprintf(state->names[state->num_names].name, sizeof state->names[0].name, "%s", name);
+    return &state->names[state->num_names++];
+}
+
+static void chunks_of(state_t *state, char **names, size_t count, const nl_chunk **chunks) {
+    for (size_t i = 0; i < count; ++i) chunks[i] = find(state, names[i])->chunk;
+}
+
+static void clear(state_t *state) {
+    nl_engine_free(state->engine);
+    nl_tokenizer_free(state->tokenizer);
+    for (size_t i = 0; i < state->num_names; ++i) {
+        free(state->names[i].tokens);
+        nl_chunk_free(state->names[i].chunk);
+        nl_cache_free(state->names[i].cache);
+    }
+    *state = (state_t){.model = state->model, .work = state->work};
+}
+
+/* ---- Calls ------------------------------------------------------------------------------------------------------ */
+
+static nl_status set_engine_option(nl_engine_options *options, const char *key, const char *value) {
+    const long long number = atoll(value);
+    if (strcmp(key, "device") == 0) return nl_engine_options_set_device(options, value, strlen(value));
+    if (strcmp(key, "dtype") == 0) return nl_engine_options_set_dtype(options, (int32_t)number);
+    if (strcmp(key, "page_size") == 0) return nl_engine_options_set_page_size(options, (int32_t)number);
+    if (strcmp(key, "num_pages") == 0) return nl_engine_options_set_num_pages(options, number);
+    if (strcmp(key, "max_context") == 0) return nl_engine_options_set_max_context(options, number);
+    if (strcmp(key, "max_batch_tokens") == 0) return nl_engine_options_set_max_batch_tokens(options, (int32_t)number);
+    if (strcmp(key, "threads") == 0) return nl_engine_options_set_threads(options, (int32_t)number);
+    die("unknown option", key);
+    return NL_OK;
+}
+
+static nl_status load(state_t *state, char **words, size_t count) {
+    nl_engine_options *options = NULL;
+    nl_engine *engine = NULL;
+    const char *path = "";
+    nl_status status = nl_engine_options_create(&options);
+    for (size_t i = 0; i < count && status == NL_OK; ++i) {
+        char *value = strchr(words[i], '=');
+        *value++ = '\0';
+        if (strcmp(words[i], "model") == 0)
+            path = folder(state, value);
+        else
+            status = set_engine_option(options, words[i], value);
+    }
+    if (status == NL_OK) status = nl_engine_create(path, strlen(path), options, &engine);
+    nl_engine_options_free(options);
+    if (status == NL_OK) {
+        nl_engine_free(state->engine);
+        state->engine = engine;
+    }
+    return status;
+}
+
+static nl_status set_sampling(nl_cache *cache, char **words, size_t count) {
+    nl_sampling_options *options = NULL;
+    nl_status status = nl_sampling_options_create(&options);
+    for (size_t i = 0; i < count && status == NL_OK; ++i) {
+        char *value = strchr(words[i], '=');
+        *value++ = '\0';
+        const char *key = words[i];
+        if (strcmp(key, "temperature") == 0)
+            status = nl_sampling_options_set_temperature(options, strtof(value, NULL));
+        else if (strcmp(key, "top_k") == 0)
+            status = nl_sampling_options_set_top_k(options, atoi(value));
+        else if (strcmp(key, "top_p") == 0)
+            status = nl_sampling_options_set_top_p(options, strtof(value, NULL));
+        else if (strcmp(key, "min_p") == 0)
+            status = nl_sampling_options_set_min_p(options, strtof(value, NULL));
+        else if (strcmp(key, "seed") == 0)
+            status = nl_sampling_options_set_seed(options, strtoull(value, NULL, 10));
+        else
+            die("unknown option", key);
+    }
+    if (status == NL_OK) status = nl_cache_set_sampling(cache, options);
+    nl_sampling_options_free(options);
+    return status;
+}
+
+static nl_status make_chunk(state_t *state, char **a, size_t count) {
+    const nl_chunk *before[kMaxWords];
+    const named_t *tokens = find(state, a[1]);
+    chunks_of(state, a + 3, count - 3, before);
+    return nl_chunk_prefill(state->engine, tokens->tokens, tokens->count, atoi(a[2]), before, count - 3,
+                            &find(state, a[0])->chunk);
+}
+
+static nl_status make_cache(state_t *state, char **a, size_t count) {
+    const nl_chunk *chunks[kMaxWords];
+    nl_cache_options *options = NULL;
+    const int32_t composition = strcmp(a[1], "exact") == 0         ? NL_COMPOSE_EXACT
+                                : strcmp(a[1], "independent") == 0 ? NL_COMPOSE_INDEPENDENT
+                                                                   : atoi(a[1]);
+    chunks_of(state, a + 2, count - 2, chunks);
+    nl_status status = nl_cache_options_create(&options);
+    if (status == NL_OK) status = nl_cache_options_set_composition(options, composition);
+    if (status == NL_OK) status = nl_cache_create(state->engine, options, chunks, count - 2, &find(state, a[0])->cache);
+    nl_cache_options_free(options);
+    return status;
+}
+
+static nl_status step(state_t *state, char **names, size_t count) {
+    nl_cache *caches[kMaxWords] = {NULL};
+    int32_t tokens[kMaxWords];
+    for (size_t i = 0; i < count; ++i) caches[i] = find(state, names[i])->cache;
+    const nl_status status = nl_decode_step(caches, count, tokens);
+    if (status == NL_OK) give_numbers(state, tokens, count);
+    return status;
+}
+
+static nl_status push_all(state_t *state, const int32_t *tokens, size_t count, int joined) {
+    nl_text_stream *stream = NULL;
+    char text[kMaxLine];
+    size_t length = 0;
+    size_t total = 0;
+    nl_status status = nl_text_stream_create(state->tokenizer, &stream);
+    for (size_t i = 0; i <= count && status == NL_OK; ++i) {
+        const size_t room = sizeof text - total;
+        status = i < count ? nl_text_stream_push(stream, tokens[i], text + total, room, &length)
+                           : nl_text_stream_finish(stream, text + total, room, &length);
+        if (status != NL_OK) break;
+        if (joined)
+            total += length;
+        else
+            give_text(state, text, length);
+    }
+    if (joined && status == NL_OK) give_text(state, text, total);
+    nl_text_stream_free(stream);
+    return status;
+}
+
+/* Draws until the model ends its answer. */
+static nl_status answer(state_t *state, nl_cache *cache, size_t most) {
+    int32_t tokens[kMaxWords];
+    size_t count = 0;
+    for (; count < most; ++count) {
+        int32_t is_end = 0;
+        nl_status status = nl_decode_step(&cache, 1, &tokens[count]);
+        if (status == NL_OK) status = nl_engine_is_end_token(state->engine, tokens[count], &is_end);
+        if (status != NL_OK) return status;
+        if (is_end) break;
+    }
+    return push_all(state, tokens, count, 1);
+}
+
+static nl_status best_logit(state_t *state, nl_cache *cache) {
+    static float logits[kMaxLogits];
+    size_t count = 0;
+    size_t best = 0;
+    const nl_status status = nl_cache_logits(cache, logits, kMaxLogits, &count);
+    for (size_t i = 0; i < count && status == NL_OK; ++i) {
+        if (logits[i] > logits[best]) best = i;
+    }
+    if (status == NL_OK) give_number(state, (long long)best);
+    return status;
+}
+
+static nl_status all_tokens(state_t *state, const nl_cache *cache) {
+    static int32_t tokens[kMaxWords];
+    size_t count = 0;
+    const nl_status status = nl_cache_tokens(cache, tokens, kMaxWords, &count);
+    if (status == NL_OK) give_numbers(state, tokens, count);
+    return status;
+}
+
+static void name_tokens(state_t *state, char **a, size_t count) {
+    named_t *named = find(state, a[0]);
+    named->tokens = malloc(count * sizeof *named->tokens);
+    if (named->tokens == NULL) die("out of memory", a[0]);
+    named->count = count - 1;
+    for (size_t i = 1; i < count; ++i) named->tokens[i - 1] = atoi(a[i]);
+}
+
+static void free_named(state_t *state, const char *name) {
+    named_t *named = find(state, name);
+    if (strcmp(name, "engine") == 0) {
+        nl_engine_free(state->engine);
+        state->engine = NULL;
+    }
+    nl_chunk_free(named->chunk);
+    nl_cache_free(named->cache);
+    named->chunk = NULL;
+    named->cache = NULL;
+}
+
+static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
+    static int32_t tokens[kMaxWords];
+    static char text[kMaxLine];
+    size_t count = 0;
+    int32_t token = 0;
+    nl_status status = NL_OK;
+    if (strcmp(call, "tokenizer") == 0) {
+        const char *path = folder(state, a[0]);
+        nl_tokenizer *tokenizer = NULL;
+        status = strcmp(path, "engine") == 0 ? nl_engine_tokenizer(state->engine, &tokenizer)
+                                             : nl_tokenizer_load(path, strlen(path), &tokenizer);
+        if (status == NL_OK) state->tokenizer = tokenizer;
+    } else if (strcmp(call, "encode") == 0) {
+        const char *words = unquote(a[0]);
+        status = nl_tokenizer_encode(state->tokenizer, words, strlen(words), (uint32_t)atoi(a[1]), tokens, kMaxWords,
+                                     &count);
+        if (status == NL_OK) give_numbers(state, tokens, count);
+    } else if (strcmp(call, "find") == 0) {
+        const char *piece = unquote(a[0]);
+        status = nl_tokenizer_find(state->tokenizer, piece, strlen(piece), &token);
+        if (status == NL_OK) give_number(state, token);
+    } else {
+        const named_t *named = strcmp(call, "decode") == 0 ? find(state, a[0]) : NULL;
+        status = named != NULL
+                     ? nl_tokenizer_decode(state->tokenizer, named->tokens, named->count, text, sizeof text, &count)
+                     : nl_tokenizer_piece(state->tokenizer, atoi(a[0]), text, sizeof text, &count);
+        if (status == NL_OK) give_text(state, text, count);
+    }
+    return status;
+}
+
+static nl_status query(state_t *state, const char *call, char **a) {
+    int64_t value = 0;
+    nl_status status = NL_OK;
+    if (strcmp(call, "engine_fact") == 0) status = nl_engine_query(state->engine, atoi(a[0]), &value);
+    if (strcmp(call, "tokenizer_fact") == 0) status = nl_tokenizer_query(state->tokenizer, atoi(a[0]), &value);
+    if (strcmp(call, "chunk_fact") == 0) status = nl_chunk_query(find(state, a[0])->chunk, atoi(a[1]), &value);
+    if (strcmp(call, "cache_fact") == 0) status = nl_cache_query(find(state, a[0])->cache, atoi(a[1]), &value);
+    if (status == NL_OK) give_number(state, value);
+    return status;
+}
+
+static nl_status engine_call(state_t *state, const char *call, char **a) {
+    char text[256];
+    size_t length = 0;
+    int32_t is_end = 0;
+    nl_status status = NL_OK;
+    if (strcmp(call, "device") == 0) {
+        status = nl_engine_device(state->engine, text, sizeof text, &length);
+        if (status == NL_OK) give_text(state, text, length);
+    } else {
+        status = nl_engine_is_end_token(state->engine, atoi(a[0]), &is_end);
+        if (status == NL_OK) give_number(state, is_end);
+    }
+    return status;
+}
+
+/* Does one line; `wanted` is the number of words that its result should have. */
+static nl_status execute(state_t *state, char **words, size_t num_words, size_t wanted) {
+    const char *call = words[0];
+    char **a = words + 1;
+    const size_t count = num_words - 1;
+    nl_status status = NL_OK;
+    if (strcmp(call, "engine") == 0) return load(state, a, count);
+    if (strstr(call, "_fact") != NULL) return query(state, call, a);
+    if (strcmp(call, "device") == 0 || strcmp(call, "end_token") == 0) return engine_call(state, call, a);
+    if (strcmp(call, "chunk") == 0) return make_chunk(state, a, count);
+    if (strcmp(call, "retain") == 0) return nl_chunk_retain(find(state, a[1])->chunk, &find(state, a[0])->chunk);
+    if (strcmp(call, "cache") == 0) return make_cache(state, a, count);
+    if (strcmp(call, "fork") == 0) return nl_cache_fork(find(state, a[1])->cache, &find(state, a[0])->cache);
+    if (strcmp(call, "sampling") == 0) return set_sampling(find(state, a[0])->cache, a + 1, count - 1);
+    if (strcmp(call, "truncate") == 0) return nl_cache_truncate(find(state, a[0])->cache, (size_t)atoll(a[1]));
+    if (strcmp(call, "step") == 0) return step(state, a, count);
+    if (strcmp(call, "text") == 0) return answer(state, find(state, a[0])->cache, (size_t)atoi(a[1]));
+    if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
+    if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
+    if (strcmp(call, "tokens") == 0) {
+        name_tokens(state, a, count);
+    } else if (strcmp(call, "free") == 0) {
+        free_named(state, a[0]);
+    } else if (strcmp(call, "extend") == 0) {
+        const named_t *tokens = find(state, a[1]);
+        status = nl_cache_extend(find(state, a[0])->cache, tokens->tokens, tokens->count);
+    } else if (strcmp(call, "stream") == 0) {
+        const named_t *tokens = find(state, a[0]);
+        status = push_all(state, tokens->tokens, tokens->count, 0);
+    } else if (strcmp(call, "generate") == 0) {
+        while (wanted-- > 0 && status == NL_OK) status = step(state, a, 1);
+    } else if (strstr("tokenizer encode decode piece find", call) != NULL) {
+        status = tokenizer_call(state, call, a);
+    } else {
+        die("unknown operation", call);
+    }
+    return status;
+}
+
+/* ---- Scenarios -------------------------------------------------------------------------------------------------- */
+
+static size_t split(char *line, char **words) {
+    size_t count = 0;
+    for (char *word = strtok(line, " "); word != NULL; word = strtok(NULL, " ")) {
+        if (count == kMaxWords) die("too many words", word);
+        words[count++] = word;
+    }
+    return count;
+}
+
+/* Whether the line does what it says; if not, it has said why. */
+static int run(state_t *state, char *line) {
+    char *words[kMaxWords];
+    char *equals = strstr(line, " =");
+    char expected[kMaxLine] = "";
+    size_t wanted = 0;
+    if (equals != NULL) {
+        snprintf(expected, sizeof expected, "%s", equals + 2);
+        *equals = '\0';
+        for (const char *at = expected; *at != '\0'; ++at) wanted += *at == ' ';
+    }
+    const size_t count = split(line, words);
+    const int is_error = strcmp(words[0], "error") == 0;
+    const size_t first = is_error ? 3 : 0;
+    state->length = 0;
+    state->result[0] = '\0';
+    const nl_status status = execute(state, words + first, count - first, wanted);
+    if (is_error) {
+        if (strcmp(nl_status_name(status), words[1]) == 0 && strstr(nl_last_error(), words[2]) != NULL) return 1;
+        fprintf(stderr, "%s: %s\n", nl_status_name(status), nl_last_error());
+        return 0;
+    }
+    if (status != NL_OK) return fprintf(stderr, "%s: %s\n", nl_status_name(status), nl_last_error()), 0;
+    if (equals == NULL || strcmp(state->result, expected) == 0) return 1;
+    fprintf(stderr, "gave%s, expected%s\n", state->result, expected);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    static state_t state; /* large, and must begin as zeros */
+    static char line[kMaxLine];
+    static char shown[kMaxLine];
+    char name[64] = "";
+    FILE *file = argc == 4 ? fopen(argv[1], "r") : NULL;
+    if (file == NULL) return fprintf(stderr, "conformance SCENARIOS MODEL_FOLDER WORK_FOLDER\n"), EXIT_FAILURE;
+    state.model = argv[2];
+    state.work = argv[3];
+    while (fgets(line, sizeof line, file) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (line[0] == '\0' || line[0] == '#') continue;
+        if (strncmp(line, "scenario ", 9) == 0) {
+            if (name[0] != '\0') printf("scenario %s ok\n", name);
+            snprintf(name, sizeof name, "%.63s", line + 9);
+            clear(&state);
+            continue;
+        }
+        memcpy(shown, line, sizeof shown);
+        if (!run(&state, line)) return fprintf(stderr, "scenario %s FAILED: %s\n", name, shown), EXIT_FAILURE;
+    }
+    printf("scenario %s ok\n", name);
+    clear(&state);
+    fclose(file);
+    return EXIT_SUCCESS;
+}

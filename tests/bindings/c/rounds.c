@@ -1,0 +1,149 @@
+/*
+ * The measure for the bindings: what C itself needs for the same.
+ *
+ *   rounds MODEL_FOLDER rounds     10,000 rounds of everything but engines, and 100 of these, leave no memory behind
+ *   rounds MODEL_FOLDER query      nanoseconds that a call costs that does nothing, the best of several runs
+ */
+#define _DEFAULT_SOURCE
+#include <malloc.h>
+#include <nanolith/nanolith.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void must(nl_status status) {
+    if (status == NL_OK) return;
+    fprintf(stderr, "%s\n", nl_last_error());
+    exit(EXIT_FAILURE);
+}
+
+static nl_engine *load(const char *model) {
+    nl_engine_options *options = NULL;
+    nl_engine *engine = NULL;
+    must(nl_engine_options_create(&options));
+    must(nl_engine_options_set_device(options, "cpu", 3));
+    must(nl_engine_options_set_threads(options, 2));
+    must(nl_engine_options_set_page_size(options, 16));
+    must(nl_engine_options_set_num_pages(options, 256));
+    must(nl_engine_create(model, strlen(model), options, &engine));
+    nl_engine_options_free(options);
+    return engine;
+}
+
+static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
+    static const int32_t kTokens[3] = {1, 7, 9};
+    nl_tokenizer *tokenizer = NULL;
+    nl_text_stream *stream = NULL;
+    nl_chunk *again = NULL;
+    nl_cache_options *composition = NULL;
+    nl_sampling_options *sampling = NULL;
+    nl_cache *cache = NULL;
+    nl_cache *fork = NULL;
+    char text[64];
+    size_t length = 0;
+    int32_t token = 0;
+    must(nl_engine_tokenizer(engine, &tokenizer));
+    must(nl_text_stream_create(tokenizer, &stream));
+    must(nl_text_stream_push(stream, 273, text, sizeof text, &length));
+    must(nl_chunk_prefill(engine, kTokens, 3, 0, NULL, 0, &again));
+    must(nl_cache_options_create(&composition));
+    must(nl_cache_options_set_composition(composition, NL_COMPOSE_INDEPENDENT));
+    const nl_chunk *chunks[2] = {chunk, again};
+    must(nl_cache_create(engine, composition, chunks, 2, &cache));
+    must(nl_sampling_options_create(&sampling));
+    must(nl_sampling_options_set_temperature(sampling, 1));
+    must(nl_cache_set_sampling(cache, sampling));
+    must(nl_cache_fork(cache, &fork));
+    if (nl_tokenizer_find(tokenizer, "no such piece", 13, &token) != NL_ERROR_NOT_FOUND) exit(EXIT_FAILURE);
+    nl_cache_free(cache);
+    nl_cache_free(fork);
+    nl_sampling_options_free(sampling);
+    nl_cache_options_free(composition);
+    nl_chunk_free(again);
+    nl_tokenizer_free(tokenizer);
+    nl_text_stream_free(stream);
+}
+
+/* Bytes that the C heap has given out. */
+static long heap_bytes(void) {
+    const struct mallinfo2 info = mallinfo2();
+    return (long)(info.uordblks + info.hblkhd);
+}
+
+static long resident_bytes(void) {
+    long size = 0;
+    long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%ld %ld", &size, &resident) != 2) exit(EXIT_FAILURE);
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+/*
+ * Whether `count` rounds, after as many to warm up, leave memory behind. What the heap has given out tells exactly;
+ * what the process has in memory also shows what is mapped, but varies with the heap's holes and threads.
+ */
+static int measure(const char *what, int count, void (*round)(void *), void *context) {
+    for (int i = 0; i < count; ++i) round(context);
+    const long heap = heap_bytes();
+    const long resident = resident_bytes();
+    for (int i = 0; i < count; ++i) round(context);
+    const long heap_grown = heap_bytes() - heap;
+    const long resident_grown = resident_bytes() - resident;
+    printf("%d %s: heap %ld bytes more, resident %ld KiB more\n", count, what, heap_grown, resident_grown / 1024);
+    return heap_grown > 64 << 10 || resident_grown > 32 << 20;
+}
+
+typedef struct {
+    const char *model;
+    nl_engine *engine;
+    nl_chunk *chunk;
+} context_t;
+
+static void one_round(void *context) {
+    use_everything(((context_t *)context)->engine, ((context_t *)context)->chunk);
+}
+
+static void one_engine(void *context) {
+    nl_engine_free(load(((context_t *)context)->model));
+}
+
+static int rounds(const char *model) {
+    static const int32_t kTokens[3] = {1, 7, 9};
+    context_t context = {model, load(model), NULL};
+    must(nl_chunk_prefill(context.engine, kTokens, 3, 0, NULL, 0, &context.chunk));
+    const int bad = measure("rounds", 10000, one_round, &context);
+    nl_chunk_free(context.chunk);
+    nl_engine_free(context.engine);
+    return measure("engines", 100, one_engine, &context) || bad;
+}
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
+}
+
+static int query(const char *model) {
+    nl_engine *engine = load(model);
+    double best = 1e18;
+    for (int run = 0; run < 20; ++run) {
+        const double start = now();
+        for (int i = 0; i < 100000; ++i) {
+            int64_t value = 0;
+            must(nl_engine_query(engine, NL_ENGINE_NUM_LAYERS, &value));
+        }
+        const double each = (now() - start) / 1e5;
+        if (each < best) best = each;
+    }
+    printf("query: %.0f ns\n", best);
+    nl_engine_free(engine);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    if (argc != 3) return fprintf(stderr, "rounds MODEL_FOLDER rounds|query\n"), EXIT_FAILURE;
+    return strcmp(argv[2], "query") == 0 ? query(argv[1]) : rounds(argv[1]);
+}

@@ -1,0 +1,471 @@
+"""Writes scenarios.txt, which every binding runs, with tokens and texts from reference.py.
+
+    pip install torch transformers sentencepiece numpy
+    python3 make_scenarios.py
+"""
+
+import copy
+import pathlib
+import urllib.parse
+
+from reference import Reference
+
+HERE = pathlib.Path(__file__).resolve().parent
+EXPECTED = HERE.parent / "expected"
+
+HEAD = """\
+# Scenarios for all bindings; see README.md for the language. Written by make_scenarios.py: what follows a "=" comes from
+# Transformers, SentencePiece and the definitions in nanolith.h, never from the library.
+"""
+
+SYSTEM = "<|system|> Each document is one record. Answer each question from the records, in as few words as possible."
+RECORDS = {
+    "bralm": "<|doc|> Beso Bralm stayed in Troton. Beso Bralm got key KR32. Beso Bralm arrived on 20 September. "
+    "Beso Bralm paid exactly 39 crowns.",
+    "nuld": "<|doc|> Jemi Nuld offered exactly 81 crowns. Jemi Nuld signed note NW84. Jemi Nuld called on 12 January. "
+    "Jemi Nuld traded in Foham.",
+    "polm": "<|doc|> Boso Polm earned exactly 76 crowns. Boso Polm left on 7 July. Boso Polm used badge TQ81. "
+    "Boso Polm worked in Jewick.",
+    "same": "<|doc|> Giso Hurg traded in Veton. Giso Hurg signed note QC19. Giso Hurg called on the same day as the "
+    "previous record. Giso Hurg offered exactly 97 crowns.",
+}
+ASK_POLM = "<|user|> Name the place where Boso Polm worked.<|assistant|>"
+ASK_BRALM = "<|user|> Name the day when Beso Bralm arrived.<|assistant|>"
+ASK_HURG = "<|user|> Name the day when Giso Hurg called.<|assistant|>"
+TEXTS = ["Name the place.", "", " two  spaces ", "Zürich ☃ 🙂 名前", "<|user|> x<|assistant|>", "tab\tline\nend"]
+VOCAB_SIZE = 2304
+ENGINE = "model=@model device=cpu dtype=1 page_size=16 num_pages=64 threads=2"
+
+
+def quote(text):
+    return urllib.parse.quote(text, safe="<>|/_.,:-@") or "%"
+
+
+class Script:
+    def __init__(self):
+        self.lines = []
+        self.reference = Reference()
+
+    def add(self, *words):
+        self.lines.append(" ".join(str(word) for word in words))
+
+    def scenario(self, name, comment):
+        self.lines += ["", f"# {comment}", f"scenario {name}"]
+
+    def engine(self, options=""):
+        """An engine, the prompts' tokens, and the reference's chunks of them."""
+        self.add("engine", (ENGINE + " " + options).strip())
+        self.tokens = {"system": [1] + self.reference.encode(SYSTEM)}
+        self.tokens.update({name: self.reference.encode(text) for name, text in RECORDS.items()})
+        self.tokens.update(ask_polm=self.reference.encode(ASK_POLM), ask_bralm=self.reference.encode(ASK_BRALM))
+        self.tokens.update(ask_hurg=self.reference.encode(ASK_HURG))
+        self.chunks, self.contexts, self.given = {}, {}, set()
+
+    def use(self, name):
+        if name not in self.given:
+            self.given.add(name)
+            self.add("tokens", name, *self.tokens[name])
+        return self.tokens[name]
+
+    def chunk(self, name, tokens, level, *before):
+        values = self.use(tokens)
+        self.add("chunk", name, tokens, level, *before)
+        self.chunks[name] = self.reference.chunk(values, [self.chunks[other] for other in before])
+
+    def cache(self, name, composition, *chunks):
+        self.add("cache", name, composition, *chunks)
+        self.contexts[name] = self.reference.context([self.chunks[chunk] for chunk in chunks], composition)
+
+    def extend(self, name, tokens):
+        values = self.use(tokens)
+        self.add("extend", name, tokens)
+        self.reference.extend(self.contexts[name], values)
+
+    def generate(self, name, count, **sampling):
+        """Fewer than three quarters of the tokens wanted would be a poor scenario: choose another seed or prompt."""
+        drawn = self.reference.generate(self.contexts[name], count, sampling)
+        assert 4 * len(drawn) >= 3 * count, (name, count, sampling, drawn)
+        self.add("generate", name, "=", *drawn)
+        return drawn
+
+    def all_tokens(self, name):
+        self.add("all_tokens", name, "=", *self.contexts[name].tokens)
+
+    def fails(self, status, needle, *words):
+        self.add("error", "NL_ERROR_" + status, needle, *words)
+
+
+def pages(tokens, page_size=16):
+    return -(-tokens // page_size)
+
+
+def compositions(s):
+    r = s.reference
+    s.scenario("exact", "Chunks behind one another give what one prefill gives, in every order")
+    s.engine()
+    for name in ("system", "bralm", "nuld", "polm"):
+        s.chunk(name, name, 0 if name == "system" else 1)
+    for number, order in enumerate((("bralm", "nuld", "polm"), ("polm", "bralm", "nuld"), ("nuld", "polm", "bralm"))):
+        s.cache(f"c{number}", "exact", "system", *order)
+        s.extend(f"c{number}", "ask_polm")
+        s.generate(f"c{number}", 4)
+        s.all_tokens(f"c{number}")
+
+    s.scenario("independent", "Chunks as they were prefilled, in every order and twice; nothing is computed for them")
+    s.engine()
+    for name in ("system", "bralm", "nuld", "polm"):
+        s.chunk(name, name, 0 if name == "system" else 1)
+    for number, order in enumerate((("bralm", "nuld", "polm"), ("polm", "bralm"), ("nuld", "polm", "nuld"))):
+        name = f"c{number}"
+        s.cache(name, "independent", "system", *order)
+        chunk_tokens = len(s.contexts[name].tokens)
+        s.add("cache_fact", name, 5, "=", chunk_tokens)  # reused
+        s.add("cache_fact", name, 6, "=", 0)  # computed
+        s.extend(name, "ask_polm")
+        s.add("cache_fact", name, 6, "=", len(s.tokens["ask_polm"]))
+        s.generate(name, 4)
+
+    s.scenario("behind_system", "Chunks prefilled behind the system chunk, then moved")
+    s.engine()
+    s.chunk("system", "system", 0)
+    s.chunk("bralm", "bralm", 1, "system")
+    s.chunk("polm", "polm", 1, "system", "bralm")
+    s.cache("c", "independent", "system", "polm", "bralm")
+    s.extend("c", "ask_bralm")
+    s.generate("c", 4)
+
+    s.scenario("order_matters", "A record that refers to the one before it: the answer follows the order")
+    s.engine()
+    for name in ("system", "bralm", "nuld", "same"):
+        s.chunk(name, name, 0 if name == "system" else 1)
+    answers = []
+    for number, order in enumerate((("bralm", "nuld", "same"), ("nuld", "bralm", "same"))):
+        s.cache(f"c{number}", "exact", "system", *order)
+        s.extend(f"c{number}", "ask_hurg")
+        answers.append(r.decode(s.generate(f"c{number}", 3)).strip())
+    assert answers[0].startswith("12 January") and answers[1].startswith("20 September"), answers
+
+    s.scenario("no_chunks", "A cache without chunks is an ordinary conversation; logits say what greedy takes")
+    s.engine()
+    s.tokens["prompt"] = s.tokens["system"] + s.tokens["polm"] + s.tokens["ask_polm"]
+    s.cache("c", "exact")
+    s.extend("c", "prompt")
+    s.add("argmax", "c", "=", int(s.contexts["c"].logits.argmax()))
+    s.generate("c", 4)
+
+
+def branches(s):
+    r = s.reference
+    s.scenario("fork", "Forks share what they have and go their own ways")
+    s.engine()
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    s.chunk("bralm", "bralm", 1)
+    s.cache("c", "exact", "system", "polm", "bralm")
+    s.add("fork d c")
+    s.contexts["d"] = r.context([s.chunks[name] for name in ("system", "polm", "bralm")], "exact")
+    s.extend("c", "ask_polm")
+    s.extend("d", "ask_bralm")
+    s.generate("d", 4)
+    s.generate("c", 4)
+    s.add("free c")
+    s.generate("d", 3)
+    s.all_tokens("d")
+
+    s.scenario("truncate", "A conversation goes back and takes another turn")
+    s.engine()
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    s.chunk("bralm", "bralm", 1)
+    s.cache("c", "exact", "system", "polm", "bralm")
+    begin = len(s.contexts["c"].tokens)
+    s.extend("c", "ask_polm")
+    s.generate("c", 4)
+    s.add("truncate c", begin)
+    s.add("cache_fact c 1 =", begin)
+    s.contexts["c"] = r.context([s.chunks[name] for name in ("system", "polm", "bralm")], "exact")
+    s.extend("c", "ask_bralm")
+    s.generate("c", 4)
+    s.add("truncate c 20")
+    s.contexts["c"] = r.context([], "exact")
+    r.extend(s.contexts["c"], s.tokens["system"][:20])
+    s.extend("c", "polm")
+    s.extend("c", "ask_polm")
+    s.generate("c", 4)
+
+    s.scenario("batch", "A batch gives each conversation what it gets alone")
+    s.engine()
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    s.chunk("bralm", "bralm", 1)
+    asked = {"a": ("exact", "polm", "ask_polm"), "b": ("independent", "bralm", "ask_bralm"), "c": ("exact", "bralm", "ask_bralm")}
+    for name, (composition, record, question) in asked.items():
+        s.cache(name, composition, "system", record)
+        s.extend(name, question)
+    drawn = [r.generate(s.contexts[name], 3) for name in asked]
+    for step in range(min(len(tokens) for tokens in drawn)):
+        names = list(asked)[step % 3 :] + list(asked)[: step % 3]
+        s.add("step", *names, "=", *(drawn[list(asked).index(name)][step] for name in names))
+
+
+def sampling(s):
+    cases = [
+        ("temperature", {"temperature": 1.0}),
+        ("cool", {"temperature": 0.5}),
+        ("top_k", {"temperature": 1.5, "top_k": 5}),
+        ("top_p", {"temperature": 1.5, "top_p": 0.75}),
+        ("min_p", {"temperature": 2.0, "min_p": 0.1}),
+        ("all_filters", {"temperature": 2.0, "top_k": 40, "top_p": 0.9, "min_p": 0.02}),
+    ]
+    for number, (name, options) in enumerate(cases):
+        s.scenario(f"sampling_{name}", "Draws from the seed, the position and the logits")
+        s.engine()
+        s.cache("c", "exact")
+        s.extend("c", "system")
+        s.extend("c", "polm")
+        s.add("fork d c")
+        # The first seed from a different place for each case whose draws are clear of every boundary.
+        begin = s.reference.context([], "exact")
+        s.reference.extend(begin, s.tokens["system"] + s.tokens["polm"])
+        for seed in range(1000003 * (number + 1), 1000003 * (number + 1) + 500):
+            context = copy.deepcopy(begin)
+            drawn = s.reference.generate(context, 6, {**options, "seed": seed})
+            if len(drawn) == 6:
+                break
+        assert len(drawn) == 6, name
+        words = [f"{key}={value}" for key, value in {**options, "seed": seed}.items()]
+        s.add("sampling c", *words)
+        s.add("generate c =", *drawn)
+        s.add("sampling d", *words)
+        s.add("generate d =", *drawn)
+        s.add("truncate d", len(begin.tokens))
+        s.add("sampling d")
+        s.contexts["d"] = begin
+        s.generate("d", 4)
+
+
+def facts(s):
+    s.scenario("engine_facts", "What config.json says")
+    s.engine()
+    weights = sum(weight.numel() for weight in s.reference.model.parameters())
+    page_bytes = 6 * 2 * 2 * 16 * 64 * 4  # layers, K and V, KV heads, tokens, head dim, float32
+    for fact, value in enumerate((VOCAB_SIZE, 6, 256, 4, 2, 64, 4096, 1, 16, page_bytes, 64, 64, 0, weights), 1):
+        s.add("engine_fact", fact, "=", value)
+    s.add("end_token 2 = 1")
+    s.add("end_token 7 = 0")
+    s.add("device =", quote("cpu (2 threads)"))
+
+    s.scenario("chunk_facts", "Pages, bytes and users of chunks, and the store that finds them again")
+    s.engine()
+    for name in ("system", "polm"):
+        s.chunk(name, name, 0 if name == "system" else 1)
+        tokens = len(s.tokens[name])
+        values = (tokens, 0 if name == "system" else 1, pages(tokens), pages(tokens) * page_bytes, tokens, 1)
+        for fact, value in enumerate(values, 1):
+            s.add("chunk_fact", name, fact, "=", value)
+    s.add("retain again polm")
+    s.add("chunk_fact polm 6 = 2")
+    s.chunk("found", "polm", 2)
+    s.add("chunk_fact found 5 = 0")
+    s.add("chunk_fact found 2 = 1")
+    s.add("chunk_fact polm 6 = 3")
+    s.cache("c", "independent", "system", "polm")
+    s.add("chunk_fact polm 6 = 4")
+    s.add("cache_fact c 1 =", len(s.contexts["c"].tokens))
+    total = pages(len(s.tokens["system"])) + pages(len(s.tokens["polm"]))
+    for fact, value in ((2, total), (3, 0), (4, total * page_bytes)):
+        s.add("cache_fact c", fact, "=", value)
+    s.add("engine_fact 12 =", 64 - total)
+    for name in ("again", "polm", "system", "c", "found"):
+        s.add("free", name)
+    s.add("engine_fact 13 =", total)
+
+    s.scenario("tokenizer_facts", "The vocabulary")
+    s.add("tokenizer @model")
+    for fact, value in enumerate((VOCAB_SIZE, 1, 2, 0, s.reference.text.pad_id()), 1):
+        s.add("tokenizer_fact", fact, "=", value)
+    for token in (0, 1, 5, 7, 100, 205, 273, 2303):
+        s.add("piece", token, "=", quote(s.reference.text.id_to_piece(token)))
+    for piece in ("<s>", "<|user|>", "\u2581Name", "<0x41>"):
+        s.add("find", quote(piece), "=", s.reference.text.piece_to_id(piece))
+
+
+def texts(s):
+    s.scenario("text", "Text to tokens, back, and one by one")
+    s.add("tokenizer @model")
+    for number, text in enumerate(TEXTS):
+        tokens = s.reference.encode(text)
+        s.add("encode", quote(text), 0, "=", *tokens)
+        s.add("encode", quote(text), 3, "=", 1, *tokens, 2)
+        s.add("tokens", f"t{number}", *tokens)
+        s.add("decode", f"t{number}", "=", quote(s.reference.decode(tokens)))
+        s.add("stream", f"t{number}", "=", *(quote(piece) for piece in s.reference.stream(tokens)))
+    part = s.reference.encode("☃")[:-1]
+    s.add("tokens part", *part)
+    # One U+FFFD for all that there is of the character, as Unicode recommends; SentencePiece gives one a byte.
+    s.add("decode part =", quote("☃".encode()[:-1].decode(errors="replace")))
+
+    s.scenario("streamed_answers", "Pieces of text until the model ends its answer, or the tokens run out")
+    s.engine()
+    s.add("tokenizer engine")
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    for name, limit in (("c", 32), ("d", 1), ("e", 0)):
+        s.cache(name, "exact", "system", "polm")
+        s.extend(name, "ask_polm")
+        drawn = s.reference.generate(s.contexts[name], 3)
+        answer = drawn[: drawn.index(2)]
+        s.add("text", name, limit, "=", quote("".join(s.reference.stream(answer[:limit]))))
+
+    s.scenario("engine_first", "What an engine gave outlives it")
+    s.engine()
+    s.add("tokenizer engine")
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    s.cache("c", "exact", "system", "polm")
+    s.add("free engine")
+    s.add("free system")
+    s.extend("c", "ask_polm")
+    s.add("encode", quote(ASK_POLM), 0, "=", *s.tokens["ask_polm"])
+    s.generate("c", 3)
+
+
+def errors(s):
+    s.scenario("load_errors", "Models and options that can't be had")
+    s.fails("NOT_FOUND", "/nowhere", "engine model=/nowhere device=cpu")
+    s.fails("NOT_FOUND", "config.json", "engine model=@work/empty device=cpu")
+    s.fails("BAD_MODEL", "config.json", "engine model=@work/broken device=cpu")
+    s.fails("UNSUPPORTED", "architectures", "engine model=@work/unsupported device=cpu")
+    s.fails("NOT_FOUND", "model.safetensors", "engine model=@work/no_weights device=cpu")
+    s.fails("INVALID_ARGUMENT", "path_length", "engine model=% device=cpu")
+    for option, value in (("page_size", 17), ("num_pages", -1), ("max_context", -5), ("max_batch_tokens", 65537),
+                          ("threads", 1025), ("dtype", 9), ("device", "tpu")):  # fmt: skip
+        needle = value if option == "device" else option
+        device = "" if option == "device" else " device=cpu"
+        s.fails("INVALID_ARGUMENT", needle, f"engine model=@model{device} {option}={value}")
+    s.fails("INVALID_ARGUMENT", "max_context", "engine model=@model device=cpu max_context=5000")
+    s.fails("UNSUPPORTED", "dtype", "engine model=@model device=cpu dtype=2")
+    s.fails("OUT_OF_MEMORY", "num_pages", "engine model=@model device=cpu num_pages=33000000")
+    s.fails("NOT_FOUND", "tokenizer.model", "tokenizer @work/empty")
+    s.fails("BAD_MODEL", "tokenizer.model", "tokenizer @work/broken")
+    s.add("engine model=@work/no_tokenizer device=cpu num_pages=4")
+    s.fails("NOT_FOUND", "tokenizer.model", "tokenizer engine")
+
+    s.scenario("tokenizer_errors", "Tokens and pieces that are not there")
+    s.add("tokenizer @model")
+    s.fails("INVALID_ARGUMENT", "flags", "encode x 4 =")
+    s.add("tokens bad 5", VOCAB_SIZE)
+    s.fails("INVALID_ARGUMENT", VOCAB_SIZE, "decode bad =")
+    s.fails("INVALID_ARGUMENT", VOCAB_SIZE, "stream bad =")
+    s.fails("INVALID_ARGUMENT", "-1", "piece -1 =")
+    s.fails("NOT_FOUND", "no-such", "find no-such = 0")
+    s.fails("INVALID_ARGUMENT", "fact", "tokenizer_fact 99 = 0")
+
+    s.scenario("chunk_errors", "A call that fails changes nothing")
+    s.engine("max_context=200")
+    s.add("tokens none")
+    s.add("tokens bad 5", VOCAB_SIZE, 7)
+    s.add("tokens negative 5 -1")
+    s.add("tokens long", *[7] * 201)
+    s.chunk("system", "system", 0)
+    s.fails("INVALID_ARGUMENT", "num_tokens", "chunk x none 1")
+    s.fails("INVALID_ARGUMENT", "tokens[1]", "chunk x bad 1")
+    s.fails("INVALID_ARGUMENT", "tokens[1]", "chunk x negative 1")
+    s.fails("INVALID_ARGUMENT", "level", "chunk x system 3")
+    s.fails("INVALID_ARGUMENT", "level", "chunk x system -1")
+    s.fails("CONTEXT_FULL", "200", "chunk x long 1")
+    s.fails("INVALID_ARGUMENT", "before[1]", "chunk x system 1 system null")
+    s.fails("INVALID_ARGUMENT", "chunks[0]", "cache x exact null")
+    s.fails("INVALID_ARGUMENT", "composition", "cache x 7 system")
+    s.fails("INVALID_ARGUMENT", "fact", "chunk_fact system 99 = 0")
+    s.fails("INVALID_ARGUMENT", "fact", "engine_fact 99 = 0")
+    s.add("chunk_fact system 6 = 1")
+    s.fails("CONTEXT_FULL", "200", "cache x independent", *["system"] * 10)
+    s.add("chunk_fact system 6 = 1")
+
+    s.scenario("cache_errors", "Caches and batches")
+    s.engine("max_context=200")
+    s.chunk("system", "system", 0)
+    s.chunk("polm", "polm", 1)
+    s.add("tokens bad 5", VOCAB_SIZE)
+    s.add("tokens long", *[7] * 190)
+    s.cache("c", "exact", "system", "polm")
+    s.cache("empty", "exact")
+    s.extend("c", "ask_polm")
+    count = len(s.contexts["c"].tokens)
+    s.fails("INVALID_ARGUMENT", "tokens[1]", "extend c bad")
+    s.fails("CONTEXT_FULL", "200", "extend c long")
+    s.fails("INVALID_ARGUMENT", "num_tokens", "truncate c", count + 1)
+    s.fails("INVALID_ARGUMENT", "cache", "argmax empty = 0")
+    s.fails("INVALID_ARGUMENT", "caches[0]", "step empty = 0")
+    s.fails("INVALID_ARGUMENT", "caches[1]", "step c empty = 0 0")
+    s.fails("INVALID_ARGUMENT", "caches[1]", "step c c = 0 0")
+    s.fails("INVALID_ARGUMENT", "caches[1]", "step c null = 0 0")
+    s.fails("INVALID_ARGUMENT", "fact", "cache_fact c 99 = 0")
+    for option, value in (("temperature", -1), ("top_k", -2), ("top_p", 1.5), ("min_p", -0.5)):
+        s.fails("INVALID_ARGUMENT", option, f"sampling c {option}={value}")
+    s.add("cache_fact c 1 =", count)
+    s.generate("c", 4)
+
+    s.scenario("two_engines", "Handles of two engines don't mix")
+    s.engine()
+    s.chunk("system", "system", 0)
+    s.cache("c", "exact", "system")
+    s.add("engine", ENGINE)
+    s.fails("INVALID_ARGUMENT", "chunks[0]", "cache x exact system")
+    s.fails("INVALID_ARGUMENT", "before[0]", "chunk x system 1 system")
+    s.add("chunk mine system 0")
+    s.add("cache d exact mine")
+    s.fails("INVALID_ARGUMENT", "caches[1]", "step c d = 0 0")
+    s.extend("c", "polm")
+    s.extend("c", "ask_polm")
+    s.generate("c", 3)
+
+    s.scenario("out_of_pages", "A pool that is full says so, and chunks that nobody holds make room")
+    s.engine("num_pages=6")
+    s.chunk("system", "system", 0)
+    free = 6 - pages(len(s.tokens["system"]))
+    s.add("tokens three", *[7] * 33)
+    s.add("chunk a three 1")
+    free -= 3
+    s.add("engine_fact 12 =", free)
+    s.add("tokens other", *[8] * (16 * free + 1))
+    s.fails("OUT_OF_PAGES", "pages", "chunk b other 1")
+    s.add("free a")
+    s.add("chunk b other 1")
+    s.cache("c", "exact", "system")
+    s.add("tokens big", *[9] * (16 * 4 + 1))
+    s.fails("OUT_OF_PAGES", "pages", "extend c big")
+    s.add("free b")
+    s.extend("c", "polm")
+
+
+def examples(reference):
+    """What the small programs print, the same in every language. The answers stand in the records."""
+    records = [RECORDS[name] for name in ("bralm", "nuld", "polm")]
+    reused = 1 + len(reference.encode(SYSTEM)) + sum(len(reference.encode(record)) for record in records)
+    (EXPECTED / "chat.txt").write_text(
+        f"> Name the place where Boso Polm worked.\n Jewick\n  reused {reused} tokens\n"
+        f"> Name the price that Jemi Nuld offered.\n 81 crowns\n  reused {reused} tokens\n"
+    )
+    (EXPECTED / "parallel.txt").write_text(
+        "Name the place where Boso Polm worked. Jewick\nName the place where Beso Bralm stayed. Troton\n"
+        "Name the day when Beso Bralm arrived. 20 September\nName the day when Boso Polm left. 7 July\n"
+    )
+    text = "<|user|> Name the place where Boso Polm worked: Zürich?"
+    tokens = [1] + reference.encode(text)
+    lines = [f"{token} {reference.text.id_to_piece(token)}" for token in tokens] + [reference.decode(tokens)]
+    (EXPECTED / "tokenize.txt").write_text("\n".join(lines) + "\n")
+
+
+def main():
+    script = Script()
+    for part in (compositions, branches, sampling, facts, texts, errors):
+        part(script)
+    # A line that expects no tokens ends with "=".
+    (HERE / "scenarios.txt").write_text(HEAD + "\n".join(line.rstrip() for line in script.lines) + "\n")
+    examples(script.reference)
+
+
+if __name__ == "__main__":
+    main()

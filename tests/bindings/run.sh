@@ -1,0 +1,344 @@
+#!/usr/bin/env bash
+# Builds the bindings against the library and runs their examples and tests, on the CPU. The last line is
+# "N passed, N failed, N skipped"; the exit status is 0 only when something passed and nothing failed.
+#
+#   tests/bindings/run.sh [--no-install] [BUILD_DIR]
+#
+# BUILD_DIR is where the library was built; without it build/release is built first. It is installed to
+# build/bindings/prefix, and everything is built against that. Logs are in build/logs/bindings/.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+. scripts/setup.sh
+
+install=yes
+[ "${1:-}" = --no-install ] && install=no && shift
+library_build=${1:-}
+
+passed=0
+failed=0
+skipped=0
+root=$PWD
+out=$root/build/bindings
+logs=$root/build/logs/bindings
+model=$root/examples/model
+scenarios=$root/tests/bindings/conformance/scenarios.txt
+mkdir -p "$out" "$logs"
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ $failed = 0 ] && [ $passed -gt 0 ] && exit 0
+    exit 1
+}
+trap finish EXIT
+trap 'failed=$((failed + 1)); exit' INT TERM
+
+pass() { passed=$((passed + 1)) && echo "ok      $*"; }
+skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }
+fail() {
+    failed=$((failed + 1))
+    echo "FAILED  $*"
+}
+
+# check NAME COMMAND...: one test. Its output is shown when it fails.
+check() {
+    local name=$1
+    shift
+    if "$@" >"$logs/$name.log" 2>&1; then
+        pass "$name"
+    else
+        fail "$name: $*"
+        tail -n 40 "$logs/$name.log"
+        return 1
+    fi
+}
+
+setup() {
+    need_build_tools
+    need_command python3 python3
+    need_command cargo cargo
+    need_command go golang-go
+    need_command mono mono-runtime
+    need_command mcs mono-mcs
+    if ! ls /usr/lib/mono/4.5/System.Core.dll >/dev/null 2>&1; then missing_packages+=(libmono-system-core4.0-cil); fi
+    need_library libnl-route-3.0 libnl-route-3-dev
+    install_missing $install || return 1
+    need_command abidiff abigail-tools
+    need_command doxygen doxygen
+    install_missing $install || echo "Going on without ${missing_packages[*]}"
+    use_build_tools
+}
+
+build_library() {
+    if [ -z "$library_build" ]; then
+        library_build=build/release
+        check library-configure cmake --preset release -DNL_CUDA=OFF || return 1
+        check library-build cmake --build build/release --parallel "$(nproc)" || return 1
+    fi
+    rm -rf "$out/prefix"
+    check library-install cmake --install "$library_build" --prefix "$out/prefix" || return 1
+    PKG_CONFIG_PATH=$(dirname "$(find "$out/prefix" -name nanolith.pc)")
+    LD_LIBRARY_PATH=$(dirname "$(find "$out/prefix" -name libnanolith.so)")
+    export PKG_CONFIG_PATH LD_LIBRARY_PATH
+}
+
+# Model folders that are not what they should be, for the scenarios of errors.
+make_damaged_models() {
+    export NANOLITH_WORK=$out/work
+    rm -rf "$NANOLITH_WORK"
+    mkdir -p "$NANOLITH_WORK"/{empty,broken,unsupported,no_weights,no_tokenizer}
+    echo '{' >"$NANOLITH_WORK/broken/config.json"
+    echo x >"$NANOLITH_WORK/broken/tokenizer.model"
+    sed 's/LlamaForCausalLM/OtherForCausalLM/; s/"llama"/"other"/' "$model/config.json" \
+        >"$NANOLITH_WORK/unsupported/config.json"
+    cp "$model/config.json" "$NANOLITH_WORK/no_weights"
+    cp "$model/config.json" "$model/model.safetensors" "$NANOLITH_WORK/no_tokenizer"
+}
+
+# example NAME KIND COMMAND...: the program prints what KIND of program prints in every language.
+example() {
+    local name=$1 kind=$2
+    shift 2
+    check "$name" bash -c '"${@:2}" | diff "$1" -' - "tests/bindings/expected/$kind.txt" "$@"
+}
+
+# conformance LANGUAGE COMMAND...: each scenario is a test, and each must be run.
+conformance() {
+    local name=$1-conformance scenario
+    shift
+    "$@" >"$logs/$name.log" 2>&1 || { fail "$name: $*" && tail -n 40 "$logs/$name.log"; }
+    sed -n 's/^scenario //p' "$scenarios" >"$out/scenarios"
+    while read -r scenario; do
+        if grep -q "^scenario $scenario ok" "$logs/$name.log"; then
+            passed=$((passed + 1))
+        else
+            fail "$name: $scenario"
+        fi
+    done <"$out/scenarios"
+    echo "        $name: $(grep -c '^scenario .* ok' "$logs/$name.log") of $(wc -l <"$out/scenarios") scenarios"
+}
+
+# counted NAME PATTERN COMMAND...: each line of the output that the pattern matches is a test that passed.
+counted() {
+    local name=$1 pattern=$2 count
+    shift 2
+    check "$name" "$@" || return 1
+    count=$(grep -c "$pattern" "$logs/$name.log")
+    [ "$count" -gt 0 ] || { fail "$name: no tests were run" && return 1; }
+    passed=$((passed + count - 1))
+    echo "        $count tests"
+}
+
+# The cost of a call that does nothing, in nanoseconds, from the log of such a run.
+query_cost() { sed -n 's/^query: \([0-9]*\) ns.*/\1/p' "$logs/$1.log"; }
+
+# query LANGUAGE COMMAND...: at most 2000 ns more than in C.
+query() {
+    local language=$1 cost
+    shift
+    check "$language-query" "$@" || return 1
+    cost=$(query_cost "$language-query")
+    echo "        $cost ns a query through $language, $(query_cost c-query) ns in C"
+    if [ -z "$cost" ] || [ $((cost - $(query_cost c-query))) -gt 2000 ]; then
+        fail "$language-query-cost: $cost ns"
+    else
+        pass "$language-query-cost"
+    fi
+}
+
+c_tests() {
+    local flags=(-std=c99 -O2 -Wall -Wextra -Wpedantic -Wshadow -Werror) program
+    local nanolith netlink source=tests/bindings/c
+    read -ra nanolith <<<"$(pkg-config --cflags --libs nanolith)"
+    read -ra netlink <<<"$(pkg-config --cflags libnl-route-3.0 | sed 's/-I/-isystem /g') -lnl-route-3 -lnl-3"
+    for program in tokenize parallel; do
+        check "c-build-$program" cc "${flags[@]}" examples/$program.c -o "$out/$program" "${nanolith[@]}" -pthread &&
+            example "c-$program" $program "$out/$program" "$model"
+    done
+    check c-build-dlopen_client cc "${flags[@]}" "-I$out/prefix/include" examples/dlopen_client.c \
+        -o "$out/dlopen_client" -ldl && example c-dlopen_client chat "$out/dlopen_client" "$model"
+    check c-build-conformance cc "${flags[@]}" $source/conformance.c -o "$out/conformance" "${nanolith[@]}" &&
+        conformance c "$out/conformance" "$scenarios" "$model" "$NANOLITH_WORK"
+    if check c-build-rounds cc "${flags[@]}" $source/rounds.c -o "$out/rounds" "${nanolith[@]}"; then
+        check c-rounds "$out/rounds" "$model" rounds
+        check c-query "$out/rounds" "$model" query
+    fi
+    check c-build-plugin cc "${flags[@]}" -fPIC -shared $source/netlink_plugin.c -o "$out/libplugin.so" \
+        "${netlink[@]}" && with_netlink
+}
+
+# The same process uses libnl-3: linked before and after libnanolith, opened before and after, or preloaded.
+with_netlink() {
+    local flags=(-std=c99 -Wall -Wextra -Werror tests/bindings/c/coexist.c -Wl,-rpath,"$out")
+    local nanolith library
+    library=$LD_LIBRARY_PATH/libnanolith.so.0
+    read -ra nanolith <<<"$(pkg-config --cflags --libs nanolith)"
+    check netlink-build-after cc -DCOEXIST_LINKED "${flags[@]}" -o "$out/coexist_after" "${nanolith[@]}" \
+        "$out/libplugin.so" && check netlink-linked-after "$out/coexist_after" "$model" linked &&
+        check netlink-preloaded env LD_PRELOAD=libnl-3.so.200 "$out/coexist_after" "$model" linked
+    check netlink-build-before cc -DCOEXIST_LINKED "${flags[@]}" -o "$out/coexist_before" -Wl,--no-as-needed -lnl-3 \
+        "$out/libplugin.so" "${nanolith[@]}" && check netlink-linked-before "$out/coexist_before" "$model" linked
+    if check netlink-build-opened cc "${flags[@]}" "-I$out/prefix/include" -o "$out/coexist_opened" -ldl; then
+        check netlink-opened-before "$out/coexist_opened" "$model" opened "$out/libplugin.so" "$library"
+        check netlink-opened-after "$out/coexist_opened" "$model" opened "$library" "$out/libplugin.so"
+    fi
+}
+
+# Debian's cargo, which is the oldest that must do, and a newer one where the path has it first.
+rust_tests() {
+    local cargo name newest
+    newest=$(command -v cargo)
+    for cargo in $(printf '%s\n' /usr/bin/cargo "$newest" | sort -u); do
+        [ -x "$cargo" ] || continue
+        name=rust-$("$cargo" --version | cut -d ' ' -f 2)
+        rust_with "$cargo" "$name"
+    done
+    if "$newest" fmt --version >/dev/null 2>&1; then
+        check rust-format in_rust "$newest" rust-format fmt --check
+    else
+        skip "rust-format: no cargo fmt"
+    fi
+    if "$newest" clippy --version >/dev/null 2>&1; then
+        check rust-clippy in_rust "$newest" rust-clippy clippy --offline --all-targets -- -D warnings
+        check rust-clippy-dlopen in_rust "$newest" rust-clippy clippy --offline --all-targets \
+            --features nanolith/dlopen -- -D warnings
+    else
+        skip "rust-clippy: no cargo clippy"
+    fi
+}
+
+# in_rust CARGO FOLDER ARGUMENTS...: cargo with its own rustc, and a folder of its own for what it builds.
+in_rust() {
+    local cargo=$1 folder=$2
+    shift 2
+    (cd bindings/rust && PATH=$(dirname "$cargo"):$PATH CARGO_TARGET_DIR=$out/$folder "$cargo" "$@")
+}
+
+rust_with() {
+    local cargo=$1 name=$2 program kind
+    check "$name-build" in_rust "$cargo" "$name" build --offline --release --all-targets || return 1
+    for program in chat parallel tokenize; do
+        example "$name-$program" $program "$out/$name/release/examples/$program" "$model"
+    done
+    conformance "$name" in_rust "$cargo" "$name" test --offline --release --test conformance -- --nocapture
+    counted "$name-test" '^test .* \.\.\. ok$' in_rust "$cargo" "$name" test --offline --release \
+        --test lifetimes --test conformance
+    counted "$name-doc" '^test .* \.\.\. ok$' in_rust "$cargo" "$name" test --offline --release --doc
+    check "$name-rounds" in_rust "$cargo" "$name" test --offline --release --test lifetimes -- --ignored --nocapture
+    query "$name" in_rust "$cargo" "$name" bench --offline
+    # The same once more with the library opened at run time.
+    check "$name-dlopen-build" in_rust "$cargo" "$name-dlopen" build --offline --release --all-targets \
+        --features nanolith/dlopen || return 1
+    example "$name-dlopen-chat" chat "$out/$name-dlopen/release/examples/chat" "$model"
+    check "$name-dlopen-not-linked" bash -c '! readelf -d "$1" | grep nanolith' - \
+        "$out/$name-dlopen/release/examples/chat"
+    counted "$name-dlopen-test" '^test .* \.\.\. ok$' in_rust "$cargo" "$name-dlopen" test --offline --release \
+        --features nanolith/dlopen
+}
+
+go_tests() {
+    local program
+    export GOFLAGS=-mod=mod GOPROXY=off GOCACHE=${GOCACHE:-$out/go-cache}
+    check go-format bash -c 'test -z "$(gofmt -l bindings/go | tee /dev/stderr)"'
+    check go-vet in_go vet ./...
+    for program in chat parallel tokenize; do
+        check "go-build-$program" in_go build -o "$out/go-$program" ./examples/$program &&
+            example "go-$program" $program "$out/go-$program" "$model"
+    done
+    conformance go in_go test -count=1 -v -run TestConformance .
+    counted go-test '^--- PASS' in_go test -count=1 -short -v .
+    counted go-race '^--- PASS' in_go test -count=1 -short -v -race .
+    check go-rounds in_go test -count=1 -run TestRounds -v .
+    check go-benchmark in_go test -run none -bench Query .
+    sed -n 's/^BenchmarkQuery.* \([0-9]*\)\(\.[0-9]*\)\? ns\/op.*/query: \1 ns/p' "$logs/go-benchmark.log" \
+        >"$out/go-cost"
+    query go cat "$out/go-cost"
+}
+
+in_go() { (cd bindings/go && go "$@"); }
+
+mono_tests() {
+    local program flags=(-warn:4 -warnaserror -r:"$out/Nanolith.dll")
+    check csharp-build mcs -warn:4 -warnaserror -target:library -doc:"$out/Nanolith.xml" -out:"$out/Nanolith.dll" \
+        bindings/csharp/Nanolith/*.cs || return 1
+    for program in Chat Parallel Tokenize; do
+        check "csharp-build-$program" mcs "${flags[@]}" -out:"$out/$program.exe" bindings/csharp/examples/$program.cs &&
+            example "csharp-$program" "${program,,}" mono "$out/$program.exe" "$model"
+    done
+    for program in Conformance Lifetimes; do
+        check "csharp-build-$program" mcs "${flags[@]}" -out:"$out/$program.exe" bindings/csharp/tests/$program.cs
+    done
+    conformance csharp mono "$out/Conformance.exe" "$scenarios" "$model" "$NANOLITH_WORK"
+    counted csharp-test '^test .* ok$' mono --debug "$out/Lifetimes.exe" "$model"
+    check csharp-rounds mono "$out/Lifetimes.exe" "$model" rounds
+    query csharp mono "$out/Lifetimes.exe" "$model" query
+}
+
+# The .NET SDK fetches what it needs from its registry, so this runs where that can be reached.
+dotnet_tests() {
+    if ! command -v dotnet >/dev/null || [ -z "$(dotnet --list-sdks 2>/dev/null)" ]; then
+        skip "dotnet: no SDK"
+        return
+    fi
+    check dotnet-pack dotnet pack -c Release -o "$out/nuget" bindings/csharp/Nanolith/Nanolith.csproj
+}
+
+# readme LANGUAGE FILE: what it says to type to begin a program, typed. The first block is the installation.
+readme() {
+    local name=$1-readme folder=$out/readme/$1
+    rm -rf "$folder"
+    mkdir -p "$folder"
+    awk '/^```sh/ {++blocks; on = blocks == 2; next} /^```/ {on = 0} on' "$2" | sed "s#/nanolith/#$root/#g" \
+        >"$folder/type.sh"
+    check "$name" bash -c 'cd "$1" && bash -e type.sh | tail -n 1 | grep -x " Jewick"' - "$folder"
+}
+
+readmes() {
+    CARGO_NET_OFFLINE=true readme rust bindings/rust/nanolith/README.md
+    GOFLAGS='' readme go bindings/go/README.md
+    readme csharp bindings/csharp/README.md
+}
+
+# Tools that are not needed to build: what they check is skipped where they are not there.
+interface() {
+    if ! readelf -S "$library_build/lib/libnanolith.so" | grep -q '\.debug_info'; then
+        skip "abi: $library_build has no debug information"
+    elif command -v abidiff >/dev/null; then
+        check abi tests/bindings/check_abi.sh "$library_build/lib/libnanolith.so"
+    else
+        skip "abi: no abidiff"
+    fi
+    if command -v doxygen >/dev/null; then
+        check doxygen doxygen docs/Doxyfile
+    else
+        skip "doxygen: it is not there"
+    fi
+}
+
+# A function that is in the header and in no binding must not go unnoticed.
+coverage() {
+    check coverage tests/bindings/check_coverage.py
+    sed 's/^NL_API nl_status nl_decode_step/NL_API nl_status nl_new_call(int32_t x);\n&/' include/nanolith/nanolith.h \
+        >"$out/newer.h"
+    check coverage-notices bash -c '! tests/bindings/check_coverage.py --header "$1"' - "$out/newer.h"
+}
+
+main() {
+    if setup; then
+        pass setup
+    else
+        fail setup
+        return
+    fi
+    build_library || return
+    make_damaged_models
+    coverage
+    c_tests
+    rust_tests
+    go_tests
+    mono_tests
+    dotnet_tests
+    readmes
+    check packages tests/bindings/packages.sh "$library_build"
+    interface
+}
+
+main
