@@ -35,7 +35,8 @@ bool wide_supported(const HeadShape& shape, int compute_capability_major) {
     if (compute_capability_major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
     // Without code for sm_90a the kernel is there, but empty.
     cudaFuncAttributes attributes{};
-    const auto* const kernel = wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
+    void (*const kernel)(CUtensorMap, wide::Parameters<__nv_bfloat16>) =
+        wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
     if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
         cudaGetLastError();
         return false;
