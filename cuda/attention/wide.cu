@@ -19,11 +19,7 @@ Result<void> start_for(const AttentionArguments<T>& arguments, const HeadShape& 
 template <typename T, int kHeadDim>
 Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                 int32_t* counters, cudaStream_t stream) {
-    if (arguments.softcap > 0) {
-        return arguments.window > 0
-                   ? start_for<T, kHeadDim, true, true>(arguments, shape, num_items, counters, stream)
-                   : start_for<T, kHeadDim, false, true>(arguments, shape, num_items, counters, stream);
-    }
+    if (arguments.softcap > 0) return start_for<T, kHeadDim, true, true>(arguments, shape, num_items, counters, stream);
     return arguments.window > 0 ? start_for<T, kHeadDim, true, false>(arguments, shape, num_items, counters, stream)
                                 : start_for<T, kHeadDim, false, false>(arguments, shape, num_items, counters, stream);
 }

@@ -14,7 +14,7 @@
 namespace nanolith::cuda::wide {
 
 // The driver's cuTensorMapEncodeTiled, without linking the driver.
-inline Result<PFN_cuTensorMapEncodeTiled_v12000> tensor_map_encoder() {
+inline Result<void> find_encoder(PFN_cuTensorMapEncodeTiled_v12000& encode) {
     void* function = nullptr;
     cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
     NL_CUDA_TRY(
@@ -22,7 +22,8 @@ inline Result<PFN_cuTensorMapEncodeTiled_v12000> tensor_map_encoder() {
     if (found != cudaDriverEntryPointSuccess || function == nullptr) {
         return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled; expected CUDA 12.0 or newer");
     }
-    return reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+    encode = reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
+    return {};
 }
 
 template <typename T>
@@ -36,7 +37,8 @@ inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_M
 // read.
 template <typename T>
 Result<CUtensorMap> pool_map(const T* pages, const HeadShape& shape) {
-    NL_ASSIGN(const auto encode, tensor_map_encoder());
+    PFN_cuTensorMapEncodeTiled_v12000 encode = nullptr;
+    NL_TRY(find_encoder(encode));
     const auto head_dim = static_cast<cuuint64_t>(shape.head_dim);
     const bool whole = head_dim % 64 == 0;
     const cuuint64_t blocks = whole ? head_dim / 64 : 1;
@@ -66,6 +68,7 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     Parameters<T> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
+    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // sees all
     parameters.num_items = num_items;
     parameters.counters = counters;
     parameters.group = shape.num_heads / shape.num_kv_heads;
