@@ -7,21 +7,26 @@ namespace nanolith::cuda {
 
 namespace {
 
-template <typename T, int kHeadDim, bool kWindow, bool kSoftCap>
-Result<void> start_for(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items, int32_t* counters,
-                       cudaStream_t stream) {
-    constexpr int kTile = kHeadDim <= 128 ? 128 : 64;
-    constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
-    return wide::start<wide::Variant<T, kHeadDim, kTile, 2, kQuerySlots, kWindow, kSoftCap>>(
-        arguments, shape, num_items, counters, stream);
-}
-
 template <typename T, int kHeadDim>
 Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                 int32_t* counters, cudaStream_t stream) {
-    if (arguments.softcap > 0) return start_for<T, kHeadDim, true, true>(arguments, shape, num_items, counters, stream);
-    return arguments.window > 0 ? start_for<T, kHeadDim, true, false>(arguments, shape, num_items, counters, stream)
-                                : start_for<T, kHeadDim, false, false>(arguments, shape, num_items, counters, stream);
+    if (arguments.softcap > 0) {
+        return wide::start<wide::Variant<T, kHeadDim, true, true>>(arguments, shape, num_items, counters, stream);
+    }
+    if (arguments.window > 0) {
+        return wide::start<wide::Variant<T, kHeadDim, true>>(arguments, shape, num_items, counters, stream);
+    }
+    return wide::start<wide::Variant<T, kHeadDim>>(arguments, shape, num_items, counters, stream);
+}
+
+template <typename T>
+Result<void> start_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                         int32_t* counters, cudaStream_t stream) {
+    if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
+        return fail(NL_ERROR_INTERNAL, "attend_wide was given pairs for head_dim ", shape.head_dim, ", window ",
+                    arguments.window, ", softcap ", arguments.softcap, "; expected 128, 0 and 0");
+    }
+    return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, counters, stream);
 }
 
 }  // namespace
@@ -32,7 +37,7 @@ bool wide_supported(const HeadShape& shape, int compute_capability_major) {
     // Without code for sm_90a the kernel is there, but empty.
     cudaFuncAttributes attributes{};
     void (*const kernel)(CUtensorMap, wide::Parameters<__nv_bfloat16>) =
-        wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
+        wide::attention_kernel<wide::Variant<__nv_bfloat16, 128>>;
     if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
         cudaGetLastError();
         return false;
@@ -41,8 +46,9 @@ bool wide_supported(const HeadShape& shape, int compute_capability_major) {
 }
 
 template <typename T>
-Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
-                         int32_t* counters, cudaStream_t stream) {
+Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int item_vectors,
+                         int num_items, int32_t* counters, cudaStream_t stream) {
+    if (item_vectors == kWidePairVectors) return start_pairs(arguments, shape, num_items, counters, stream);
     switch (shape.head_dim) {
         case 64:
             return start_for_head_dim<T, 64>(arguments, shape, num_items, counters, stream);
@@ -57,8 +63,9 @@ Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape
     }
 }
 
-template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
-template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
+template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int, int32_t*,
+                                  cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int, int32_t*,
                                   cudaStream_t);
 
 }  // namespace nanolith::cuda
