@@ -91,6 +91,7 @@ setup() {
     need_build_tools
     need_header gtest/gtest.h libgtest-dev
     need_command nm binutils
+    need_command pkg-config pkg-config
     install_missing $install || return 1
     # Not every release has these; what needs them is skipped then.
     need_command clang clang
@@ -149,21 +150,29 @@ main() {
     fi
 
     if build dev "${cuda[@]}"; then
-        for program in build/dev/bin/*_tests; do gtest "$(basename "$program")" "$program"; done
-        if gpu_architecture >/dev/null; then
+        local gpu=no environment=()
+        if have_nvcc && gpu_architecture >/dev/null; then gpu=yes; fi
+        # Programs that hold the library's code look for the CUDA backend beside themselves: not where it was built.
+        if [ $gpu = yes ]; then environment=(env "NANOLITH_BACKEND_PATH=$PWD/build/dev/lib"); fi
+        for program in build/dev/bin/*_tests; do
+            gtest "$(basename "$program")" ${environment[@]+"${environment[@]}"} "$program"
+        done
+        if [ $gpu = yes ]; then
             check cuda-cases-ran cuda_cases_ran
             for program in abi_tests growth_tests thread_tests; do
                 NANOLITH_TEST_DEVICE=cuda gtest "$program-cuda" "build/dev/bin/$program"
             done
         fi
+        # oneDNN as on a CPU without AVX-512, where it has no products of bfloat16.
+        ONEDNN_MAX_CPU_ISA=AVX2 gtest parity-avx2 build/dev/bin/parity_tests --gtest_filter='*BFloat16*_cpu'
         if [ -e build/dev/cuda_host/libnanolith_cuda.so ]; then emulated_cuda; fi
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
     fi
     style
-    if build asan -- unit_tests abi_tests; then
-        for program in unit_tests abi_tests; do
+    if build asan -- unit_tests abi_tests ops_tests; then
+        for program in unit_tests abi_tests ops_tests; do
             UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
         done
     fi

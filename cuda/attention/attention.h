@@ -37,13 +37,15 @@ struct WorkView {
     const AttentionItem* wide = nullptr;
     const RowPartials* units = nullptr;  // [rows, RowUnits::count]
     const int32_t* partials = nullptr;
+    const int32_t* merges = nullptr;  // units; -1: none
 };
 
 // Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
 struct PartialView {
-    float* outputs = nullptr;    // [num_kv_heads, capacity, head_dim]
-    float* sums = nullptr;       // [num_kv_heads, capacity]
-    int32_t* arrived = nullptr;  // [rows, RowUnits::count, num_kv_heads] zeros between steps
+    float* outputs = nullptr;          // [num_kv_heads, capacity, head_dim]
+    float* sums = nullptr;             // [num_kv_heads, capacity]
+    int32_t* arrived = nullptr;        // [rows, RowUnits::count, num_kv_heads] zeros between steps
+    int32_t* wide_counters = nullptr;  // 2, zeros between launches
     int64_t capacity = 0;
 };
 
@@ -69,14 +71,35 @@ struct AttentionArguments {
 // Head dims that the kernels take: multiples of 8 up to this.
 constexpr int kMaxHeadDim = 256;
 
-// output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums, by the plan's narrow items.
-// `blocks` is narrow_blocks() of the plan.
-template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
-                           cudaStream_t stream);
+// The kernels for a plan's narrow items.
+enum class NarrowKernel : uint8_t {
+    plain,     // float32, up to 16 vectors an item
+    portable,  // tensor cores of sm_80 and newer, up to 64
+    hopper,    // up to 16, beside wide items
+};
 
-// The same in float32.
+// What is launched for a plan.
+struct AttentionLaunch {
+    NarrowKernel kernel = NarrowKernel::portable;
+    int narrow_blocks = 0;  // for each KV head; 0: there are no narrow items
+    int wide_items = 0;
+    int merges = 0;
+    bool fp8 = false;  // pages are fp8 e4m3; hopper alone
+};
+
+// output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums.
+template <typename T>
+Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
+                    cudaStream_t stream);
+
+// Parts of attend(): narrow items, and WorkView::merges.
 Result<void> attend_plain(const AttentionArguments<float>& arguments, const HeadShape& shape, int blocks,
                           cudaStream_t stream);
+template <typename T>
+Result<void> attend_portable(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
+                             cudaStream_t stream);
+template <typename T>
+Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges,
+                            cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -72,7 +72,7 @@ __device__ void finish_partials(const AttentionArguments<T>& a, const HeadShape&
         const int row = a.work.queries[item.first_query + i].row;
         const int64_t index = static_cast<int64_t>(row) * a.units.count + unit;
         int32_t* const arrived = a.partial.arrived + index * shape.num_kv_heads + kv_head;
-        if (atomicAdd(arrived, 1) == a.work.units[index].num_partials - 1) {
+        if (atomicAdd(arrived, 1) == a.work.units[index].num_arrivals - 1) {
             *arrived = 0;
             finished[1 + atomicAdd(finished, 1)] = row;
         }

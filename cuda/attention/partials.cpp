@@ -4,6 +4,12 @@
 
 namespace nanolith::cuda {
 
+namespace {
+
+constexpr size_t kWideCounters = 2;
+
+}  // namespace
+
 Result<Partials> Partials::create(const PlanShape& shape, int head_dim, int64_t max_rows, cudaStream_t stream) {
     Partials partials;
     partials.capacity_ = max_partial_vectors(shape, max_rows);
@@ -13,7 +19,8 @@ Result<Partials> Partials::create(const PlanShape& shape, int head_dim, int64_t 
     NL_ASSIGN(partials.outputs_,
               allocate_device(vectors * static_cast<size_t>(head_dim) * sizeof(float), "partial attention outputs"));
     NL_ASSIGN(partials.sums_, allocate_device(vectors * sizeof(float), "partial attention sums"));
-    NL_ASSIGN(partials.arrived_, allocate_device(units * sizeof(int32_t), "counts of partial results"));
+    NL_ASSIGN(partials.arrived_,
+              allocate_device((units + kWideCounters) * sizeof(int32_t), "counts of partial results"));
     NL_CUDA_TRY(cudaMemsetAsync(partials.arrived_.data(), 0, partials.arrived_.bytes(), stream));
     return partials;
 }
@@ -22,7 +29,8 @@ PartialView Partials::view() const {
     PartialView view;
     view.outputs = outputs_.as<float>();
     view.sums = sums_.as<float>();
-    view.arrived = arrived_.as<int32_t>();
+    view.wide_counters = arrived_.as<int32_t>();
+    view.arrived = arrived_.as<int32_t>() + kWideCounters;
     view.capacity = capacity_;
     return view;
 }

@@ -7,7 +7,8 @@ namespace nanolith::cuda {
 namespace {
 
 constexpr int kNarrowVectors = 16;
-constexpr int kMiddleVectors = 64;  // of the narrow kernel's items whose warps share the tokens
+constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
+constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
 // The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
 constexpr double kMemoryRate = 4.5e6;
 constexpr double kBlockRate = 8e4;
@@ -23,18 +24,20 @@ int32_t tiles_of(const Span& span) {
     return static_cast<int32_t>(divide_up(span.end_token - span.first_token, kNarrowTokens));
 }
 
+// Of a narrow item.
 int most_vectors(const PlanShape& shape) {
-    return shape.tensor_cores ? kMiddleVectors : kNarrowVectors;
+    return shape.kernel == NarrowKernel::portable ? kMiddleVectors : kNarrowVectors;
 }
 
 }  // namespace
 
 int narrow_blocks(const PlanShape& shape) {
-    return std::max(1, 2 * shape.multiprocessors / shape.num_kv_heads);
+    const int on_each = shape.kernel == NarrowKernel::hopper ? 1 : 2;
+    return std::max(1, on_each * shape.multiprocessors / shape.num_kv_heads);
 }
 
 RowUnits row_units(const PlanShape& shape) {
-    const int heads = std::min(shape.group(), most_vectors(shape));
+    const int heads = std::min(shape.group(), std::max(most_vectors(shape), shape.wide_vectors));
     return {heads, static_cast<int32_t>(divide_up(shape.group(), heads))};
 }
 
@@ -67,7 +70,10 @@ PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, 
     // The pieces of a cut line have spans of their own.
     bounds.spans = 2 * (flat_lines * segments + cascade_lines) + cuts + wide_cuts;
     bounds.narrow = flat_lines + cascade_lines + cuts;
-    bounds.wide = shape.wide_vectors == 0 ? 0 : flat_lines + cascade_lines + wide_cuts;
+    if (shape.wide_vectors > 0) {
+        const int64_t lines = (rows + cascade_rows) / std::max(1, shape.wide_vectors / shape.group()) * units;
+        bounds.wide = lines + (sequences + segments / 2) * units + wide_cuts;
+    }
     return bounds;
 }
 
@@ -150,9 +156,8 @@ bool AttentionPlanner::worth_cascading(const AttentionInput& input, std::span<co
 }
 
 int AttentionPlanner::tile_vectors(int64_t vectors) const {
-    if (vectors <= kNarrowVectors || !shape_.tensor_cores) return kNarrowVectors;
-    return vectors > kMiddleVectors && shape_.wide_vectors > 0 && units_.count == 1 ? shape_.wide_vectors
-                                                                                    : kMiddleVectors;
+    if (vectors <= kNarrowVectors) return kNarrowVectors;
+    return shape_.wide_vectors > 0 ? shape_.wide_vectors : most_vectors(shape_);
 }
 
 int32_t AttentionPlanner::rows_per_line(int64_t rows) const {
@@ -234,7 +239,7 @@ void AttentionPlanner::add_line(int32_t first_query, int32_t num_rows, int32_t a
         line.item.first_span = first_span;
         line.item.num_spans = num_spans;
         line.item.partial = -1;
-        line.wide = vectors > kMiddleVectors;
+        line.wide = vectors > most_vectors(shape_);
         for (int32_t i = 0; i < num_spans; ++i)
             line.tiles += tiles_of(plan_.spans[static_cast<size_t>(first_span + i)]);
         lines_.push_back(line);
@@ -347,7 +352,7 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
 }
 
 int64_t AttentionPlanner::place_partials(size_t num_rows) {
-    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0});
+    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
     for (const Line& line : lines_) {
         for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials += line.pieces; });
     }
@@ -377,7 +382,14 @@ int64_t AttentionPlanner::place_partials(size_t num_rows) {
                 plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
                     line.item.partial + piece * line.item.num_vectors + vector;
             }
+            if (!line.wide) place.num_arrivals += line.pieces;
         });
+    }
+    plan_.merges.clear();
+    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+        if (plan_.units[unit].num_partials > 0 && plan_.units[unit].num_arrivals == 0) {
+            plan_.merges.push_back(static_cast<int32_t>(unit));
+        }
     }
     return places;
 }
@@ -410,12 +422,16 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
     NarrowItem narrow{};
     narrow.item = item;
     narrow.next = -1;
+    const QueryRow first = plan_.queries[static_cast<size_t>(item.first_query)];
+    narrow.row = first.row;
+    narrow.position = input.positions[static_cast<size_t>(first.row)] - first.base;
     if (item.num_spans == 0) return narrow;
     narrow.span = plan_.spans[static_cast<size_t>(item.first_span)];
-    for (int32_t i = 0; i < 4; ++i) {
-        const int32_t token = narrow.span.first_token + i * (kNarrowTokens / 4);
+    int32_t token = narrow.span.first_token;
+    for (int32_t& page : narrow.pages) {
         if (token >= narrow.span.end_token) break;
-        narrow.pages[i] = input.page_table[static_cast<size_t>(narrow.span.first_page + token / shape_.page_size)];
+        page = input.page_table[static_cast<size_t>(narrow.span.first_page + token / shape_.page_size)];
+        token += kPageTokens;
     }
     return narrow;
 }

@@ -11,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "attention/attention.h"
 #include "attention/work.h"
 #include "backend/backend.h"
 
@@ -22,9 +23,10 @@ struct PlanShape {
     int num_kv_heads = 0;
     int page_size = 0;
     int multiprocessors = 0;
-    int tile_bytes = 0;        // K and V of one KV head and 64 tokens
-    bool tensor_cores = true;  // attend_narrow and its tiles of 16 and 64 vectors; otherwise attend_plain's of 16
-    int wide_vectors = 0;      // vectors of a tile of the wide kernel; 0: there is none
+    int tile_bytes = 0;  // K and V of one KV head and 64 tokens
+    NarrowKernel kernel = NarrowKernel::portable;
+    bool fp8 = false;      // pages are fp8 e4m3
+    int wide_vectors = 0;  // vectors of a tile of the wide kernel; 0: there is none
     bool causal = true;
     int window = 0;
 
@@ -61,7 +63,8 @@ struct AttentionPlan {
     std::vector<AttentionItem> wide;  // costliest first
     std::vector<RowPartials> units;   // [rows, RowUnits::count]
     std::vector<int32_t> partials;
-    bool has_narrow = false;  // whether any narrow item has work
+    std::vector<int32_t> merges;  // units that wide items alone have partial results of
+    bool has_narrow = false;      // whether any narrow item has work
 };
 
 // Makes plans, keeping its memory from one to the next.

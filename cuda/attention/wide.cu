@@ -19,21 +19,11 @@ Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const He
     return wide::start<wide::Variant<T, kHeadDim>>(arguments, shape, num_items, counters, stream);
 }
 
-template <typename T>
-Result<void> start_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
-                         int32_t* counters, cudaStream_t stream) {
-    if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
-        return fail(NL_ERROR_INTERNAL, "attend_wide was given pairs for head_dim ", shape.head_dim, ", window ",
-                    arguments.window, ", softcap ", arguments.softcap, "; expected 128, 0 and 0");
-    }
-    return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, counters, stream);
-}
-
 }  // namespace
 
-bool wide_supported(const HeadShape& shape, int compute_capability_major) {
+bool wide_takes(const HeadShape& shape, int major) {
     const int dim = shape.head_dim;
-    if (compute_capability_major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
+    if (major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
     // Without code for sm_90a the kernel is there, but empty.
     cudaFuncAttributes attributes{};
     void (*const kernel)(CUtensorMap, wide::Parameters<__nv_bfloat16>) =
@@ -46,9 +36,8 @@ bool wide_supported(const HeadShape& shape, int compute_capability_major) {
 }
 
 template <typename T>
-Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int item_vectors,
-                         int num_items, int32_t* counters, cudaStream_t stream) {
-    if (item_vectors == kWidePairVectors) return start_pairs(arguments, shape, num_items, counters, stream);
+Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                         int32_t* counters, cudaStream_t stream) {
     switch (shape.head_dim) {
         case 64:
             return start_for_head_dim<T, 64>(arguments, shape, num_items, counters, stream);
@@ -63,9 +52,20 @@ Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape
     }
 }
 
-template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int, int32_t*,
-                                  cudaStream_t);
-template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int, int32_t*,
-                                  cudaStream_t);
+template <typename T>
+Result<void> attend_wide_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                               cudaStream_t stream) {
+    if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
+        return fail(NL_ERROR_INTERNAL, "attend_wide_pairs was given head_dim ", shape.head_dim, ", window ",
+                    arguments.window, ", softcap ", arguments.softcap, "; expected 128, 0 and 0");
+    }
+    return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, nullptr, stream);
+}
+
+#define NL_INSTANTIATE(T)                                                                                           \
+    template Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, cudaStream_t); \
+    template Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, int, cudaStream_t);
+NL_INSTANTIATE(__half)
+NL_INSTANTIATE(__nv_bfloat16)
 
 }  // namespace nanolith::cuda

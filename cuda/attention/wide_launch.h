@@ -2,29 +2,16 @@
 #pragma once
 
 #include <cuda.h>
-#include <cudaTypedefs.h>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
+#include "attention/page_map.h"
 #include "attention/wide_kernel.cuh"
 #include "runtime/launch.h"
 
 namespace nanolith::cuda::wide {
-
-// The driver's cuTensorMapEncodeTiled, without linking the driver.
-inline Result<void> find_encoder(PFN_cuTensorMapEncodeTiled_v12000& encode) {
-    void* function = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    NL_CUDA_TRY(
-        cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
-    if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-        return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled; expected CUDA 12.0 or newer");
-    }
-    encode = reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function);
-    return {};
-}
 
 template <typename T>
 constexpr CUtensorMapDataType kTensorMapType = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
@@ -37,8 +24,7 @@ inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_M
 // read.
 template <typename T>
 Result<CUtensorMap> pool_map(const T* pages, const HeadShape& shape) {
-    PFN_cuTensorMapEncodeTiled_v12000 encode = nullptr;
-    NL_TRY(find_encoder(encode));
+    NL_ASSIGN(const TensorMapEncoder encoder, tensor_map_encoder());
     const auto head_dim = static_cast<cuuint64_t>(shape.head_dim);
     const bool whole = head_dim % 64 == 0;
     const cuuint64_t blocks = whole ? head_dim / 64 : 1;
@@ -49,9 +35,9 @@ Result<CUtensorMap> pool_map(const T* pages, const HeadShape& shape) {
                                static_cast<cuuint32_t>(std::min(shape.page_size, 64) / 8)};
     const cuuint32_t steps[4] = {1, 1, 1, 1};
     CUtensorMap map;
-    const CUresult status = encode(&map, kTensorMapType<T>, 4, const_cast<T*>(pages), sizes, strides, box, steps,
-                                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    const CUresult status = encoder.encode(&map, kTensorMapType<T>, 4, const_cast<T*>(pages), sizes, strides, box,
+                                           steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
         return fail(NL_ERROR_DEVICE, "cuTensorMapEncodeTiled failed with ", static_cast<int>(status));
     }

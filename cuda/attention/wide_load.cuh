@@ -103,9 +103,9 @@ class Loader {
         if (!boxes.mine) return;
         std::byte* const box = to + block_ * V::kBlockBytes + box_ / 8 * V::kOctetBytes;
         if constexpr (V::kCluster == 1) {
-            tma_load(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+            tma_load_4d(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         } else if (lane_ % V::kCluster == cluster_rank<V>()) {
-            tma_load_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+            tma_load_4d_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         }
     }
 

@@ -30,7 +30,9 @@ class Preparer {
             const int work =
                 free ? 2 * blocks + claim() : round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
             if (work < total) {
-                prepare(p_.a.work.wide[work / heads], work % heads);
+                const AttentionItem& item = p_.a.work.wide[work / heads];
+                if (item.num_vectors == 0) break;  // so are all that follow
+                prepare(item, work % heads);
             } else if (free) {
                 break;
             }
@@ -55,7 +57,6 @@ class Preparer {
     }
 
     __device__ void prepare(const AttentionItem& item, int kv_head) {
-        if (item.num_vectors == 0) return;
         const AttentionArguments<T>& a = p_.a;
         load_rows(item);
         Step step{};

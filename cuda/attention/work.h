@@ -39,20 +39,24 @@ struct AttentionItem {
 constexpr int kNarrowTokens = 64;
 
 // An item of the narrow kernels. A block begins with the item of its own number and goes on with `next`. What the first
-// loads need lies in here, since each load that waits for another costs as much as a tile.
-struct alignas(16) NarrowItem {
+// loads need lies in here, 128 bytes in all, since each load that waits for another costs as much as a tile.
+struct alignas(128) NarrowItem {
     AttentionItem item;
-    int32_t next;  // the block's next item; -1: none
-    int32_t unused;
-    Span span;         // spans[item.first_span]
-    int32_t pages[4];  // page_table entries of the span's first 64 tokens, 16 tokens each
+    int32_t next;       // the block's next item; -1: none
+    int32_t row;        // of queries[item.first_query]
+    int32_t position;   // positions[row] - QueryRow::base
+    Span span;          // spans[item.first_span]
+    int32_t pages[16];  // page_table entries of the span's first 256 tokens, 16 tokens each
 };
 
 // Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
-// first vector; the others follow it. Units that one item does alone have num_partials 0.
+// first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
+// from narrow items, which run last: the one that brings the last merges all. Where there are none, a launch of its own
+// does.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
+    int32_t num_arrivals;
 };
 
 // A row's query heads of one KV head are merged in units of `heads`: the whole group where a tile can hold it.

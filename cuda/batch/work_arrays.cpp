@@ -26,7 +26,18 @@ WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan) {
     counts.narrow = round_up(plan.narrow.size());
     counts.wide = round_up(plan.wide.size());
     counts.partials = round_up(plan.partials.size());
+    counts.merges = round_up(plan.merges.size());
     return counts;
+}
+
+AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
+    AttentionLaunch what;
+    what.kernel = shape.kernel;
+    what.fp8 = shape.fp8;
+    what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
+    what.wide_items = static_cast<int>(counts.wide);
+    what.merges = static_cast<int>(counts.merges);
+    return what;
 }
 
 WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
@@ -37,7 +48,8 @@ WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
       spans_(layout.reserve<Span>(counts.spans)),
       narrow_(layout.reserve<NarrowItem>(counts.narrow)),
       wide_(layout.reserve<AttentionItem>(counts.wide)),
-      partials_(layout.reserve<int32_t>(counts.partials)) {}
+      partials_(layout.reserve<int32_t>(counts.partials)),
+      merges_(layout.reserve<int32_t>(counts.merges)) {}
 
 void WorkArrays::put(std::byte* base, const AttentionInput& input, const AttentionPlan& plan) const {
     nanolith::cuda::put(base + positions_, input.positions, 0);
@@ -47,6 +59,9 @@ void WorkArrays::put(std::byte* base, const AttentionInput& input, const Attenti
     put_all(base + narrow_, plan.narrow, counts_.narrow);
     put_all(base + wide_, plan.wide, counts_.wide);
     put_all(base + partials_, plan.partials, 0);
+    std::vector<int32_t> none(counts_.merges - plan.merges.size(), -1);
+    put_all(base + merges_, plan.merges, 0);
+    put_all(base + merges_ + plan.merges.size() * sizeof(int32_t), none, 0);
 }
 
 WorkView WorkArrays::view(const std::byte* base) const {
@@ -58,6 +73,7 @@ WorkView WorkArrays::view(const std::byte* base) const {
     view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);
     view.wide = reinterpret_cast<const AttentionItem*>(base + wide_);
     view.partials = reinterpret_cast<const int32_t*>(base + partials_);
+    view.merges = reinterpret_cast<const int32_t*>(base + merges_);
     return view;
 }
 

@@ -16,12 +16,16 @@ struct WorkCounts {
     size_t narrow = 0;
     size_t wide = 0;
     size_t partials = 0;
+    size_t merges = 0;
 
     bool operator==(const WorkCounts&) const = default;
 };
 
 // What a plan needs. Counts that change from step to step as contexts grow are rounded up to powers of two.
 WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan);
+
+// What is launched for a plan that fills these counts: room that it leaves is filled with no work.
+AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape);
 
 // Where the arrays lie, as offsets; the page table, whose length the counts don't tell, is placed by the caller.
 class WorkArrays {
@@ -44,6 +48,7 @@ class WorkArrays {
     size_t narrow_ = 0;
     size_t wide_ = 0;
     size_t partials_ = 0;
+    size_t merges_ = 0;
 };
 
 }  // namespace nanolith::cuda

@@ -1,13 +1,14 @@
 #include "executor/executor.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "attention/append.h"
 #include "attention/attention.h"
+#include "attention/narrow.h"
 #include "attention/partials.h"
 #include "attention/plan.h"
 #include "attention/rope_table.h"
+#include "attention/wide.h"
 #include "backend/check_batch.h"
 #include "backend/check_model.h"
 #include "batch/device_batch.h"
@@ -31,28 +32,37 @@ namespace {
 // Batches of more rows run without a graph: their launches cost little beside their work.
 constexpr int kMaxGraphRows = 64;
 
+struct GpuFacts {
+    int multiprocessors = 0;
+    int major = 0;  // compute capability
+};
+
 template <typename T>
-PlanShape plan_shape(const ModelSpec& spec, int32_t page_size, int multiprocessors) {
+PlanShape plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFacts& gpu) {
     PlanShape shape;
     shape.num_heads = spec.num_heads;
     shape.num_kv_heads = spec.num_kv_heads;
-    shape.page_size = page_size;
-    shape.multiprocessors = multiprocessors;
+    shape.page_size = heads.page_size;
+    shape.multiprocessors = gpu.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(sizeof(T));
-    shape.tensor_cores = sizeof(T) == 2;
+    shape.kernel = sizeof(T) == 2 ? NarrowKernel::portable : NarrowKernel::plain;
+    if (sizeof(T) == 2 && narrow_takes(heads, gpu.major) && wide_takes(heads, gpu.major)) {
+        shape.kernel = NarrowKernel::hopper;
+        shape.wide_vectors = kWideVectors;
+    }
     return shape;
 }
 
 template <typename T>
 class CudaExecutor final : public Executor {
   public:
-    CudaExecutor(int device, int multiprocessors, ModelSpec spec, const ExecutorOptions& options)
+    CudaExecutor(int device, const GpuFacts& gpu, ModelSpec spec, const ExecutorOptions& options)
         : device_(device),
-          multiprocessors_(multiprocessors),
+          multiprocessors_(gpu.multiprocessors),
           spec_(std::move(spec)),
           options_(options),
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
-          plan_shape_(plan_shape<T>(spec_, options.page_size, multiprocessors)),
+          plan_shape_(plan_shape<T>(spec_, heads_, gpu)),
           planner_(plan_shape_, options.max_rows) {}
 
     ~CudaExecutor() override {
@@ -174,11 +184,7 @@ class CudaExecutor final : public Executor {
         arguments.output = attended();
         arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
         arguments.scale = spec_.attention_scale;
-        if constexpr (std::is_same_v<T, float>) {
-            return attend_plain(arguments, heads_, narrow_blocks(plan_shape_), stream_.get());
-        } else {
-            return attend_narrow(arguments, heads_, narrow_blocks(plan_shape_), stream_.get());
-        }
+        return attend(arguments, heads_, launch_of(batch_.shape().work, plan_shape_), stream_.get());
     }
 
     Result<void> attention_output(int32_t layer) override {
@@ -348,9 +354,9 @@ class CudaExecutor final : public Executor {
 };
 
 template <typename T>
-Result<std::unique_ptr<Executor>> create_typed(int index, int multiprocessors, const ModelSpec& spec,
+Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, const ModelSpec& spec,
                                                const ModelWeights& weights, const ExecutorOptions& options) {
-    auto executor = std::make_unique<CudaExecutor<T>>(index, multiprocessors, spec, options);
+    auto executor = std::make_unique<CudaExecutor<T>>(index, gpu, spec, options);
     NL_TRY(executor->initialise(weights));
     return std::unique_ptr<Executor>(std::move(executor));
 }
@@ -366,17 +372,18 @@ Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpe
     }
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
-    int multiprocessors = 0;
-    NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    GpuFacts gpu;
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, index));
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.major, cudaDevAttrComputeCapabilityMajor, index));
     switch (options.dtype) {
         case DType::f16:
-            return create_typed<__half>(index, multiprocessors, spec, weights, options);
+            return create_typed<__half>(index, gpu, spec, weights, options);
         case DType::bf16:
-            return create_typed<__nv_bfloat16>(index, multiprocessors, spec, weights, options);
+            return create_typed<__nv_bfloat16>(index, gpu, spec, weights, options);
         case DType::f32:
             break;
     }
-    return create_typed<float>(index, multiprocessors, spec, weights, options);
+    return create_typed<float>(index, gpu, spec, weights, options);
 }
 
 }  // namespace nanolith::cuda

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 
+#include "attention/narrow.h"
 #include "attention/partials.h"
 #include "attention/rope_table.h"
+#include "attention/wide.h"
 #include "batch/work_arrays.h"
 #include "ops/rows.h"
 #include "runtime/check.h"
@@ -18,16 +20,33 @@ namespace {
 // many spans is refused when it is set.
 constexpr int64_t kMaxSpans = int64_t{1} << 20;
 
-PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec) {
+// Whether steps within the capacities may have more than 16 vectors in a line: prefill, segments that sequences share,
+// or many query heads for each KV head.
+bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
+    constexpr int kNarrowVectors = 16;
+    return capacity.rows > capacity.sequences || capacity.segments > capacity.sequences ||
+           spec.num_heads / spec.num_kv_heads > kNarrowVectors;
+}
+
+PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const PlanCapacity& capacity) {
     PlanShape shape;
     shape.num_heads = spec.num_heads;
     shape.num_kv_heads = spec.num_kv_heads;
     shape.page_size = spec.page_size;
     shape.multiprocessors = device.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(kv_dtype_bytes(spec.kv_dtype));
-    shape.tensor_cores = spec.dtype != DType::f32;
     shape.causal = spec.causal;
     shape.window = spec.window;
+    shape.fp8 = spec.kv_dtype == KvDType::f8_e4m3;
+    const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
+    if (spec.dtype == DType::f32) {
+        shape.kernel = NarrowKernel::plain;
+    } else if (shape.fp8) {
+        shape.kernel = NarrowKernel::hopper;
+    } else if (narrow_takes(heads, device.major) && wide_takes(heads, device.major)) {
+        shape.kernel = NarrowKernel::hopper;
+        if (may_be_wide(spec, capacity)) shape.wide_vectors = kWideVectors;
+    }
     return shape;
 }
 
@@ -43,6 +62,7 @@ WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     counts.narrow = static_cast<size_t>(bounds.narrow);
     counts.wide = static_cast<size_t>(bounds.wide);
     counts.partials = static_cast<size_t>(max_partial_vectors(shape, rows));
+    counts.merges = shape.wide_vectors > 0 ? counts.units : 0;
     return counts;
 }
 
@@ -59,7 +79,7 @@ class CudaPagedAttention final : public PagedAttention {
           spec_(spec),
           capacity_(capacity),
           shape_{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size},
-          plan_shape_(plan_shape(device, spec)),
+          plan_shape_(plan_shape(device, spec, capacity)),
           planner_(plan_shape_, capacity.rows) {}
 
     ~CudaPagedAttention() override {
@@ -83,6 +103,8 @@ class CudaPagedAttention final : public PagedAttention {
         NL_CUDA_TRY(cudaMemsetAsync(work_.data(), 0, layout.used(), device_.stream));
         const size_t slot_bytes = static_cast<size_t>(capacity_.rows) * 2 * sizeof(int32_t);
         NL_ASSIGN(slots_, allocate_device(slot_bytes, "the slots"));
+        static_assert(kNoSlot == -1, "bytes of 0xff are no slot");
+        NL_CUDA_TRY(cudaMemsetAsync(slots_.data(), 0xff, slot_bytes, device_.stream));
         NL_TRY(make_stages(work_stages_, layout.used()));
         NL_TRY(make_stages(slot_stages_, slot_bytes));
         NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, capacity_.rows, device_.stream));
@@ -136,19 +158,20 @@ class CudaPagedAttention final : public PagedAttention {
                      float* lse) override {
         const DeviceGuard guard(device_.index);
         NL_TRY(guard.result());
+        // Blocks of rows don't fit the wide kernel's strides. TODO
+        const AttentionLaunch what = launch_of(arrays_.counts(), plan_shape_);
         switch (spec_.dtype) {
             case DType::f16:
-                return attend_narrow(arguments<__half>(q, pages, out, lse), shape_, blocks(), device_.stream);
+                return attend(arguments<__half>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::bf16:
-                return attend_narrow(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, blocks(), device_.stream);
+                return attend(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::f32:
                 break;
         }
-        return attend_plain(arguments<float>(q, pages, out, lse), shape_, blocks(), device_.stream);
+        return attend(arguments<float>(q, pages, out, lse), shape_, what, device_.stream);
     }
 
   private:
-    [[nodiscard]] int blocks() const { return narrow_blocks(plan_shape_); }
     [[nodiscard]] const float2* rope() const { return rope_.as<float2>(); }
 
     static Result<void> make_stages(std::array<Stage, 2>& stages, size_t bytes) {
@@ -250,9 +273,16 @@ Result<std::unique_ptr<PagedAttention>> create_paged_attention(const OpsDevice& 
                     kMaxHeadDim);
     }
     const bool same = static_cast<int>(spec.kv_dtype) == static_cast<int>(spec.dtype);
-    if (!same) {
+    const bool fp8 = spec.kv_dtype == KvDType::f8_e4m3 && spec.dtype != DType::f32;
+    if (!same && !fp8) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", kv_dtype_name(spec.kv_dtype), " with ",
-                    dtype_name(spec.dtype), " queries; CUDA takes pages of the queries' format");
+                    dtype_name(spec.dtype), " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+    }
+    const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
+    if (fp8 && !(narrow_takes(heads, device.major) && spec.head_dim % 16 == 0)) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8 e4m3 with heads of ", spec.head_dim,
+                    " elements on compute capability ", device.major,
+                    ".x; CUDA takes it on 9.x with heads of a multiple of 16");
     }
     auto attention = std::make_unique<CudaPagedAttention>(device, spec, capacity);
     NL_TRY(attention->initialise());

@@ -71,7 +71,7 @@ def decode_step_ms(model, context, steps=50):
     device = model.device
     tokens = torch.randint(model.config.vocab_size, (1, context), device=device)
     cache = nanolith_attention.PagedCache(model.config, 1, context + 4 * steps, device, model.dtype)
-    model(tokens, past_key_values=cache, use_cache=True)
+    model(tokens, past_key_values=cache, use_cache=True, logits_to_keep=1)
     token = torch.zeros(1, 1, dtype=torch.long, device=device)
     position = torch.zeros(1, 1, dtype=torch.long, device=device)
 

@@ -221,12 +221,16 @@ NL_API nl_status nl_attention_merge(nl_ops *ops, int32_t dtype, int64_t num_part
  * `cache` points to the caller's handle. Where that is NULL the call makes an empty cache of `batch` sequences with
  * room for max_length tokens each, in pages and for KV heads alone, all of it reserved at once; later calls give
  * the same max_length. With update 1 the new keys and values stay in it; with update 0 it is afterwards as it was
- * before, and none is made. cache itself may be NULL: attention of the new tokens among themselves.
+ * before, and none is made. cache itself may be NULL: attention of the new tokens among themselves (max_length is not
+ * used then).
  *
  * Token i of a sequence that holds n tokens stands at position n + i (at n - counts + i where the queries bring no
- * keys: n is then at least counts). With rotation keys are turned for that position,
- * and so are the queries. Heads, head dim, page size, formats, KV scales and rotation of the options must be those
- * that the cache was made with; scale, causality, window and soft-cap may change with every call.
+ * keys: n is then at least counts). With rotation keys are turned for that position, and so are the queries. Heads,
+ * head dim, page size, formats, KV scales and rotation of the options must be those that the cache was made with;
+ * scale, causality, window and soft-cap may change with every call.
+ *
+ * A call plans its step on the host, so it can't be recorded in a CUDA graph: a plan's nl_kv_append and
+ * nl_attention_run can.
  * Errors: INVALID_ARGUMENT; CONTEXT_FULL where a sequence would have more than max_length tokens (the message names
  * it); OUT_OF_MEMORY; UNSUPPORTED; DEVICE. After an error the cache is as before and out holds anything.
  */

@@ -15,9 +15,13 @@ LD_LIBRARY_PATH=$(dirname "$(find "$work/prefix" -name libnanolith.so)")
 
 cat >"$work/app.c" <<'C'
 #include <nanolith/nanolith.h>
+#include <nanolith/nanolith_ops.h>
 #include <stdio.h>
 int main(void) {
     nl_engine *engine = NULL;
+    nl_ops *ops = NULL;
+    if (nl_ops_create("cpu", 3, &ops) != NL_OK) return 1;
+    nl_ops_free(ops);
     nl_status status = nl_engine_create("/nowhere", 8, NULL, &engine);
     printf("nanolith %s: %s\n", nl_version(), nl_status_name(status));
     return status == NL_ERROR_NOT_FOUND ? 0 : 1;

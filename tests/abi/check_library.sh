@@ -17,7 +17,12 @@ sed 's/$/@@NANOLITH_0/' "$work/declared" >"$work/expected"
 diff "$work/expected" "$work/exported"
 
 readelf -d "$library" | grep -q 'SONAME.*\[libnanolith\.so\.0\]'
-if ldd -r "$library" | grep -i -E 'cuda|cublas|nvidia|not found|undefined symbol'; then exit 1; fi
+ldd -r "$library" >"$work/needs" 2>&1
+if grep -E 'not found|undefined symbol' "$work/needs"; then exit 1; fi
+# Names alone: a library that has nothing to do with CUDA (an OpenCL loader, say) may lie in CUDA's folder.
+awk '{ sub(/.*\//, "", $1); print $1 }' "$work/needs" >"$work/names"
+grep -q '^libc\.' "$work/names"
+if grep -i -E 'cuda|cublas|nvidia|nvrtc' "$work/names"; then exit 1; fi
 
 cat >"$work/open.c" <<'C'
 #include <dlfcn.h>

@@ -5,7 +5,7 @@
 //
 // Build, in the repository's root (and once more with -DNL_CHECK_HANGS, in which no wait lasts for ever):
 //   nvcc -std=c++20 -O3 -gencode=arch=compute_90a,code=sm_90a -Icuda -Isrc -Iinclude tests/gpu/wide_check.cu
-//       cuda/runtime/check.cpp -lcublasLt -o wide_check
+//       cuda/attention/page_map.cpp cuda/runtime/check.cpp -lcublasLt -o wide_check
 //
 // Every case gets fresh random queries, keys and values (seed printed); pages are shuffled, and what no row may read is
 // NaN. Exits non-zero when a case fails.

@@ -255,7 +255,7 @@ TEST_P(Attention, PlanIsSetAgain) {
         mutable_upload(pages, batch.pool());
         mutable_upload(out, {});
         NL_CHECK(batch.set(plan.get()));
-        if (on_gpu() && graph == nullptr) {
+        if (on_gpu() && has_cuda_runtime() && graph == nullptr) {
             graph = std::make_unique<RecordedGraph>();
             NL_CHECK(nl_ops_synchronize(ops()));
             NL_CHECK(nl_ops_set_stream(ops(), graph->stream()));
@@ -285,6 +285,44 @@ TEST_P(Attention, ThreadsDontMatter) {
         add_ragged_lengths(batch, 16);
         expect_right(batch);
     }
+}
+
+// Scales given to the plan, as for one layer of many, stand in for those of its options.
+TEST_P(Attention, ScalesOfThePlan) {
+    Random random;
+    SCOPED_TRACE(random.seed());
+    AttentionKind kind = kind_of(4, 64, 16, Format::f16, Format::f8);
+    kind.k_scale = 1.0F / 200;
+    kind.v_scale = 1.0F / 300;
+    PagedCase batch(kind, random);
+    add_ragged_lengths(batch, 16);
+    batch.finish();
+    AttentionKind other = kind;
+    other.k_scale = 7;
+    other.v_scale = 9;
+    const AttentionOptions options = other.options();
+    const AttentionPlan plan = make_plan(ops(), options.get(), batch.num_rows(), batch.num_sequences(),
+                                         batch.num_segments(), batch.num_entries());
+    NL_CHECK(batch.set(plan.get()));
+    NL_CHECK(nl_attention_plan_set_kv_scales(plan.get(), kind.k_scale, kind.v_scale));
+    const Buffer q(device(), batch.queries());
+    const Buffer pages(device(), batch.pool());
+    const Buffer out(device(), poison(kind.dtype, batch.tensor_elements()));
+    NL_CHECK(nl_attention_run(plan.get(), q.data(), batch.row_stride(), batch.head_stride(), pages.data(), out.data(),
+                              batch.row_stride(), batch.head_stride(), nullptr));
+    batch.compare(out.download(), {});
+
+    // What nl_kv_append writes is divided by them.
+    const int32_t slot = 0;
+    NL_CHECK(nl_attention_plan_set_slots(plan.get(), 1, &slot, nullptr, 1));
+    NL_CHECK(nl_attention_plan_set_kv_scales(plan.get(), 0.5F, 0.25F));
+    std::vector<std::byte> ones(size_t{2} * 64 * 2);
+    for (size_t i = 0; i < 128; ++i) put(Format::f16, 1, ones, i);
+    const Buffer row(device(), ones);
+    NL_CHECK(nl_kv_append(plan.get(), row.data(), 128, 64, row.data(), 128, 64, pages.data()));
+    const std::vector<std::byte> written = pages.download();
+    EXPECT_EQ(get(Format::f8, written, 0), 2);
+    EXPECT_EQ(get(Format::f8, written, size_t{2} * 16 * 64), 4);
 }
 
 // A new plan has no rows, and a plan without rows runs.

@@ -34,8 +34,8 @@ using KvCache = OpsHandle<nl_kv_cache, nl_kv_cache_free>;
     } while (0)
 #define EXPECT_INVALID(text, call) EXPECT_FAILS(NL_ERROR_INVALID_ARGUMENT, text, call)
 
-// Memory of a device: host memory for "cpu", for "cuda" that of the CUDA runtime (libcudart.so, opened at run time;
-// NANOLITH_TEST_CUDART names another file).
+// Memory of a device: host memory for "cpu", for "cuda" that of the CUDA runtime (libcudart.so, opened at run time).
+// NANOLITH_TEST_CUDART names another file, or is "host" for an emulated GPU, which has host memory.
 class Buffer {
   public:
     Buffer() = default;
@@ -66,7 +66,8 @@ class Buffer {
     bool on_gpu_ = false;
 };
 
-// A CUDA graph of what `work` queues on its stream, and its replay; for "cuda" alone.
+// A CUDA graph of what `work` queues on its stream, and its replay; where has_cuda_runtime() alone.
+bool has_cuda_runtime();
 class RecordedGraph {
   public:
     RecordedGraph();

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/kernels.h"
 #include "temp_folder.h"
 
 namespace nanolith::testing {
@@ -74,6 +75,20 @@ TEST_F(LoadCuda, PassesOnARefusedVersion) {
                                std::to_string(NL_VERSION_PATCH)))
         << error.message;
     EXPECT_TRUE(has(error, library().string())) << error.message;
+}
+
+// A backend library of before the kernel-level ABI, or built without it.
+TEST_F(LoadCuda, SaysThatTheKernelsAreMissing) {
+    for (const char* library_without : {NL_TEST_NO_SYMBOL_LIBRARY, NL_TEST_WRONG_VERSION_LIBRARY}) {
+        fs::copy_file(library_without, library(), fs::copy_options::overwrite_existing);
+        const auto opened = open_cuda_kernels(0);
+        ASSERT_FALSE(opened.ok());
+        EXPECT_EQ(opened.error().status, NL_ERROR_UNSUPPORTED);
+        EXPECT_TRUE(has(opened.error(), kKernelsOpenName)) << opened.error().message;
+        EXPECT_TRUE(has(opened.error(), "kernel-level ABI")) << opened.error().message;
+        EXPECT_TRUE(has(opened.error(), library().string())) << opened.error().message;
+    }
+    EXPECT_EQ(open_cuda_kernels(-1).error().status, NL_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(LoadCuda, RefusesANegativeIndex) {

@@ -1,5 +1,6 @@
 #include "backend/cpu/products.h"
 
+#include <algorithm>
 #include <dnnl.hpp>
 #include <map>
 #include <tuple>
@@ -69,10 +70,14 @@ struct Products<T>::State {
         return primitives.emplace(key, std::move(made)).first->second;
     }
 
-    void many_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
-        Primitive& p = primitive({padded_rows(rows), w.outputs, w.depth, accumulate});
+    void many_rows(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
+        const int64_t padded = padded_rows(rows);
+        Primitive& p = primitive({padded, w.outputs, w.depth, accumulate});
+        // oneDNN 3's AMX kernels read past the end of a row whose depth their tiles don't divide, and multiply what
+        // stands there by zero. Behind the last row that must not be the NaNs of memory never written.
+        std::fill(x + rows * w.depth, x + padded * w.depth, T());
+        p.x.set_data_handle(x);
         // oneDNN takes no const pointers; sources are only read.
-        p.x.set_data_handle(const_cast<T*>(x));       // NOLINT(cppcoreguidelines-pro-type-const-cast)
         p.w.set_data_handle(const_cast<T*>(w.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
         p.y.set_data_handle(y);
         p.matmul.execute(stream, {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, p.w}, {DNNL_ARG_DST, p.y}});
@@ -91,7 +96,8 @@ struct Products<T>::State {
     }
 
     int num_threads;
-    Buffer<float> wide;  // few rows of x as float32
+    bool has_primitives = true;  // until oneDNN says otherwise
+    Buffer<float> wide;          // few rows of x as float32
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream{engine};
     std::map<Key, Primitive> primitives;
@@ -121,19 +127,25 @@ Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
 }
 
 template <typename T>
-Result<void> Products<T>::run(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
-    if (rows <= kMatvecRows) {
-        state_->few_rows(w, x, rows, y, accumulate);
-        return {};
+    if (rows > kMatvecRows && state_->has_primitives) {
+        try {
+            state_->many_rows(w, x, rows, y, accumulate);
+            return {};
+        } catch (const dnnl::error& error) {
+            if (error.status != dnnl_unimplemented) {
+                const nl_status status =
+                    error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+                return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
+                            " matrix: ", error.what());
+            }
+            state_->has_primitives = false;  // bfloat16 without AVX-512
+        }
     }
-    try {
-        state_->many_rows(w, x, rows, y, accumulate);
-    } catch (const dnnl::error& error) {
-        const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
-        return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
-                    " matrix: ", error.what());
-    }
+    for (int64_t row = 0; row < rows; row += kMatvecRows)
+        state_->few_rows(w, x + row * w.depth, std::min<int64_t>(kMatvecRows, rows - row), y + row * w.outputs,
+                         accumulate);
     return {};
 }
 

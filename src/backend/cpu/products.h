@@ -18,12 +18,13 @@ struct Matrix {
     Buffer<T> owned;  // empty where the file is used in place
 };
 
-// Rows are computed in blocks: buffers that hold x or y need room for padded_rows(rows) of them. What stands in the
-// rows added is read and written, and means nothing.
+// Rows are computed in blocks: buffers that hold x or y need room for padded_rows(rows) of them. The rows added are
+// overwritten and mean nothing.
 int64_t padded_rows(int64_t rows);
 
-// Runs products with `num_threads` threads: few rows through matvec, more through oneDNN. Both read the one row-major
-// copy of the weights. Keeps oneDNN's primitives by shape. Not thread-safe.
+// Runs products with `num_threads` threads: few rows through matvec, more through oneDNN, or through matvec a few at a
+// time where oneDNN has no such product (of bfloat16, on CPUs without AVX-512). Both read the one row-major copy of the
+// weights. Keeps oneDNN's primitives by shape. Not thread-safe.
 template <typename T>
 class Products {
   public:
@@ -35,7 +36,7 @@ class Products {
     ~Products();
 
     // y[rows, outputs] = x[rows, depth] * w^T, or y += that. INTERNAL where oneDNN fails; nothing is written then.
-    Result<void> run(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate);
+    Result<void> run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate);
 
   private:
     struct State;

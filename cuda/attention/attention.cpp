@@ -1,0 +1,38 @@
+#include "attention/attention.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "attention/narrow.h"
+#include "attention/wide.h"
+
+namespace nanolith::cuda {
+
+// Wide items first: narrow items merge what both have left.
+template <typename T>
+Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
+                    cudaStream_t stream) {
+    if (what.wide_items > 0) {
+        NL_TRY(attend_wide(arguments, shape, what.wide_items, arguments.partial.wide_counters, stream));
+    }
+    if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {
+        NL_TRY(attend_narrow(arguments, shape, what.narrow_blocks, what.fp8, stream));
+    } else if (what.narrow_blocks > 0) {
+        NL_TRY(attend_portable(arguments, shape, what.narrow_blocks, stream));
+    }
+    if (what.merges > 0) NL_TRY(merge_partials(arguments, shape, what.merges, stream));
+    return {};
+}
+
+template <>
+Result<void> attend(const AttentionArguments<float>& arguments, const HeadShape& shape, const AttentionLaunch& what,
+                    cudaStream_t stream) {
+    if (what.narrow_blocks == 0) return {};
+    return attend_plain(arguments, shape, what.narrow_blocks, stream);
+}
+
+template Result<void> attend(const AttentionArguments<__half>&, const HeadShape&, const AttentionLaunch&, cudaStream_t);
+template Result<void> attend(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, const AttentionLaunch&,
+                             cudaStream_t);
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,35 @@
+// Stands in for cuda/attention/wide.cu and narrow.cu: a device without Hopper's kernels.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include "attention/narrow.h"
+#include "attention/wide.h"
+
+namespace nanolith::cuda {
+
+bool wide_takes(const HeadShape&, int) {
+    return false;
+}
+
+template <typename T>
+Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, cudaStream_t) {
+    return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
+}
+
+bool narrow_takes(const HeadShape&, int) {
+    return false;
+}
+
+template <typename T>
+Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, int, bool, cudaStream_t) {
+    return fail(NL_ERROR_UNSUPPORTED, "the emulation has no narrow kernel for Hopper");
+}
+
+template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, bool,
+                                    cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
+                                  cudaStream_t);
+
+}  // namespace nanolith::cuda
