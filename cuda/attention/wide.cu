@@ -7,25 +7,16 @@ namespace nanolith::cuda {
 
 namespace {
 
-template <typename T, int kHeadDim, bool kWindow, bool kSoftCap>
-Result<void> start_for(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items, int32_t* counters,
-                       cudaStream_t stream) {
-    constexpr int kTile = kHeadDim <= 128 ? 128 : 64;
-    constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
-    return wide::start<wide::Variant<T, kHeadDim, kTile, 2, kQuerySlots, kWindow, kSoftCap>>(
-        arguments, shape, num_items, counters, stream);
-}
-
 template <typename T, int kHeadDim>
 Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                 int32_t* counters, cudaStream_t stream) {
     if (arguments.softcap > 0) {
-        return arguments.window > 0
-                   ? start_for<T, kHeadDim, true, true>(arguments, shape, num_items, counters, stream)
-                   : start_for<T, kHeadDim, false, true>(arguments, shape, num_items, counters, stream);
+        return wide::start<wide::Variant<T, kHeadDim, true, true>>(arguments, shape, num_items, counters, stream);
     }
-    return arguments.window > 0 ? start_for<T, kHeadDim, true, false>(arguments, shape, num_items, counters, stream)
-                                : start_for<T, kHeadDim, false, false>(arguments, shape, num_items, counters, stream);
+    if (arguments.window > 0) {
+        return wide::start<wide::Variant<T, kHeadDim, true>>(arguments, shape, num_items, counters, stream);
+    }
+    return wide::start<wide::Variant<T, kHeadDim>>(arguments, shape, num_items, counters, stream);
 }
 
 }  // namespace
@@ -35,7 +26,8 @@ bool wide_takes(const HeadShape& shape, int major) {
     if (major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
     // Without code for sm_90a the kernel is there, but empty.
     cudaFuncAttributes attributes{};
-    auto* const kernel = wide::attention_kernel<wide::Variant<__nv_bfloat16, 128, 128, 2, 2>>;
+    void (*const kernel)(CUtensorMap, wide::Parameters<__nv_bfloat16>) =
+        wide::attention_kernel<wide::Variant<__nv_bfloat16, 128>>;
     if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
         cudaGetLastError();
         return false;
@@ -60,8 +52,20 @@ Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape
     }
 }
 
-template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
-template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
-                                  cudaStream_t);
+template <typename T>
+Result<void> attend_wide_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
+                               cudaStream_t stream) {
+    if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
+        return fail(NL_ERROR_INTERNAL, "attend_wide_pairs was given head_dim ", shape.head_dim, ", window ",
+                    arguments.window, ", softcap ", arguments.softcap, "; expected 128, 0 and 0");
+    }
+    return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, nullptr, stream);
+}
+
+#define NL_INSTANTIATE(T)                                                                                           \
+    template Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, cudaStream_t); \
+    template Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, int, cudaStream_t);
+NL_INSTANTIATE(__half)
+NL_INSTANTIATE(__nv_bfloat16)
 
 }  // namespace nanolith::cuda

@@ -50,7 +50,7 @@ class Consumer {
     // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output
     // of the tile before, also where a new item begins.
     __device__ void run() {
-        if (V::kPingPong && group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
+        if (group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
         begin_step();
         if (!begin_item()) return;
         float output[kOutputs];
@@ -99,14 +99,12 @@ class Consumer {
             }
             softmax(scores, correction);
             wgmma_hold(scores);
-            if constexpr (V::kLazy > 0) {
-                // The branch keeps the compiler from waiting for the products before the softmax.
-                if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
-                    wgmma_wait<0>();
-                    wgmma_hold(output);
-                    rescale(output, correction);
-                    wgmma_hold(output);
-                }
+            // Without this branch the compiler would wait for the products before the softmax.
+            if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+                wgmma_wait<0>();
+                wgmma_hold(output);
+                rescale(output, correction);
+                wgmma_hold(output);
             }
             wgmma_wait<0>();
             wgmma_hold(output);
@@ -114,7 +112,6 @@ class Consumer {
             if (next == Next::kTile) release_tile(&shared_.value_empty[value_.stage]);
             value_.advance();
             round_weights(scores, weights);
-            if constexpr (V::kLazy == 0) rescale(output, correction);
         }
     }
 
@@ -214,12 +211,8 @@ class Consumer {
     }
 
     // Each of the two warpgroups issues its products while the other computes its softmax.
-    __device__ void await_turn() const {
-        if constexpr (V::kPingPong) named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads);
-    }
-    __device__ void pass_turn() const {
-        if constexpr (V::kPingPong) named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads);
-    }
+    __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
+    __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
 
     __device__ void clear(float (&output)[kOutputs]) {
 #pragma unroll
@@ -335,10 +328,8 @@ class Consumer {
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
             const float before = maximum_[h];
             highest = fmaxf(highest, before);
-            if constexpr (V::kLazy == 2) {
-                // Weights up to 2^8 do no harm: most tiles need no correction then.
-                if ((highest - before) * scale <= 8.0F) highest = before;
-            }
+            // Weights up to 2^8 do no harm: most tiles need no correction then.
+            if ((highest - before) * scale <= 8.0F) highest = before;
             maximum_[h] = highest;
             if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
             const float offset = highest * scale;

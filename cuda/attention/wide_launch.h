@@ -54,6 +54,7 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     Parameters<T> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
+    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // sees all
     parameters.num_items = num_items;
     parameters.counters = counters;
     parameters.group = shape.num_heads / shape.num_kv_heads;

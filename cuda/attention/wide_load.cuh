@@ -98,20 +98,14 @@ class Loader {
     __device__ void load(std::byte* to, uint64_t* full, uint64_t* empty, uint32_t parity, const Boxes& boxes,
                          int offset) {
         barrier_wait(empty, parity ^ 1U, offset == 0 ? "a place for keys" : "a place for values");
-        if constexpr (V::kSkipLoads) {
-            if (++loads_ > 2 * V::kStages) {
-                if (lane_ == 0) barrier_arrive(full);
-                return;
-            }
-        }
         if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
         __syncwarp();
         if (!boxes.mine) return;
         std::byte* const box = to + block_ * V::kBlockBytes + box_ / 8 * V::kOctetBytes;
         if constexpr (V::kCluster == 1) {
-            tma_load(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+            tma_load_4d(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         } else if (lane_ % V::kCluster == cluster_rank<V>()) {
-            tma_load_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+            tma_load_4d_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
         }
     }
 
@@ -124,7 +118,6 @@ class Loader {
     int box_;
     int block_;
     int value_offset_;
-    int loads_ = 0;
     bool waiting_ = false;  // the values of the tile before are not copied yet
     Boxes values_{};
     RingPlace<V::kStages> key_;

@@ -37,24 +37,21 @@ struct Parameters {
     float cap_scale = 0;    // base-2 scores are the tanh times this
 };
 
-// A compile-time variant. kTile tokens of K and V at a time in kStages stages of shared memory.
-template <typename T_, int kHeadDim_, int kTile_, int kStages_, int kQuerySlots_, bool kWindow_ = false,
-          bool kSoftCap_ = false, bool kPingPong_ = true, int kLazy_ = 2, bool kSkipLoads_ = false, int kCluster_ = 1>
+// A compile-time variant. kCluster blocks share an item of kItemVectors query vectors and what they read of K and V.
+template <typename T_, int kHeadDim_, bool kWindow_ = false, bool kSoftCap_ = false, int kCluster_ = 1>
 struct Variant {
     using T = T_;
     static constexpr int kHeadDim = kHeadDim_;
-    static constexpr int kTile = kTile_;
-    static constexpr int kStages = kStages_;
-    static constexpr int kQuerySlots = kQuerySlots_;
     static constexpr bool kWindow = kWindow_;
     static constexpr bool kSoftCap = kSoftCap_;
-    static constexpr bool kPingPong = kPingPong_;
+    static constexpr int kCluster = kCluster_;
+    static constexpr int kItemVectors = kCluster * kWideVectors;
+
+    static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
+    static constexpr int kStages = 2;                         // such tiles of K, and of V, in shared memory
+    static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
     static constexpr int kConsumerRegisters = 216;
     static constexpr int kProducerRegisters = 72;
-    static constexpr bool kSkipLoads = kSkipLoads_;  // experiment
-    static constexpr int kCluster = kCluster_;       // blocks that share an item and what they read of K and V
-    static constexpr int kItemVectors = kCluster * kWideVectors;
-    static constexpr int kLazy = kLazy_;  // 0: always corrects, 1: when a maximum changed, 2: by more than 2^8
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
     static constexpr int kTileBytes = kTile * kBlocks * 128;

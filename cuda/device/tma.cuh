@@ -9,8 +9,17 @@
 
 namespace nanolith::cuda {
 
-// Copies the map's box at element (x, 0, 0, y) of a 4D tensor to shared memory; its bytes count on `barrier`.
+// Copies the map's box at element (x, y) of a 2D tensor to shared memory; its bytes count on `barrier`.
 __device__ inline void tma_load(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+    asm volatile(
+        "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4}], "
+        "[%2];" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y)
+        : "memory");
+}
+
+// The same at element (x, 0, 0, y) of a 4D tensor.
+__device__ inline void tma_load_4d(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%3, %5, %5, "
         "%4}], [%2];" ::"r"(shared_address(to)),
@@ -18,9 +27,10 @@ __device__ inline void tma_load(const CUtensorMap* map, void* to, uint64_t* barr
         : "memory");
 }
 
-// The same to the same place in all kBlocks blocks of the cluster, with bytes counted on the same barrier of each.
+// As tma_load_4d, to the same place in all kBlocks blocks of the cluster, with bytes counted on the same barrier of
+// each.
 template <int kBlocks>
-__device__ void tma_load_to_all(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+__device__ void tma_load_4d_to_all(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
     asm volatile(
         "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
         "[%0], [%1, {%3, %5, %5, %4}], [%2], %6;" ::"r"(shared_address(to)),
