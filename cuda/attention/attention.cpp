@@ -12,7 +12,9 @@ namespace nanolith::cuda {
 template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream) {
-    if (what.wide_items > 0) {
+    if (what.wide_items > 0 && what.pairs) {
+        NL_TRY(attend_wide_pairs(arguments, shape, what.wide_items, stream));
+    } else if (what.wide_items > 0) {
         NL_TRY(attend_wide(arguments, shape, what.wide_items, arguments.partial.wide_counters, stream));
     }
     if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {

@@ -83,6 +83,7 @@ struct AttentionLaunch {
     NarrowKernel kernel = NarrowKernel::portable;
     int narrow_blocks = 0;  // for each KV head; 0: there are no narrow items
     int wide_items = 0;
+    bool pairs = false;  // wide items are for pairs of multiprocessors
     int merges = 0;
     bool fp8 = false;  // pages are fp8 e4m3; hopper alone
 };

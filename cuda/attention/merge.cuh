@@ -35,11 +35,11 @@ __device__ void merge_part(const AttentionArguments<T>& a, const HeadShape& shap
     const float* const sums = a.partial.sums + kv_head * a.partial.capacity + head;
     const float* const outputs = a.partial.outputs + (kv_head * a.partial.capacity + head) * shape.head_dim + dim;
     float highest = -INFINITY;
-#pragma unroll 8
+#pragma unroll 4
     for (int p = 0; p < partials.num_partials; ++p) highest = fmaxf(highest, __ldcg(sums + places[p]));
     float total = 0;
     float4 output = make_float4(0, 0, 0, 0);
-#pragma unroll 8
+#pragma unroll 4
     for (int p = 0; p < partials.num_partials; ++p) {
         const int64_t place = places[p];
         const float4 part = __ldcg(reinterpret_cast<const float4*>(outputs + place * shape.head_dim));

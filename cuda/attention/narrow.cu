@@ -138,7 +138,11 @@ class Ahead {
     __device__ Ahead(const Parameters<V>& p, const CUtensorMap* map, Shared<V>& shared, const NarrowItem* item,
                      int kv_head)
         : p_(p), map_(map), shared_(shared), item_(item), cursor_(p.a.work, *item), kv_head_(kv_head) {
-        begin_item();
+        if (cursor_.done()) {
+            next_item();
+        } else {
+            begin_item();
+        }
     }
 
     // The next stage, if there is one.

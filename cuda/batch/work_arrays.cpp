@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "attention/wide.h"
+
 namespace nanolith::cuda {
 
 namespace {
@@ -36,6 +38,7 @@ AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
     what.fp8 = shape.fp8;
     what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
     what.wide_items = static_cast<int>(counts.wide);
+    what.pairs = shape.wide_vectors > kWideVectors;
     what.merges = static_cast<int>(counts.merges);
     return what;
 }

@@ -28,6 +28,13 @@ bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
            spec.num_heads / spec.num_kv_heads > kNarrowVectors;
 }
 
+// Whether the capacities are for prompts so long that pairs of multiprocessors do them faster.
+bool long_prefill(const AttentionSpec& spec, const PlanCapacity& capacity) {
+    constexpr int kLongPrompt = 8192;
+    return spec.head_dim == 128 && spec.window == 0 && spec.softcap == 0 &&
+           capacity.rows / capacity.sequences >= kLongPrompt;
+}
+
 PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const PlanCapacity& capacity) {
     PlanShape shape;
     shape.num_heads = spec.num_heads;
@@ -45,7 +52,8 @@ PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const P
         shape.kernel = NarrowKernel::hopper;
     } else if (narrow_takes(heads, device.major) && wide_takes(heads, device.major)) {
         shape.kernel = NarrowKernel::hopper;
-        if (may_be_wide(spec, capacity)) shape.wide_vectors = kWideVectors;
+        if (may_be_wide(spec, capacity))
+            shape.wide_vectors = long_prefill(spec, capacity) ? 2 * kWideVectors : kWideVectors;
     }
     return shape;
 }

@@ -16,6 +16,11 @@ Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, in
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
 }
 
+template <typename T>
+Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, int, cudaStream_t) {
+    return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
+}
+
 bool narrow_takes(const HeadShape&, int) {
     return false;
 }
@@ -28,6 +33,8 @@ Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, int, 
 template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
 template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, bool,
                                     cudaStream_t);
+template Result<void> attend_wide_pairs(const AttentionArguments<__half>&, const HeadShape&, int, cudaStream_t);
+template Result<void> attend_wide_pairs(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, cudaStream_t);
 template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
 template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
                                   cudaStream_t);
