@@ -21,6 +21,8 @@ need_build_tools() {
     command -v make >/dev/null || need_command ninja ninja-build
     need_command pkg-config pkg-config
     need_library sentencepiece libsentencepiece-dev
+    need_library libpcre2-8 libpcre2-dev
+    need_library libutf8proc libutf8proc-dev
     need_header nlohmann/json.hpp nlohmann-json3-dev
     need_header dnnl.hpp libdnnl-dev
 }

@@ -127,7 +127,7 @@ NL_API nl_status nl_engine_options_set_log(nl_engine_options *options, nl_log_ca
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
+ * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
  * freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
  * while the engine lives: do not truncate them.
  * Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
@@ -164,19 +164,36 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
 
 /* The tokenizer of the engine's model folder. NOT_FOUND where the folder has none. Free the handle. */
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, nl_tokenizer **tokenizer);
-/* A tokenizer alone, from a model folder, without loading weights. */
+/*
+ * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
+ * none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
+ * have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+ * add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
+ * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
+ */
 NL_API nl_status nl_tokenizer_load(const char *path, size_t path_length, nl_tokenizer **tokenizer);
 NL_API void nl_tokenizer_free(nl_tokenizer *tokenizer);
 
 /* Flags for nl_tokenizer_encode. */
 enum {
     NL_ENCODE_ADD_BOS = 1, /* put the beginning-of-sequence token first; an error where there is none */
-    NL_ENCODE_ADD_EOS = 2  /* put the end-of-sequence token last */
+    NL_ENCODE_ADD_EOS = 2, /* put the end-of-sequence token last */
+    /*
+     * Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+     * add_eos_token), perhaps none. Not together with the two above.
+     */
+    NL_ENCODE_ADD_SPECIAL = 4,
+    /*
+     * Read the spelling of special tokens in the text (for example "<|im_end|>") as the characters that it is
+     * made of. Use it for text that comes from others, or it could end a message and begin another.
+     */
+    NL_ENCODE_SPECIAL_AS_TEXT = 8
 };
 
 /*
- * Text to tokens. Invalid UTF-8 is read as U+FFFD, one for each maximal ill-formed part. Symbols that
- * the tokenizer file defines (for example "<|user|>") are recognised inside the text.
+ * Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
+ * ill-formed part. Symbols that the tokenizer's files define (for example "<|user|>") are recognised inside
+ * the text.
  */
 NL_API nl_status nl_tokenizer_encode(const nl_tokenizer *tokenizer, const char *text, size_t text_length,
                                      uint32_t flags, int32_t *tokens, size_t capacity, size_t *count);

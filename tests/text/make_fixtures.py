@@ -1,0 +1,449 @@
+#!/usr/bin/env python3
+"""Small tokenizers of every kind and what the reference packages make of texts with them.
+
+    make_fixtures.py                           trains them and writes tests/text/fixtures
+    make_fixtures.py --compare LIBNANOLITH.SO  compares the library with the packages on 10,000 random texts for each
+                                               (--count, --seed)
+    make_fixtures.py --speed LIBNANOLITH.SO    how fast both are, on one core
+
+Needs PyPI's tokenizers, sentencepiece and transformers. The fixtures are made with tokenizers 0.23.3 and sentencepiece
+0.2.3; other versions may train other vocabularies.
+"""
+
+import argparse
+import ctypes
+import io
+import json
+import os
+import pathlib
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+os.environ["TOKENIZERS_PARALLELISM"] = "false"
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import corpus
+import nanolith_text
+
+FIXTURES = pathlib.Path(__file__).parent / "fixtures"
+
+# Patterns of published tokenizers.
+CL100K = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+            r"\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def special(content, **options):
+    return AddedToken(content, special=True, normalized=False, **options)
+
+
+def plain(content, **options):
+    return AddedToken(content, special=False, **{"normalized": False, **options})
+
+
+def train(model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=None, post=None, added=(), first=(), texts=None):
+    """`first`: special tokens at the vocabulary's beginning; `added`: behind it."""
+    tokenizer = Tokenizer(model)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(show_progress=False, special_tokens=list(first), **trainer_options)
+    tokenizer.train_from_iterator((texts or corpus.PARAGRAPHS) * 2, trainer)
+    tokenizer.add_tokens(list(added))
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    if post is not None:
+        tokenizer.post_processor = post(tokenizer)
+    return tokenizer
+
+
+def byte_level(pre_tokenizer, size=420, **options):
+    return train(options.pop("model", None) or models.BPE(),
+                 {"vocab_size": size, "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())},
+                 pre_tokenizer=pre_tokenizer, decoder=decoders.ByteLevel(), **options)
+
+
+def split_then_bytes(*patterns):
+    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+    return pre_tokenizers.Sequence(steps + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def template(text, *names):
+    return lambda tokenizer: processors.TemplateProcessing(
+        single=text, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names])
+
+
+def gpt2(size=420, texts=None):
+    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), size, texts=texts, first=[special("<|endoftext|>")],
+                      post=lambda _: processors.ByteLevel(trim_offsets=False))
+
+
+def llama3(size=420, texts=None):
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    return byte_level(split_then_bytes(LLAMA3), size, texts=texts, model=models.BPE(ignore_merges=True), added=map(special, names),
+                      post=lambda t: processors.Sequence([processors.ByteLevel(trim_offsets=False),
+                                                          template("<|begin_of_text|> $A", "<|begin_of_text|>")(t)]))
+
+
+def qwen2(size=420, texts=None):
+    return byte_level(split_then_bytes(QWEN2), size, texts=texts, normalizer=normalizers.NFC(),
+                      added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_end|>"), plain("<tool_call>"),
+                             plain("</tool_call>")], post=lambda _: processors.ByteLevel(trim_offsets=False))
+
+
+def cl100k():
+    return byte_level(split_then_bytes(CL100K), added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"),
+                                                       special("<|im_end|>")])
+
+
+def o200k():
+    return byte_level(split_then_bytes(O200K), added=[special("<|endoftext|>"), special("<|end|>", rstrip=True),
+                                                      special("<|user|>", rstrip=True), special("<|assistant|>", rstrip=True),
+                                                      special("<|system|>", rstrip=True)])
+
+
+def deepseek():
+    return byte_level(split_then_bytes(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK), added=[special("<s>"), special("</s>")],
+                      post=template("<s> $A", "<s>"))
+
+
+def starcoder():
+    return byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                               pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]),
+                      first=[special("<|endoftext|>")], added=[special("<|im_start|>"), special("<|im_end|>")])
+
+
+def roberta():
+    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), first=[special("<s>"), special("<pad>"), special("</s>")],
+                      added=[special("<mask>", lstrip=True)],
+                      post=lambda t: processors.RobertaProcessing(("</s>", 2), ("<s>", 0)))
+
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def sentencepiece_like(size=700, texts=None, **options):
+    """A BPE with byte fallback: byte tokens are put in by hand, as the trainer knows none."""
+    tokenizer = train(models.BPE(), {"vocab_size": size - 259, "limit_alphabet": 150},
+                      normalizer=normalizers.Replace(" ", "▁"), texts=texts,
+                      pre_tokenizer=pre_tokenizers.Split("▁", "merged_with_next"))
+    state = json.loads(tokenizer.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>"] + BYTES + [p for p, _ in sorted(state["vocab"].items(), key=lambda item: item[1])]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    made = Tokenizer(models.BPE(vocab, [tuple(pair) for pair in state["merges"]], unk_token="<unk>", fuse_unk=True,
+                                byte_fallback=True))
+    for name, value in options.items():
+        if name not in ("added", "post_processor"):
+            setattr(made, name, value)
+    made.add_tokens([special("<unk>"), special("<s>"), special("</s>")] + list(options.get("added", [])))
+    made.post_processor = template("<s> $A", "<s>")(made)
+    return made
+
+
+LLAMA2_DECODER = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+
+
+def llama2(size=700, texts=None):
+    return sentencepiece_like(size, texts, normalizer=normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+                              decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]), added=[special("<pad>")])
+
+
+def mistral():
+    return sentencepiece_like(pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=False),
+                              decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
+                              added=[special("[INST]"), special("[/INST]")])
+
+
+def gemma():
+    return sentencepiece_like(normalizer=normalizers.Replace(" ", "▁"),
+                              pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
+                              decoder=decoders.Sequence(LLAMA2_DECODER),
+                              added=[special("<start_of_turn>"), special("<end_of_turn>"), plain("\n"), plain("\n\n"), plain("\n\n\n"),
+                                     plain("▁▁"), plain("▁▁▁▁"), plain("\t")])
+
+
+def metaspace():
+    """No byte fallback: unknown characters, unfused; Metaspace in both directions."""
+    tokenizer = train(models.BPE(unk_token="<unk>", fuse_unk=False), {"vocab_size": 300, "limit_alphabet": 90},
+                      pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
+                      decoder=decoders.Metaspace("▁", prepend_scheme="always"), first=[special("<unk>"), special("<s>")],
+                      added=[plain("word", single_word=True, normalized=True)])
+    return tokenizer
+
+
+def odd():
+    """Every option of added tokens, and normalizers one after the other."""
+    return train(models.BPE(unk_token="<unk>", fuse_unk=True), {"vocab_size": 300, "limit_alphabet": 90},
+                 normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip(),
+                                                  normalizers.Replace(Regex(r"[‘’]|\.{3}"), "'")]),
+                 pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("contiguous"),
+                                                        pre_tokenizers.Digits(individual_digits=False),
+                                                        pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=True)]),
+                 decoder=decoders.Metaspace("▁", prepend_scheme="first"), first=[special("<unk>"), special("<s>"), special("</s>")],
+                 added=[plain("[L]", lstrip=True), plain("[R]", rstrip=True), plain("[S]", lstrip=True, rstrip=True, single_word=True),
+                        plain("[N]", normalized=True), plain("word", single_word=True, normalized=True),
+                        AddedToken("<mask>", special=True, normalized=True, lstrip=True, rstrip=True)],
+                 post=lambda t: processors.BertProcessing(("</s>", 2), ("<s>", 1)))
+
+
+def splits():
+    """Every way that Split treats its matches."""
+    split = pre_tokenizers.Split
+    return byte_level(pre_tokenizers.Sequence([
+        split(Regex(r"\n+"), "contiguous"), split(Regex(r"[,;]"), "merged_with_previous"), split(Regex(r"[$€£#]"), "merged_with_next"),
+        split("::", "isolated"), split(Regex(r"\x{200B}|\u00ad"), "removed"), split(Regex(r"\w+|[^\w]+"), "merged_with_previous", invert=True),
+        split(Regex(r"^a|z$|.b(?=c)|(?<=x)y"), "isolated"), split(Regex(r"\d+?\D"), "merged_with_next"),
+        split(Regex(r"\p{Han}{2}"), "removed", invert=False), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]),
+        normalizer=normalizers.NFD())
+
+
+def nfkd():
+    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKD())
+
+
+JSON_KINDS = {f.__name__: f for f in [gpt2, llama3, qwen2, cl100k, o200k, deepseek, starcoder, roberta, llama2, mistral, gemma, metaspace, odd,
+                                      splits, nfkd]}
+
+# What stands in the tokenizer_config.json of each.
+JSON_CONFIGS = {
+    "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "add_prefix_space": False},
+    "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
+    "qwen2": {"bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "add_bos_token": False},
+    "llama2": {"bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>", "unk_token": "<unk>"},
+    "gemma": {"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": True, "add_eos_token": True},
+}
+
+SP_SYMBOLS = {"user_defined_symbols": ["<|user|>", "<tool_call>"], "control_symbols": ["<ctrl>"]}
+SP_KINDS = {
+    "sp_plain": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+                  "remove_extra_whitespaces": False, **SP_SYMBOLS}, None),
+    "sp_legacy": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+                   "remove_extra_whitespaces": False}, {"legacy": True, "add_bos_token": True}),
+    "sp_first": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+                  "remove_extra_whitespaces": False}, {"legacy": False, "add_eos_token": True}),
+    "sp_never": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
+                  "remove_extra_whitespaces": False}, {"legacy": False, "add_prefix_space": False}),
+    "sp_unigram": ({"model_type": "unigram", "normalization_rule_name": "nmt_nfkc", **SP_SYMBOLS}, None),
+    "sp_unigram_bytes": ({"model_type": "unigram", "byte_fallback": True, "normalization_rule_name": "nfkc"}, {"legacy": False}),
+}
+
+
+class JsonReference:
+    """The tokenizers package."""
+
+    def __init__(self, folder):
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        path = folder / "tokenizer_config.json"
+        config = json.loads(path.read_text()) if path.exists() else {}
+        self.around = None  # what add_bos_token and add_eos_token put, where they are there
+        if "add_bos_token" in config or "add_eos_token" in config:
+            self.around = [[self.tokenizer.token_to_id(config[name + "_token"])] if config.get(f"add_{name}_token") else []
+                           for name in ("bos", "eos")]
+
+    def encode(self, text, mode):
+        self.tokenizer.encode_special_tokens = mode == "text"
+        if mode == "special" and self.around is not None:
+            return self.around[0] + self.tokenizer.encode(text, add_special_tokens=False).ids + self.around[1]
+        return self.tokenizer.encode(text, add_special_tokens=mode == "special").ids
+
+    def decode(self, ids):
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+class SentencePieceReference:
+    """The sentencepiece package on what stands between added tokens."""
+
+    def __init__(self, folder):
+        model = (folder / "tokenizer.model").read_bytes()
+        path = folder / "tokenizer_config.json"
+        self.config = json.loads(path.read_text()) if path.exists() else {}
+        self.added = {t["content"]: (int(i), t) for i, t in self.config.get("added_tokens_decoder", {}).items()}
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        proto.normalizer_spec.add_dummy_prefix = False
+        without = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+        self.first = without if self.config.get("add_prefix_space") is False else sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.inner = self.first if self.config.get("legacy") or not self.added else without
+
+    def parts(self, text, mode):
+        """(text, None) and (spelling, id), the longest spelling at each place."""
+        known = sorted((c for c in self.added if mode != "text" or not self.added[c][1]["special"]), key=len, reverse=True)
+        done = at = 0
+        while at < len(text):
+            found = next((c for c in known if text.startswith(c, at)), None)
+            if found is None:
+                at += 1
+                continue
+            if done < at:
+                yield text[done:at], done, None
+            yield found, at, self.added[found][0]
+            done = at = at + len(found)
+        if done < len(text):
+            yield text[done:], done, None
+
+    def encode(self, text, mode):
+        ids = []
+        for part, begin, token in self.parts(text, mode):
+            ids += [token] if token is not None else (self.first if begin == 0 else self.inner).encode(part)
+        if mode == "special":
+            ids = [1] * bool(self.config.get("add_bos_token")) + ids + [2] * bool(self.config.get("add_eos_token"))
+        return ids
+
+    def decode(self, ids):
+        return None  # compared by the tests with libsentencepiece itself
+
+
+def reference(folder):
+    return JsonReference(folder) if (folder / "tokenizer.json").exists() else SentencePieceReference(folder)
+
+
+def train_sentencepiece(folder, options, config):
+    model = io.BytesIO()
+    sentences = [line for text in corpus.PARAGRAPHS * 2 for line in text.split("\n") if line]
+    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=model, vocab_size=560 if options.get("byte_fallback") else 300,
+                                             hard_vocab_limit=False, character_coverage=0.98, num_threads=1, minloglevel=2, **options)
+    (folder / "tokenizer.model").write_bytes(model.getvalue())
+    if config is None:
+        return
+    size = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
+    token = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+    names = ["<unk>", "<s>", "</s>"]
+    added = {str(i): {"content": name, "special": True, **token} for i, name in enumerate(names)}
+    added[str(size)] = {"content": "<|im_start|>", "special": True, **token}
+    added[str(size + 1)] = {"content": "<|im_end|>", "special": True, **token}
+    added[str(size + 2)] = {"content": "<tool_call>", "special": False, **token}
+    full = {"added_tokens_decoder": added, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", **config}
+    (folder / "tokenizer_config.json").write_text(json.dumps(full, indent=1) + "\n")
+
+
+def write_expected(folder):
+    """What the reference makes of the corpus: ids with special tokens read, added, and as text; and decoded."""
+    expected = []
+    package = reference(folder)
+    for text in corpus.CORPUS + [data.decode("utf-8", "replace") for data in corpus.INVALID]:
+        ids = package.encode(text, "plain")
+        expected.append([ids, package.encode(text, "special"), package.encode(text, "text"), package.decode(ids)])
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in expected)
+    (folder / "expected.json").write_text('{"rows": [\n' + lines + "\n]}\n")
+
+
+def make(name):
+    folder = FIXTURES / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    if name in SP_KINDS:
+        train_sentencepiece(folder, *SP_KINDS[name])
+    else:
+        state = json.loads(JSON_KINDS[name]().to_str())
+        (folder / "tokenizer.json").write_text(json.dumps(state, ensure_ascii=False, separators=(",", ":")))
+        if name in JSON_CONFIGS:
+            (folder / "tokenizer_config.json").write_text(json.dumps(JSON_CONFIGS[name]) + "\n")
+    write_expected(folder)
+
+
+def make_all():
+    FIXTURES.mkdir(exist_ok=True)
+    texts = [["utf-8", text] for text in corpus.CORPUS] + [["latin-1", data.decode("latin-1")] for data in corpus.INVALID]
+    (FIXTURES / "corpus.json").write_text(
+        '{"texts": [\n' + ",\n".join(json.dumps(text) for text in texts) + "\n]}\n")
+    for name in [*JSON_KINDS, *SP_KINDS]:
+        make(name)
+        print(f"{name:18} {sum(f.stat().st_size for f in (FIXTURES / name).iterdir()):8} bytes")
+
+
+def compare(library, count, seed):
+    """Returns how many texts differ."""
+    texts = corpus.random_texts(count, seed)
+    total = 0
+    for name in [*JSON_KINDS, *SP_KINDS]:
+        package = reference(FIXTURES / name)
+        tokenizer = nanolith_text.Tokenizer(library, FIXTURES / name)
+        wrong = undecoded = 0
+        for text in texts:
+            for mode in ("plain", "special", "text"):
+                expected = package.encode(text, mode)
+                got = tokenizer.encode(text.encode(), mode)
+                if got != expected:
+                    wrong += 1
+                    if wrong <= 3:
+                        print(f"{name} ({mode}): {ascii(text)}\n  expected {expected}\n  got      {got}")
+            ids = package.encode(text, "plain")
+            decoded = package.decode(ids)
+            # Ill-formed bytes are U+FFFD each or one for a part, which is not the same everywhere.
+            if decoded is not None and "\ufffd" not in decoded and tokenizer.decode(ids) != decoded:
+                undecoded += 1
+                if undecoded <= 3:
+                    print(f"{name} (decode): {ids}\n  expected {ascii(decoded)}\n  got      {ascii(tokenizer.decode(ids))}")
+        print(f"{name:18} {count} texts, 3 ways each: {wrong} differ; decoded: {undecoded} differ", flush=True)
+        total += wrong + undecoded
+    print(f"seed {seed}: {total} differ")
+    return total
+
+
+def seconds(call):
+    best = 1e9
+    for _ in range(3):
+        start = time.perf_counter()
+        call()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def speed(library):
+    """A megabyte of each kind of text through tokenizers of a usual size."""
+    sources = [path.read_text(errors="ignore") for path in sorted(pathlib.Path(os.__file__).parent.glob("*.py"))]
+    texts = sources + corpus.PARAGRAPHS * 50
+    code = "".join(sources)[:1_000_000]
+    mixed = "\n".join(corpus.random_texts(20000, 1))[:600_000]
+    prose = " ".join(line.strip() for source in sources for line in source.split("\n") if line.count(" ") > 8)[:1_000_000]
+    samples = {"prose": prose, "code": code, "mixed": mixed, "one letter": "a" * 1_000_000, "spaces": " " * 1_000_000,
+               "spaces, letter": " " * 1_000_000 + "a", "newlines": "\n" * 1_000_000, "emoji": "👩‍🚀" * 90_000,
+               "marks": "e" + "\u0301\u0323" * 250_000, "ten": "".join(random.Random(1).choices("abcdefghij", k=1_000_000)),
+               "specials": "<|im_start|>" * 80_000}
+    for name, function in {"gpt2": gpt2, "llama3": llama3, "qwen2": qwen2, "llama2": llama2}.items():
+        with tempfile.TemporaryDirectory() as folder:
+            package = function(30000, texts)
+            package.save(folder + "/tokenizer.json")
+            start = time.perf_counter()
+            tokenizer = nanolith_text.Tokenizer(library, pathlib.Path(folder))
+            print(f"{name}: {package.get_vocab_size()} pieces, loaded in {time.perf_counter() - start:.3f} s", flush=True)
+            for kind, text in samples.items():
+                package = Tokenizer.from_file(folder + "/tokenizer.json")  # with nothing remembered
+                data = text.encode()
+                same = tokenizer.encode(data, "plain") == package.encode(text, add_special_tokens=False).ids
+                ours = seconds(lambda: tokenizer.encode(data, "plain"))
+                theirs = seconds(lambda: package.encode(text, add_special_tokens=False))
+                fast = seconds(lambda: package.encode_batch_fast([text], add_special_tokens=False))
+                half = seconds(lambda: tokenizer.encode(text[: len(text) // 2].encode(), "plain"))
+                print(f"  {kind:15} {len(data) / 1e6:5.2f} MB  nanolith {1e3 * ours:8.1f} ms (half of it {1e3 * half:7.1f})  "
+                      f"tokenizers {1e3 * theirs:8.1f} ms, without offsets {1e3 * fast:8.1f} ms  "
+                      f"ratio {ours / fast:5.2f}  {'same' if same else 'DIFFERENT'}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compare", metavar="LIBRARY")
+    parser.add_argument("--speed", metavar="LIBRARY")
+    parser.add_argument("--count", type=int, default=10000)
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    options = parser.parse_args()
+    if options.speed:
+        speed(options.speed)
+    elif options.compare:
+        sys.exit(compare(options.compare, options.count, options.seed) > 0)
+    else:
+        make_all()
+
+
+if __name__ == "__main__":
+    main()
