@@ -12,6 +12,9 @@
 namespace nanolith {
 namespace {
 
+// How vocabularies with byte fallback write a space: U+2581.
+constexpr std::string_view kSpace = "\xE2\x96\x81";
+
 std::string byte_token_name(uint32_t byte) {
     constexpr std::string_view kDigits = "0123456789ABCDEF";
     return std::string("<0x") + kDigits[byte >> 4U] + kDigits[byte & 15U] + ">";
@@ -41,6 +44,7 @@ std::optional<Pair> read_pair(const Json& json) {
 struct PlacedMerge {
     int32_t left;
     MergeTable::Merge merge;
+    bool space_inside;  // a space behind something else
 };
 
 Result<PlacedMerge> read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary, const std::string& where) {
@@ -55,7 +59,8 @@ Result<PlacedMerge> read_merge(const Json& json, size_t rank, const Vocabulary& 
                         show_json(piece), " is not in model.vocab");
     }
     return PlacedMerge{vocabulary.find(pair->left),
-                       {vocabulary.find(pair->right), static_cast<int32_t>(rank), vocabulary.find(merged)}};
+                       {vocabulary.find(pair->right), static_cast<int32_t>(rank), vocabulary.find(merged)},
+                       pair->right.starts_with(kSpace) && !pair->left.ends_with(kSpace)};
 }
 
 size_t hash_of(std::string_view word) {
@@ -95,6 +100,7 @@ Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabula
     for (size_t i = 0; i < placed.size(); ++i) {
         if (i + 1 < placed.size() && key(placed[i]) == key(placed[i + 1])) continue;  // of two the latter counts
         table.merges_.push_back(placed[i].merge);
+        if (placed[i].space_inside) table.keeps_spaces_first_ = false;
         ++table.groups_[static_cast<size_t>(placed[i].left) + 1];
     }
     for (size_t token = 1; token < table.groups_.size(); ++token) table.groups_[token] += table.groups_[token - 1];
@@ -134,6 +140,8 @@ Result<Bpe> Bpe::read(const Json& json, bool byte_level, const std::string& wher
     NL_ASSIGN(bpe.merges_, MergeTable::read(*merges, bpe.vocabulary_, where));
     NL_TRY(bpe.read_unk(json, where));
     bpe.fill_tables();
+    bpe.cuts_at_spaces_ =
+        !byte_level && !bpe.ignore_merges_ && bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpace) >= 0;
     return bpe;
 }
 
@@ -214,6 +222,18 @@ Bpe::Encoder::Encoder(const Bpe& bpe, size_t text_bytes) : bpe_(&bpe) {
 }
 
 void Bpe::Encoder::encode(std::string_view word, std::vector<int32_t>& tokens) {
+    size_t begin = 0;
+    for (size_t at = 0; bpe_->cuts_at_spaces_ && at < word.size();) {
+        // Spaces stay with each other and with what follows them.
+        while (word.substr(at).starts_with(kSpace)) at += kSpace.size();
+        at = std::min(word.find(kSpace, at), word.size());
+        encode_part(word.substr(begin, at - begin), tokens);
+        begin = at;
+    }
+    if (begin < word.size()) encode_part(word.substr(begin), tokens);
+}
+
+void Bpe::Encoder::encode_part(std::string_view word, std::vector<int32_t>& tokens) {
     if (word.size() > kMaxWordBytes) return merge(word, tokens);
     Known& known = known_[hash_of(word) & (known_.size() - 1)];
     if (known.length == word.size() && std::memcmp(known.word.data(), word.data(), word.size()) == 0) {

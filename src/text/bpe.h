@@ -25,12 +25,16 @@ class MergeTable {
     // Reads the merges, "a b" or ["a", "b"] each, the most important first.
     static Result<MergeTable> read(const Json& json, const Vocabulary& vocabulary, const std::string& where);
 
+    // Whether no merge puts a space (U+2581) behind something else: then words can be cut before spaces.
+    [[nodiscard]] bool keeps_spaces_first() const { return keeps_spaces_first_; }
+
     // What `left` and `right` become, or null where they don't merge. In logarithmic time.
     [[nodiscard]] const Merge* find(int32_t left, int32_t right) const;
 
   private:
     std::vector<Merge> merges_;     // grouped by the left token, sorted by the right one
     std::vector<uint32_t> groups_;  // those with the left token t are groups_[t] to groups_[t + 1]
+    bool keeps_spaces_first_ = true;
 };
 
 class Bpe {
@@ -64,7 +68,8 @@ class Bpe {
     bool byte_level_ = false;
     bool fuse_unk_ = false;
     bool byte_fallback_ = false;
-    bool ignore_merges_ = false;  // a word that is a piece is that token, whatever the merges make of it
+    bool cuts_at_spaces_ = false;  // a long word is encoded in parts, which makes the same tokens
+    bool ignore_merges_ = false;   // a word that is a piece is that token, whatever the merges make of it
     // Tokens of single bytes: where byte_level_ their characters, else ASCII characters; -1 where there is none.
     std::array<int32_t, 256> byte_tokens_{};
     std::array<int32_t, 256> fallback_tokens_{};  // <0x00> to <0xFF>
@@ -97,6 +102,7 @@ class Bpe::Encoder {
             return rank != other.rank ? rank > other.rank : place > other.place;
         }
     };
+    void encode_part(std::string_view word, std::vector<int32_t>& tokens);
     void merge(std::string_view word, std::vector<int32_t>& tokens);
     void consider(int32_t place);
     void apply(const Candidate& candidate);

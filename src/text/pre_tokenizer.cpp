@@ -12,6 +12,16 @@ constexpr const char* kWhat = "pre_tokenizer";
 // Radford et al. 2019: how GPT-2 cuts words.
 constexpr std::string_view kGpt2Pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+// Punctuation as the reference knows it, from Unicode 8: without what came later, and with two that are symbols now.
+constexpr std::string_view kPunctuationPattern =
+    "(?!["
+    "\\x{61D}\\x{9FD}\\x{A76}\\x{C77}\\x{C84}\\x{1B7D}-\\x{1B7E}\\x{2E43}-\\x{2E4F}\\x{2E52}-\\x{2E5D}"
+    "\\x{10EAD}\\x{10F55}-\\x{10F59}\\x{10F86}-\\x{10F89}\\x{1144B}-\\x{1144F}\\x{1145A}-\\x{1145B}"
+    "\\x{1145D}\\x{11660}-\\x{1166C}\\x{116B9}\\x{1183B}\\x{11944}-\\x{11946}\\x{119E2}"
+    "\\x{11A3F}-\\x{11A46}\\x{11A9A}-\\x{11A9C}\\x{11A9E}-\\x{11AA2}\\x{11C41}-\\x{11C45}"
+    "\\x{11C70}-\\x{11C71}\\x{11EF7}-\\x{11EF8}\\x{11FFF}\\x{12FF1}-\\x{12FF2}\\x{16E97}-\\x{16E9A}"
+    "\\x{16FE2}\\x{1E95E}-\\x{1E95F}"
+    "])[!-/:-@\\[-`{-~\\p{P}\\x{166D}\\x{111C9}]";
 
 // What becomes of a match and of what is between matches.
 enum class Behavior : uint8_t { removed, isolated, merged_with_previous, merged_with_next, contiguous };
@@ -257,7 +267,7 @@ class PreTokenizerReader {
 
     Result<void> read_punctuation(const JsonFields& fields) {
         NL_ASSIGN(const Behavior behavior, read_behavior(fields, "Isolated"));
-        return add_split("[!-/:-@\\[-`{-~\\p{P}]", behavior);
+        return add_split(kPunctuationPattern, behavior);
     }
 
     std::string where_;

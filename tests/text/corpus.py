@@ -4,6 +4,8 @@ generator of random texts."""
 import random
 import unicodedata
 
+from tokenizers import normalizers
+
 # Written for this file.
 PARAGRAPHS = [
     "The lamp near the river burns all night. Who lit it? Nobody knows, but they're sure it wasn't the miller.",
@@ -67,8 +69,12 @@ EMOJI = ["👩‍🚀", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪
 MARKS = [chr(c) for c in range(0x300, 0x370)] + ["\u05b0", "\u0651", "\u093c", "\u094d", "\u3099", "\u0e33", "\u1161", "\u11a8"]
 
 
-# Every character that this Python's Unicode tables assign, but surrogates.
-ASSIGNED = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Cn", "Co")]
+# The tokenizers package normalises with older Unicode tables than everybody: some 70 characters keep their compatible
+# decompositions there, and newer marks their order.
+NFKD = normalizers.NFKD()
+# Every character that this Python's Unicode tables assign, but surrogates and those.
+ASSIGNED = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Cn", "Co")
+            and all(NFKD.normalize_str(text) == unicodedata.normalize("NFKD", text) for text in (chr(c), "a" + chr(c) + "\u0334"))]
 BMP = [c for c in ASSIGNED if c < "\u2000"]
 
 

@@ -189,8 +189,8 @@ def odd():
                                                   normalizers.Replace(Regex(r"[‘’]|\.{3}"), "'")]),
                  pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("contiguous"),
                                                         pre_tokenizers.Digits(individual_digits=False),
-                                                        pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=True)]),
-                 decoder=decoders.Metaspace("▁", prepend_scheme="first"), first=[special("<unk>"), special("<s>"), special("</s>")],
+                                                        pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True)]),
+                 decoder=decoders.Metaspace("▁", prepend_scheme="always"), first=[special("<unk>"), special("<s>"), special("</s>")],
                  added=[plain("[L]", lstrip=True), plain("[R]", rstrip=True), plain("[S]", lstrip=True, rstrip=True, single_word=True),
                         plain("[N]", normalized=True), plain("word", single_word=True, normalized=True),
                         AddedToken("<mask>", special=True, normalized=True, lstrip=True, rstrip=True)],
@@ -234,8 +234,8 @@ SP_KINDS = {
                   "remove_extra_whitespaces": False}, {"legacy": False, "add_eos_token": True}),
     "sp_never": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
                   "remove_extra_whitespaces": False}, {"legacy": False, "add_prefix_space": False}),
-    "sp_unigram": ({"model_type": "unigram", "normalization_rule_name": "nmt_nfkc", **SP_SYMBOLS}, None),
-    "sp_unigram_bytes": ({"model_type": "unigram", "byte_fallback": True, "normalization_rule_name": "nfkc"}, {"legacy": False}),
+    "sp_unigram": ({"model_type": "unigram", **SP_SYMBOLS}, None),
+    "sp_unigram_bytes": ({"model_type": "unigram", "byte_fallback": True}, {"legacy": False}),
 }
 
 
@@ -270,6 +270,7 @@ class SentencePieceReference:
         self.config = json.loads(path.read_text()) if path.exists() else {}
         self.added = {t["content"]: (int(i), t) for i, t in self.config.get("added_tokens_decoder", {}).items()}
         proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        self.is_unigram = proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM
         proto.normalizer_spec.add_dummy_prefix = False
         without = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
         self.first = without if self.config.get("add_prefix_space") is False else sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -299,6 +300,12 @@ class SentencePieceReference:
             ids = [1] * bool(self.config.get("add_bos_token")) + ids + [2] * bool(self.config.get("add_eos_token"))
         return ids
 
+    def same_score(self, ids, others):
+        """Whether a unigram model likes both alike: which one comes out then depends on the library's version."""
+        if not self.is_unigram or max(others, default=0) >= self.first.vocab_size():
+            return False
+        return abs(sum(map(self.first.get_score, ids)) - sum(map(self.first.get_score, others))) < 1e-3
+
     def decode(self, ids):
         return None  # compared by the tests with libsentencepiece itself
 
@@ -309,10 +316,19 @@ def reference(folder):
 
 def train_sentencepiece(folder, options, config):
     model = io.BytesIO()
+    if "normalization_rule_name" not in options:
+        # A table that keeps the file small; NFKC's would take 240 KB.
+        rules = folder / "rules.tsv"
+        rules.write_text("FB01\t66 69\n2126\t3A9\nFF46\t66\nFF55\t75\nFF4C\t6C\nA0\t20\n3000\t20\n9\t20\n65 301\tE9\n")
+        options = {**options, "normalization_rule_tsv": str(rules)}
     sentences = [line for text in corpus.PARAGRAPHS * 2 for line in text.split("\n") if line]
     sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=model, vocab_size=560 if options.get("byte_fallback") else 300,
                                              hard_vocab_limit=False, character_coverage=0.98, num_threads=1, minloglevel=2, **options)
-    (folder / "tokenizer.model").write_bytes(model.getvalue())
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    proto.trainer_spec.ClearField("model_prefix")
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # a path of this machine
+    (folder / "tokenizer.model").write_bytes(proto.SerializeToString())
+    (folder / "rules.tsv").unlink(missing_ok=True)
     if config is None:
         return
     size = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
@@ -368,12 +384,14 @@ def compare(library, count, seed):
     for name in [*JSON_KINDS, *SP_KINDS]:
         package = reference(FIXTURES / name)
         tokenizer = nanolith_text.Tokenizer(library, FIXTURES / name)
-        wrong = undecoded = 0
+        wrong = undecoded = ties = 0
         for text in texts:
             for mode in ("plain", "special", "text"):
                 expected = package.encode(text, mode)
                 got = tokenizer.encode(text.encode(), mode)
-                if got != expected:
+                if got != expected and name in SP_KINDS and package.same_score(expected, got):
+                    ties += 1
+                elif got != expected:
                     wrong += 1
                     if wrong <= 3:
                         print(f"{name} ({mode}): {ascii(text)}\n  expected {expected}\n  got      {got}")
@@ -384,7 +402,7 @@ def compare(library, count, seed):
                 undecoded += 1
                 if undecoded <= 3:
                     print(f"{name} (decode): {ids}\n  expected {ascii(decoded)}\n  got      {ascii(tokenizer.decode(ids))}")
-        print(f"{name:18} {count} texts, 3 ways each: {wrong} differ; decoded: {undecoded} differ", flush=True)
+        print(f"{name:18} {count} texts, 3 ways each: {wrong} differ; decoded: {undecoded} differ" + f"; ties {ties}" * (ties > 0), flush=True)
         total += wrong + undecoded
     print(f"seed {seed}: {total} differ")
     return total
