@@ -140,6 +140,7 @@ class Renderer {
             if (trims && i == first && !(folds && marks_->keeps_space_behind_system)) text = trim_front(text);
             if (trims && i + 1 == end) text = trim_back(text);
             NL_TRY(writer_->text(text));
+            if (trims && folds && marks_->keeps_space_behind_system && i + 1 == end) writer_->strip_back();
             if (i + 1 == end) break;
             NL_TRY(writer_->text(kJoint));
             writer_->end_message();

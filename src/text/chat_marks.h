@@ -40,7 +40,7 @@ struct ChatMarks {
     bool alternates = false;                 // user and assistant take turns; messages of one role in a row are one
     bool trims = false;                      // white space around a message is dropped
     bool trims_system = false;               // and around the system text
-    bool keeps_space_behind_system = false;  // but not where the user's text follows the system text
+    bool keeps_space_behind_system = false;  // but between the system text and the user's
     // In the model's earlier answers only what stands behind </think> counts.
     bool drops_thoughts = false;
 };

@@ -23,6 +23,11 @@ Result<void> ChatWriter::mark(std::string_view mark) {
     return {};
 }
 
+void ChatWriter::strip_back() {
+    run_.resize(run_.size() - trailing_white_space(run_));
+    for (size_t& end : ends_in_run_) end = std::min(end, run_.size());
+}
+
 void ChatWriter::end_message() {
     if (run_.empty()) {
         chat_.ends.push_back(chat_.tokens.size());

@@ -25,6 +25,8 @@ class ChatWriter {
         run_ += text;
         return {};
     }
+    // Drops the white space that was written last.
+    void strip_back();
     // The next message's part ends here. Where the tokens on both sides are of one text, it ends behind the last token
     // that is the same without what follows.
     void end_message();
