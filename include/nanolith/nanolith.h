@@ -236,12 +236,11 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, siz
  * How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
  * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
  * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
- * know no roles: the messages as they are, one after the other). With name_length 0 (`name` may be NULL then)
- * it is the format of the model folder that the tokenizer is from, recognised by the marks in its chat
- * template. The handle keeps the tokenizer alive.
- * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
- * template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks
- * a token of the format).
+ * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first). With
+ * name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from, recognised
+ * by the marks in its chat template. The handle keeps the tokenizer alive. Errors: INVALID_ARGUMENT (no such name),
+ * NOT_FOUND (the folder has no chat template), UNSUPPORTED (its template is of no format that is known here: format the
+ * text yourself and encode it; or the tokenizer lacks a token of the format).
  */
 NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, const char *name, size_t name_length,
                                        nl_chat_format **format);

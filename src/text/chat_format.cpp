@@ -54,7 +54,7 @@ class Renderer {
     Result<void> render(bool generation) {
         while (num_system_ < entries_.size() && entries_[num_system_].role == NL_ROLE_SYSTEM) ++num_system_;
         NL_TRY(check_roles(generation));
-        NL_TRY(writer_->mark(marks_->begin));
+        NL_TRY(writer_->begin());
         if (marks_->system == System::own_message) {
             NL_TRY(write_default_system());
         } else if (num_system_ > 0 && (num_system_ == entries_.size() || marks_->system == System::last_user)) {

@@ -149,6 +149,7 @@ ChatMarks phi4() {
 ChatMarks plain() {
     ChatMarks marks;
     marks.name = "plain";
+    marks.begins_as_text = true;
     return marks;
 }
 

@@ -18,7 +18,8 @@ struct ChatMarks {
     std::vector<std::string> required_tokens;
     std::vector<std::string> optional_tokens;
 
-    std::string begin;  // in front of all messages
+    std::string begin;            // in front of all messages
+    bool begins_as_text = false;  // with the tokens that the tokenizer puts in front of any text
     std::string system_before;
     std::string system_after;
     std::string user_before;

@@ -6,6 +6,12 @@
 
 namespace nanolith {
 
+Result<void> ChatWriter::begin() {
+    if (!format_->marks_.begins_as_text) return mark(format_->marks_.begin);
+    for (const int32_t before : format_->tokenizer_->tokens_before()) NL_TRY(token(before));
+    return {};
+}
+
 Result<void> ChatWriter::mark(std::string_view mark) {
     while (!mark.empty()) {
         const std::pair<std::string, int32_t>* found = nullptr;

@@ -18,6 +18,8 @@ class ChatWriter {
   public:
     explicit ChatWriter(const ChatFormat& format) : format_(&format) {}
 
+    // What stands in front of all messages.
+    Result<void> begin();
     // Text with the format's tokens in it.
     Result<void> mark(std::string_view mark);
     // Text that holds no tokens, whatever it spells.

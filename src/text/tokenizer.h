@@ -72,6 +72,9 @@ class Tokenizer {
     [[nodiscard]] int32_t unk() const { return unk_; }
     [[nodiscard]] int32_t pad() const { return pad_; }
 
+    // What NL_ENCODE_ADD_SPECIAL puts in front of a text.
+    [[nodiscard]] std::span<const int32_t> tokens_before() const { return before_; }
+
     [[nodiscard]] const DecodeRules& decode_rules() const { return rules_; }
     // The added token of that id, or null.
     [[nodiscard]] const AddedToken* added_token(int32_t token) const;

@@ -244,6 +244,11 @@ TEST_F(ChatFormats, PlainAddsNothing) {
         format->render(chat_of({{kSystem, "Once "}, {kUser, "upon a time"}}).messages(), NL_CHAT_ADD_GENERATION_PROMPT);
     ASSERT_TRUE(rendered.ok());
     EXPECT_EQ(rendered->tokens, *(*tokenizer)->encode("Once upon a time", 0));
+    const auto with_bos = Tokenizer::load(fixture("llama3"));
+    ASSERT_TRUE(with_bos.ok());
+    const auto behind_bos = ChatFormat::create(*with_bos, "plain")->render(chat_of({{kUser, "Once"}}).messages(), 0);
+    ASSERT_TRUE(behind_bos.ok());
+    EXPECT_EQ(behind_bos->tokens, *(*with_bos)->encode("Once", NL_ENCODE_ADD_SPECIAL));
 }
 
 TEST_F(ChatFormats, SayWhatTheyDoNotKnow) {
