@@ -1,4 +1,6 @@
-#include <utility>
+#include <algorithm>
+#include <string>
+#include <vector>
 
 #include "api/guard.h"
 #include "api/handles.h"
@@ -16,8 +18,9 @@ Result<std::vector<ChatMessage>> read_messages(const int32_t* roles, const char*
     std::vector<ChatMessage> messages;
     messages.reserve(num_messages);
     for (size_t i = 0; i < num_messages; ++i) {
-        NL_ASSIGN(const auto content, check_array(content_span[i], length_span[i], "an element of contents",
-                                                  "its element of content_lengths"));
+        const std::string index = "[" + std::to_string(i) + "]";
+        NL_ASSIGN(const auto content, check_array(content_span[i], length_span[i], ("contents" + index).c_str(),
+                                                  ("content_lengths" + index).c_str()));
         messages.push_back({role_span[i], {content.data(), content.size()}});
     }
     return messages;
