@@ -136,7 +136,9 @@ class Renderer {
         if (folds) NL_TRY(write_folded_system(marks_->system == System::first_user));
         for (size_t i = first; i < end; ++i) {
             std::string_view text = entries_[i].text;
-            const bool trims = role == NL_ROLE_SYSTEM ? marks_->trims_system : marks_->trims;
+            const bool trims = role == NL_ROLE_SYSTEM
+                                   ? marks_->trims_system
+                                   : marks_->trims || (role == NL_ROLE_ASSISTANT && marks_->trims_assistant);
             if (trims && i == first && !(folds && marks_->keeps_space_behind_system)) text = trim_front(text);
             if (trims && i + 1 == end) text = trim_back(text);
             NL_TRY(writer_->text(text));

@@ -168,21 +168,41 @@ class Template {
     [[nodiscard]] bool has_literal(const std::string& beginning) const {
         return has("'" + beginning) || has("\"" + beginning);
     }
-    // The system text that a ChatML template puts itself: between its marks, without a quote or a brace.
-    [[nodiscard]] std::string default_system() const {
-        constexpr std::string_view kBefore = "<|im_start|>system\\n";
+    // Whether `mark` ends a line: the line break is itself in the literal, or escaped.
+    [[nodiscard]] bool has_line(const std::string& mark) const { return has(mark + "\n") || has(mark + "\\n"); }
+    [[nodiscard]] bool trims() const { return has("| trim") || has("|trim") || has(".strip()"); }
+
+    // The system text that a ChatML template puts itself: a literal between its marks. False where there is one with
+    // an escape that is not known here.
+    bool find_default_system(std::string& found) const {
+        constexpr std::string_view kBefore = "<|im_start|>system";
         for (size_t at = text_.find(kBefore); at != std::string_view::npos; at = text_.find(kBefore, at + 1)) {
             const size_t begin = at + kBefore.size();
             const size_t end = text_.find("<|im_end|>", begin);
             if (end == std::string_view::npos) break;
-            const std::string_view between = text_.substr(begin, end - begin);
-            if (!between.empty() && between.find_first_of("'\"{}\\") == std::string_view::npos)
-                return std::string(between);
+            const std::string_view literal = text_.substr(begin, end - begin);
+            // Where the text is the caller's, the literal ends in between.
+            if (literal.find_first_of("{}") != std::string_view::npos || literal.find(" + ") != std::string_view::npos)
+                continue;
+            return unescape(literal, found) && found.starts_with('\n') && (found.erase(0, 1), !found.empty());
         }
-        return {};
+        return true;
     }
 
   private:
+    static bool unescape(std::string_view literal, std::string& text) {
+        text.clear();
+        while (!literal.empty()) {
+            const bool escaped = literal[0] == '\\';
+            if (escaped) literal.remove_prefix(1);
+            if (literal.empty() || (escaped && std::string_view("n'\"\\").find(literal[0]) == std::string_view::npos))
+                return false;
+            text += escaped && literal[0] == 'n' ? '\n' : literal[0];
+            literal.remove_prefix(1);
+        }
+        return true;
+    }
+
     std::string_view text_;
 };
 
@@ -200,6 +220,7 @@ ChatMarks mistral_of(const Template& text) {
         if (!text.has("[INST] ")) marks.user_before = "[INST]";
         if (!text.has("loop.last and system_message")) marks.system = System::first_user;
         if (!space_before_answer) marks.assistant_before.clear();
+        marks.trims_assistant = text.has("message[\"content\"]|trim") || text.has("message['content']|trim");
         return marks;
     }
     ChatMarks marks = mistral("mistral-v1");
@@ -211,8 +232,17 @@ ChatMarks mistral_of(const Template& text) {
 
 ChatMarks chatml_of(const Template& text) {
     ChatMarks marks = chatml();
-    marks.default_system = text.default_system();
+    if (!text.find_default_system(marks.default_system)) return {};
     marks.drops_thoughts = text.has("</think>");
+    return marks;
+}
+
+ChatMarks llama3_of(const Template& text, bool dated) {
+    if (text.has("Cutting Knowledge Date: December 2023")) return llama31();
+    if (dated) return {};
+    ChatMarks marks = llama3();
+    marks.trims = marks.trims_system = text.trims();
+    if (!text.has("bos_token") && !text.has("<|begin_of_text|>")) marks.begin.clear();
     return marks;
 }
 
@@ -222,14 +252,16 @@ ChatMarks marks_of(const Template& text) {
     const bool dated = text.has("strftime_now");
     if (text.has("<|im_sep|>")) return phi4();
     if (text.has("<|im_start|>") && text.has("<|im_end|>") && !dated) return chatml_of(text);
-    if (text.has("<|start_header_id|>") && text.has("<|eot_id|>"))
-        return text.has("Cutting Knowledge Date: December 2023") ? llama31() : dated ? ChatMarks() : llama3();
-    if (text.has("<start_of_turn>") && text.has("<end_of_turn>")) return gemma();
+    if (text.has("<|start_header_id|>") && text.has("<|eot_id|>")) return llama3_of(text, dated);
+    if (text.has("<start_of_turn>") && text.has("<end_of_turn>")) {
+        ChatMarks marks = gemma();
+        marks.trims = text.trims();
+        return marks;
+    }
     if (text.has("<<SYS>>") && text.has("[/INST]")) return llama2();
     if (text.has("[INST]") && text.has("[/INST]")) return mistral_of(text);
     if (text.has("<|end|>") && (text.has("<|user|>") || text.has("'<|' + message['role'] + '|>'"))) {
-        const bool lines = text.has("<|end|>\\n") || text.has("<|user|>\\n");
-        return lines ? phi3("phi-3", "\n") : phi3("phi-4-mini", "");
+        return text.has_line("<|end|>") || text.has_line("<|user|>") ? phi3("phi-3", "\n") : phi3("phi-4-mini", "");
     }
     if (text.has("<|begin_of_sentence|>") && text.has("User: ") && text.has("Assistant: ") && text.has("sep_token"))
         return ernie();

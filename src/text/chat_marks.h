@@ -40,6 +40,7 @@ struct ChatMarks {
 
     bool alternates = false;                 // user and assistant take turns; messages of one role in a row are one
     bool trims = false;                      // white space around a message is dropped
+    bool trims_assistant = false;            // around the model's alone
     bool trims_system = false;               // and around the system text
     bool keeps_space_behind_system = false;  // but between the system text and the user's
     // In the model's earlier answers only what stands behind </think> counts.

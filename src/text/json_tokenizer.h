@@ -12,7 +12,8 @@
 namespace nanolith {
 
 // The tokenizer in the file `path`. Its own added tokens count; of `config` the special tokens and the chat template,
-// and whether to put bos and eos where it says so. A component that is not known is UNSUPPORTED by its name.
+// and whether to put bos and eos where it says so. Truncation and padding are a caller's business and are not applied.
+// A component that is not known is UNSUPPORTED by its name.
 Result<std::shared_ptr<const Tokenizer>> load_json_tokenizer(const std::string& path, TokenizerConfig config);
 
 // The same from the file's text.

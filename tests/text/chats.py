@@ -31,6 +31,13 @@ GENERATION = "{% if add_generation_prompt %}"
 CHATML = LOOP + "{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}" + \
     GENERATION + "{{ '<|im_start|>assistant\\n' }}{% endif %}"
 CHATML_SYSTEM = "{% if messages[0]['role'] != 'system' %}{{ '<|im_start|>system\\nYou help with lamps.<|im_end|>\\n' }}{% endif %}" + CHATML
+# Files often have the line breaks themselves in their literals, and branches for tools.
+CHATML_TOOLS = ("""{%- if tools %}{{- '<|im_start|>system\\n' }}{{- 'Tools' }}{{- '<|im_end|>\\n' }}{%- else %}\
+{%- if messages[0]['role'] == 'system' %}{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}\
+{%- else %}{{- '<|im_start|>system\\nIt\\'s "you".\\nLine two.<|im_end|>\\n' }}{%- endif %}{%- endif %}\
+{%- for message in messages %}{%- if message.role != 'system' or not loop.first %}\
+{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}{%- endif %}{%- endfor %}\
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{%- endif %}""")
 THINKING = """{%- set ns = namespace(last=-1) %}
 {%- for message in messages %}{% if message.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}
 {%- for message in messages %}
@@ -70,6 +77,7 @@ MISTRAL_V3 = SYSTEM_FIRST + """{{- bos_token }}{%- for message in rest %}{%- if 
 {%- if loop.last and system_message is defined %}{{- '[INST] ' + system_message + '\\n\\n' + message['content'] + '[/INST]' }}\
 {%- else %}{{- '[INST] ' + message['content'] + '[/INST]' }}{%- endif %}\
 {%- else %}{{- ' ' + message['content'] + eos_token }}{%- endif %}{%- endfor %}"""
+MISTRAL_V3_TRIM = MISTRAL_V3.replace("message['content'] + eos_token", "message['content']|trim + eos_token")
 MISTRAL_V3_TEKKEN = SYSTEM_FIRST + """{{- bos_token }}{%- for message in rest %}{%- if message['role'] == 'user' %}\
 {%- if loop.last and system_message is defined %}{{- '[INST]' + system_message + '\\n\\n' + message['content'] + '[/INST]' }}\
 {%- else %}{{- '[INST]' + message['content'] + '[/INST]' }}{%- endif %}\
@@ -104,6 +112,8 @@ PHI4 = LOOP + "{{ '<|im_start|>' + message['role'] + '<|im_sep|>' + message['con
 FORMATS = [
     ("chatml", "qwen2", CHATML, None, "<|im_end|>"),
     ("chatml", "qwen2", CHATML_SYSTEM, None, "<|im_end|>"),
+    ("chatml", "qwen2", CHATML_SYSTEM.replace("\\n", "\n"), None, "<|im_end|>"),
+    ("chatml", "qwen2", CHATML_TOOLS, None, "<|im_end|>"),
     ("chatml", "qwen2", THINKING, None, "<|im_end|>"),
     ("chatml", "starcoder", "{{ bos_token }}" + CHATML, "<|endoftext|>", "<|im_end|>"),
     ("llama-2", "llama2", LLAMA2, "<s>", "</s>"),
@@ -114,11 +124,15 @@ FORMATS = [
     ("mistral-v1", "llama2", MISTRAL_V1_OLD, "<s>", "</s>"),
     ("mistral-v1", "mistral", MISTRAL_V1, "<s>", "</s>"),
     ("mistral-v3", "mistral", MISTRAL_V3, "<s>", "</s>"),
+    ("mistral-v3", "mistral", MISTRAL_V3_TRIM, "<s>", "</s>"),
     ("mistral-v3", "mistral", MISTRAL_V3_TEKKEN, "<s>", "</s>"),
     ("mistral-v7", "mistral", MISTRAL_V7, "<s>", "</s>"),
     ("ernie", "starcoder", ERNIE, None, "<|endoftext|>"),
     ("gemma", "gemma", GEMMA, "<s>", "</s>"),
+    ("gemma", "gemma", GEMMA.replace(" | trim", ""), "<s>", "</s>"),
+    ("llama-3", "llama3", LLAMA3.replace(" | trim", "").replace("{{ bos_token }}", ""), "<|begin_of_text|>", "<|eot_id|>"),
     ("phi-3", "llama2", PHI3, "<s>", "</s>"),
+    ("phi-3", "llama2", PHI3.replace("\\n", "\n"), "<s>", "</s>"),
     ("phi-4-mini", "o200k", PHI4_MINI, "<|endoftext|>", "<|endoftext|>"),
     ("phi-4", "cl100k", PHI4, "<|endoftext|>", "<|im_end|>"),
 ]

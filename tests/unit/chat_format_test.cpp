@@ -87,7 +87,7 @@ class ChatFormats : public testing::Test {
         ASSERT_TRUE(json.ok()) << json.error().message;
         json_ = std::move(*json);
         formats_ = json_.find("formats")->as<Json::Array>();
-        ASSERT_GE(formats_->size(), 19U);
+        ASSERT_GE(formats_->size(), 25U);
     }
 
     // Calls `check` for every template of the fixtures.
@@ -266,7 +266,8 @@ TEST_F(ChatFormats, SayWhatTheyDoNotKnow) {
     EXPECT_EQ(lacks.error().status, NL_ERROR_UNSUPPORTED);
     EXPECT_NE(lacks.error().message.find("<|im_start|>"), std::string::npos);
     for (const std::string text :
-         {"{{ messages }}", "### Instruction: {{ x }}", "<|im_start|>{{ strftime_now('%d') }}<|im_end|>"}) {
+         {"{{ messages }}", "### Instruction: {{ x }}", "<|im_start|>{{ strftime_now('%d') }}<|im_end|>",
+          "<|im_start|>system\\n\\x41<|im_end|>"}) {
         const auto unknown = recognise_chat_template(text);
         ASSERT_FALSE(unknown.ok());
         EXPECT_EQ(unknown.error().status, NL_ERROR_UNSUPPORTED);
