@@ -36,14 +36,22 @@ KNOWN = [corpus.PARAGRAPHS[i] for i in (0, 1, 2, 6, 7, 8)]
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
 
 # Patterns of published tokenizers.
-CL100K = r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-QWEN2 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-O200K = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
-         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
-DEEPSEEK = (r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
-            r"\s*[\r\n]+|\s+(?!\S)|\s+")
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def special(content, **options):
@@ -54,7 +62,9 @@ def plain(content, **options):
     return AddedToken(content, special=False, **{"normalized": False, **options})
 
 
-def train(model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=None, post=None, added=(), first=(), texts=None):
+def train(
+    model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=None, post=None, added=(), first=(), texts=None
+):
     """`first`: special tokens at the vocabulary's beginning; `added`: behind it."""
     tokenizer = Tokenizer(model)
     if normalizer is not None:
@@ -72,9 +82,13 @@ def train(model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=N
 
 
 def byte_level(pre_tokenizer, size=420, **options):
-    return train(options.pop("model", None) or models.BPE(),
-                 {"vocab_size": size, "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())},
-                 pre_tokenizer=pre_tokenizer, decoder=decoders.ByteLevel(), **options)
+    return train(
+        options.pop("model", None) or models.BPE(),
+        {"vocab_size": size, "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())},
+        pre_tokenizer=pre_tokenizer,
+        decoder=decoders.ByteLevel(),
+        **options,
+    )
 
 
 def split_then_bytes(*patterns):
@@ -84,54 +98,99 @@ def split_then_bytes(*patterns):
 
 def template(text, *names):
     return lambda tokenizer: processors.TemplateProcessing(
-        single=text, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names])
+        single=text, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
+    )
 
 
 def gpt2(size=420, texts=None):
-    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), size, texts=texts, first=[special("<|endoftext|>")],
-                      post=lambda _: processors.ByteLevel(trim_offsets=False))
+    return byte_level(
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        size,
+        texts=texts,
+        first=[special("<|endoftext|>")],
+        post=lambda _: processors.ByteLevel(trim_offsets=False),
+    )
 
 
 def llama3(size=420, texts=None):
     names = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
-    return byte_level(split_then_bytes(LLAMA3), size, texts=texts, model=models.BPE(ignore_merges=True), added=map(special, names),
-                      post=lambda t: processors.Sequence([processors.ByteLevel(trim_offsets=False),
-                                                          template("<|begin_of_text|> $A", "<|begin_of_text|>")(t)]))
+    return byte_level(
+        split_then_bytes(LLAMA3),
+        size,
+        texts=texts,
+        model=models.BPE(ignore_merges=True),
+        added=map(special, names),
+        post=lambda t: processors.Sequence(
+            [processors.ByteLevel(trim_offsets=False), template("<|begin_of_text|> $A", "<|begin_of_text|>")(t)]
+        ),
+    )
 
 
 def qwen2(size=420, texts=None):
-    return byte_level(split_then_bytes(QWEN2), size, texts=texts, normalizer=normalizers.NFC(),
-                      added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_end|>"), plain("<tool_call>"),
-                             plain("</tool_call>")], post=lambda _: processors.ByteLevel(trim_offsets=False))
+    return byte_level(
+        split_then_bytes(QWEN2),
+        size,
+        texts=texts,
+        normalizer=normalizers.NFC(),
+        added=[
+            special("<|endoftext|>"),
+            special("<|im_start|>"),
+            special("<|im_end|>"),
+            plain("<tool_call>"),
+            plain("</tool_call>"),
+        ],
+        post=lambda _: processors.ByteLevel(trim_offsets=False),
+    )
 
 
 def cl100k():
-    return byte_level(split_then_bytes(CL100K), added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"),
-                                                       special("<|im_end|>")])
+    return byte_level(
+        split_then_bytes(CL100K),
+        added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"), special("<|im_end|>")],
+    )
 
 
 def o200k():
-    return byte_level(split_then_bytes(O200K), added=[special("<|endoftext|>"), special("<|end|>", rstrip=True),
-                                                      special("<|user|>", rstrip=True), special("<|assistant|>", rstrip=True),
-                                                      special("<|system|>", rstrip=True)])
+    return byte_level(
+        split_then_bytes(O200K),
+        added=[
+            special("<|endoftext|>"),
+            special("<|end|>", rstrip=True),
+            special("<|user|>", rstrip=True),
+            special("<|assistant|>", rstrip=True),
+            special("<|system|>", rstrip=True),
+        ],
+    )
 
 
 def deepseek():
-    return byte_level(split_then_bytes(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK), added=[special("<s>"), special("</s>")],
-                      post=template("<s> $A", "<s>"))
+    return byte_level(
+        split_then_bytes(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK),
+        added=[special("<s>"), special("</s>")],
+        post=template("<s> $A", "<s>"),
+    )
 
 
 def starcoder():
-    return byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
-                                               pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)]),
-                      first=[special("<|endoftext|>")],
-                      added=map(special, ["<|im_start|>", "<|im_end|>", "<|begin_of_sentence|>", "<|end_of_sentence|>"]))
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Digits(individual_digits=True),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+            ]
+        ),
+        first=[special("<|endoftext|>")],
+        added=map(special, ["<|im_start|>", "<|im_end|>", "<|begin_of_sentence|>", "<|end_of_sentence|>"]),
+    )
 
 
 def roberta():
-    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=True), first=[special("<s>"), special("<pad>"), special("</s>")],
-                      added=[special("<mask>", lstrip=True)],
-                      post=lambda t: processors.RobertaProcessing(("</s>", 2), ("<s>", 0)))
+    return byte_level(
+        pre_tokenizers.ByteLevel(add_prefix_space=True),
+        first=[special("<s>"), special("<pad>"), special("</s>")],
+        added=[special("<mask>", lstrip=True)],
+        post=lambda t: processors.RobertaProcessing(("</s>", 2), ("<s>", 0)),
+    )
 
 
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
@@ -139,14 +198,21 @@ BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 
 def sentencepiece_like(size=700, texts=None, **options):
     """A BPE with byte fallback: byte tokens are put in by hand, as the trainer knows none."""
-    tokenizer = train(models.BPE(), {"vocab_size": size - 259},
-                      normalizer=normalizers.Replace(" ", "▁"), texts=texts or KNOWN,
-                      pre_tokenizer=pre_tokenizers.Split("▁", "merged_with_next"))
+    tokenizer = train(
+        models.BPE(),
+        {"vocab_size": size - 259},
+        normalizer=normalizers.Replace(" ", "▁"),
+        texts=texts or KNOWN,
+        pre_tokenizer=pre_tokenizers.Split("▁", "merged_with_next"),
+    )
     state = json.loads(tokenizer.to_str())["model"]
     pieces = ["<unk>", "<s>", "</s>"] + BYTES + [p for p, _ in sorted(state["vocab"].items(), key=lambda item: item[1])]
     vocab = {piece: i for i, piece in enumerate(pieces)}
-    made = Tokenizer(models.BPE(vocab, [tuple(pair) for pair in state["merges"]], unk_token="<unk>", fuse_unk=True,
-                                byte_fallback=True))
+    made = Tokenizer(
+        models.BPE(
+            vocab, [tuple(pair) for pair in state["merges"]], unk_token="<unk>", fuse_unk=True, byte_fallback=True
+        )
+    )
     for name, value in options.items():
         if name not in ("added", "post_processor"):
             setattr(made, name, value)
@@ -159,86 +225,195 @@ LLAMA2_DECODER = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoder
 
 
 def llama2(size=700, texts=None):
-    return sentencepiece_like(size, texts, normalizer=normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
-                              decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
-                              added=[special("<pad>")] + [special(f"<|{name}|>", rstrip=True) for name in ("system", "user", "assistant", "end")])
+    return sentencepiece_like(
+        size,
+        texts,
+        normalizer=normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+        decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
+        added=[special("<pad>")]
+        + [special(f"<|{name}|>", rstrip=True) for name in ("system", "user", "assistant", "end")],
+    )
 
 
 def mistral():
-    return sentencepiece_like(pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=False),
-                              decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
-                              added=map(special, ["[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"]))
+    return sentencepiece_like(
+        pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=False),
+        decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
+        added=map(special, ["[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"]),
+    )
 
 
 def gemma():
-    return sentencepiece_like(normalizer=normalizers.Replace(" ", "▁"),
-                              pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
-                              decoder=decoders.Sequence(LLAMA2_DECODER),
-                              added=[special("<start_of_turn>"), special("<end_of_turn>"), plain("\n"), plain("\n\n"), plain("\n\n\n"),
-                                     plain("▁▁"), plain("▁▁▁▁"), plain("\t")])
+    return sentencepiece_like(
+        normalizer=normalizers.Replace(" ", "▁"),
+        pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
+        decoder=decoders.Sequence(LLAMA2_DECODER),
+        added=[
+            special("<start_of_turn>"),
+            special("<end_of_turn>"),
+            plain("\n"),
+            plain("\n\n"),
+            plain("\n\n\n"),
+            plain("▁▁"),
+            plain("▁▁▁▁"),
+            plain("\t"),
+        ],
+    )
 
 
 def metaspace():
     """No byte fallback: unknown characters, unfused; Metaspace in both directions."""
-    tokenizer = train(models.BPE(unk_token="<unk>", fuse_unk=False), {"vocab_size": 300}, texts=KNOWN,
-                      pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
-                      decoder=decoders.Metaspace("▁", prepend_scheme="always"), first=[special("<unk>"), special("<s>")],
-                      added=[plain("word", single_word=True, normalized=True)])
+    tokenizer = train(
+        models.BPE(unk_token="<unk>", fuse_unk=False),
+        {"vocab_size": 300},
+        texts=KNOWN,
+        pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<unk>"), special("<s>")],
+        added=[plain("word", single_word=True, normalized=True)],
+    )
     return tokenizer
 
 
 def odd():
     """Every option of added tokens, and normalizers one after the other."""
-    return train(models.BPE(unk_token="<unk>", fuse_unk=True), {"vocab_size": 300}, texts=KNOWN,
-                 normalizer=normalizers.Sequence([normalizers.NFKC(), normalizers.Lowercase(), normalizers.Strip(),
-                                                  normalizers.Replace(Regex(r"[‘’]|\.{3}"), "'")]),
-                 pre_tokenizer=pre_tokenizers.Sequence([pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("contiguous"),
-                                                        pre_tokenizers.Digits(individual_digits=False),
-                                                        pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True)]),
-                 decoder=decoders.Metaspace("▁", prepend_scheme="always"), first=[special("<unk>"), special("<s>"), special("</s>")],
-                 added=[plain("[L]", lstrip=True), plain("[R]", rstrip=True), plain("[S]", lstrip=True, rstrip=True, single_word=True),
-                        plain("[N]", normalized=True), plain("word", single_word=True, normalized=True),
-                        AddedToken("<mask>", special=True, normalized=True, lstrip=True, rstrip=True)],
-                 post=lambda t: processors.BertProcessing(("</s>", 2), ("<s>", 1)))
+    return train(
+        models.BPE(unk_token="<unk>", fuse_unk=True),
+        {"vocab_size": 300},
+        texts=KNOWN,
+        normalizer=normalizers.Sequence(
+            [
+                normalizers.NFKC(),
+                normalizers.Lowercase(),
+                normalizers.Strip(),
+                normalizers.Replace(Regex(r"[‘’]|\.{3}"), "'"),
+            ]
+        ),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Punctuation("contiguous"),
+                pre_tokenizers.Digits(individual_digits=False),
+                pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
+            ]
+        ),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<unk>"), special("<s>"), special("</s>")],
+        added=[
+            plain("[L]", lstrip=True),
+            plain("[R]", rstrip=True),
+            plain("[S]", lstrip=True, rstrip=True, single_word=True),
+            plain("[N]", normalized=True),
+            plain("word", single_word=True, normalized=True),
+            AddedToken("<mask>", special=True, normalized=True, lstrip=True, rstrip=True),
+        ],
+        post=lambda t: processors.BertProcessing(("</s>", 2), ("<s>", 1)),
+    )
 
 
 def splits():
     """Every way that Split treats its matches."""
     split = pre_tokenizers.Split
-    return byte_level(pre_tokenizers.Sequence([
-        split(Regex(r"\n+"), "contiguous"), split(Regex(r"[,;]"), "merged_with_previous"), split(Regex(r"[$€£#]"), "merged_with_next"),
-        split("::", "isolated"), split(Regex(r"\x{200B}|\u00ad"), "removed"), split(Regex(r"\w+|[^\w]+"), "merged_with_previous", invert=True),
-        split(Regex(r"^a|z$|.b(?=c)|(?<=x)y"), "isolated"), split(Regex(r"\d+?\D"), "merged_with_next"),
-        split(Regex(r"\p{Han}{2}"), "removed", invert=False), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]),
-        normalizer=normalizers.NFD())
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                split(Regex(r"\n+"), "contiguous"),
+                split(Regex(r"[,;]"), "merged_with_previous"),
+                split(Regex(r"[$€£#]"), "merged_with_next"),
+                split("::", "isolated"),
+                split(Regex(r"\x{200B}|\u00ad"), "removed"),
+                split(Regex(r"\w+|[^\w]+"), "merged_with_previous", invert=True),
+                split(Regex(r"^a|z$|.b(?=c)|(?<=x)y"), "isolated"),
+                split(Regex(r"\d+?\D"), "merged_with_next"),
+                split(Regex(r"\p{Han}{2}"), "removed", invert=False),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        ),
+        normalizer=normalizers.NFD(),
+    )
 
 
 def nfkd():
     return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKD())
 
 
-JSON_KINDS = {f.__name__: f for f in [gpt2, llama3, qwen2, cl100k, o200k, deepseek, starcoder, roberta, llama2, mistral, gemma, metaspace, odd,
-                                      splits, nfkd]}
+JSON_KINDS = {
+    f.__name__: f
+    for f in [
+        gpt2,
+        llama3,
+        qwen2,
+        cl100k,
+        o200k,
+        deepseek,
+        starcoder,
+        roberta,
+        llama2,
+        mistral,
+        gemma,
+        metaspace,
+        odd,
+        splits,
+        nfkd,
+    ]
+}
 
 # What stands in the tokenizer_config.json of each.
 JSON_CONFIGS = {
-    "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "unk_token": "<|endoftext|>", "add_prefix_space": False},
+    "gpt2": {
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
+        "add_prefix_space": False,
+    },
     "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
     "qwen2": {"bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "add_bos_token": False},
     "llama2": {"bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>", "unk_token": "<unk>"},
     "gemma": {"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": True, "add_eos_token": True},
 }
 
-SP_SYMBOLS = {"user_defined_symbols": ["<|user|>", "<tool_call>", "<|im_start|>", "<|im_end|>"], "control_symbols": ["<ctrl>"]}
+SP_SYMBOLS = {
+    "user_defined_symbols": ["<|user|>", "<tool_call>", "<|im_start|>", "<|im_end|>"],
+    "control_symbols": ["<ctrl>"],
+}
 SP_KINDS = {
-    "sp_plain": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
-                  "remove_extra_whitespaces": False, **SP_SYMBOLS}, None),
-    "sp_legacy": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
-                   "remove_extra_whitespaces": False}, {"legacy": True, "add_bos_token": True}),
-    "sp_first": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
-                  "remove_extra_whitespaces": False}, {"legacy": False, "add_eos_token": True}),
-    "sp_never": ({"model_type": "bpe", "byte_fallback": True, "normalization_rule_name": "identity",
-                  "remove_extra_whitespaces": False}, {"legacy": False, "add_prefix_space": False}),
+    "sp_plain": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+            **SP_SYMBOLS,
+        },
+        None,
+    ),
+    "sp_legacy": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": True, "add_bos_token": True},
+    ),
+    "sp_first": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": False, "add_eos_token": True},
+    ),
+    "sp_never": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": False, "add_prefix_space": False},
+    ),
     "sp_unigram": ({"model_type": "unigram", **SP_SYMBOLS}, None),
     "sp_unigram_bytes": ({"model_type": "unigram", "byte_fallback": True}, {"legacy": False}),
 }
@@ -253,8 +428,10 @@ class JsonReference:
         config = json.loads(path.read_text()) if path.exists() else {}
         self.around = None  # what add_bos_token and add_eos_token put, where they are there
         if "add_bos_token" in config or "add_eos_token" in config:
-            self.around = [[self.tokenizer.token_to_id(config[name + "_token"])] if config.get(f"add_{name}_token") else []
-                           for name in ("bos", "eos")]
+            self.around = [
+                [self.tokenizer.token_to_id(config[name + "_token"])] if config.get(f"add_{name}_token") else []
+                for name in ("bos", "eos")
+            ]
 
     def encode(self, text, mode):
         self.tokenizer.encode_special_tokens = mode == "text"
@@ -278,12 +455,18 @@ class SentencePieceReference:
         self.is_unigram = proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM
         proto.normalizer_spec.add_dummy_prefix = False
         without = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
-        self.first = without if self.config.get("add_prefix_space") is False else sentencepiece.SentencePieceProcessor(model_proto=model)
+        self.first = (
+            without
+            if self.config.get("add_prefix_space") is False
+            else sentencepiece.SentencePieceProcessor(model_proto=model)
+        )
         self.inner = self.first if self.config.get("legacy") or not self.added else without
 
     def parts(self, text, mode):
         """(text, None) and (spelling, id), the longest spelling at each place."""
-        known = sorted((c for c in self.added if mode != "text" or not self.added[c][1]["special"]), key=len, reverse=True)
+        known = sorted(
+            (c for c in self.added if mode != "text" or not self.added[c][1]["special"]), key=len, reverse=True
+        )
         done = at = 0
         while at < len(text):
             found = next((c for c in known if text.startswith(c, at)), None)
@@ -327,8 +510,16 @@ def train_sentencepiece(folder, options, config):
         rules.write_text("FB01\t66 69\n2126\t3A9\nFF46\t66\nFF55\t75\nFF4C\t6C\nA0\t20\n3000\t20\n9\t20\n65 301\tE9\n")
         options = {**options, "normalization_rule_tsv": str(rules)}
     sentences = [line for text in corpus.PARAGRAPHS * 2 for line in text.split("\n") if line]
-    sentencepiece.SentencePieceTrainer.train(sentence_iterator=iter(sentences), model_writer=model, vocab_size=560 if options.get("byte_fallback") else 300,
-                                             hard_vocab_limit=False, character_coverage=0.98, num_threads=1, minloglevel=2, **options)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        vocab_size=560 if options.get("byte_fallback") else 300,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
     proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
     proto.trainer_spec.ClearField("model_prefix")
     proto.normalizer_spec.ClearField("normalization_rule_tsv")  # a path of this machine
@@ -374,9 +565,10 @@ def make(name):
 
 def make_all():
     FIXTURES.mkdir(exist_ok=True)
-    texts = [["utf-8", text] for text in corpus.CORPUS] + [["latin-1", data.decode("latin-1")] for data in corpus.INVALID]
-    (FIXTURES / "corpus.json").write_text(
-        '{"texts": [\n' + ",\n".join(json.dumps(text) for text in texts) + "\n]}\n")
+    texts = [["utf-8", text] for text in corpus.CORPUS] + [
+        ["latin-1", data.decode("latin-1")] for data in corpus.INVALID
+    ]
+    (FIXTURES / "corpus.json").write_text('{"texts": [\n' + ",\n".join(json.dumps(text) for text in texts) + "\n]}\n")
     for name in [*JSON_KINDS, *SP_KINDS]:
         make(name)
         print(f"{name:18} {sum(f.stat().st_size for f in (FIXTURES / name).iterdir()):8} bytes")
@@ -407,8 +599,14 @@ def compare(library, count, seed):
             if decoded is not None and "\ufffd" not in decoded and tokenizer.decode(ids) != decoded:
                 undecoded += 1
                 if undecoded <= 3:
-                    print(f"{name} (decode): {ids}\n  expected {ascii(decoded)}\n  got      {ascii(tokenizer.decode(ids))}")
-        print(f"{name:18} {count} texts, 3 ways each: {wrong} differ; decoded: {undecoded} differ" + f"; ties {ties}" * (ties > 0), flush=True)
+                    print(
+                        f"{name} (decode): {ids}\n  expected {ascii(decoded)}\n  got      {ascii(tokenizer.decode(ids))}"
+                    )
+        print(
+            f"{name:18} {count} texts, 3 ways each: {wrong} differ; decoded: {undecoded} differ"
+            + f"; ties {ties}" * (ties > 0),
+            flush=True,
+        )
         total += wrong + undecoded
     print(f"seed {seed}: {total} differ")
     return total
@@ -429,18 +627,31 @@ def speed(library):
     texts = sources + corpus.PARAGRAPHS * 50
     code = "".join(sources)[:1_000_000]
     mixed = "\n".join(corpus.random_texts(20000, 1))[:600_000]
-    prose = " ".join(line.strip() for source in sources for line in source.split("\n") if line.count(" ") > 8)[:1_000_000]
-    samples = {"prose": prose, "code": code, "mixed": mixed, "one letter": "a" * 1_000_000, "spaces": " " * 1_000_000,
-               "spaces, letter": " " * 1_000_000 + "a", "newlines": "\n" * 1_000_000, "emoji": "👩‍🚀" * 90_000,
-               "marks": "e" + "\u0301\u0323" * 250_000, "ten": "".join(random.Random(1).choices("abcdefghij", k=1_000_000)),
-               "specials": "<|im_start|>" * 80_000}
+    prose = " ".join(line.strip() for source in sources for line in source.split("\n") if line.count(" ") > 8)[
+        :1_000_000
+    ]
+    samples = {
+        "prose": prose,
+        "code": code,
+        "mixed": mixed,
+        "one letter": "a" * 1_000_000,
+        "spaces": " " * 1_000_000,
+        "spaces, letter": " " * 1_000_000 + "a",
+        "newlines": "\n" * 1_000_000,
+        "emoji": "👩‍🚀" * 90_000,
+        "marks": "e" + "\u0301\u0323" * 250_000,
+        "ten": "".join(random.Random(1).choices("abcdefghij", k=1_000_000)),
+        "specials": "<|im_start|>" * 80_000,
+    }
     for name, function in {"gpt2": gpt2, "llama3": llama3, "qwen2": qwen2, "llama2": llama2}.items():
         with tempfile.TemporaryDirectory() as folder:
             package = function(30000, texts)
             package.save(folder + "/tokenizer.json")
             start = time.perf_counter()
             tokenizer = nanolith_text.Tokenizer(library, pathlib.Path(folder))
-            print(f"{name}: {package.get_vocab_size()} pieces, loaded in {time.perf_counter() - start:.3f} s", flush=True)
+            print(
+                f"{name}: {package.get_vocab_size()} pieces, loaded in {time.perf_counter() - start:.3f} s", flush=True
+            )
             for kind, text in samples.items():
                 package = Tokenizer.from_file(folder + "/tokenizer.json")  # with nothing remembered
                 data = text.encode()
@@ -449,9 +660,12 @@ def speed(library):
                 theirs = seconds(lambda: package.encode(text, add_special_tokens=False))
                 fast = seconds(lambda: package.encode_batch_fast([text], add_special_tokens=False))
                 half = seconds(lambda: tokenizer.encode(text[: len(text) // 2].encode(), "plain"))
-                print(f"  {kind:15} {len(data) / 1e6:5.2f} MB  nanolith {1e3 * ours:8.1f} ms (half of it {1e3 * half:7.1f})  "
-                      f"tokenizers {1e3 * theirs:8.1f} ms, without offsets {1e3 * fast:8.1f} ms  "
-                      f"ratio {ours / fast:5.2f}  {'same' if same else 'DIFFERENT'}", flush=True)
+                print(
+                    f"  {kind:15} {len(data) / 1e6:5.2f} MB  nanolith {1e3 * ours:8.1f} ms (half of it {1e3 * half:7.1f})  "
+                    f"tokenizers {1e3 * theirs:8.1f} ms, without offsets {1e3 * fast:8.1f} ms  "
+                    f"ratio {ours / fast:5.2f}  {'same' if same else 'DIFFERENT'}",
+                    flush=True,
+                )
 
 
 def main():

@@ -26,8 +26,15 @@ class Tokenizer:
         room = len(data) + 64
         while True:
             tokens = (ctypes.c_int32 * room)()
-            status = self.library.nl_tokenizer_encode(self.handle, data, ctypes.c_size_t(len(data)), MODES[mode], tokens,
-                                                      ctypes.c_size_t(room), ctypes.byref(count))
+            status = self.library.nl_tokenizer_encode(
+                self.handle,
+                data,
+                ctypes.c_size_t(len(data)),
+                MODES[mode],
+                tokens,
+                ctypes.c_size_t(room),
+                ctypes.byref(count),
+            )
             if status != BUFFER_TOO_SMALL:
                 break
             room = count.value
@@ -40,8 +47,9 @@ class Tokenizer:
         room = 64 + 16 * len(ids)
         while True:
             buffer = ctypes.create_string_buffer(room)
-            status = self.library.nl_tokenizer_decode(self.handle, tokens, ctypes.c_size_t(len(ids)), buffer,
-                                                      ctypes.c_size_t(room), ctypes.byref(length))
+            status = self.library.nl_tokenizer_decode(
+                self.handle, tokens, ctypes.c_size_t(len(ids)), buffer, ctypes.c_size_t(room), ctypes.byref(length)
+            )
             if status != BUFFER_TOO_SMALL:
                 break
             room = length.value
