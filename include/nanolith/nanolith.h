@@ -186,7 +186,8 @@ enum {
     NL_ENCODE_ADD_SPECIAL = 4,
     /*
      * Read the spelling of special tokens in the text (for example "<|im_end|>") as the characters that it is
-     * made of. Use it for text that comes from others, or it could end a message and begin another.
+     * made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+     * a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
      */
     NL_ENCODE_SPECIAL_AS_TEXT = 8
 };
@@ -236,11 +237,12 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, siz
  * How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
  * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
  * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
- * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first). With
- * name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from, recognised
- * by the marks in its chat template. The handle keeps the tokenizer alive. Errors: INVALID_ARGUMENT (no such name),
- * NOT_FOUND (the folder has no chat template), UNSUPPORTED (its template is of no format that is known here: format the
- * text yourself and encode it; or the tokenizer lacks a token of the format).
+ * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
+ * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
+ * recognised by the marks in its chat template. The handle keeps the tokenizer alive.
+ * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
+ * template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
+ * token of the format).
  */
 NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, const char *name, size_t name_length,
                                        nl_chat_format **format);
@@ -283,12 +285,12 @@ enum {
  *
  * Formats in which user and assistant take turns ("llama-2", "mistral-*", "gemma") take messages of one role in
  * a row for one, with an empty line between; system messages stand first there, and but for "mistral-v7" inside
- * the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own). Where two
- * parts meet inside a text, a token that both have a share in belongs to the latter.
+ * the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
+ * Where two parts meet inside a text, a token that both have a share in belongs to the latter.
  *
  * "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
  * thinking first where the encoded text "<think>\n\n</think>\n\n" follows the generation prompt.
- * Errors: INVALID_ARGUMENT (also: messages that the format has no place for; the message says which), BUFFER_TOO_SMALL.
+ * Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
  */
 NL_API nl_status nl_chat_format_render(const nl_chat_format *format, const int32_t *roles, const char *const *contents,
                                        const size_t *content_lengths, size_t num_messages, uint32_t flags, size_t *ends,
