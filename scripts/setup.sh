@@ -19,6 +19,8 @@ need_build_tools() {
     need_command c++ g++
     command -v make >/dev/null || need_command ninja ninja-build
     need_header sentencepiece_processor.h libsentencepiece-dev
+    need_header pcre2.h libpcre2-dev
+    need_header utf8proc.h libutf8proc-dev
     need_header nlohmann/json.hpp nlohmann-json3-dev
     need_header dnnl.hpp libdnnl-dev
 }

@@ -67,7 +67,7 @@ struct Shared {
     alignas(16) typename V::M queries[kRows][V::kQueryStride];
     float highest[V::kWarps][kRows];
     float sums[V::kWarps][kRows];
-    int finished[kRows + 1];
+    Arrivals arrivals;
     uint64_t full[V::kWarps][V::kStages];
 };
 
@@ -650,13 +650,16 @@ __global__ void __launch_bounds__(V::kThreads, 1)
 #pragma unroll 1
     for (int i = 0; i < V::kStages; ++i) ahead.load();
     Place<V> use;
+    int count = 0;  // of arrivals
 #pragma unroll 1
     while (index >= 0) {
         const NarrowItem& from = p.a.work.narrow[index];
         run_item<V>(p, from, kv_head, shared, ahead, use);
-        if (from.item.partial >= 0) finish_partials(p.a, p.shape, from.item, kv_head, shared.finished);
+        if (from.item.partial >= 0) note_arrivals(p.a, from.item, shared.arrivals, count);
+        if (arrivals_full(count, kRows)) finish_arrivals(p.a, p.shape, kv_head, shared.arrivals, count);
         index = from.next;
     }
+    if (count > 0) finish_arrivals(p.a, p.shape, kv_head, shared.arrivals, count);
 }
 
 template <typename V>

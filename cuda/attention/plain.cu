@@ -246,7 +246,8 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
 
 template <int kLaneDims>
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ Arguments a, HeadShape shape) {
-    __shared__ int finished[kTileVectors + 1];
+    __shared__ Arrivals arrivals;
+    int count = 0;
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     const int kv_head = static_cast<int>(blockIdx.x) % shape.num_kv_heads;
     for (int index = static_cast<int>(blockIdx.x) / shape.num_kv_heads; index >= 0;) {
@@ -254,10 +255,12 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
         const AttentionItem item = from->item;
         if (item.num_vectors == 0) return;
         run_item<kLaneDims>(a, shape, from, item, kv_head, shared);
-        if (item.partial >= 0) finish_partials(a, shape, item, kv_head, finished);
+        if (item.partial >= 0) note_arrivals(a, item, arrivals, count);
+        if (arrivals_full(count, kTileVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
         __syncthreads();  // all have done with the item
     }
+    if (count > 0) finish_arrivals(a, shape, kv_head, arrivals, count);
 }
 
 template <int kLaneDims>

@@ -494,7 +494,8 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
 template <typename T, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
     portable_kernel(const __grid_constant__ AttentionArguments<T> a, HeadShape shape) {
-    __shared__ int finished[kMaxVectors + 1];
+    __shared__ Arrivals arrivals;
+    int count = 0;
     std::byte* const shared = dynamic_shared();
     const int kv_head = static_cast<int>(blockIdx.x) % shape.num_kv_heads;
     for (int index = static_cast<int>(blockIdx.x) / shape.num_kv_heads; index >= 0;) {
@@ -506,10 +507,12 @@ __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
         } else {
             run_item<T, kDim, true>(a, shape, from, item, kv_head, shared);
         }
-        if (item.partial >= 0) finish_partials(a, shape, item, kv_head, finished);
+        if (item.partial >= 0) note_arrivals(a, item, arrivals, count);
+        if (arrivals_full(count, kMaxVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
-        if (index >= 0) __syncthreads();  // all have read the results
+        __syncthreads();  // all have read the results
     }
+    if (count > 0) finish_arrivals(a, shape, kv_head, arrivals, count);
 }
 
 template <typename T, int kDim>

@@ -80,6 +80,7 @@ typedef struct nl_engine_options nl_engine_options;     /* how to load a model *
 typedef struct nl_engine nl_engine;                     /* a loaded model and its page pool */
 typedef struct nl_tokenizer nl_tokenizer;               /* text to tokens and back */
 typedef struct nl_text_stream nl_text_stream;           /* tokens to text, as they come */
+typedef struct nl_chat_format nl_chat_format;           /* messages to tokens */
 typedef struct nl_chunk nl_chunk;                       /* a prefilled span of tokens; immutable */
 typedef struct nl_cache_options nl_cache_options;       /* how to compose chunks */
 typedef struct nl_cache nl_cache;                       /* one conversation's context */
@@ -129,7 +130,7 @@ NL_API nl_status nl_engine_options_set_log(nl_engine_options *options, nl_log_ca
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
+ * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
  * freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
  * while the engine lives: do not truncate them.
  * Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
@@ -166,19 +167,37 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
 
 /* The tokenizer of the engine's model folder. NOT_FOUND where the folder has none. Free the handle. */
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, nl_tokenizer **tokenizer);
-/* A tokenizer alone, from a model folder, without loading weights. */
+/*
+ * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
+ * none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
+ * have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+ * add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
+ * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
+ */
 NL_API nl_status nl_tokenizer_load(const char *path, size_t path_length, nl_tokenizer **tokenizer);
 NL_API void nl_tokenizer_free(nl_tokenizer *tokenizer);
 
 /* Flags for nl_tokenizer_encode. */
 enum {
     NL_ENCODE_ADD_BOS = 1, /* put the beginning-of-sequence token first; an error where there is none */
-    NL_ENCODE_ADD_EOS = 2  /* put the end-of-sequence token last */
+    NL_ENCODE_ADD_EOS = 2, /* put the end-of-sequence token last */
+    /*
+     * Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+     * add_eos_token), perhaps none. Not together with the two above.
+     */
+    NL_ENCODE_ADD_SPECIAL = 4,
+    /*
+     * Read the spelling of special tokens in the text (for example "<|im_end|>") as the characters that it is
+     * made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+     * a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
+     */
+    NL_ENCODE_SPECIAL_AS_TEXT = 8
 };
 
 /*
- * Text to tokens. Invalid UTF-8 is read as U+FFFD, one for each maximal ill-formed part. Symbols that
- * the tokenizer file defines (for example "<|user|>") are recognised inside the text.
+ * Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
+ * ill-formed part. Symbols that the tokenizer's files define (for example "<|user|>") are recognised inside
+ * the text.
  */
 NL_API nl_status nl_tokenizer_encode(const nl_tokenizer *tokenizer, const char *text, size_t text_length,
                                      uint32_t flags, int32_t *tokens, size_t capacity, size_t *count);
@@ -213,6 +232,71 @@ NL_API nl_status nl_text_stream_push(nl_text_stream *stream, int32_t token, char
                                      size_t *length);
 /* What still waits, as U+FFFD where it is ill-formed; the stream is then as new. */
 NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, size_t capacity, size_t *length);
+
+/* ---- Chat formats --------------------------------------------------------------------------- */
+
+/*
+ * How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
+ * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
+ * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
+ * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
+ * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
+ * recognised by the marks in its chat template. The handle keeps the tokenizer alive.
+ * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
+ * template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
+ * token of the format).
+ */
+NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, const char *name, size_t name_length,
+                                       nl_chat_format **format);
+NL_API void nl_chat_format_free(nl_chat_format *format);
+/* The format's name. */
+NL_API nl_status nl_chat_format_name(const nl_chat_format *format, char *buffer, size_t capacity, size_t *length);
+
+enum { NL_ROLE_SYSTEM = 0, NL_ROLE_USER = 1, NL_ROLE_ASSISTANT = 2 };
+
+/* Flags for nl_chat_format_render. */
+enum {
+    NL_CHAT_ADD_GENERATION_PROMPT = 1 /* end with what stands before an answer, so that the model gives one */
+};
+
+/*
+ * The tokens of a chat of `num_messages` messages, at least one: message i is of roles[i] (NL_ROLE_*) and says
+ * contents[i], which has content_lengths[i] bytes (NULL with 0). They are the tokens that the model's own
+ * template gives. The beginning-of-sequence token is among them where the format wants it.
+ *
+ * Contents are text and nothing else: special tokens written in them are not read, so nobody can end a message
+ * or take a role by writing its marks. Where a format's marks are not tokens of the vocabulary ("[INST]" in
+ * "llama-2" and some "mistral-v1"), contents that have them are INVALID_ARGUMENT. The labels "User:" and
+ * "Assistant:" of "ernie" are words, which contents may have.
+ *
+ * ends[i] (`ends` may be NULL, else it has room for num_messages) receives where message i's part of the tokens
+ * ends; it begins where the part before it ends, the first one at 0, and the generation prompt follows the last
+ * one. So a chat splits into chunks along its messages. A system prompt and documents are prefilled once and
+ * found again by every chat that has them, whatever follows:
+ *
+ *     roles = {NL_ROLE_SYSTEM, NL_ROLE_USER (a document), NL_ROLE_USER (another), NL_ROLE_USER (the question)}
+ *     nl_chat_format_render(format, roles, contents, lengths, 4, NL_CHAT_ADD_GENERATION_PROMPT, ends, tokens, ...)
+ *     nl_chunk_prefill(engine, tokens, ends[0], 0, NULL, 0, &chunks[0])                    the system prompt
+ *     nl_chunk_prefill(engine, tokens + ends[0], ends[1] - ends[0], 1, NULL, 0, &chunks[1])   a document
+ *     nl_chunk_prefill(engine, tokens + ends[1], ends[2] - ends[1], 1, NULL, 0, &chunks[2])   another
+ *     nl_cache_create(engine, options, chunks, 3, &cache)
+ *     nl_cache_extend(cache, tokens + ends[2], count - ends[2])                            what is new
+ *
+ * (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
+ * Parts may be empty (skip those).
+ *
+ * Formats in which user and assistant take turns ("llama-2", "mistral-*", "gemma") take messages of one role in
+ * a row for one, with an empty line between; system messages stand first there, and but for "mistral-v7" inside
+ * the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
+ * Where two parts meet inside a text, a token that both have a share in belongs to the latter.
+ *
+ * "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
+ * thinking first where the encoded text "<think>\n\n</think>\n\n" follows the generation prompt.
+ * Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
+ */
+NL_API nl_status nl_chat_format_render(const nl_chat_format *format, const int32_t *roles, const char *const *contents,
+                                       const size_t *content_lengths, size_t num_messages, uint32_t flags, size_t *ends,
+                                       int32_t *tokens, size_t capacity, size_t *count);
 
 /* ---- Chunks --------------------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/options.h"
+#include "text/chat_format.h"
 #include "text/text_stream.h"
 #include "text/tokenizer.h"
 
@@ -23,6 +24,10 @@ struct nl_tokenizer {
 
 struct nl_text_stream {
     nanolith::TextStream stream;
+};
+
+struct nl_chat_format {
+    nanolith::ChatFormat format;
 };
 
 struct nl_chunk {

@@ -105,9 +105,9 @@ const Json* Json::find(std::string_view name) const {
     return found == members->end() || found->name != name ? nullptr : &found->value;
 }
 
-Result<Json> parse_json_object(std::string_view text, const std::string& where) {
-    if (text.size() > kMaxJsonBytes) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON, expected at most ", kMaxJsonBytes);
+Result<Json> parse_json_object(std::string_view text, const std::string& where, size_t max_bytes) {
+    if (text.size() > max_bytes) {
+        return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON, expected at most ", max_bytes);
     }
     // JSON has no zero bytes; the parser would take one for the end of the text and let anything follow.
     if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {

@@ -15,7 +15,7 @@ namespace nanolith {
 
 // Deepest nesting of objects and arrays that is read.
 constexpr int kMaxJsonDepth = 64;
-// Longest JSON file that is read, in bytes.
+// Longest JSON file that is read where a caller does not say otherwise, in bytes.
 constexpr size_t kMaxJsonBytes = size_t{16} << 20;
 
 struct JsonMember;
@@ -61,8 +61,8 @@ struct JsonMember {
 };
 
 // The object in `text`. BAD_MODEL: not JSON, not an object, a key twice in one object, nested deeper than
-// kMaxJsonDepth, longer than kMaxJsonBytes. `where` begins the message: the file's path.
-Result<Json> parse_json_object(std::string_view text, const std::string& where);
+// kMaxJsonDepth, longer than `max_bytes`. `where` begins the message: the file's path.
+Result<Json> parse_json_object(std::string_view text, const std::string& where, size_t max_bytes = kMaxJsonBytes);
 
 // The object in the file at `path`; NOT_FOUND where there is none.
 Result<Json> read_json_object(const std::string& path);

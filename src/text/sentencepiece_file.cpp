@@ -114,7 +114,7 @@ class FileReader {
     }
 
     [[nodiscard]] SentencePieceFacts facts() const {
-        return {add_dummy_prefix_ || remove_extra_whitespaces_, remove_extra_whitespaces_, unknown_text_};
+        return {add_dummy_prefix_, remove_extra_whitespaces_, unknown_text_};
     }
     [[nodiscard]] bool denormalizes() const { return denormalizes_; }
 

@@ -10,11 +10,9 @@
 namespace nanolith {
 
 struct SentencePieceFacts {
-    // Whether decoding drops a space at the beginning of a text: the first one only (it was put there by the
-    // encoder), or all of them (the encoder removes extra spaces anyway).
-    bool drops_first_space = true;
-    bool drops_leading_spaces = true;
-    std::string unknown_text;  // what the unknown token decodes to
+    bool adds_first_space = true;      // the encoder puts a space before a text
+    bool removes_extra_spaces = true;  // and removes all leading, trailing and double ones
+    std::string unknown_text;          // what the unknown token decodes to
 };
 
 // Checks the wire format, the pieces and the normalisation table of `bytes`. BAD_MODEL or UNSUPPORTED name `path`.

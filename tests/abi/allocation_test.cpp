@@ -172,5 +172,49 @@ TEST_F(AllocationTest, EngineCreationIsWholeOrNothing) {
     EXPECT_GT(fact(second.get(), NL_ENGINE_VOCAB_SIZE), 0);
 }
 
+// tokenizer.json and what is made from it. (tokenizer.model is libsentencepiece's.)
+TEST_F(AllocationTest, TextIsWholeOrNothing) {
+    const TempFolder folder;
+    folder.write("tokenizer.json",
+                 R"({"added_tokens":[{"content":"<|im_start|>","id":6,"special":true},)"
+                 R"({"content":"<|im_end|>","id":7,"special":true}],"normalizer":{"type":"NFC"},)"
+                 R"("pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},"model":{"type":"BPE",)"
+                 R"("vocab":{"a":0,"b":1,"ab":2,"Ġ":3,"c":4,"d":5},"merges":["a b"]}})");
+    nl_tokenizer* loaded = nullptr;
+    fail_each_allocation([&] { return nl_tokenizer_load(folder.path().data(), folder.path().size(), &loaded); },
+                         [&] { EXPECT_EQ(loaded, nullptr); });
+    const TokenizerHandle tokenizer(loaded);
+    const std::string text = "ab <|im_end|> e\xCC\x81 abababab abababab abababab";
+    Tokens tokens(64);
+    size_t count = 0;
+    fail_each_allocation(
+        [&] {
+            return nl_tokenizer_encode(tokenizer.get(), text.data(), text.size(), 0, tokens.data(), tokens.size(),
+                                       &count);
+        },
+        [&] { EXPECT_EQ(count, 0U); });
+    char decoded[64];
+    size_t length = 0;
+    fail_each_allocation(
+        [&] { return nl_tokenizer_decode(tokenizer.get(), tokens.data(), count, decoded, sizeof decoded, &length); },
+        [&] { EXPECT_EQ(length, 0U); });
+    nl_chat_format* made = nullptr;
+    fail_each_allocation([&] { return nl_chat_format_create(tokenizer.get(), "chatml", 6, &made); },
+                         [&] { EXPECT_EQ(made, nullptr); });
+    const int32_t role = NL_ROLE_USER;
+    const char* const content = text.data();
+    const size_t content_length = text.size();
+    size_t end = 0;
+    count = 0;
+    fail_each_allocation(
+        [&] {
+            return nl_chat_format_render(made, &role, &content, &content_length, 1, 0, &end, tokens.data(),
+                                         tokens.size(), &count);
+        },
+        [&] { EXPECT_EQ(count + end, 0U); });
+    EXPECT_EQ(end, count);
+    nl_chat_format_free(made);
+}
+
 }  // namespace
 }  // namespace nanolith::test

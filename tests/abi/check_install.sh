@@ -33,6 +33,9 @@ cc -std=c99 "$work/app.c" $(pkg-config --cflags --libs nanolith) -o "$work/app"
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"."' examples/chat_chunked.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_chunked"
 "$work/chat_chunked" --help >/dev/null
+cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"examples/model"' examples/chat_messages.c \
+    $(pkg-config --cflags --libs nanolith) -o "$work/chat_messages"
+"$work/chat_messages" | grep -q 'found in the store'
 
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)

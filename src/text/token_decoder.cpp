@@ -1,0 +1,125 @@
+#include "text/token_decoder.h"
+
+#include <charconv>
+#include <optional>
+
+#include "text/byte_level.h"
+#include "text/component.h"
+
+namespace nanolith {
+namespace {
+
+constexpr const char* kWhat = "decoder";
+
+// The byte of a piece like <0x41>.
+std::optional<char> fallback_byte(std::string_view piece) {
+    if (piece.size() != 6 || !piece.starts_with("<0x") || !piece.ends_with('>')) return std::nullopt;
+    uint8_t byte = 0;
+    const auto [rest, error] = std::from_chars(piece.data() + 3, piece.data() + 5, byte, 16);
+    if (error != std::errc() || rest != piece.data() + 5) return std::nullopt;
+    return static_cast<char>(byte);
+}
+
+Result<std::string> replace_all(const std::string& text, const Pattern& pattern, const std::string& content) {
+    std::vector<Span> matches;
+    NL_TRY(pattern.find_all(text, matches));
+    std::string replaced;
+    size_t done = 0;
+    for (const Span& match : matches) {
+        replaced.append(text, done, match.begin - done).append(content);
+        done = match.end;
+    }
+    return replaced.append(text, done);
+}
+
+}  // namespace
+
+Result<TokenDecoder> TokenDecoder::read(const Json* json, const std::string& where) {
+    if (json == nullptr || json->is_null())
+        return fail(NL_ERROR_UNSUPPORTED, where, ": it has no decoder, expected one");
+    TokenDecoder decoder;
+    NL_TRY(decoder.add(*json, where));
+    return decoder;
+}
+
+Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
+    const JsonFields fields(json, where, "decoder.");
+    NL_ASSIGN(const std::string type, read_type(fields, kWhat));
+    if (type == "Sequence") {
+        NL_ASSIGN(const auto* const list, read_list(fields, "decoders"));
+        for (const Json& member : *list) NL_TRY(add(member, where));
+        return {};
+    }
+    if (type == "Strip") return add_strip(json, where);
+    // What stands behind one of these would see no more tokens but one text.
+    if (fused_ || byte_level_)
+        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type), " stands behind \"",
+                    fused_ ? "Fuse" : "ByteLevel", "\", which is not supported");
+    if (type == "ByteLevel") {
+        byte_level_ = true;
+        return {};
+    }
+    if (type == "Fuse") {
+        fused_ = true;
+        return {};
+    }
+    if (type == "ByteFallback") {
+        byte_fallback_ = true;
+        return {};
+    }
+    if (type == "Metaspace") return add_metaspace(json, where);
+    if (type == "Replace") {
+        if (byte_fallback_)
+            return fail(NL_ERROR_UNSUPPORTED, where,
+                        ": the decoder \"Replace\" stands behind \"ByteFallback\", which is not supported");
+        NL_ASSIGN(Pattern pattern, read_pattern(fields, where));
+        NL_ASSIGN(std::string content, read_string(fields, "content"));
+        replacements_.emplace_back(std::move(pattern), std::move(content));
+        return {};
+    }
+    return unknown_component(where, kWhat, type);
+}
+
+Result<void> TokenDecoder::add_metaspace(const Json& json, const std::string& where) {
+    const JsonFields fields(json, where, "decoder.");
+    NL_ASSIGN(const std::string symbol, fields.string_or("replacement", "\xE2\x96\x81"));
+    NL_ASSIGN(const bool space, fields.boolean_or("add_prefix_space", true));
+    NL_ASSIGN(const std::string scheme, fields.string_or("prepend_scheme", space ? "always" : "never"));
+    if (scheme != "never") first_dropped_ = symbol;
+    replacements_.emplace_back(Pattern::literal(symbol), " ");
+    return {};
+}
+
+Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where) {
+    const JsonFields fields(json, where, "decoder.");
+    NL_ASSIGN(const std::string content, read_string(fields, "content"));
+    NL_ASSIGN(const int64_t start, fields.integer("start", 0, INT32_MAX));
+    NL_ASSIGN(const int64_t stop, fields.integer("stop", 0, INT32_MAX));
+    if (!fused_ || content != " " || start > 1 || stop != 0)
+        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder \"Strip\" takes ", start, " leading and ", stop,
+                    " trailing ", show_json(content),
+                    fused_ ? ", expected one leading space at most" : ", expected it behind \"Fuse\"");
+    rules_.drops_first_space = start == 1;
+    return {};
+}
+
+Result<std::string> TokenDecoder::bytes(std::string_view piece, bool is_first) const {
+    std::string text(piece);
+    if (byte_level_) {
+        // A piece with a character that spells no byte stands for itself.
+        if (auto bytes = byte_level_bytes(piece)) return *bytes;
+        return text;
+    }
+    if (is_first && !first_dropped_.empty()) {
+        NL_ASSIGN(text, replace_all(text, Pattern::literal(first_dropped_), ""));
+    }
+    for (const auto& [pattern, content] : replacements_) {
+        NL_ASSIGN(text, replace_all(text, pattern, content));
+    }
+    if (byte_fallback_) {
+        if (const auto byte = fallback_byte(text)) return std::string(1, *byte);
+    }
+    return text;
+}
+
+}  // namespace nanolith

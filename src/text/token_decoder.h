@@ -1,0 +1,42 @@
+// The "decoder" of a tokenizer.json: what bytes a piece of the vocabulary stands for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/result.h"
+#include "files/json.h"
+#include "text/pattern.h"
+#include "text/tokenizer.h"
+
+namespace nanolith {
+
+// Immutable, so it may be used from any thread.
+class TokenDecoder {
+  public:
+    // Reads one. Known are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence and Strip where they work token
+    // by token, but for a Strip of one leading space behind a Fuse; others are UNSUPPORTED by their name. `where`
+    // begins a message.
+    static Result<TokenDecoder> read(const Json* json, const std::string& where);
+
+    // `is_first`: no token before it gave text.
+    [[nodiscard]] Result<std::string> bytes(std::string_view piece, bool is_first) const;
+    [[nodiscard]] const DecodeRules& rules() const { return rules_; }
+
+  private:
+    Result<void> add(const Json& json, const std::string& where);
+    Result<void> add_metaspace(const Json& json, const std::string& where);
+    Result<void> add_strip(const Json& json, const std::string& where);
+
+    std::vector<std::pair<Pattern, std::string>> replacements_;
+    bool byte_level_ = false;
+    bool byte_fallback_ = false;
+    bool fused_ = false;
+    std::string first_dropped_;  // the symbol for a space that the first token's text loses; empty where it keeps it
+    DecodeRules rules_;
+};
+
+}  // namespace nanolith

@@ -1,0 +1,46 @@
+#include "text/vocabulary.h"
+
+#include <algorithm>
+
+namespace nanolith {
+namespace {
+
+// Published vocabularies leave few ids unused.
+constexpr uint64_t kMaxUnusedIds = 1U << 16U;
+
+}  // namespace
+
+Result<Vocabulary> Vocabulary::read(const Json& json, const std::string& where) {
+    const auto* const members = json.as<Json::Object>();
+    if (members == nullptr)
+        return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab is ", show_json(json), ", expected an object");
+    const uint64_t limit = members->size() + kMaxUnusedIds;
+    uint64_t size = 0;
+    for (const JsonMember& member : *members) {
+        const auto* const id = member.value.as<uint64_t>();
+        if (id == nullptr || *id >= limit)
+            return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab has ", show_json(member.name), " as ",
+                        show_json(member.value), ", expected an id from 0 to ", limit - 1, " among ", members->size(),
+                        " pieces");
+        size = std::max(size, *id + 1);
+    }
+    Vocabulary vocabulary;
+    vocabulary.pieces_.resize(size);
+    std::vector<bool> used(size);
+    for (const JsonMember& member : *members) {
+        const uint64_t id = *member.value.as<uint64_t>();
+        if (used[id])
+            return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab has the id ", id, " for ", show_json(member.name),
+                        " and for ", show_json(vocabulary.pieces_[id]));
+        used[id] = true;
+        vocabulary.pieces_[id] = member.name;
+    }
+    vocabulary.ids_.reserve(members->size());
+    for (const JsonMember& member : *members) {
+        const uint64_t id = *member.value.as<uint64_t>();
+        vocabulary.ids_.emplace(vocabulary.pieces_[id], static_cast<int32_t>(id));
+    }
+    return vocabulary;
+}
+
+}  // namespace nanolith

@@ -1,0 +1,432 @@
+"""The small tokenizers: every kind that models are published with, trained on corpus.PARAGRAPHS."""
+
+import io
+import json
+
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+import corpus
+
+# What tokenizers without all bytes learn from: some scripts stay unknown to them.
+KNOWN = [corpus.PARAGRAPHS[i] for i in (0, 1, 2, 6, 7, 8)]
+
+# Patterns of published tokenizers.
+CL100K = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+QWEN2 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+    r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+DEEPSEEK = (
+    r"[!\"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def special(content, **options):
+    return AddedToken(content, special=True, normalized=False, **options)
+
+
+def plain(content, **options):
+    return AddedToken(content, special=False, **{"normalized": False, **options})
+
+
+def train(
+    model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=None, post=None, added=(), first=(), texts=None
+):
+    """`first`: special tokens at the vocabulary's beginning; `added`: behind it."""
+    tokenizer = Tokenizer(model)
+    if normalizer is not None:
+        tokenizer.normalizer = normalizer
+    if pre_tokenizer is not None:
+        tokenizer.pre_tokenizer = pre_tokenizer
+    trainer = trainers.BpeTrainer(show_progress=False, special_tokens=list(first), **trainer_options)
+    tokenizer.train_from_iterator((texts or corpus.PARAGRAPHS) * 2, trainer)
+    tokenizer.add_tokens(list(added))
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    if post is not None:
+        tokenizer.post_processor = post(tokenizer)
+    return tokenizer
+
+
+def byte_level(pre_tokenizer, size=420, **options):
+    return train(
+        options.pop("model", None) or models.BPE(),
+        {"vocab_size": size, "initial_alphabet": sorted(pre_tokenizers.ByteLevel.alphabet())},
+        pre_tokenizer=pre_tokenizer,
+        decoder=decoders.ByteLevel(),
+        **options,
+    )
+
+
+def split_then_bytes(*patterns):
+    steps = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in patterns]
+    return pre_tokenizers.Sequence(steps + [pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+
+
+def template(text, *names):
+    return lambda tokenizer: processors.TemplateProcessing(
+        single=text, special_tokens=[(name, tokenizer.token_to_id(name)) for name in names]
+    )
+
+
+def gpt2(size=420, texts=None):
+    return byte_level(
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+        size,
+        texts=texts,
+        first=[special("<|endoftext|>")],
+        post=lambda _: processors.ByteLevel(trim_offsets=False),
+    )
+
+
+def llama3(size=420, texts=None):
+    names = ["<|begin_of_text|>", "<|end_of_text|>", "<|start_header_id|>", "<|end_header_id|>", "<|eot_id|>"]
+    return byte_level(
+        split_then_bytes(LLAMA3),
+        size,
+        texts=texts,
+        model=models.BPE(ignore_merges=True),
+        added=map(special, names),
+        post=lambda t: processors.Sequence(
+            [processors.ByteLevel(trim_offsets=False), template("<|begin_of_text|> $A", "<|begin_of_text|>")(t)]
+        ),
+    )
+
+
+def qwen2(size=420, texts=None):
+    return byte_level(
+        split_then_bytes(QWEN2),
+        size,
+        texts=texts,
+        normalizer=normalizers.NFC(),
+        added=[
+            special("<|endoftext|>"),
+            special("<|im_start|>"),
+            special("<|im_end|>"),
+            plain("<tool_call>"),
+            plain("</tool_call>"),
+        ],
+        post=lambda _: processors.ByteLevel(trim_offsets=False),
+    )
+
+
+def cl100k():
+    return byte_level(
+        split_then_bytes(CL100K),
+        added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"), special("<|im_end|>")],
+    )
+
+
+def o200k():
+    return byte_level(
+        split_then_bytes(O200K),
+        added=[
+            special("<|endoftext|>"),
+            special("<|end|>", rstrip=True),
+            special("<|user|>", rstrip=True),
+            special("<|assistant|>", rstrip=True),
+            special("<|system|>", rstrip=True),
+        ],
+    )
+
+
+def deepseek():
+    return byte_level(
+        split_then_bytes(r"\p{N}{1,3}", "[一-龥\u3040-ゟ゠-ヿ]+", DEEPSEEK),
+        added=[special("<s>"), special("</s>")],
+        post=template("<s> $A", "<s>"),
+    )
+
+
+def starcoder():
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Digits(individual_digits=True),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True),
+            ]
+        ),
+        first=[special("<|endoftext|>")],
+        added=map(special, ["<|im_start|>", "<|im_end|>", "<|begin_of_sentence|>", "<|end_of_sentence|>"]),
+    )
+
+
+def roberta():
+    return byte_level(
+        pre_tokenizers.ByteLevel(add_prefix_space=True),
+        first=[special("<s>"), special("<pad>"), special("</s>")],
+        added=[special("<mask>", lstrip=True)],
+        post=lambda t: processors.RobertaProcessing(("</s>", 2), ("<s>", 0)),
+    )
+
+
+BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
+
+
+def sentencepiece_like(size=700, texts=None, **options):
+    """A BPE with byte fallback: byte tokens are put in by hand, as the trainer knows none."""
+    tokenizer = train(
+        models.BPE(),
+        {"vocab_size": size - 259},
+        normalizer=normalizers.Replace(" ", "▁"),
+        texts=texts or KNOWN,
+        pre_tokenizer=pre_tokenizers.Split("▁", "merged_with_next"),
+    )
+    state = json.loads(tokenizer.to_str())["model"]
+    pieces = ["<unk>", "<s>", "</s>"] + BYTES + [p for p, _ in sorted(state["vocab"].items(), key=lambda item: item[1])]
+    vocab = {piece: i for i, piece in enumerate(pieces)}
+    made = Tokenizer(
+        models.BPE(
+            vocab, [tuple(pair) for pair in state["merges"]], unk_token="<unk>", fuse_unk=True, byte_fallback=True
+        )
+    )
+    for name, value in options.items():
+        if name not in ("added", "post_processor"):
+            setattr(made, name, value)
+    made.add_tokens([special("<unk>"), special("<s>"), special("</s>")] + list(options.get("added", [])))
+    made.post_processor = template("<s> $A", "<s>")(made)
+    return made
+
+
+LLAMA2_DECODER = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+
+
+def llama2(size=700, texts=None):
+    return sentencepiece_like(
+        size,
+        texts,
+        normalizer=normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]),
+        decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
+        added=[special("<pad>")]
+        + [special(f"<|{name}|>", rstrip=True) for name in ("system", "user", "assistant", "end")],
+    )
+
+
+def mistral():
+    return sentencepiece_like(
+        pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="first", split=False),
+        decoder=decoders.Sequence(LLAMA2_DECODER + [decoders.Strip(" ", 1, 0)]),
+        added=map(special, ["[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"]),
+    )
+
+
+def gemma():
+    return sentencepiece_like(
+        normalizer=normalizers.Replace(" ", "▁"),
+        pre_tokenizer=pre_tokenizers.Split(" ", "merged_with_previous"),
+        decoder=decoders.Sequence(LLAMA2_DECODER),
+        added=[
+            special("<start_of_turn>"),
+            special("<end_of_turn>"),
+            plain("\n"),
+            plain("\n\n"),
+            plain("\n\n\n"),
+            plain("▁▁"),
+            plain("▁▁▁▁"),
+            plain("\t"),
+        ],
+    )
+
+
+def metaspace():
+    """No byte fallback: unknown characters, unfused; Metaspace in both directions."""
+    tokenizer = train(
+        models.BPE(unk_token="<unk>", fuse_unk=False),
+        {"vocab_size": 300},
+        texts=KNOWN,
+        pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<unk>"), special("<s>")],
+        added=[plain("word", single_word=True, normalized=True)],
+    )
+    return tokenizer
+
+
+def odd():
+    """Every option of added tokens, and normalizers one after the other."""
+    return train(
+        models.BPE(unk_token="<unk>", fuse_unk=True),
+        {"vocab_size": 300},
+        texts=KNOWN,
+        normalizer=normalizers.Sequence(
+            [
+                normalizers.NFKC(),
+                normalizers.Lowercase(),
+                normalizers.Strip(),
+                normalizers.Replace(Regex(r"[‘’]|\.{3}"), "'"),
+            ]
+        ),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.WhitespaceSplit(),
+                pre_tokenizers.Punctuation("contiguous"),
+                pre_tokenizers.Digits(individual_digits=False),
+                pre_tokenizers.Metaspace("▁", prepend_scheme="always", split=True),
+            ]
+        ),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<unk>"), special("<s>"), special("</s>")],
+        added=[
+            plain("[L]", lstrip=True),
+            plain("[R]", rstrip=True),
+            plain("[S]", lstrip=True, rstrip=True, single_word=True),
+            plain("[N]", normalized=True),
+            plain("word", single_word=True, normalized=True),
+            AddedToken("<mask>", special=True, normalized=True, lstrip=True, rstrip=True),
+        ],
+        post=lambda t: processors.BertProcessing(("</s>", 2), ("<s>", 1)),
+    )
+
+
+def splits():
+    """Every way that Split treats its matches."""
+    split = pre_tokenizers.Split
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                split(Regex(r"\n+"), "contiguous"),
+                split(Regex(r"[,;]"), "merged_with_previous"),
+                split(Regex(r"[$€£#]"), "merged_with_next"),
+                split("::", "isolated"),
+                split(Regex(r"\x{200B}|\u00ad"), "removed"),
+                split(Regex(r"\w+|[^\w]+"), "merged_with_previous", invert=True),
+                split(Regex(r"^a|z$|.b(?=c)|(?<=x)y"), "isolated"),
+                split(Regex(r"\d+?\D"), "merged_with_next"),
+                split(Regex(r"\p{Han}{2}"), "removed", invert=False),
+                pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+            ]
+        ),
+        normalizer=normalizers.NFD(),
+    )
+
+
+def nfkd():
+    return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKD())
+
+
+JSON_KINDS = {
+    f.__name__: f
+    for f in [
+        gpt2,
+        llama3,
+        qwen2,
+        cl100k,
+        o200k,
+        deepseek,
+        starcoder,
+        roberta,
+        llama2,
+        mistral,
+        gemma,
+        metaspace,
+        odd,
+        splits,
+        nfkd,
+    ]
+}
+
+# What stands in the tokenizer_config.json of each.
+JSON_CONFIGS = {
+    "gpt2": {
+        "bos_token": "<|endoftext|>",
+        "eos_token": "<|endoftext|>",
+        "unk_token": "<|endoftext|>",
+        "add_prefix_space": False,
+    },
+    "llama3": {"bos_token": "<|begin_of_text|>", "eos_token": "<|eot_id|>"},
+    "qwen2": {"bos_token": None, "eos_token": "<|im_end|>", "pad_token": "<|endoftext|>", "add_bos_token": False},
+    "llama2": {"bos_token": {"__type": "AddedToken", "content": "<s>"}, "eos_token": "</s>", "unk_token": "<unk>"},
+    "gemma": {"bos_token": "<s>", "eos_token": "</s>", "add_bos_token": True, "add_eos_token": True},
+}
+
+SP_SYMBOLS = {
+    "user_defined_symbols": ["<|user|>", "<tool_call>", "<|im_start|>", "<|im_end|>"],
+    "control_symbols": ["<ctrl>"],
+}
+SP_KINDS = {
+    "sp_plain": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+            **SP_SYMBOLS,
+        },
+        None,
+    ),
+    "sp_legacy": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": True, "add_bos_token": True},
+    ),
+    "sp_first": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": False, "add_eos_token": True},
+    ),
+    "sp_never": (
+        {
+            "model_type": "bpe",
+            "byte_fallback": True,
+            "normalization_rule_name": "identity",
+            "remove_extra_whitespaces": False,
+        },
+        {"legacy": False, "add_prefix_space": False},
+    ),
+    "sp_unigram": ({"model_type": "unigram", **SP_SYMBOLS}, None),
+    "sp_unigram_bytes": ({"model_type": "unigram", "byte_fallback": True}, {"legacy": False}),
+}
+
+
+def train_sentencepiece(folder, options, config):
+    model = io.BytesIO()
+    if "normalization_rule_name" not in options:
+        # A table that keeps the file small; NFKC's would take 240 KB.
+        rules = folder / "rules.tsv"
+        rules.write_text("FB01\t66 69\n2126\t3A9\nFF46\t66\nFF55\t75\nFF4C\t6C\nA0\t20\n3000\t20\n9\t20\n65 301\tE9\n")
+        options = {**options, "normalization_rule_tsv": str(rules)}
+    sentences = [line for text in corpus.PARAGRAPHS * 2 for line in text.split("\n") if line]
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences),
+        model_writer=model,
+        vocab_size=560 if options.get("byte_fallback") else 300,
+        hard_vocab_limit=False,
+        character_coverage=0.98,
+        num_threads=1,
+        minloglevel=2,
+        **options,
+    )
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model.getvalue())
+    proto.trainer_spec.ClearField("model_prefix")
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # a path of this machine
+    (folder / "tokenizer.model").write_bytes(proto.SerializeToString())
+    (folder / "rules.tsv").unlink(missing_ok=True)
+    if config is None:
+        return
+    size = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue()).vocab_size()
+    token = {"lstrip": False, "normalized": False, "rstrip": False, "single_word": False}
+    names = ["<unk>", "<s>", "</s>"]
+    added = {str(i): {"content": name, "special": True, **token} for i, name in enumerate(names)}
+    added[str(size)] = {"content": "<|im_start|>", "special": True, **token}
+    added[str(size + 1)] = {"content": "<|im_end|>", "special": True, **token}
+    added[str(size + 2)] = {"content": "<tool_call>", "special": False, **token}
+    full = {"added_tokens_decoder": added, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", **config}
+    (folder / "tokenizer_config.json").write_text(json.dumps(full, indent=1) + "\n")

@@ -1,0 +1,90 @@
+"""What the reference packages make of a tokenizer's folder."""
+
+import json
+
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+from tokenizers import Tokenizer
+
+
+class JsonReference:
+    """The tokenizers package."""
+
+    def __init__(self, folder):
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        path = folder / "tokenizer_config.json"
+        config = json.loads(path.read_text()) if path.exists() else {}
+        self.around = None  # what add_bos_token and add_eos_token put, where they are there
+        if "add_bos_token" in config or "add_eos_token" in config:
+            self.around = [
+                [self.tokenizer.token_to_id(config[name + "_token"])] if config.get(f"add_{name}_token") else []
+                for name in ("bos", "eos")
+            ]
+
+    def encode(self, text, mode):
+        self.tokenizer.encode_special_tokens = mode == "text"
+        if mode == "special" and self.around is not None:
+            return self.around[0] + self.tokenizer.encode(text, add_special_tokens=False).ids + self.around[1]
+        return self.tokenizer.encode(text, add_special_tokens=mode == "special").ids
+
+    def decode(self, ids):
+        return self.tokenizer.decode(ids, skip_special_tokens=True)
+
+
+class SentencePieceReference:
+    """The sentencepiece package on what stands between added tokens."""
+
+    def __init__(self, folder):
+        model = (folder / "tokenizer.model").read_bytes()
+        path = folder / "tokenizer_config.json"
+        self.config = json.loads(path.read_text()) if path.exists() else {}
+        self.added = {t["content"]: (int(i), t) for i, t in self.config.get("added_tokens_decoder", {}).items()}
+        proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+        self.is_unigram = proto.trainer_spec.model_type == proto.trainer_spec.UNIGRAM
+        proto.normalizer_spec.add_dummy_prefix = False
+        without = sentencepiece.SentencePieceProcessor(model_proto=proto.SerializeToString())
+        self.first = (
+            without
+            if self.config.get("add_prefix_space") is False
+            else sentencepiece.SentencePieceProcessor(model_proto=model)
+        )
+        self.inner = self.first if self.config.get("legacy") or not self.added else without
+
+    def parts(self, text, mode):
+        """(text, None) and (spelling, id), the longest spelling at each place."""
+        known = sorted(
+            (c for c in self.added if mode != "text" or not self.added[c][1]["special"]), key=len, reverse=True
+        )
+        done = at = 0
+        while at < len(text):
+            found = next((c for c in known if text.startswith(c, at)), None)
+            if found is None:
+                at += 1
+                continue
+            if done < at:
+                yield text[done:at], done, None
+            yield found, at, self.added[found][0]
+            done = at = at + len(found)
+        if done < len(text):
+            yield text[done:], done, None
+
+    def encode(self, text, mode):
+        ids = []
+        for part, begin, token in self.parts(text, mode):
+            ids += [token] if token is not None else (self.first if begin == 0 else self.inner).encode(part)
+        if mode == "special":
+            ids = [1] * bool(self.config.get("add_bos_token")) + ids + [2] * bool(self.config.get("add_eos_token"))
+        return ids
+
+    def same_score(self, ids, others):
+        """Whether a unigram model likes both alike: which one comes out then depends on the library's version."""
+        if not self.is_unigram or max(others, default=0) >= self.first.vocab_size():
+            return False
+        return abs(sum(map(self.first.get_score, ids)) - sum(map(self.first.get_score, others))) < 1e-3
+
+    def decode(self, ids):
+        return None  # compared by the tests with libsentencepiece itself
+
+
+def reference(folder):
+    return JsonReference(folder) if (folder / "tokenizer.json").exists() else SentencePieceReference(folder)
