@@ -1,7 +1,7 @@
 # Sourced by examples/quickstart.sh and tests/run.sh: finds what the build needs, and installs what is missing
 # through apt (Debian 12, Ubuntu 24.04).
 #
-#   need_command NAME PACKAGE, need_header HEADER PACKAGE
+#   need_command NAME PACKAGE, need_header HEADER PACKAGE, need_library PKG_CONFIG_NAME PACKAGE
 #   install_missing YES_OR_NO     installs, or refuses with the list of packages
 #   use_build_tools               exports ninja, ccache and nvcc to CMake where they are found
 #   gpu_architecture              prints the present GPU's architecture as CMake names it, or fails
@@ -9,6 +9,7 @@
 missing_packages=()
 
 need_command() { command -v "$1" >/dev/null || missing_packages+=("$2"); }
+need_library() { pkg-config --exists "$1" 2>/dev/null || missing_packages+=("$2"); }
 need_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | c++ -std=c++17 -x c++ -E - >/dev/null 2>&1 ||
         missing_packages+=("$2")
