@@ -693,7 +693,16 @@ Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const He
 }  // namespace
 
 bool narrow_takes(const HeadShape& shape, int major) {
-    return major == 9 && shape.head_dim <= kMaxHeadDim;
+    if (major != 9 || shape.head_dim > kMaxHeadDim) return false;
+    // Where it was built for older devices alone the kernel is there, but traps.
+    cudaFuncAttributes attributes{};
+    void (*const kernel)(CUtensorMap, Parameters<Variant<__half, __half, 64>>) =
+        narrow_kernel<Variant<__half, __half, 64>>;
+    if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.ptxVersion >= 90;
 }
 
 template <typename T>

@@ -7,6 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 
+// Code for older devices is compiled, so that one build serves all, and traps where it would need these.
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define NL_HOPPER
+#endif
+
 #ifdef NL_CHECK_HANGS
 extern "C" __device__ void __assertfail(const char* message, const char* file, unsigned line, const char* function,
                                         size_t char_bytes);
@@ -24,7 +29,11 @@ __device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
 }
 
 __device__ inline void fence_barrier_init() {
+#ifdef NL_HOPPER
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#else
+    __trap();
+#endif
 }
 
 __device__ inline void barrier_arrive(uint64_t* barrier) {
@@ -33,6 +42,7 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
 
 // Arrives at the same barrier of the cluster's block `rank`.
 __device__ inline void barrier_arrive_at(uint64_t* barrier, int rank) {
+#ifdef NL_HOPPER
     asm volatile(
         "{\n"
         ".reg .b32 remote;\n"
@@ -41,21 +51,33 @@ __device__ inline void barrier_arrive_at(uint64_t* barrier, int rank) {
         "}" ::"r"(shared_address(barrier)),
         "r"(rank)
         : "memory");
+#else
+    __trap();
+#endif
 }
 
 // Waits for all threads of the cluster's blocks.
 __device__ inline void cluster_sync() {
+#ifdef NL_HOPPER
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
+#else
+    __trap();
+#endif
 }
 
 // Arrives, and holds the phase back until `bytes` have been copied to shared memory on this barrier.
 __device__ inline void barrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
+#ifdef NL_HOPPER
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
                  : "memory");
+#else
+    __trap();
+#endif
 }
 
 __device__ inline bool barrier_try_wait(uint64_t* barrier, uint32_t parity) {
     uint32_t done = 0;
+#ifdef NL_HOPPER
     asm volatile(
         "{\n"
         ".reg .pred p;\n"
@@ -65,6 +87,9 @@ __device__ inline bool barrier_try_wait(uint64_t* barrier, uint32_t parity) {
         : "=r"(done)
         : "r"(shared_address(barrier)), "r"(parity)
         : "memory");
+#else
+    __trap();
+#endif
     return done != 0;
 }
 
@@ -83,7 +108,11 @@ __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity, [[maybe_
 
 // Makes this thread's ordinary writes to shared memory visible to the tensor cores and the copy engine.
 __device__ inline void fence_async_proxy() {
+#ifdef NL_HOPPER
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#else
+    __trap();
+#endif
 }
 
 // A barrier among `threads` threads of the block, whole warps; numbers 1 to 15 (0 is __syncthreads).

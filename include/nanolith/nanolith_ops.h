@@ -78,7 +78,7 @@ NL_API void nl_attention_options_free(nl_attention_options *options);
  * h / (num_heads / num_kv_heads).
  */
 NL_API nl_status nl_attention_options_set_heads(nl_attention_options *options, int32_t num_heads, int32_t num_kv_heads);
-/* Elements of a head: an even number from 2 to 256. CUDA has kernels for 64, 80, 96, 128 and 256. */
+/* Elements of a head: an even number from 2 to 256. CUDA takes multiples of 8, and of 16 with F8_E4M3. */
 NL_API nl_status nl_attention_options_set_head_dim(nl_attention_options *options, int32_t head_dim);
 /* Tokens a page: a power of two from 16 to 256. Default 64. */
 NL_API nl_status nl_attention_options_set_page_size(nl_attention_options *options, int32_t page_size);
@@ -86,7 +86,7 @@ NL_API nl_status nl_attention_options_set_page_size(nl_attention_options *option
 NL_API nl_status nl_attention_options_set_dtype(nl_attention_options *options, int32_t dtype);
 /*
  * Format of the pages: NL_DTYPE_AUTO (default: as the queries), F32, F16, BF16 or F8_E4M3. CUDA takes the queries'
- * format, or F8_E4M3 with F16 or BF16 queries; the CPU any pair.
+ * format, or on compute capability 9.x F8_E4M3 with F16 or BF16 queries; the CPU any pair.
  */
 NL_API nl_status nl_attention_options_set_kv_dtype(nl_attention_options *options, int32_t kv_dtype);
 /*
