@@ -91,6 +91,13 @@ const (
 	EncodeAddBos EncodeFlags = C.NL_ENCODE_ADD_BOS
 	// put the end-of-sequence token last
 	EncodeAddEos EncodeFlags = C.NL_ENCODE_ADD_EOS
+	// Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+	// add_eos_token), perhaps none. Not together with the two above.
+	EncodeAddSpecial EncodeFlags = C.NL_ENCODE_ADD_SPECIAL
+	// Read the spelling of special tokens in the text (for example "<|im_end|>") as the characters that it is
+	// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+	// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
+	EncodeSpecialAsText EncodeFlags = C.NL_ENCODE_SPECIAL_AS_TEXT
 )
 
 // TokenizerFact: Facts about a tokenizer. A newer library may know more values.
@@ -102,6 +109,23 @@ const (
 	TokenizerEos       TokenizerFact = C.NL_TOKENIZER_EOS
 	TokenizerUnk       TokenizerFact = C.NL_TOKENIZER_UNK
 	TokenizerPad       TokenizerFact = C.NL_TOKENIZER_PAD
+)
+
+// Role: Whose a message of a chat is. A newer library may know more values.
+type Role int32
+
+const (
+	RoleSystem    Role = C.NL_ROLE_SYSTEM
+	RoleUser      Role = C.NL_ROLE_USER
+	RoleAssistant Role = C.NL_ROLE_ASSISTANT
+)
+
+// ChatFlags: What rendering a chat adds to the tokens. A newer library may know more values.
+type ChatFlags uint32
+
+const (
+	// end with what stands before an answer, so that the model gives one
+	ChatFlagsAddGenerationPrompt ChatFlags = C.NL_CHAT_ADD_GENERATION_PROMPT
 )
 
 // ChunkFact: Facts about a chunk. A newer library may know more values.

@@ -99,6 +99,10 @@ namespace Nanolith
         AddBos = 1,
         /// <summary>put the end-of-sequence token last</summary>
         AddEos = 2,
+        /// <summary>Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and add_eos_token), perhaps none. Not together with the two above.</summary>
+        AddSpecial = 4,
+        /// <summary>Read the spelling of special tokens in the text (for example "&lt;|im_end|&gt;") as the characters that it is made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.</summary>
+        SpecialAsText = 8,
     }
 
     /// <summary>Facts about a tokenizer. A newer library may know more values.</summary>
@@ -114,6 +118,27 @@ namespace Nanolith
         Unk = 4,
         /// <summary>NL_TOKENIZER_PAD</summary>
         Pad = 5,
+    }
+
+    /// <summary>Whose a message of a chat is. A newer library may know more values.</summary>
+    public enum Role
+    {
+        /// <summary>NL_ROLE_SYSTEM</summary>
+        System = 0,
+        /// <summary>NL_ROLE_USER</summary>
+        User = 1,
+        /// <summary>NL_ROLE_ASSISTANT</summary>
+        Assistant = 2,
+    }
+
+    /// <summary>What rendering a chat adds to the tokens. A newer library may know more values.</summary>
+    [Flags]
+    public enum ChatFlags : uint
+    {
+        /// <summary>Nothing.</summary>
+        None = 0,
+        /// <summary>end with what stands before an answer, so that the model gives one</summary>
+        AddGenerationPrompt = 1,
     }
 
     /// <summary>Facts about a chunk. A newer library may know more values.</summary>

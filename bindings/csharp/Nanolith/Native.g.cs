@@ -104,6 +104,18 @@ namespace Nanolith
         internal static extern int nl_text_stream_finish(IntPtr stream, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chat_format_create(IntPtr tokenizer, [In] byte[] name, UIntPtr name_length, out IntPtr format);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_chat_format_free(IntPtr format);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chat_format_name(IntPtr format, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, [In] byte[] contents, out UIntPtr content_lengths, UIntPtr num_messages, uint flags, out UIntPtr ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_chunk_prefill(IntPtr engine, [In] int[] tokens, UIntPtr num_tokens, int level, IntPtr[] before, UIntPtr num_before, out IntPtr chunk);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

@@ -11,6 +11,7 @@ handles! {
     nl_engine;
     nl_tokenizer;
     nl_text_stream;
+    nl_chat_format;
     nl_chunk;
     nl_cache_options;
     nl_cache;
@@ -91,12 +92,26 @@ pub const NL_ENGINE_PARAMETERS: i32 = 14;
 pub const NL_ENCODE_ADD_BOS: i32 = 1;
 /// put the end-of-sequence token last
 pub const NL_ENCODE_ADD_EOS: i32 = 2;
+/// Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+/// add_eos_token), perhaps none. Not together with the two above.
+pub const NL_ENCODE_ADD_SPECIAL: i32 = 4;
+/// Read the spelling of special tokens in the text (for example "\<|im_end|>") as the characters that it is
+/// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+/// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
+pub const NL_ENCODE_SPECIAL_AS_TEXT: i32 = 8;
 
 pub const NL_TOKENIZER_VOCAB_SIZE: i32 = 1;
 pub const NL_TOKENIZER_BOS: i32 = 2;
 pub const NL_TOKENIZER_EOS: i32 = 3;
 pub const NL_TOKENIZER_UNK: i32 = 4;
 pub const NL_TOKENIZER_PAD: i32 = 5;
+
+pub const NL_ROLE_SYSTEM: i32 = 0;
+pub const NL_ROLE_USER: i32 = 1;
+pub const NL_ROLE_ASSISTANT: i32 = 2;
+
+/// end with what stands before an answer, so that the model gives one
+pub const NL_CHAT_ADD_GENERATION_PROMPT: i32 = 1;
 
 pub const NL_CHUNK_TOKENS: i32 = 1;
 pub const NL_CHUNK_LEVEL: i32 = 2;
@@ -157,7 +172,7 @@ functions! {
     /// Where log lines go; NULL (default) drops them. `user_data` is handed through untouched.
     fn nl_engine_options_set_log(options: *mut nl_engine_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-    /// tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
+    /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
     /// freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
     /// while the engine lives: do not truncate them.
     /// Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
@@ -171,11 +186,16 @@ functions! {
     fn nl_engine_is_end_token(engine: *const nl_engine, token: i32, is_end: *mut i32) -> nl_status;
     /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none. Free the handle.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
-    /// A tokenizer alone, from a model folder, without loading weights.
+    /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
+    /// none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
+    /// have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+    /// add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
+    /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
     fn nl_tokenizer_load(path: *const c_char, path_length: usize, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     fn nl_tokenizer_free(tokenizer: *mut nl_tokenizer);
-    /// Text to tokens. Invalid UTF-8 is read as U+FFFD, one for each maximal ill-formed part. Symbols that
-    /// the tokenizer file defines (for example "\<|user|>") are recognised inside the text.
+    /// Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
+    /// ill-formed part. Symbols that the tokenizer's files define (for example "\<|user|>") are recognised inside
+    /// the text.
     fn nl_tokenizer_encode(tokenizer: *const nl_tokenizer, text: *const c_char, text_length: usize, flags: u32, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
     /// Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD.
     fn nl_tokenizer_decode(tokenizer: *const nl_tokenizer, tokens: *const i32, num_tokens: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
@@ -193,6 +213,47 @@ functions! {
     fn nl_text_stream_push(stream: *mut nl_text_stream, token: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// What still waits, as U+FFFD where it is ill-formed; the stream is then as new.
     fn nl_text_stream_finish(stream: *mut nl_text_stream, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
+    /// "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
+    /// "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
+    /// know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
+    /// With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
+    /// recognised by the marks in its chat template. The handle keeps the tokenizer alive.
+    /// Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
+    /// template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
+    /// token of the format).
+    fn nl_chat_format_create(tokenizer: *const nl_tokenizer, name: *const c_char, name_length: usize, format: *mut *mut nl_chat_format) -> nl_status;
+    fn nl_chat_format_free(format: *mut nl_chat_format);
+    /// The format's name.
+    fn nl_chat_format_name(format: *const nl_chat_format, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// The tokens of a chat of `num_messages` messages, at least one: message i is of roles\[i] (NL_ROLE_\*) and says
+    /// contents\[i], which has content_lengths\[i] bytes (NULL with 0). They are the tokens that the model's own
+    /// template gives. The beginning-of-sequence token is among them where the format wants it.
+    /// Contents are text and nothing else: special tokens written in them are not read, so nobody can end a message
+    /// or take a role by writing its marks. Where a format's marks are not tokens of the vocabulary ("\[INST]" in
+    /// "llama-2" and some "mistral-v1"), contents that have them are INVALID_ARGUMENT. The labels "User:" and
+    /// "Assistant:" of "ernie" are words, which contents may have.
+    /// ends\[i] (`ends` may be NULL, else it has room for num_messages) receives where message i's part of the tokens
+    /// ends; it begins where the part before it ends, the first one at 0, and the generation prompt follows the last
+    /// one. So a chat splits into chunks along its messages. A system prompt and documents are prefilled once and
+    /// found again by every chat that has them, whatever follows:
+    ///     roles = {NL_ROLE_SYSTEM, NL_ROLE_USER (a document), NL_ROLE_USER (another), NL_ROLE_USER (the question)}
+    ///     nl_chat_format_render(format, roles, contents, lengths, 4, NL_CHAT_ADD_GENERATION_PROMPT, ends, tokens, ...)
+    ///     nl_chunk_prefill(engine, tokens, ends\[0], 0, NULL, 0, &chunks\[0])                    the system prompt
+    ///     nl_chunk_prefill(engine, tokens + ends\[0], ends\[1] - ends\[0], 1, NULL, 0, &chunks\[1])   a document
+    ///     nl_chunk_prefill(engine, tokens + ends\[1], ends\[2] - ends\[1], 1, NULL, 0, &chunks\[2])   another
+    ///     nl_cache_create(engine, options, chunks, 3, &cache)
+    ///     nl_cache_extend(cache, tokens + ends\[2], count - ends\[2])                            what is new
+    /// (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
+    /// Parts may be empty (skip those).
+    /// Formats in which user and assistant take turns ("llama-2", "mistral-\*", "gemma") take messages of one role in
+    /// a row for one, with an empty line between; system messages stand first there, and but for "mistral-v7" inside
+    /// the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
+    /// Where two parts meet inside a text, a token that both have a share in belongs to the latter.
+    /// "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
+    /// thinking first where the encoded text "\<think>\n\n\</think>\n\n" follows the generation prompt.
+    /// Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
+    fn nl_chat_format_render(format: *const nl_chat_format, roles: *const i32, contents: *const *const c_char, content_lengths: *const usize, num_messages: usize, flags: u32, ends: *mut usize, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
     /// Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is the chunk's place in the
     /// cascade: 0 system, 1 context, 2 query; when pages run short, chunks that no handle and no cache uses
     /// are evicted from level 2 first, from level 0 last.

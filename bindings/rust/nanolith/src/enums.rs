@@ -105,6 +105,13 @@ impl EncodeFlags {
     pub const ADD_BOS: EncodeFlags = EncodeFlags(sys::NL_ENCODE_ADD_BOS as u32);
     /// put the end-of-sequence token last
     pub const ADD_EOS: EncodeFlags = EncodeFlags(sys::NL_ENCODE_ADD_EOS as u32);
+    /// Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+    /// add_eos_token), perhaps none. Not together with the two above.
+    pub const ADD_SPECIAL: EncodeFlags = EncodeFlags(sys::NL_ENCODE_ADD_SPECIAL as u32);
+    /// Read the spelling of special tokens in the text (for example "\<|im_end|>") as the characters that it is
+    /// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+    /// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
+    pub const SPECIAL_AS_TEXT: EncodeFlags = EncodeFlags(sys::NL_ENCODE_SPECIAL_AS_TEXT as u32);
 }
 
 /// Facts about a tokenizer. A newer library may know more values.
@@ -122,6 +129,28 @@ impl TokenizerFact {
     pub const UNK: TokenizerFact = TokenizerFact(sys::NL_TOKENIZER_UNK);
     /// `NL_TOKENIZER_PAD`
     pub const PAD: TokenizerFact = TokenizerFact(sys::NL_TOKENIZER_PAD);
+}
+
+/// Whose a message of a chat is. A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Role(pub i32);
+
+impl Role {
+    /// `NL_ROLE_SYSTEM`
+    pub const SYSTEM: Role = Role(sys::NL_ROLE_SYSTEM);
+    /// `NL_ROLE_USER`
+    pub const USER: Role = Role(sys::NL_ROLE_USER);
+    /// `NL_ROLE_ASSISTANT`
+    pub const ASSISTANT: Role = Role(sys::NL_ROLE_ASSISTANT);
+}
+
+/// What rendering a chat adds to the tokens. A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChatFlags(pub u32);
+
+impl ChatFlags {
+    /// end with what stands before an answer, so that the model gives one
+    pub const ADD_GENERATION_PROMPT: ChatFlags = ChatFlags(sys::NL_CHAT_ADD_GENERATION_PROMPT as u32);
 }
 
 /// Facts about a chunk. A newer library may know more values.
