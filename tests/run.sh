@@ -9,38 +9,9 @@ set -uo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
-passed=0
-failed=0
-skipped=0
 logs=$PWD/build/logs
 mkdir -p "$logs"
-finish() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ] && [ $passed -gt 0 ] && exit 0
-    exit 1
-}
-trap finish EXIT
-trap 'failed=$((failed + 1)); exit' INT TERM
-
-pass() { passed=$((passed + 1)) && echo "ok      $*"; }
-skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED  $*"
-}
-
-# check NAME COMMAND...: one test. Its output is shown when it fails.
-check() {
-    local name=$1
-    shift
-    if "$@" >"$logs/$name.log" 2>&1; then
-        pass "$name"
-    else
-        fail "$name: $*"
-        tail -n 40 "$logs/$name.log"
-        return 1
-    fi
-}
+. scripts/counts.sh
 
 # gtest NAME PROGRAM [ARGUMENTS...]: counts each of the program's test cases.
 gtest() {

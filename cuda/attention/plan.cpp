@@ -289,7 +289,6 @@ void AttentionPlanner::cut_narrow() {
         tiles += line.tiles;
         longest = std::max<int64_t>(longest, line.tiles);
     }
-    plan_.has_narrow = lines > 0;
     if (lines == 0) return;
     const int blocks = choose_blocks(lines, tiles, longest);
     const auto share = static_cast<int32_t>(std::max<int64_t>(1, divide_up(tiles, blocks)));
@@ -437,7 +436,8 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
 }
 
 void AttentionPlanner::emit(const AttentionInput& input) {
-    if (plan_.has_narrow) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
+    const bool narrow_lines = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return !line.wide; });
+    if (narrow_lines) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
     int32_t line_index = -1;
     int32_t piece = 0;
     int32_t block = -1;

@@ -64,7 +64,6 @@ struct AttentionPlan {
     std::vector<RowPartials> units;   // [rows, RowUnits::count]
     std::vector<int32_t> partials;
     std::vector<int32_t> merges;  // units that wide items alone have partial results of
-    bool has_narrow = false;      // whether any narrow item has work
 };
 
 // Makes plans, keeping its memory from one to the next.

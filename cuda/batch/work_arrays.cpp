@@ -1,6 +1,7 @@
 #include "batch/work_arrays.h"
 
 #include <bit>
+#include <cstring>
 
 #include "attention/wide.h"
 
@@ -62,9 +63,9 @@ void WorkArrays::put(std::byte* base, const AttentionInput& input, const Attenti
     put_all(base + narrow_, plan.narrow, counts_.narrow);
     put_all(base + wide_, plan.wide, counts_.wide);
     put_all(base + partials_, plan.partials, 0);
-    std::vector<int32_t> none(counts_.merges - plan.merges.size(), -1);
     put_all(base + merges_, plan.merges, 0);
-    put_all(base + merges_ + plan.merges.size() * sizeof(int32_t), none, 0);
+    const size_t no_merges = counts_.merges - plan.merges.size();
+    std::memset(base + merges_ + plan.merges.size() * sizeof(int32_t), 0xff, no_merges * sizeof(int32_t));  // -1
 }
 
 WorkView WorkArrays::view(const std::byte* base) const {

@@ -166,7 +166,6 @@ class CudaPagedAttention final : public PagedAttention {
                      float* lse) override {
         const DeviceGuard guard(device_.index);
         NL_TRY(guard.result());
-        // Blocks of rows don't fit the wide kernel's strides. TODO
         const AttentionLaunch what = launch_of(arrays_.counts(), plan_shape_);
         switch (spec_.dtype) {
             case DType::f16:

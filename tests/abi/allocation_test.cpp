@@ -1,88 +1,14 @@
 // Host memory may run out at any allocation of any call. This program makes each allocation of the main calls
 // fail in turn: every time the call must report it, change nothing, and work when it is made again. Only the library's
 // own allocations fail, not those inside oneDNN and libsentencepiece, which end the process where theirs do.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
 #include "abi/abi_fixtures.h"
-
-namespace {
-
-std::atomic<int64_t> allocations_left = -1;  // -1: never fail
-
-bool allocation_fails() {
-    int64_t left = allocations_left.load();
-    while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
-    }
-    return left == 0;
-}
-
-}  // namespace
-
-// Not inlined, or the compiler would see malloc and delete as a mismatch.
-#define NL_NOINLINE __attribute__((noinline))
-NL_NOINLINE void* operator new(size_t size, const std::nothrow_t&) noexcept {
-    return allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
-}
-NL_NOINLINE void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    const auto unit = static_cast<size_t>(alignment);
-    return allocation_fails() ? nullptr : std::aligned_alloc(unit, (size / unit + 1) * unit);
-}
-NL_NOINLINE void* operator new(size_t size) {
-    void* const memory = operator new(size, std::nothrow);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-NL_NOINLINE void* operator new(size_t size, std::align_val_t alignment) {
-    void* const memory = operator new(size, alignment, std::nothrow);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-NL_NOINLINE void* operator new[](size_t size) {
-    return operator new(size);
-}
-NL_NOINLINE void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete[](void* memory) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete(void* memory, size_t) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete[](void* memory, size_t) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete(void* memory, std::align_val_t) noexcept {
-    std::free(memory);
-}
+#include "failing_allocations.h"
 
 namespace nanolith::test {
 namespace {
 
 class AllocationTest : public testing::Test {
   protected:
-    // Calls until no allocation fails any more. The call is made once more after each failure's `check`.
-    template <typename Call, typename Check>
-    void fail_each_allocation(Call&& call, Check&& check) {
-        for (int64_t allowed = 0; allowed < 10'000; ++allowed) {
-            SCOPED_TRACE(allowed);
-            allocations_left = allowed;
-            const nl_status status = call();
-            allocations_left = -1;
-            if (status == NL_OK) {
-                EXPECT_GT(allowed, 0) << "the call allocated nothing: this test shows nothing";
-                return;
-            }
-            ASSERT_EQ(status, NL_ERROR_OUT_OF_MEMORY) << nl_last_error();
-            ASSERT_STRNE(nl_last_error(), "");
-            check();
-            if (HasFatalFailure()) return;
-        }
-        FAIL() << "the call never succeeded";
-    }
-
     TinyModel model;
     EngineHandle engine = make_engine(model, {.num_pages = 256});
 };

@@ -14,42 +14,13 @@ install=yes
 [ "${1:-}" = --no-install ] && install=no && shift
 library_build=${1:-}
 
-passed=0
-failed=0
-skipped=0
 root=$PWD
 out=$root/build/bindings
 logs=$root/build/logs/bindings
 model=$root/examples/model
 scenarios=$root/tests/bindings/conformance/scenarios.txt
 mkdir -p "$out" "$logs"
-finish() {
-    echo "$passed passed, $failed failed, $skipped skipped"
-    [ $failed = 0 ] && [ $passed -gt 0 ] && exit 0
-    exit 1
-}
-trap finish EXIT
-trap 'failed=$((failed + 1)); exit' INT TERM
-
-pass() { passed=$((passed + 1)) && echo "ok      $*"; }
-skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }
-fail() {
-    failed=$((failed + 1))
-    echo "FAILED  $*"
-}
-
-# check NAME COMMAND...: one test. Its output is shown when it fails.
-check() {
-    local name=$1
-    shift
-    if "$@" >"$logs/$name.log" 2>&1; then
-        pass "$name"
-    else
-        fail "$name: $*"
-        tail -n 40 "$logs/$name.log"
-        return 1
-    fi
-}
+. scripts/counts.sh
 
 setup() {
     need_build_tools

@@ -1,53 +1,7 @@
 // Host memory may run out at any allocation of any call. This program makes each allocation of the calls of
 // nanolith_ops.h fail in turn: every time the call must report it, change nothing, and work when it is made again.
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "failing_allocations.h"
 #include "ops/device.h"
-
-namespace {
-
-std::atomic<int64_t> allocations_left = -1;  // -1: never fail
-
-bool allocation_fails() {
-    int64_t left = allocations_left.load();
-    while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
-    }
-    return left == 0;
-}
-
-}  // namespace
-
-// Not inlined, or the compiler would see malloc and delete as a mismatch.
-#define NL_NOINLINE __attribute__((noinline))
-NL_NOINLINE void* operator new(size_t size) {
-    void* memory = allocation_fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
-    if (memory == nullptr) throw std::bad_alloc();
-    return memory;
-}
-NL_NOINLINE void* operator new[](size_t size) {
-    return operator new(size);
-}
-NL_NOINLINE void* operator new(size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
-    const auto unit = static_cast<size_t>(alignment);
-    return allocation_fails() ? nullptr : std::aligned_alloc(unit, (size + unit - 1) / unit * unit);
-}
-NL_NOINLINE void operator delete(void* memory) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete[](void* memory) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete(void* memory, size_t) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete[](void* memory, size_t) noexcept {
-    std::free(memory);
-}
-NL_NOINLINE void operator delete(void* memory, std::align_val_t) noexcept {
-    std::free(memory);
-}
 
 namespace nanolith::test {
 namespace {
@@ -63,26 +17,6 @@ class OpsAllocation : public testing::Test {
         NL_CHECK(nl_ops_set_threads(made, 1));
         options_ = make_options(2, 1, kDim, 16, NL_DTYPE_F32);
         for (size_t i = 0; i < tensor_.size(); ++i) tensor_[i] = static_cast<float>(i % 17) * 0.1F;
-    }
-
-    // Calls until no allocation fails any more, with `check` after each failure.
-    template <typename Call, typename Check>
-    void fail_each_allocation(Call&& call, Check&& check) {
-        for (int64_t allowed = 0; allowed < 1000; ++allowed) {
-            SCOPED_TRACE(allowed);
-            allocations_left = allowed;
-            const nl_status status = call();
-            allocations_left = -1;
-            if (status == NL_OK) {
-                EXPECT_GT(allowed, 0) << "the call allocated nothing: this test shows nothing";
-                return;
-            }
-            ASSERT_EQ(status, NL_ERROR_OUT_OF_MEMORY) << nl_last_error();
-            ASSERT_STRNE(nl_last_error(), "");
-            check();
-            if (HasFatalFailure()) return;
-        }
-        FAIL() << "the call never succeeded";
     }
 
     // A step of `rows` sequences with 20 tokens each in the pages 0 and 1. Its arrays are made before calls fail.
