@@ -142,7 +142,9 @@ TEST(JsonTokenizer, SurvivesDamagedFiles) {
         const std::string json = text.str();
         ASSERT_FALSE(json.empty());
         int loaded = 0;
-        for (int round = 0; round < 60; ++round) {
+        // Most damage is refused; go on until some was not, so that encoding and decoding were reached.
+        for (int round = 0; round < 60 || loaded < 3; ++round) {
+            ASSERT_LT(round, 6000) << name << ": hardly any damaged file loads";
             std::string damaged = json;
             for (unsigned flips = 1 + random() % 3; flips > 0; --flips) {
                 // The components stand in front of the vocabulary.
@@ -162,7 +164,6 @@ TEST(JsonTokenizer, SurvivesDamagedFiles) {
             if (!tokens.ok()) continue;
             EXPECT_TRUE(is_valid_utf8(*(*tokenizer)->decode(*tokens)));
         }
-        EXPECT_GT(loaded, 0) << name;
     }
 }
 
