@@ -28,120 +28,38 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM
+
+import families
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIXTURES = HERE / "fixtures"
 EXAMPLE = HERE.parent.parent / "examples" / "model"
 GREEDY_TOKENS = 64
-PROMPT_LENGTHS = (1, 7, 33, 70)
 # A greedy token is kept as a reference where the best logit leads by this share of the logits' spread: five times
 # what a float32 implementation may be off.
 LEAST_LEAD = 5e-4
 
 
-def llama(**fields):
-    return LlamaForCausalLM(LlamaConfig(max_position_embeddings=256, rms_norm_eps=1e-5, **fields))
-
-
-def qwen3(**fields):
-    return Qwen3ForCausalLM(Qwen3Config(max_position_embeddings=256, rms_norm_eps=1e-6, **fields))
-
-
-def llama_gqa():
-    """Grouped queries, the default head_dim, an untied head, an odd vocabulary."""
-    return llama(
-        vocab_size=131, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    )  # fmt: skip
-
-
-def llama_scaled():
-    """Llama 3's RoPE scaling, a tied head, a head_dim that is not hidden_size / num_attention_heads."""
-    scaling = {
-        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64,
-    }  # fmt: skip
-    return llama(
-        vocab_size=96, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=3,
-        num_key_value_heads=1, head_dim=32, tie_word_embeddings=True, rope_parameters=scaling,
-    )  # fmt: skip
-
-
-def llama_bias():
-    """Biases of the QKV projections, linear RoPE scaling, as many KV heads as query heads."""
-    return llama(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, attention_bias=True, tie_word_embeddings=False,
-        rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5},
-    )  # fmt: skip
-
-
-def qwen3_tied():
-    """QK-norm and a tied head."""
-    return qwen3(
-        vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=32, tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-    )  # fmt: skip
-
-
-def qwen3_wide():
-    """Seven query heads to one KV head, an untied head, a head_dim of 64; saved in bf16."""
-    return qwen3(
-        vocab_size=112, hidden_size=56, intermediate_size=88, num_hidden_layers=2, num_attention_heads=7,
-        num_key_value_heads=1, head_dim=64, tie_word_embeddings=False,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    )  # fmt: skip
-
-
-MODELS = {make.__name__: make for make in (llama_gqa, llama_scaled, llama_bias, qwen3_tied, qwen3_wide)}
-# The dtype of a model's file.
-DTYPES = {name: torch.bfloat16 if name == "qwen3_wide" else torch.float32 for name in MODELS}
-
-
-@torch.no_grad()
-def randomize(model, random, dtype):
-    """Weights of a size that lets every part of the model change its logits, as exact in `dtype` as in float32."""
-    hidden = model.config.hidden_size
-    tied = model.config.tie_word_embeddings
-    for name, weight in model.named_parameters():
-        normal = torch.from_numpy(random.standard_normal(weight.shape)).float()
-        uniform = torch.from_numpy(random.random(weight.shape)).float()
-        if name.endswith("o_proj.bias"):
-            value = 0 * normal
-        elif name.endswith("bias"):
-            value = 0.5 * normal
-        elif name.endswith("norm.weight"):
-            value = 0.5 + uniform
-        elif "embed_tokens" in name:
-            value = (0.6 if tied else 1.0) * normal
-        elif "lm_head" in name:
-            value = 4.0 * normal / hidden**0.5
-        else:
-            value = 2.0 * normal / weight.shape[1] ** 0.5
-        weight.copy_(value.to(dtype))
-
-
-def save(model, folder, dtype):
+def save(model, folder, tiny_model):
     """The folder as Transformers writes it, but for what its writer has no option for."""
-    shards = {"max_shard_size": "200KB"} if folder.name == "llama_gqa" else {}
-    copy.deepcopy(model).to(dtype).save_pretrained(folder, **shards)
-    if folder.name != "llama_bias":
-        return
-    # Without the biases of o_proj, which are zero; and with RoPE in the layout of Transformers 4.
-    path = folder / "model.safetensors"
-    weights = {key: value for key, value in safetensors.torch.load_file(path).items() if "o_proj.bias" not in key}
-    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    parameters = config.pop("rope_parameters")
-    config["rope_theta"] = parameters["rope_theta"]
-    config["rope_scaling"] = {"type": parameters["rope_type"], "factor": parameters["factor"]}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    shards = {"max_shard_size": tiny_model.max_shard_size} if tiny_model.max_shard_size else {}
+    copy.deepcopy(model).to(tiny_model.dtype).save_pretrained(folder, **shards)
+    if tiny_model.left_out:
+        path = folder / "model.safetensors"
+        weights = safetensors.torch.load_file(path)
+        weights = {name: weight for name, weight in weights.items() if not name.endswith(tiny_model.left_out)}
+        safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+    if tiny_model.published:
+        path = folder / "config.json"
+        config = families.published_config(json.loads(path.read_text()), tiny_model.published_fields)
+        path.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def load(folder, dtype):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
+    ).eval()
 
 
 @torch.no_grad()
@@ -175,13 +93,26 @@ def least_effect(model, tokens):
     whole = logits_after(model, tokens)
     effects = {}
     for name, weight in model.named_parameters():
-        if name.endswith(("o_proj.bias", "k_proj.bias")):
-            continue  # one is zero; a softmax hardly sees the other
+        if name.endswith("k_proj.bias") or not weight.any():
+            continue  # a softmax hardly sees the one
         kept = weight.clone()
         weight.copy_(weight.flip(0))
         effects[name] = rms(logits_after(model, tokens) - whole) / rms(whole)
         weight.copy_(kept)
     return min(effects.items(), key=lambda item: item[1])
+
+
+@torch.no_grad()
+def least_feature(model, tokens, without):
+    """How much the logits change, as a share of their spread, without the feature that matters least."""
+    whole = logits_after(model, tokens)
+    effects = {}
+    for feature, fields in without.items():
+        other = families.build(families.changed(model.config, fields))
+        other.load_state_dict(model.state_dict())
+        effects[feature] = rms(logits_after(other, tokens) - whole) / rms(whole)
+    print("  without", {feature: round(effect, 3) for feature, effect in effects.items()})
+    return min(effects.items(), key=lambda item: item[1], default=("nothing", 1.0))
 
 
 def reference_of(model_folder, prompts, prefix_lengths):
@@ -214,7 +145,8 @@ def reference_of(model_folder, prompts, prefix_lengths):
 def write(folder, model_folder, reference, rows):
     relative = os.path.relpath(model_folder, folder)
     text = json.dumps({"model": relative, **reference}, indent=1)
-    text = re.sub(r"\[[^\[\]]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers on one line
+    # A list of numbers on one line.
+    text = re.sub(r"\[([^\[\]]*)\]", lambda numbers: "[" + " ".join(numbers[1].split()) + "]", text)
     (folder / "reference.json").write_text(text + "\n")
     (folder / "logits.f32").write_bytes(rows.tobytes())
     print(f"{folder.name}: {rows.shape[0]} rows, spread {rms(rows):.2f}, error", reference["error"],
@@ -224,18 +156,21 @@ def write(folder, model_folder, reference, rows):
 def make_tiny(name):
     """Tries seeds until every prompt has all its greedy tokens and they are not a few over and over."""
     folder = FIXTURES / name
+    tiny_model = families.MODELS[name]
     for seed in range(1000):
         shutil.rmtree(folder, ignore_errors=True)
         random = np.random.default_rng(seed)
-        model = MODELS[name]().eval()
-        randomize(model, random, DTYPES[name])
-        save(model, folder, DTYPES[name])
-        prompts = [random.integers(0, model.config.vocab_size, length).tolist() for length in PROMPT_LENGTHS]
+        model = families.build(tiny_model.config())
+        families.randomize(model, random, tiny_model)
+        save(model, folder, tiny_model)
+        prompts = [random.integers(0, model.config.vocab_size, length).tolist() for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
         weight, effect = least_effect(model, prompts[-1])
         assert effect > 0.05, f"{weight} hardly matters: {effect}"
-        lengths = [list(range(1, len(prompt) + 1)) for prompt in prompts]
+        feature, effect = least_feature(model, prompts[-1], tiny_model.without)
+        assert effect > 0.05, f"{feature} hardly matters: {effect}"
+        lengths = [list(range(tiny_model.least_prefix, len(prompt) + 1)) for prompt in prompts]
         reference, rows = reference_of(folder, prompts, lengths)
         if all(len(p["greedy"]) == GREEDY_TOKENS and len(set(p["greedy"])) >= 12 for p in reference["prompts"]):
             write(folder, folder, {"seed": seed, **reference}, rows)
@@ -267,7 +202,7 @@ def make_example(model_folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(MODELS)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(families.MODELS)}")
     parser.add_argument("--example", nargs="?", const=EXAMPLE, type=pathlib.Path, metavar="FOLDER",
                         help="make the reference of the example model instead; FOLDER in place of examples/model")  # fmt: skip
     arguments = parser.parse_args()
@@ -277,7 +212,7 @@ def main():
     if arguments.example:
         make_example(arguments.example.resolve())
         return
-    for name in arguments.names or MODELS:
+    for name in arguments.names or families.MODELS:
         make_tiny(name)
 
 
