@@ -1,47 +1,28 @@
-"""The tiny random models of the parity fixtures: their configs, and their weights.
+"""The tiny random models of the parity fixtures, family by family.
 
-Every function under @tiny returns a Transformers config; its name is the fixture's, its docstring says what it covers.
+Every function under @model returns a Transformers config; its name is the fixture's, its docstring says what it
+covers.
 """
-
-import dataclasses
-from collections.abc import Callable
 
 import torch
 from transformers import (
-    AutoConfig,
-    AutoModelForCausalLM,
+    Ernie4_5Config,
+    Gemma2Config,
+    Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
+    Phi3Config,
     Qwen2Config,
     Qwen3Config,
+    SmolLM3Config,
 )
 
-
-@dataclasses.dataclass
-class Tiny:
-    """A tiny model, and how its fixture is made."""
-
-    config: Callable
-    # The dtype of the model's file.
-    dtype: torch.dtype = torch.bfloat16
-    # Whether config.json gets the layout of the checkpoints that are published: that of Transformers 4.
-    published: bool = False
-    # Fields of config.json that such a checkpoint has besides, or (None) has not.
-    published_fields: dict = dataclasses.field(default_factory=dict)
-    # Weights (by the end of their name) that are zero and not in the file.
-    left_out: str | None = None
-    max_shard_size: str | None = None
-    # What the model has, and the config fields that would switch it off: each changes the logits clearly.
-    without: dict = dataclasses.field(default_factory=dict)
-    prompt_lengths: tuple = (1, 7, 33, 70)
-    # The shortest prefix of a prompt that is a reference.
-    least_prefix: int = 1
-
+from tiny import Tiny
 
 MODELS = {}
 
 
-def tiny(**fields):
+def model(**fields):
     def add(config):
         MODELS[config.__name__] = Tiny(config, **fields)
         return config
@@ -61,7 +42,7 @@ def qwen3(**fields):
     return Qwen3Config(max_position_embeddings=256, rms_norm_eps=1e-6, **fields)
 
 
-@tiny(dtype=torch.float32, max_shard_size="200KB")
+@model(dtype=torch.float32, max_shard_size="200KB")
 def llama_gqa():
     """Grouped queries, the default head_dim, an untied head, an odd vocabulary, a file in shards."""
     return llama(
@@ -70,7 +51,7 @@ def llama_gqa():
     )  # fmt: skip
 
 
-@tiny(dtype=torch.float32, without={"scaling": {"rope_parameters": rope(5e5)}})
+@model(dtype=torch.float32, without={"scaling": {"rope_parameters": rope(5e5)}})
 def llama_scaled():
     """Llama 3's RoPE scaling, a tied head, a head_dim that is not hidden_size / num_attention_heads."""
     scaling = rope(
@@ -82,7 +63,7 @@ def llama_scaled():
     )  # fmt: skip
 
 
-@tiny(
+@model(
     dtype=torch.float32,
     published=True,
     left_out="o_proj.bias",
@@ -97,7 +78,7 @@ def llama_bias():
     )  # fmt: skip
 
 
-@tiny(dtype=torch.float32)
+@model(dtype=torch.float32)
 def qwen3_tied():
     """QK-norm and a tied head."""
     return qwen3(
@@ -106,7 +87,7 @@ def qwen3_tied():
     )  # fmt: skip
 
 
-@tiny()
+@model()
 def qwen3_wide():
     """Seven query heads to one KV head, an untied head, a head_dim of 64."""
     return qwen3(
@@ -115,7 +96,7 @@ def qwen3_wide():
     )  # fmt: skip
 
 
-@tiny(
+@model(
     published=True,
     published_fields={"sliding_window": 16},
     without={"disuse of its window": {"use_sliding_window": True, "sliding_window": 16, "layer_types": None}},
@@ -130,7 +111,7 @@ def qwen2_bias():
     )  # fmt: skip
 
 
-@tiny(published=True, published_fields={"head_dim": None}, without={"window": {"sliding_window": None}})
+@model(published=True, published_fields={"head_dim": None}, without={"window": {"sliding_window": None}})
 def mistral_window():
     """Mistral: a sliding window in every layer, no head_dim in the config, four query heads to one KV head."""
     return MistralConfig(
@@ -140,7 +121,7 @@ def mistral_window():
     )  # fmt: skip
 
 
-@tiny(published=True)
+@model(published=True)
 def mistral_nowindow():
     """Mistral without a window, a head_dim that is not hidden_size / num_attention_heads, an untied head."""
     return MistralConfig(
@@ -150,51 +131,170 @@ def mistral_nowindow():
     )  # fmt: skip
 
 
-def build(config):
-    """A model in float32 with whatever weights."""
-    return AutoModelForCausalLM.from_config(
-        config, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager"
-    ).eval()
+def longrope(half, **fields):
+    """LongRoPE of 2 * half rotated dimensions: factors that grow with the wavelength, as found by search."""
+    short = [round(1 + 0.5 * (i / half) ** 2, 3) for i in range(half)]
+    long = [round(1.1 + 7 * (i / half) ** 1.5, 3) for i in range(half)]
+    return {"short_factor": short, "long_factor": long, "rope_type": "longrope", **fields}
 
 
-def changed(config, fields):
-    """A config like `config` but for `fields`; "model_type" may be one of them."""
-    fields = config.to_dict() | fields
-    return AutoConfig.for_model(fields.pop("model_type"), **fields)
+@model(
+    published=True,
+    without={
+        "scaling": {"rope_parameters": rope()},
+        "short factors": {"rope_parameters": longrope(48, rope_theta=1e4) | {"short_factor": [1.0] * 48}},
+    },
+)
+def phi3():
+    """Phi-3: fused QKV and gate/up weights, LongRoPE, a head_dim of 96; every position within the original context,
+    which uses the short factors."""
+    return Phi3Config(
+        vocab_size=72, hidden_size=192, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=576, original_max_position_embeddings=144,
+        pad_token_id=0, eos_token_id=2, rope_parameters=longrope(48, rope_theta=1e4),
+    )  # fmt: skip
 
 
-@torch.no_grad()
-def randomize(model, random, tiny_model):
-    """Weights of a size that lets every part of the model change its logits, as exact in the file as in float32."""
-    hidden = model.config.hidden_size
-    tied = model.config.tie_word_embeddings
-    for name, weight in model.named_parameters():
-        normal = torch.from_numpy(random.standard_normal(weight.shape)).float()
-        uniform = torch.from_numpy(random.random(weight.shape)).float()
-        if tiny_model.left_out and name.endswith(tiny_model.left_out):
-            value = 0 * normal
-        elif name.endswith("bias"):
-            value = 0.5 * normal
-        elif name.endswith("norm.weight"):
-            # Gemma's norms multiply by 1 + weight.
-            value = uniform - 0.5 if "gemma" in model.config.model_type else uniform + 0.5
-        elif "embed_tokens" in name:
-            value = (0.6 if tied else 1.0) * normal
-        elif "lm_head" in name:
-            value = 4.0 * normal / hidden**0.5
-        else:
-            value = 2.0 * normal / weight.shape[-1] ** 0.5
-        weight.copy_(value.to(tiny_model.dtype))
+@model(
+    published=True,
+    prompt_lengths=(17, 20, 33, 70),
+    least_prefix=17,
+    without={
+        "scaling": {"rope_parameters": rope()},
+        "long factors": {"rope_parameters": longrope(8, rope_theta=1e4) | {"long_factor": longrope(8)["short_factor"]}},
+    },
+)
+def phi3_long():
+    """Phi-3 beyond its original context of 16 tokens, which uses the long factors at every position; as many KV heads
+    as query heads."""
+    return Phi3Config(
+        vocab_size=64, hidden_size=64, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=4, max_position_embeddings=256, original_max_position_embeddings=16,
+        pad_token_id=0, eos_token_id=2, rope_parameters=longrope(8, rope_theta=1e4),
+    )  # fmt: skip
 
 
-def published_config(config, fields):
-    """config.json's content in the layout of Transformers 4."""
-    config = dict(config)
-    config["torch_dtype"] = config.pop("dtype")
-    config.pop("layer_types", None)
-    parameters = dict(config.pop("rope_parameters"))
-    config["rope_theta"] = parameters.pop("rope_theta")
-    rope_type = parameters.pop("rope_type")
-    config["rope_scaling"] = None if rope_type == "default" else {"type": rope_type, **parameters}
-    config |= fields
-    return {key: value for key, value in config.items() if value is not None or key not in fields}
+@model(
+    published=True,
+    without={
+        "attention factor": {"rope_parameters": longrope(12, rope_theta=1e4, partial_rotary_factor=0.75)},
+        "partial rotation": {"rope_parameters": longrope(16, rope_theta=1e4, attention_factor=1.4)},
+        "window": {"sliding_window": None},
+    },
+)
+def phi4_mini():
+    """Phi-4-mini: three quarters of each head rotated, a tied head, LongRoPE with an attention factor of its own,
+    grouped queries, a sliding window."""
+    return Phi3Config(
+        vocab_size=80, hidden_size=96, intermediate_size=40, num_hidden_layers=2, num_attention_heads=3,
+        num_key_value_heads=1, max_position_embeddings=576, original_max_position_embeddings=144, sliding_window=30,
+        tie_word_embeddings=True, pad_token_id=0, eos_token_id=2,
+        rope_parameters=longrope(12, rope_theta=1e4, partial_rotary_factor=0.75, attention_factor=1.4),
+    )  # fmt: skip
+
+
+@model(published=True, without={"interleaving": {"model_type": "llama"}})
+def ernie():
+    """ERNIE 4.5: rotation of neighbouring dimensions, a tied head, eight query heads to one KV head."""
+    return Ernie4_5Config(
+        vocab_size=72, hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=8,
+        num_key_value_heads=1, head_dim=32, max_position_embeddings=256, rope_parameters=rope(5e5),
+    )  # fmt: skip
+
+
+@model(without={"interleaving": {"model_type": "llama", "attention_bias": True, "mlp_bias": True}})
+def ernie_bias():
+    """ERNIE 4.5 with biases in every projection and an untied head."""
+    return Ernie4_5Config(
+        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=256, use_bias=True, tie_word_embeddings=False,
+        rope_parameters=rope(1e4),
+    )  # fmt: skip
+
+
+def smollm3_config(**fields):
+    return SmolLM3Config(
+        vocab_size=72, hidden_size=64, intermediate_size=48, num_attention_heads=8, num_key_value_heads=2,
+        max_position_embeddings=256, bos_token_id=1, eos_token_id=2, pad_token_id=2, rope_parameters=rope(2e4),
+        **fields,
+    )  # fmt: skip
+
+
+@model(published=True, without={"layer without RoPE": {"no_rope_layers": [1, 1, 1, 1]}})
+def smollm3():
+    """SmolLM3: one layer of four without RoPE, a tied head, four query heads to one KV head."""
+    return smollm3_config(num_hidden_layers=4, no_rope_layers=[1, 0, 1, 1])
+
+
+@model(
+    published=True,
+    published_fields={"no_rope_layers": None},
+    without={"layers without RoPE": {"no_rope_layers": [1, 1, 1, 1]}},
+)
+def smollm3_interval():
+    """SmolLM3 whose layers without RoPE are every second one."""
+    return smollm3_config(num_hidden_layers=4, no_rope_layer_interval=2)
+
+
+@model(
+    published=True,
+    # Published configs of Gemma name the activation twice, and rely on the tied head being the default.
+    published_fields={"hidden_act": "gelu_pytorch_tanh", "tie_word_embeddings": None},
+    without={
+        "capped attention": {"attn_logit_softcapping": None},
+        "capped logits": {"final_logit_softcapping": None},
+        "windows": {"layer_types": ["full_attention"] * 2},
+        "full attention": {"layer_types": ["sliding_attention"] * 2},
+        "query_pre_attn_scalar": {"query_pre_attn_scalar": 256},
+        "GELU": {"hidden_activation": "silu"},
+    },
+)
+def gemma2():
+    """Gemma 2: norms before and after attention and MLP, of weight 1 + w; GELU; scaled embeddings; attention scores
+    and logits capped; windows in every other layer; a query_pre_attn_scalar that is not the head_dim of 256."""
+    return Gemma2Config(
+        vocab_size=64, hidden_size=48, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=256, max_position_embeddings=256, query_pre_attn_scalar=900, sliding_window=16,
+        attn_logit_softcapping=3.0, final_logit_softcapping=2.0, rope_parameters=rope(),
+    )  # fmt: skip
+
+
+def gemma3_config(**fields):
+    return Gemma3TextConfig(
+        hidden_size=48, intermediate_size=64, num_attention_heads=4, num_key_value_heads=1,
+        max_position_embeddings=256, sliding_window=16, **fields,
+    )  # fmt: skip
+
+
+GEMMA3_ROPE = {"full_attention": rope(1e5, "linear", factor=4.0), "sliding_attention": rope(1e3)}
+
+
+@model(
+    without={
+        "windows": {"layer_types": ["full_attention"] * 4, "rope_parameters": GEMMA3_ROPE},
+        "full attention": {"layer_types": ["sliding_attention"] * 4, "rope_parameters": GEMMA3_ROPE},
+        "scaling": {"rope_parameters": GEMMA3_ROPE | {"full_attention": rope(1e5)}},
+        "local rotation": {"rope_parameters": GEMMA3_ROPE | {"sliding_attention": rope(1e5, "linear", factor=4.0)}},
+        "query_pre_attn_scalar": {"query_pre_attn_scalar": 32},
+    }
+)
+def gemma3():
+    """Gemma 3: QK-norm, windows in two of three layers, RoPE of its own in these, scaled RoPE in the others; one KV
+    head."""
+    return gemma3_config(
+        vocab_size=64, num_hidden_layers=4, head_dim=32, sliding_window_pattern=3, query_pre_attn_scalar=9,
+        rope_parameters=GEMMA3_ROPE,
+    )  # fmt: skip
+
+
+@model(
+    published=True,
+    published_fields={"sliding_window_pattern": 2, "_sliding_window_pattern": None, "tie_word_embeddings": None},
+    without={"windows": {"layer_types": ["full_attention"] * 3}},
+)
+def gemma3_pattern():
+    """Gemma 3 with its layers' types as a pattern, and RoPE, in the layout of published checkpoints."""
+    return gemma3_config(
+        vocab_size=80, num_hidden_layers=3, head_dim=16, sliding_window_pattern=2, query_pre_attn_scalar=4,
+        rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope()},
+    )  # fmt: skip
