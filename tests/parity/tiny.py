@@ -47,7 +47,7 @@ def randomize(model, random, tiny_model):
     hidden = model.config.hidden_size
     # Gemma's norms multiply by 1 + weight, and its embeddings are scaled: small ones let the layers add as much.
     gemma = "gemma" in model.config.model_type
-    embedding = 0.15 if gemma else 0.6 if model.config.tie_word_embeddings else 1.0
+    embedding = 0.2 if gemma else 0.6 if model.config.tie_word_embeddings else 1.0
     for name, weight in model.named_parameters():
         normal = torch.from_numpy(random.standard_normal(weight.shape)).float()
         uniform = torch.from_numpy(random.random(weight.shape)).float()
@@ -55,6 +55,9 @@ def randomize(model, random, tiny_model):
             value = 0 * normal
         elif name.endswith("bias"):
             value = 0.5 * normal
+        elif gemma and name == "model.norm.weight":
+            # Of either sign: a tied head would say the last token over and over.
+            value = torch.where(normal > 0, uniform - 0.5, -1.5 - uniform)
         elif name.endswith("norm.weight"):
             value = uniform - 0.5 if gemma else uniform + 0.5
         elif "embed_tokens" in name:
