@@ -11,9 +11,11 @@ from transformers import (
     Gemma3TextConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
     Phi3Config,
     Qwen2Config,
     Qwen3Config,
+    Qwen3MoeConfig,
     SmolLM3Config,
 )
 
@@ -297,4 +299,109 @@ def gemma3_pattern():
     return gemma3_config(
         vocab_size=80, num_hidden_layers=3, head_dim=16, sliding_window_pattern=2, query_pre_attn_scalar=4,
         rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope()},
+    )  # fmt: skip
+
+
+YARN = rope(1e4, "yarn", factor=4.0, original_max_position_embeddings=32)
+
+
+@model(
+    published=True,
+    without={"scaling": {"rope_parameters": rope()}, "attention factor": {"rope_parameters": YARN | {"attention_factor": 1.0}}},
+)
+def qwen2_yarn():
+    """Qwen2 with YaRN as its model cards recommend it: the attention factor follows from the factor."""
+    return Qwen2Config(
+        vocab_size=72, hidden_size=64, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, max_position_embeddings=256, rope_parameters=YARN,
+    )  # fmt: skip
+
+
+@model(
+    published=True,
+    without={
+        "attention factor": {"rope_parameters": YARN},
+        "untruncated ramp": {"rope_parameters": YARN | {"attention_factor": 1.5, "truncate": True}},
+    },
+)
+def qwen3_yarn():
+    """Qwen3 with YaRN, an attention factor of its own, and a ramp between dimensions that are not whole."""
+    return qwen3(
+        vocab_size=72, hidden_size=48, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=32, rope_parameters=YARN | {"attention_factor": 1.5, "truncate": False},
+    )  # fmt: skip
+
+
+LLAMA_YARN = rope(1e4, "yarn", factor=8.0, original_max_position_embeddings=64, beta_fast=4.0, beta_slow=0.5)
+
+
+@model(
+    without={
+        "betas": {"rope_parameters": rope(1e4, "yarn", factor=8.0, original_max_position_embeddings=64, mscale=2.0,
+                                          mscale_all_dim=0.5)},
+        "mscale": {"rope_parameters": LLAMA_YARN},
+    }
+)  # fmt: skip
+def llama_yarn():
+    """Llama with YaRN's every field: the bounds of the ramp, the scales of the attention factor."""
+    return llama(
+        vocab_size=72, hidden_size=64, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, rope_parameters=LLAMA_YARN | {"mscale": 2.0, "mscale_all_dim": 0.5},
+    )  # fmt: skip
+
+
+@model(published=True, published_fields={"num_experts": 8, "num_local_experts": None}, without={"norm of weights": {"norm_topk_prob": False}, "second expert": {"num_experts_per_tok": 1}})
+def qwen3_moe():
+    """Qwen3-MoE: two of eight experts with normed weights, a dense layer in the middle."""
+    return Qwen3MoeConfig(
+        vocab_size=72, hidden_size=48, intermediate_size=64, moe_intermediate_size=24, num_hidden_layers=3,
+        num_attention_heads=4, num_key_value_heads=2, head_dim=16, max_position_embeddings=256, num_experts=8,
+        num_experts_per_tok=2, norm_topk_prob=True, mlp_only_layers=[1], rope_parameters=rope(1e6),
+    )  # fmt: skip
+
+
+@model(published=True, published_fields={"num_experts": 6, "num_local_experts": None}, without={"weights as they are": {"norm_topk_prob": True}, "third expert": {"num_experts_per_tok": 2}})
+def qwen3_moe_unnormed():
+    """Qwen3-MoE: three of six experts in every second layer, weights that don't add up to one."""
+    return Qwen3MoeConfig(
+        vocab_size=64, hidden_size=32, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=4,
+        num_attention_heads=4, num_key_value_heads=1, head_dim=32, max_position_embeddings=256, num_experts=6,
+        num_experts_per_tok=3, norm_topk_prob=False, decoder_sparse_step=2, rope_parameters=rope(),
+    )  # fmt: skip
+
+
+@model(published=True, published_fields={"num_experts": None}, without={"second expert": {"num_experts_per_tok": 1}})
+def mixtral():
+    """Mixtral: two of four experts in every layer."""
+    return MixtralConfig(
+        vocab_size=72, hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, num_local_experts=4, num_experts_per_tok=2,
+        rope_parameters=rope(1e6),
+    )  # fmt: skip
+
+
+@model()
+def llama_mqa():
+    """32 query heads to one KV head; biases in every projection, that of the output and the MLP's too."""
+    return llama(
+        vocab_size=64, hidden_size=64, intermediate_size=40, num_hidden_layers=2, num_attention_heads=32,
+        num_key_value_heads=1, head_dim=16, attention_bias=True, mlp_bias=True, rope_parameters=rope(),
+    )  # fmt: skip
+
+
+@model(dtype=torch.float16)
+def llama_dim80():
+    """A head_dim of 80, as many KV heads as query heads, saved in float16."""
+    return llama(
+        vocab_size=64, hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=2, head_dim=80, rope_parameters=rope(),
+    )  # fmt: skip
+
+
+@model()
+def llama_dim128():
+    """A head_dim of 128, eight query heads to one KV head."""
+    return llama(
+        vocab_size=64, hidden_size=32, intermediate_size=40, num_hidden_layers=2, num_attention_heads=8,
+        num_key_value_heads=1, head_dim=128, rope_parameters=rope(5e5),
     )  # fmt: skip

@@ -40,6 +40,10 @@ GREEDY_TOKENS = 64
 # A greedy token is kept as a reference where the best logit leads by this share of the logits' spread: five times
 # what a float32 implementation may be off.
 LEAST_LEAD = 5e-4
+# The last expert chosen leads the first one not chosen by this much in the router's logits: far more than rounding to
+# bfloat16 changes them, in the prompts; more than a float32 implementation may be off, in the greedy tokens.
+CLEAR_CHOICE = 0.3
+LEAST_CHOICE = 2e-3
 
 
 def save(model, folder, tiny_model):
@@ -69,13 +73,50 @@ def logits_after(model, tokens):
     return model(torch.tensor([tokens])).logits[0].float().numpy()
 
 
+@torch.no_grad()
+def router_logits(model, tokens):
+    """[layers with experts, len(tokens), experts]"""
+    return torch.stack(model(torch.tensor([tokens]), output_router_logits=True).router_logits).float()
+
+
+def clearness(model, tokens):
+    """The least lead of the last expert chosen over the first one not chosen, for every token."""
+    if not has_experts(model):
+        return [float("inf")] * len(tokens)
+    chosen = model.config.num_experts_per_tok
+    ranked = router_logits(model, tokens).sort(descending=True).values
+    return (ranked[:, :, chosen - 1] - ranked[:, :, chosen]).amin(0).tolist()
+
+
+def choices(model, tokens):
+    return router_logits(model, tokens).topk(model.config.num_experts_per_tok).indices.sort().values
+
+
+def has_experts(model):
+    return hasattr(model.config, "num_experts_per_tok")
+
+
+def draw_prompt(model, random, length):
+    """Random tokens, of which every router chooses clearly."""
+    vocabulary = model.config.vocab_size
+    if not has_experts(model):
+        return random.integers(0, vocabulary, length).tolist()
+    prompt = []
+    while len(prompt) < length:
+        token = int(random.integers(0, vocabulary))
+        if clearness(model, [*prompt, token])[-1] > CLEAR_CHOICE:
+            prompt.append(token)
+    return prompt
+
+
 def rms(values):
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
 @torch.no_grad()
 def greedy(model, tokens, spread):
-    """Up to GREEDY_TOKENS tokens; it ends before one whose lead is too small to be a reference."""
+    """Up to GREEDY_TOKENS tokens; it ends before one whose lead, or that of its experts, is too small to be a
+    reference."""
     made, cache, following = [], None, list(tokens)
     while len(made) < GREEDY_TOKENS:
         output = model(torch.tensor([following]), past_key_values=cache, use_cache=True)
@@ -85,7 +126,8 @@ def greedy(model, tokens, spread):
             break
         following = [int(row.argmax())]
         made += following
-    return made
+    clear = [lead > LEAST_CHOICE for lead in clearness(model, [*tokens, *made])] + [False]
+    return made[: max(clear.index(False) - len(tokens), 0)]
 
 
 @torch.no_grad()
@@ -124,6 +166,9 @@ def reference_of(model_folder, prompts, prefix_lengths):
     errors = {}
     for dtype in ("bfloat16", "float16"):
         rounded = load(model_folder, getattr(torch, dtype))
+        if has_experts(model):
+            same = [torch.equal(choices(rounded, prompt), choices(model, prompt)) for prompt in prompts]
+            assert all(same), f"{dtype} chooses other experts"
         # Of the stored rows, which the tests measure too: rounding strikes some positions much harder than others.
         differences = [
             (logits_after(rounded, prompt) - logits)[np.array(lengths) - 1]
@@ -163,7 +208,7 @@ def make_tiny(name):
         model = tiny.build(tiny_model.config())
         tiny.randomize(model, random, tiny_model)
         save(model, folder, tiny_model)
-        prompts = [random.integers(0, model.config.vocab_size, length).tolist() for length in tiny_model.prompt_lengths]
+        prompts = [draw_prompt(model, random, length) for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
         weight, effect = least_effect(model, prompts[-1])

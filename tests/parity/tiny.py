@@ -64,7 +64,7 @@ def randomize(model, random, tiny_model):
             value = embedding * normal
         elif "lm_head" in name:
             value = 4.0 * normal / hidden**0.5
-        else:
+        else:  # also routers: theirs makes logits about as wide
             value = 2.0 * normal / weight.shape[-1] ** 0.5
         weight.copy_(value.to(tiny_model.dtype))
 
