@@ -59,11 +59,7 @@ Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
-    NL_ASSIGN(auto model, load_model(folder));
-    if (options.max_context > model->spec.max_context)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", options.max_context, ": the model holds at most ",
-                    model->spec.max_context, " tokens");
-    if (options.max_context > 0) model->spec.max_context = static_cast<int32_t>(options.max_context);
+    NL_ASSIGN(auto model, load_model(folder, options.max_context));
 
     auto tokenizer = Tokenizer::load(folder);
     if (!tokenizer.ok() && tokenizer.error().status != NL_ERROR_NOT_FOUND) return std::move(tokenizer.error());

@@ -28,7 +28,7 @@ inline void check(nl_status status) {
 }
 
 // Null where `device` is "cuda" and there is none here.
-inline Engine open_engine(const std::string& folder, const std::string& device, int32_t dtype) {
+inline Engine open_engine(const std::string& folder, const std::string& device, int32_t dtype, size_t max_context) {
     nl_engine_options* raw_options = nullptr;
     check(nl_engine_options_create(&raw_options));
     const EngineOptions options(raw_options);
@@ -38,6 +38,7 @@ inline Engine open_engine(const std::string& folder, const std::string& device, 
     check(nl_engine_options_set_page_size(raw_options, 16));
     check(nl_engine_options_set_num_pages(raw_options, 256));
     check(nl_engine_options_set_max_batch_tokens(raw_options, 48));
+    check(nl_engine_options_set_max_context(raw_options, static_cast<int64_t>(max_context)));
     nl_engine* engine = nullptr;
     const nl_status status = nl_engine_create(folder.data(), folder.size(), raw_options, &engine);
     if (device == "cuda" && status == NL_ERROR_NOT_FOUND) return nullptr;

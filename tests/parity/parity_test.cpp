@@ -30,7 +30,7 @@ class Parity : public ::testing::TestWithParam<Case> {
     // Opens the model; the test skips where there is no GPU for it.
     void open(int32_t dtype) {
         const std::string& device = std::get<1>(GetParam());
-        engine_ = open_engine(fixture_.model_folder, device, dtype);
+        engine_ = open_engine(fixture_.model_folder, device, dtype, fixture_.longest_context());
         if (engine_ == nullptr) GTEST_SKIP() << "no GPU: " << nl_last_error();
     }
 
