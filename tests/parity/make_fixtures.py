@@ -30,7 +30,8 @@ import torch
 import transformers
 from transformers import AutoModelForCausalLM
 
-import families
+import families  # noqa: F401
+import fp8_files
 import tiny
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -62,6 +63,8 @@ def save(model, folder, tiny_model):
 
 
 def load(folder, dtype):
+    if "quantization_config" in json.loads((folder / "config.json").read_text()):
+        return fp8_files.load(folder, dtype)
     return AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
     ).eval()
@@ -201,19 +204,26 @@ def write(folder, model_folder, reference, rows):
 def make_tiny(name):
     """Tries seeds until every prompt has all its greedy tokens and they are not a few over and over."""
     folder = FIXTURES / name
-    tiny_model = families.MODELS[name]
+    tiny_model = tiny.MODELS[name]
     for seed in range(1000):
         shutil.rmtree(folder, ignore_errors=True)
         random = np.random.default_rng(seed)
         model = tiny.build(tiny_model.config())
         tiny.randomize(model, random, tiny_model)
+        float8 = fp8_files.quantize_model(model, tiny_model.fp8, random) if tiny_model.fp8 else None
         save(model, folder, tiny_model)
+        if float8:
+            fp8_files.add_to_files(folder, tiny_model.fp8, float8)
         prompts = [draw_prompt(model, random, length) for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
         weight, effect = least_effect(model, prompts[-1])
         assert effect > 0.05, f"{weight} hardly matters: {effect}"
         effects = effects_of_features(model, prompts[-1], tiny_model.without)
+        if float8:
+            whole = logits_after(model, prompts[-1])
+            for name, other in fp8_files.models_with_other_scales(folder):
+                effects[f"scales of {name}"] = rms(logits_after(other, prompts[-1]) - whole) / rms(whole)
         assert min(effects.values(), default=1.0) > 0.05, f"something hardly matters: {effects}"
         lengths = [list(range(tiny_model.least_prefix, len(prompt) + 1)) for prompt in prompts]
         reference, rows = reference_of(folder, prompts, lengths)
@@ -248,7 +258,7 @@ def make_example(model_folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(families.MODELS)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(tiny.MODELS)}")
     parser.add_argument("--example", nargs="?", const=EXAMPLE, type=pathlib.Path, metavar="FOLDER",
                         help="make the reference of the example model instead; FOLDER in place of examples/model")  # fmt: skip
     arguments = parser.parse_args()
@@ -258,7 +268,7 @@ def main():
     if arguments.example:
         make_example(arguments.example.resolve())
         return
-    for name in arguments.names or families.MODELS:
+    for name in arguments.names or tiny.MODELS:
         make_tiny(name)
 
 
