@@ -96,33 +96,27 @@ def dequantize(stored, scales, kind):
     return stored.float() * spread(scales, rows, columns, stored.shape)
 
 
-@torch.no_grad()
-def quantize_model(model, kind, random):
-    """What the file holds for the weights it has in float8; the model gets their values."""
-    tensors = {}
-    for name, weight in model.named_parameters():
-        module = name.removesuffix(".weight")
-        left = kind == "fbgemm" and module in UNCONVERTED
-        if not module.endswith("_proj") or left:
-            continue
-        stored, scales = quantize(weight, kind, random)
-        weight.copy_(dequantize(stored, scales, kind))
-        tensors[name] = stored
-        shaped = scales.reshape({"scalar": (), "tensor": (1,)}.get(kind, scales.shape))
-        tensors[f"{module}.weight_scale{'_inv' if kind == 'block' else ''}"] = shaped
-        if kind in ("scalar", "tensor"):
-            tensors[f"{module}.input_scale"] = torch.full_like(shaped, 0.03)
-    return tensors
-
-
-def add_to_files(folder, kind, tensors):
-    """Puts the float8 weights into a saved model's folder."""
+def quantize_files(folder, kind, random):
+    """Turns a saved model's projections into float8 ones."""
     path = folder / "model.safetensors"
-    weights = safetensors.torch.load_file(path) | tensors
-    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+    tensors = safetensors.torch.load_file(path)
+    for name, weight in list(tensors.items()):
+        module = name.removesuffix(".weight")
+        if not module.endswith("_proj") or (kind == "fbgemm" and module in UNCONVERTED):
+            continue
+        tensors[name], scales = quantize(weight.float(), kind, random)
+        scales = scales.reshape({"scalar": (), "tensor": (1,)}.get(kind, scales.shape))
+        tensors[scale_name(name, kind)] = scales
+        if kind in ("scalar", "tensor"):
+            tensors[f"{module}.input_scale"] = torch.full_like(scales, 0.03)
+    safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     path = folder / "config.json"
     config = json.loads(path.read_text()) | {"quantization_config": CONFIGS[kind]}
     path.write_text(json.dumps(config, indent=2) + "\n")
+
+
+def scale_name(weight_name, kind):
+    return f"{weight_name}_scale{'_inv' if kind == 'block' else ''}"
 
 
 def load(folder, dtype, changed=lambda name, scales: scales):
@@ -134,13 +128,14 @@ def load(folder, dtype, changed=lambda name, scales: scales):
     plain = {name: weight for name, weight in weights.items() if not name.endswith(("_scale", "_scale_inv"))}
     for name, weight in plain.items():
         if weight.dtype == torch.float8_e4m3fn:
-            scale_name = f"{name}_scale{'_inv' if kind == 'block' else ''}"
-            plain[name] = dequantize(weight, changed(name, weights[scale_name]), kind)
+            plain[name] = dequantize(weight, changed(name, weights[scale_name(name, kind)]), kind)
     with tempfile.TemporaryDirectory() as other:
         safetensors.torch.save_file(plain, f"{other}/model.safetensors", metadata={"format": "pt"})
         with open(f"{other}/config.json", "w") as file:
             json.dump(config, file)
-        return AutoModelForCausalLM.from_pretrained(other, dtype=dtype, attn_implementation="eager").eval()
+        return AutoModelForCausalLM.from_pretrained(
+            other, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
+        ).eval()
 
 
 def models_with_other_scales(folder):

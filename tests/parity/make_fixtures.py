@@ -41,6 +41,8 @@ GREEDY_TOKENS = 64
 # A greedy token is kept as a reference where the best logit leads by this share of the logits' spread: five times
 # what a float32 implementation may be off.
 LEAST_LEAD = 5e-4
+# What every weight and every feature changes the logits by, as a share of their spread, where it is another.
+LEAST_EFFECT = 0.05
 # The last expert chosen leads the first one not chosen by this much in the router's logits: far more than rounding to
 # bfloat16 changes them, in the prompts; more than a float32 implementation may be off, in the greedy tokens.
 CLEAR_CHOICE = 0.3
@@ -205,26 +207,27 @@ def make_tiny(name):
     """Tries seeds until every prompt has all its greedy tokens and they are not a few over and over."""
     folder = FIXTURES / name
     tiny_model = tiny.MODELS[name]
-    for seed in range(1000):
+    for seed in range(100):
         shutil.rmtree(folder, ignore_errors=True)
         random = np.random.default_rng(seed)
         model = tiny.build(tiny_model.config())
         tiny.randomize(model, random, tiny_model)
-        float8 = fp8_files.quantize_model(model, tiny_model.fp8, random) if tiny_model.fp8 else None
         save(model, folder, tiny_model)
-        if float8:
-            fp8_files.add_to_files(folder, tiny_model.fp8, float8)
+        if tiny_model.fp8:
+            fp8_files.quantize_files(folder, tiny_model.fp8, random)
+            model = load(folder, torch.float32)
         prompts = [draw_prompt(model, random, length) for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
-        weight, effect = least_effect(model, prompts[-1])
-        assert effect > 0.05, f"{weight} hardly matters: {effect}"
         effects = effects_of_features(model, prompts[-1], tiny_model.without)
-        if float8:
+        if tiny_model.fp8:
             whole = logits_after(model, prompts[-1])
-            for name, other in fp8_files.models_with_other_scales(folder):
-                effects[f"scales of {name}"] = rms(logits_after(other, prompts[-1]) - whole) / rms(whole)
-        assert min(effects.values(), default=1.0) > 0.05, f"something hardly matters: {effects}"
+            for weight, other in fp8_files.models_with_other_scales(folder):
+                effects[f"scales of {weight}"] = rms(logits_after(other, prompts[-1]) - whole) / rms(whole)
+        weight, effect = min([least_effect(model, prompts[-1]), *effects.items()], key=lambda item: item[1])
+        if effect < LEAST_EFFECT:
+            print(f"  seed {seed}: {weight} hardly matters: {effect:.3f}")
+            continue
         lengths = [list(range(tiny_model.least_prefix, len(prompt) + 1)) for prompt in prompts]
         reference, rows = reference_of(folder, prompts, lengths)
         if all(len(p["greedy"]) == GREEDY_TOKENS and len(set(p["greedy"])) >= 12 for p in reference["prompts"]):

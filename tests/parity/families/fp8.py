@@ -1,6 +1,6 @@
 """Tiny models whose files hold float8 weights, in the layouts of published checkpoints (see fp8_files.py)."""
 
-from transformers import LlamaConfig
+from transformers import LlamaConfig, Qwen3MoeConfig
 
 from tiny import model, rope
 
@@ -44,3 +44,13 @@ def fp8_channel():
 def fp8_fbgemm():
     """A scale for every row of a weight, of shape [rows, 1], in float32; the first layer's attention in bfloat16."""
     return llama()
+
+
+@model(published=True, published_fields={"num_experts": 4, "num_local_experts": None}, fp8="block")
+def fp8_experts():
+    """Qwen3-MoE with scales of blocks for every expert, and none for the router."""
+    return Qwen3MoeConfig(
+        vocab_size=64, hidden_size=144, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=2,
+        num_attention_heads=2, num_key_value_heads=1, head_dim=48, max_position_embeddings=256, num_experts=4,
+        num_experts_per_tok=2, norm_topk_prob=True, rope_parameters=rope(),
+    )  # fmt: skip

@@ -21,6 +21,22 @@ def qwen2_bias():
     )  # fmt: skip
 
 
+@model(
+    published=True,
+    without={
+        "windows": {"layer_types": ["full_attention"] * 3},
+        "full attention": {"layer_types": ["sliding_attention"] * 3},
+    },
+)
+def qwen2_window():
+    """Qwen2 with a sliding window in all layers but the first one."""
+    return Qwen2Config(
+        vocab_size=64, hidden_size=48, intermediate_size=56, num_hidden_layers=3, num_attention_heads=3,
+        num_key_value_heads=1, max_position_embeddings=256, use_sliding_window=True, sliding_window=20,
+        max_window_layers=1, rope_parameters=rope(),
+    )  # fmt: skip
+
+
 YARN = rope(1e4, "yarn", factor=4.0, original_max_position_embeddings=32)
 
 
@@ -61,18 +77,23 @@ def qwen3_wide():
     )  # fmt: skip
 
 
+OWN_YARN = YARN | {"attention_factor": 1.5, "truncate": False}
+
+
 @model(
     published=True,
+    # Newer configs say "rope_type" where older ones say "type".
+    published_fields={"rope_scaling": {key: value for key, value in OWN_YARN.items() if key != "rope_theta"}},
     without={
         "attention factor": {"rope_parameters": YARN},
-        "untruncated ramp": {"rope_parameters": YARN | {"attention_factor": 1.5, "truncate": True}},
+        "untruncated ramp": {"rope_parameters": OWN_YARN | {"truncate": True}},
     },
 )
 def qwen3_yarn():
     """Qwen3 with YaRN, an attention factor of its own, and a ramp between dimensions that are not whole."""
     return qwen3(
         vocab_size=72, hidden_size=48, intermediate_size=56, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=1, head_dim=32, rope_parameters=YARN | {"attention_factor": 1.5, "truncate": False},
+        num_key_value_heads=1, head_dim=32, rope_parameters=OWN_YARN,
     )  # fmt: skip
 
 
@@ -91,12 +112,11 @@ def qwen3_moe():
 
 
 @model(
-    published=True,
-    published_fields={"num_experts": 6, "num_local_experts": None},
     without={"weights as they are": {"norm_topk_prob": True}, "third expert": {"num_experts_per_tok": 2}},
 )
 def qwen3_moe_unnormed():
-    """Qwen3-MoE: three of six experts in every second layer, weights that don't add up to one."""
+    """Qwen3-MoE: three of six experts in every second layer, weights that don't add up to one; their number named
+    as Transformers 5 does."""
     return Qwen3MoeConfig(
         vocab_size=64, hidden_size=32, intermediate_size=48, moe_intermediate_size=20, num_hidden_layers=4,
         num_attention_heads=4, num_key_value_heads=1, head_dim=32, max_position_embeddings=256, num_experts=6,
