@@ -29,7 +29,7 @@ def mistral_nowindow():
 def mixtral():
     """Mixtral: two of four experts in every layer."""
     return MixtralConfig(
-        vocab_size=72, hidden_size=48, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4,
+        vocab_size=72, hidden_size=64, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=256, num_local_experts=4, num_experts_per_tok=2,
         rope_parameters=rope(1e6),
     )  # fmt: skip

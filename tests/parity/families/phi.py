@@ -23,7 +23,7 @@ def phi3():
     """Phi-3: fused QKV and gate/up weights, LongRoPE, a head_dim of 96; every position within the original context,
     which uses the short factors."""
     return Phi3Config(
-        vocab_size=72, hidden_size=192, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
+        vocab_size=64, hidden_size=192, intermediate_size=24, num_hidden_layers=2, num_attention_heads=2,
         num_key_value_heads=1, max_position_embeddings=576, original_max_position_embeddings=144,
         pad_token_id=0, eos_token_id=2, rope_parameters=longrope(48, rope_theta=1e4),
     )  # fmt: skip

@@ -15,7 +15,7 @@ def qwen2_bias():
     """Qwen2: biases of the QKV projections alone, no head_dim in the config, seven query heads to one KV head, a tied
     head, a sliding window in the config that is not in use."""
     return Qwen2Config(
-        vocab_size=96, hidden_size=112, intermediate_size=72, num_hidden_layers=2, num_attention_heads=7,
+        vocab_size=80, hidden_size=112, intermediate_size=48, num_hidden_layers=2, num_attention_heads=7,
         num_key_value_heads=1, max_position_embeddings=256, max_window_layers=1, tie_word_embeddings=True,
         rope_parameters=rope(1e6),
     )  # fmt: skip
