@@ -8,7 +8,8 @@ from tiny import model, rope
 def llama():
     return LlamaConfig(
         vocab_size=64, hidden_size=48, intermediate_size=72, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=16, max_position_embeddings=256, tie_word_embeddings=False, rope_parameters=rope(),
+        num_key_value_heads=2, head_dim=16, max_position_embeddings=256, tie_word_embeddings=False,
+        rope_parameters=rope(),
     )  # fmt: skip
 
 
