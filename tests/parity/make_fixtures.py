@@ -13,6 +13,9 @@ reference.json  "model": the model's folder, relative to this one. "prompts": ea
                 differences from float32 over that of the float32 logits.
 logits.f32      little-endian float32, one row [vocab_size] for each prompt and prefix length, in that order: the
                 logits for the token after the prefix, computed by Transformers in float32 on the CPU.
+
+The reference of a checkpoint with float8 weights is the model with those times their scales, in float32 as it comes:
+Transformers itself would round the products to bfloat16, or the activations to float8.
 """
 
 import argparse
