@@ -21,11 +21,32 @@ class Tiny:
     # Weights (by the end of their name) that are zero and not in the file.
     left_out: str | None = None
     max_shard_size: str | None = None
+    # The layout of its float8 weights, of fp8_files.PARTS.
+    fp8: str | None = None
     # What the model has, and the config fields that would switch it off: each changes the logits clearly.
     without: dict = dataclasses.field(default_factory=dict)
     prompt_lengths: tuple = (1, 7, 33, 70)
     # The shortest prefix of a prompt that is a reference.
     least_prefix: int = 1
+
+
+# Every tiny model, by its fixture's name.
+MODELS = {}
+
+
+def model(**fields):
+    """Marks a function that returns a Transformers config as a tiny model's, and says how its fixture is made: its name
+    is the fixture's, its docstring says what it covers. The fields are Tiny's."""
+
+    def add(config):
+        MODELS[config.__name__] = Tiny(config, **fields)
+        return config
+
+    return add
+
+
+def rope(theta=1e4, rope_type="default", **fields):
+    return {"rope_type": rope_type, "rope_theta": theta, **fields}
 
 
 def build(config):
