@@ -76,6 +76,33 @@ class PagedHarness {
         return drawn;
     }
 
+    // Tokens that `job` could have, each of which chooses its experts by logits at least `margin` apart in every layer:
+    // further than rounding reaches.
+    std::vector<int32_t> clear_tokens(const Job& job, int32_t count, double margin) {
+        ReferenceCache cache = job.own->reference;
+        std::vector<ReferenceSpan> before;
+        for (const Use& use : job.before) before.push_back({&use.store->reference, use.base});
+        std::vector<int32_t> drawn;
+        for (int tries = 0; static_cast<int32_t>(drawn.size()) < count; ++tries) {
+            if (tries > 100 * count) {
+                ADD_FAILURE() << "no tokens whose experts are " << margin << " apart";
+                break;
+            }
+            ReferenceCache next = cache;
+            const std::vector<int32_t> token = tokens(1);
+            reference_->extend(next, job.own_base, before, token);
+            if (reference_->smallest_margin() < margin) continue;
+            cache = std::move(next);
+            drawn.push_back(token.front());
+        }
+        return drawn;
+    }
+
+    // The reference computes another model from now on: to see that a difference shows.
+    void pretend(const ModelSpec& spec, const ModelWeights& weights) {
+        reference_ = std::make_unique<ReferenceModel>(spec, weights);
+    }
+
     int32_t take_page() {
         const int32_t page = free_.back();
         free_.pop_back();
