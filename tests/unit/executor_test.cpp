@@ -209,12 +209,7 @@ TEST_P(ExecutorTest, TiedHeadAndFileDtypes) {
         PagedHarness harness(*backend_, model, options(16, 12), seed_);
         ASSERT_TRUE(harness.ready());
         Store tail;
-        const Batch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(12)}});
-        auto logits = harness.run_batch(batch);
-        auto expected = harness.run_reference({{&tail, 0, {}, batch.tokens}});
-        for (auto& row : logits) row.pop_back();  // the poisoned token's own logit is NaN
-        for (auto& row : expected) row.pop_back();
-        expect_close(PagedHarness::compare(logits, expected), std::string("file of ") + dtype_name(file));
+        expect_close(harness.run({{&tail, 0, {}, harness.tokens(12)}}), std::string("file of ") + dtype_name(file));
     }
 }
 

@@ -168,7 +168,14 @@ class PagedHarness {
 
     Deviation run(const std::vector<Job>& jobs, int32_t base_error = 0) {
         const Batch batch = make_batch(jobs, base_error);
-        return compare(run_batch(batch), run_reference(jobs));
+        auto logits = run_batch(batch);
+        auto expected = run_reference(jobs);
+        // The poisoned token's own logit is NaN where the head is the embedding.
+        for (size_t i = 0; i < logits.size() && model_.weights.head.data == model_.weights.embedding.data; ++i) {
+            logits[i].pop_back();
+            expected[i].pop_back();
+        }
+        return compare(logits, expected);
     }
 
     static Deviation compare(const std::vector<std::vector<float>>& actual, const std::vector<Row>& expected) {
