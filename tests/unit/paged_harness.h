@@ -37,11 +37,21 @@ struct Job {
     std::vector<int32_t> tokens;
 };
 
-// How far logits are from the reference's, over all rows of a run.
+// How far logits are from the reference's, over all rows of a run, or of several runs added up.
 struct Deviation {
     double highest = 0;   // largest difference over the largest reference logit
     double relative = 0;  // L2 norm of the difference over that of the reference
     bool finite = true;
+    double squares = 0;  // of the difference, and of the reference
+    double expected_squares = 0;
+
+    void add(const Deviation& other) {
+        highest = std::max(highest, other.highest);
+        finite = finite && other.finite;
+        squares += other.squares;
+        expected_squares += other.expected_squares;
+        relative = std::sqrt(squares / expected_squares);
+    }
 };
 
 class PagedHarness {
@@ -182,8 +192,6 @@ class PagedHarness {
         Deviation deviation;
         double largest = 0;
         double difference = 0;
-        double squares = 0;
-        double expected_squares = 0;
         EXPECT_EQ(actual.size(), expected.size());
         for (size_t row = 0; row < std::min(actual.size(), expected.size()); ++row) {
             for (size_t i = 0; i < expected[row].size(); ++i) {
@@ -192,12 +200,12 @@ class PagedHarness {
                 const double off = value - expected[row][i];
                 difference = std::max(difference, std::fabs(off));
                 largest = std::max(largest, std::fabs(expected[row][i]));
-                squares += off * off;
-                expected_squares += expected[row][i] * expected[row][i];
+                deviation.squares += off * off;
+                deviation.expected_squares += expected[row][i] * expected[row][i];
             }
         }
         deviation.highest = difference / largest;
-        deviation.relative = std::sqrt(squares / expected_squares);
+        deviation.relative = std::sqrt(deviation.squares / deviation.expected_squares);
         return deviation;
     }
 

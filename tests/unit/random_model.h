@@ -213,7 +213,7 @@ class RandomModel {
             sizeof(float));
         const float unit = std::exp2(std::floor(std::log2(scale))) / 8;
         for (size_t i = 0; i < factors.size() / 4; ++i) {
-            const float factor = unit * static_cast<float>(8 + random_.below(8));
+            const float factor = unit * static_cast<float>(6 + random_.below(5));
             std::memcpy(factors.data() + 4 * i, &factor, 4);
         }
         std::vector<std::byte>& bytes = storage_.emplace_back(view.bytes());
