@@ -273,12 +273,14 @@ TEST_P(FamilyExecutorTest, ScaledWeights) {
     shape.ordered = true;
     shape.qkv_bias = true;
     expect_reference(shape, "scales and order");
-    expect_seen_in_layers(shape, "other blocks", [](LayerWeights& layer) {
+    expect_seen_in_layers(shape, "blocks twice as large", [](LayerWeights& layer) {
         for (WeightView* view : {&layer.q_proj, &layer.k_proj, &layer.v_proj, &layer.o_proj, &layer.gate_proj,
-                                 &layer.up_proj, &layer.down_proj})
-            view->scales.first_row = 1 - view->scales.block_rows % 2;
-        std::swap(layer.gate_proj.scales.data, layer.up_proj.scales.data);
+                                 &layer.up_proj, &layer.down_proj}) {
+            if (view->scales.block_rows == 1) view->scales.block_rows = 2;
+            if (view->scales.block_cols < view->cols) view->scales.block_cols *= 2;
+        }
     });
+    expect_seen_in_layers(shape, "no scales of up_proj", [](LayerWeights& layer) { layer.up_proj.scales = {}; });
 }
 
 RandomShape with_experts(int32_t count, int32_t top_k, bool normalized, int32_t num_layers = 2) {
