@@ -42,6 +42,7 @@
 #![warn(missing_docs)]
 
 mod cache;
+mod chat;
 mod chunk;
 mod engine;
 #[rustfmt::skip]
@@ -53,6 +54,7 @@ mod stream;
 mod tokenizer;
 
 pub use cache::{decode_step, Cache};
+pub use chat::{ChatFormat, Message, RenderedChat};
 pub use chunk::Chunk;
 pub use engine::Engine;
 pub use enums::*;
