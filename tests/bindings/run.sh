@@ -51,8 +51,8 @@ build_library() {
     export PKG_CONFIG_PATH LD_LIBRARY_PATH
 }
 
-# Model folders that are not what they should be, for the scenarios of errors.
-make_damaged_models() {
+# Folders for the scenarios: tokenizers with chat templates, and models that are not what they should be.
+make_models() {
     export NANOLITH_WORK=$out/work
     rm -rf "$NANOLITH_WORK"
     mkdir -p "$NANOLITH_WORK"/{empty,broken,unsupported,no_weights,no_tokenizer}
@@ -62,6 +62,7 @@ make_damaged_models() {
         >"$NANOLITH_WORK/unsupported/config.json"
     cp "$model/config.json" "$NANOLITH_WORK/no_weights"
     cp "$model/config.json" "$model/model.safetensors" "$NANOLITH_WORK/no_tokenizer"
+    check chat-models tests/bindings/conformance/chat_models.py "$NANOLITH_WORK/chats"
 }
 
 # example NAME KIND COMMAND...: the program prints what KIND of program prints in every language.
@@ -127,7 +128,7 @@ c_tests() {
     check c-build-dlopen_client cc "${flags[@]}" "-I$out/prefix/include" examples/dlopen_client.c \
         -o "$out/dlopen_client" -ldl && example c-dlopen_client chat "$out/dlopen_client" "$model"
     check c-build-conformance cc "${flags[@]}" $source/conformance.c -o "$out/conformance" "${nanolith[@]}" &&
-        conformance c "$out/conformance" "$scenarios" "$model" "$NANOLITH_WORK"
+        conformance c "$out/conformance" "$scenarios" "$model" "$root/tests/text/fixtures" "$NANOLITH_WORK"
     if check c-build-rounds cc "${flags[@]}" $source/rounds.c -o "$out/rounds" "${nanolith[@]}"; then
         check c-rounds "$out/rounds" "$model" rounds
         check c-query "$out/rounds" "$model" query
@@ -237,7 +238,7 @@ mono_tests() {
     for program in Conformance Lifetimes; do
         check "csharp-build-$program" mcs "${flags[@]}" -out:"$out/$program.exe" bindings/csharp/tests/$program.cs
     done
-    conformance csharp mono "$out/Conformance.exe" "$scenarios" "$model" "$NANOLITH_WORK"
+    conformance csharp mono "$out/Conformance.exe" "$scenarios" "$model" "$root/tests/text/fixtures" "$NANOLITH_WORK"
     counted csharp-test '^test .* ok$' mono --debug "$out/Lifetimes.exe" "$model"
     check csharp-rounds mono "$out/Lifetimes.exe" "$model" rounds
     query csharp mono "$out/Lifetimes.exe" "$model" query
@@ -300,7 +301,7 @@ main() {
         return
     fi
     build_library || return
-    make_damaged_models
+    make_models
     coverage
     c_tests
     rust_tests
