@@ -214,7 +214,7 @@ def rust_enums(header):
 def go_name(constant, enum):
     if enum == "Status":
         return "OK" if constant.name == "NL_OK" else "Err" + camel(short(constant, enum))
-    stem = {"EncodeFlags": "Encode", "Composition": "Compose"}.get(enum, enum[: -len("Fact")] if enum.endswith("Fact") else enum)
+    stem = {"EncodeFlags": "Encode", "Composition": "Compose", "ChatFlags": "Chat"}.get(enum, enum[: -len("Fact")] if enum.endswith("Fact") else enum)
     return stem + camel(short(constant, enum))
 
 

@@ -34,19 +34,26 @@ static nl_engine *load(const char *model) {
 
 static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     static const int32_t kTokens[3] = {1, 7, 9};
+    static const int32_t kUser = NL_ROLE_USER;
+    static const char *const kMessage = "Name";
+    static const size_t kLength = 4;
     nl_tokenizer *tokenizer = NULL;
     nl_text_stream *stream = NULL;
+    nl_chat_format *format = NULL;
     nl_chunk *again = NULL;
     nl_cache_options *composition = NULL;
     nl_sampling_options *sampling = NULL;
     nl_cache *cache = NULL;
     nl_cache *fork = NULL;
     char text[64];
+    int32_t tokens[8];
     size_t length = 0;
     int32_t token = 0;
     must(nl_engine_tokenizer(engine, &tokenizer));
     must(nl_text_stream_create(tokenizer, &stream));
     must(nl_text_stream_push(stream, 273, text, sizeof text, &length));
+    must(nl_chat_format_create(tokenizer, "plain", 5, &format));
+    must(nl_chat_format_render(format, &kUser, &kMessage, &kLength, 1, 0, NULL, tokens, 8, &length));
     must(nl_chunk_prefill(engine, kTokens, 3, 0, NULL, 0, &again));
     must(nl_cache_options_create(&composition));
     must(nl_cache_options_set_composition(composition, NL_COMPOSE_INDEPENDENT));
@@ -63,6 +70,7 @@ static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     nl_cache_options_free(composition);
     nl_chunk_free(again);
     nl_tokenizer_free(tokenizer);
+    nl_chat_format_free(format);
     nl_text_stream_free(stream);
 }
 
