@@ -540,6 +540,21 @@ def examples(reference):
         "Name the place where Boso Polm worked. Jewick\nName the place where Beso Bralm stayed. Troton\n"
         "Name the day when Beso Bralm arrived. 20 September\nName the day when Boso Polm left. 7 July\n"
     )
+    texts = [
+        SYSTEM,
+        "<|doc|> Boso Polm stayed in Drawick. Boso Polm got key GD15. Boso Polm arrived on 22 August. "
+        "Boso Polm paid exactly 50 crowns.",
+        RECORDS["bralm"],
+    ]
+    lines = ["The chat format is plain"]
+    questions = (("Name the key that Beso Bralm got.", " KR32"), ("Name the place where Boso Polm stayed.", " Drawick"))
+    for number, (question, answer) in enumerate(questions):
+        lines += ["", f"> {question}"]
+        for i, content in enumerate(texts, 1):
+            found = "found in the store" if number else "computed"
+            lines.append(f"  message {i}: {len(reference.encode(content))} tokens, {found}")
+        lines.append(answer)
+    (EXPECTED / "messages.txt").write_text("\n".join(lines) + "\n")
     text = "<|user|> Name the place where Boso Polm worked: Zürich?"
     tokens = [1] + reference.encode(text)
     lines = [f"{token} {reference.text.id_to_piece(token)}" for token in tokens] + [reference.decode(tokens)]
