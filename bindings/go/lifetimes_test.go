@@ -380,6 +380,9 @@ func goBytes() int {
 // nearly exactly; what the process has in memory also shows what is mapped, but varies with the heaps' holes and
 // threads. So what leaks is what grows every time: the rest settles.
 func grows(what string, count int, round func()) bool {
+	// Another thread would have another part of C's heap, with holes of its own.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	rounds := func() {
 		for i := 0; i < count; i++ {
 			round()
