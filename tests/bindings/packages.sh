@@ -1,16 +1,88 @@
 #!/usr/bin/env bash
-# What users install: packages.sh BUILD_DIR
+# What users install: packages.sh BUILD_DIR, or packages.sh --installed
 # Makes the archive and the Debian packages, looks at what is in them and what they depend on, and builds and runs
-# programs in C, Rust and Go against each, unpacked somewhere; and one in C#, where run.sh has built it. What languages
-# are not there is left out. libnanolith-cuda is looked at where BUILD_DIR has the CUDA backend.
+# programs in C, Rust, Go and C# against each, unpacked somewhere; with --installed, against the packages that are
+# installed. What languages are not there is left out. libnanolith-cuda is looked at where BUILD_DIR has the CUDA backend.
 set -euo pipefail
-build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 root=$PWD
 work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# has TEXT PATTERN, lacks TEXT PATTERN
+has() { grep -q "$2" <<<"$1" || { echo "no $2 in: $1" && return 1; }; }
+lacks() { if grep "$2" <<<"$1"; then return 1; fi; }
+
+# use PREFIX: programs built against what lies there, and run.
+use() {
+    local prefix=$1 expected=$root/tests/bindings/expected model=$root/examples/model
+    local PKG_CONFIG_PATH LD_LIBRARY_PATH
+    export PKG_CONFIG_PATH LD_LIBRARY_PATH
+    PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name nanolith.pc)")
+    LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libnanolith.so.0)")
+    has "$(readelf -d "$LD_LIBRARY_PATH/libnanolith.so.0")" 'RUNPATH.*\[\$ORIGIN\]'
+    cc -std=c99 examples/tokenize.c -o "$work/tokenize" $(pkg-config --cflags --libs nanolith)
+    "$work/tokenize" "$model" | diff "$expected/tokenize.txt" -
+    cc -std=c99 examples/chat_messages.c -o "$work/messages" $(pkg-config --cflags --libs nanolith)
+    "$work/messages" "$model" 2>/dev/null | diff "$expected/messages.txt" -
+    if command -v cargo >/dev/null; then
+        (cd bindings/rust && CARGO_TARGET_DIR=$work/rust cargo build -q --offline --example chat)
+        "$work/rust/debug/examples/chat" "$model" | diff "$expected/chat.txt" -
+    fi
+    if command -v go >/dev/null; then
+        (cd bindings/go && GOPROXY=off go build -o "$work/chat" ./examples/chat)
+        "$work/chat" "$model" | diff "$expected/chat.txt" -
+    fi
+    if command -v mcs >/dev/null; then
+        mcs -out:"$work/Chat.exe" bindings/csharp/Nanolith/*.cs bindings/csharp/examples/Chat.cs
+        mono "$work/Chat.exe" "$model" | diff "$expected/chat.txt" -
+    fi
+}
+
+# use_static PREFIX: a program with the library in it, which runs where the shared one is not; and one linked to the shared
+# library with all that the static one would need.
+use_static() {
+    local PKG_CONFIG_PATH flags program
+    PKG_CONFIG_PATH=$(dirname "$(find "$1" -name nanolith.pc)")
+    export PKG_CONFIG_PATH
+    flags=$(pkg-config --static --cflags --libs nanolith)
+    has "$flags" ' -lnanolith -lsentencepiece '
+    cc -std=c99 examples/chat_messages.c -o "$work/shared" $flags
+    has "$(readelf -d "$work/shared")" 'NEEDED.*libnanolith.so.0'
+    cc -std=c99 examples/chat_messages.c -o "$work/static" ${flags/-lnanolith/-l:libnanolith.a}
+    lacks "$(readelf -d "$work/static")" 'NEEDED.*nanolith'
+    # It must not offer the name that Netlink's library has too.
+    lacks "$(nm --defined-only "$work/static")" ' nl_cache_free$'
+    env -u LD_LIBRARY_PATH "$work/static" examples/model 2>/dev/null | diff tests/bindings/expected/messages.txt -
+    LD_LIBRARY_PATH=$(dirname "$(find "$1" -name libnanolith.so.0)") "$work/shared" examples/model 2>/dev/null |
+        diff tests/bindings/expected/messages.txt -
+}
+
+# without_cublas PREFIX: with the CUDA backend and without NVIDIA's library, a GPU is refused with the reason, and the CPU
+# works. A backend that asks for a library of another name stands for a machine that doesn't have it.
+without_cublas() {
+    local folder=$work/without_cublas said
+    mkdir "$folder"
+    cp "$(dirname "$(find "$1" -name libnanolith_cuda.so)")"/libnanolith*.so* "$folder"
+    sed -i 's/libcublasLt\.so\./libcublasLt.no./g' "$folder/libnanolith_cuda.so"
+    cc -std=c99 -Iinclude -DNL_EXAMPLE_MODEL='"."' examples/chat_chunked.c -o "$folder/chat" "-L$folder" -lnanolith \
+        "-Wl,-rpath,$folder"
+    said=$(LD_LIBRARY_PATH=$folder "$folder/chat" --model examples/model --device cuda 2>&1) && return 1
+    has "$said" 'libcublasLt\.no\.[0-9]*: cannot open shared object file'
+    has "$said" NL_ERROR_NOT_FOUND
+    has "$(LD_LIBRARY_PATH=$folder "$folder/chat" --model examples/model --device auto)" Troton
+}
+
+if [ "$1" = --installed ]; then
+    use /usr
+    use_static /usr
+    if [ -e "$(dirname "$(find /usr/lib -name libnanolith.so.0)")/libnanolith_cuda.so" ]; then without_cublas /usr; fi
+    exit
+fi
+
+build=$(realpath "$1")
 prefix=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt")
 trap 'rm -rf "$work"; cmake "-DCMAKE_INSTALL_PREFIX=$prefix" "$build" >/dev/null' EXIT
-
 cmake -DCMAKE_INSTALL_PREFIX=/usr "$build" >/dev/null
 (cd "$build" && rm -rf packages && cpack >"$work/cpack.log" 2>&1) || { cat "$work/cpack.log" && exit 1; }
 
@@ -19,9 +91,6 @@ deb() { ls "$build"/packages/"$1"_*.deb; }
 # contents PACKAGE: its files, without the folder of the architecture.
 contents() { dpkg-deb -c "$(deb "$1")" | awk '$1 !~ /^d/ {print $6}' | sed 's#/lib/[^/]*-linux-gnu/#/lib/#' | sort; }
 field() { dpkg-deb -f "$(deb "$1")" "$2"; }
-# has TEXT PATTERN, lacks TEXT PATTERN
-has() { grep -q "$2" <<<"$1" || { echo "no $2 in: $1" && return 1; }; }
-lacks() { if grep "$2" <<<"$1"; then return 1; fi; }
 
 echo "Contents and dependencies of the Debian packages"
 version=$(dpkg-deb -f "$(deb libnanolith0)" Version)
@@ -59,65 +128,6 @@ END
     cublas=$(readelf -d "$build/lib/libnanolith_cuda.so" | sed -n 's/.*NEEDED.*\[\(libcublasLt.so.[0-9]*\)\].*/\1/p')
     has "$(field libnanolith-cuda Recommends)" "^libcublas-${cublas##*.}-[0-9]* |"
 fi
-
-# use PREFIX: programs built against what lies there, and run.
-use() {
-    local prefix=$1 expected=$root/tests/bindings/expected model=$root/examples/model
-    local PKG_CONFIG_PATH LD_LIBRARY_PATH
-    export PKG_CONFIG_PATH LD_LIBRARY_PATH
-    PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name nanolith.pc)")
-    LD_LIBRARY_PATH=$(dirname "$(find "$prefix" -name libnanolith.so.0)")
-    has "$(readelf -d "$LD_LIBRARY_PATH/libnanolith.so.0")" 'RUNPATH.*\[\$ORIGIN\]'
-    cc -std=c99 examples/tokenize.c -o "$work/tokenize" $(pkg-config --cflags --libs nanolith)
-    "$work/tokenize" "$model" | diff "$expected/tokenize.txt" -
-    cc -std=c99 examples/chat_messages.c -o "$work/messages" $(pkg-config --cflags --libs nanolith)
-    "$work/messages" "$model" 2>/dev/null | diff "$expected/messages.txt" -
-    if command -v cargo >/dev/null; then
-        (cd bindings/rust && CARGO_TARGET_DIR=$work/rust cargo build -q --offline --example chat)
-        "$work/rust/debug/examples/chat" "$model" | diff "$expected/chat.txt" -
-    fi
-    if command -v go >/dev/null; then
-        (cd bindings/go && GOPROXY=off go build -o "$work/chat" ./examples/chat)
-        "$work/chat" "$model" | diff "$expected/chat.txt" -
-    fi
-    if [ -e "$root/build/bindings/Chat.exe" ]; then
-        mono "$root/build/bindings/Chat.exe" "$model" | diff "$expected/chat.txt" -
-    fi
-}
-
-# use_static PREFIX: a program with the library in it, which runs where the shared one is not; and one linked to the shared
-# library with all that the static one would need.
-use_static() {
-    local PKG_CONFIG_PATH flags program
-    PKG_CONFIG_PATH=$(dirname "$(find "$1" -name nanolith.pc)")
-    export PKG_CONFIG_PATH
-    flags=$(pkg-config --static --cflags --libs nanolith)
-    has "$flags" ' -lnanolith -lsentencepiece '
-    cc -std=c99 examples/chat_messages.c -o "$work/shared" $flags
-    has "$(readelf -d "$work/shared")" 'NEEDED.*libnanolith.so.0'
-    cc -std=c99 examples/chat_messages.c -o "$work/static" ${flags/-lnanolith/-l:libnanolith.a}
-    lacks "$(readelf -d "$work/static")" 'NEEDED.*nanolith'
-    # It must not offer the name that Netlink's library has too.
-    lacks "$(nm --defined-only "$work/static")" ' nl_cache_free$'
-    env -u LD_LIBRARY_PATH "$work/static" examples/model 2>/dev/null | diff tests/bindings/expected/messages.txt -
-    LD_LIBRARY_PATH=$(dirname "$(find "$1" -name libnanolith.so.0)") "$work/shared" examples/model 2>/dev/null |
-        diff tests/bindings/expected/messages.txt -
-}
-
-# without_cublas PREFIX: with the CUDA backend and without NVIDIA's library, a GPU is refused with the reason, and the CPU
-# works. A backend that asks for a library of another name stands for a machine that doesn't have it.
-without_cublas() {
-    local folder=$work/without_cublas said
-    mkdir "$folder"
-    cp "$(dirname "$(find "$1" -name libnanolith_cuda.so)")"/libnanolith*.so* "$folder"
-    sed -i 's/libcublasLt\.so\./libcublasLt.no./g' "$folder/libnanolith_cuda.so"
-    cc -std=c99 -Iinclude -DNL_EXAMPLE_MODEL='"."' examples/chat_chunked.c -o "$folder/chat" "-L$folder" -lnanolith \
-        "-Wl,-rpath,$folder"
-    said=$(LD_LIBRARY_PATH=$folder "$folder/chat" --model examples/model --device cuda 2>&1) && return 1
-    has "$said" 'libcublasLt\.no\.[0-9]*: cannot open shared object file'
-    has "$said" NL_ERROR_NOT_FOUND
-    has "$(LD_LIBRARY_PATH=$folder "$folder/chat" --model examples/model --device auto)" Troton
-}
 
 echo "The Debian packages in a root of their own"
 for package in "$build"/packages/*.deb; do dpkg-deb -x "$package" "$work/root"; done
