@@ -51,6 +51,10 @@ setup() {
     missing_packages=()
     need_command abidiff abigail-tools
     need_command doxygen doxygen
+    if [ "$(command -v cargo)" = /usr/bin/cargo ]; then
+        cargo fmt --version >/dev/null 2>&1 || missing_packages+=(rustfmt)
+        cargo clippy --version >/dev/null 2>&1 || missing_packages+=(rust-clippy)
+    fi
     install_missing $install || echo "Going on without ${missing_packages[*]}"
     use_build_tools
 }
@@ -300,6 +304,11 @@ readme() {
     check "$1-readme" env CARGO_NET_OFFLINE=true GOFLAGS= tests/bindings/readme.sh "$1" "$out/readme/$1"
 }
 
+language_tests() {
+    "$1_tests"
+    readme "$1"
+}
+
 # Tools that are not needed to build: what they check is skipped where they are not there.
 interface() {
     if ! readelf -S "$library_build/lib/libnanolith.so" | grep -q '\.debug_info'; then
@@ -336,10 +345,7 @@ main() {
     make_models
     coverage
     c_tests
-    for language in rust go csharp; do
-        with $language ${language}_tests
-        with $language readme $language
-    done
+    for language in rust go csharp; do with $language language_tests $language; done
     dotnet_tests
     with netlink netlink_tests
     check packages tests/bindings/packages.sh "$library_build"
