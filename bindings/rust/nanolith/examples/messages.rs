@@ -2,6 +2,7 @@
 //! their own, computed for the first question and found in the store by the second.
 //!
 //!     cargo run --example messages [MODEL_FOLDER [FORMAT]]
+#![forbid(unsafe_code)]
 
 use nanolith::{
     CacheOptions, ChatFlags, ChatFormat, ChunkFact, Composition, Engine, EngineOptions, Message, Result, Role, Status,

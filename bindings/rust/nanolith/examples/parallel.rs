@@ -1,6 +1,7 @@
 //! One conversation a thread, all of them behind the same records.
 //!
 //!     cargo run --example parallel [MODEL_FOLDER]
+#![forbid(unsafe_code)]
 
 use nanolith::{Cache, EncodeFlags, Engine, EngineOptions, Result, Tokenizer};
 use std::thread;

@@ -35,6 +35,25 @@
 //! # Ok::<(), nanolith::Error>(())
 //! ```
 //!
+//! What is dropped can't be used or dropped again, and an answer's text not be read once its cache is gone: that doesn't
+//! compile.
+//!
+//! ```compile_fail,E0382
+//! # fn try_it(cache: nanolith::Cache) -> nanolith::Result<()> {
+//! drop(cache);
+//! cache.extend(&[7])
+//! # }
+//! ```
+//! ```compile_fail,E0505
+//! # fn try_it(cache: nanolith::Cache, tokenizer: nanolith::Tokenizer) -> nanolith::Result<()> {
+//! let mut pieces = cache.stream_text(&tokenizer, 32)?;
+//! drop(cache);
+//! # let _ =
+//! pieces.next();
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Every type is `Send` and `Sync`, and may be dropped in any order on any thread: what a living value needs stays
 //! alive. An [`Error`] carries the library's status and its sentence about what went wrong.
 //!
