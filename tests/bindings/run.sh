@@ -315,6 +315,9 @@ interface() {
         skip "abi: $library_build has no debug information"
     elif command -v abidiff >/dev/null; then
         check abi tests/bindings/check_abi.sh "$library_build/lib/libnanolith.so"
+        # A function that is gone must not go unnoticed.
+        sed 's/nl_chunk_retain\b/nl_chunk_keep/' docs/abi/libnanolith.so.0.abi >"$out/older.abi"
+        check abi-notices bash -c '! abidiff --no-added-syms "$@"' - "$out/older.abi" docs/abi/libnanolith.so.0.abi
     else
         skip "abi: no abidiff"
     fi
