@@ -30,7 +30,8 @@ use() {
         "$work/rust/debug/examples/chat" "$model" | diff "$expected/chat.txt" -
     fi
     if command -v go >/dev/null; then
-        (cd bindings/go && GOPROXY=off go build -o "$work/chat" ./examples/chat)
+        # By the flag Go's cache notices that the library is somewhere else.
+        (cd bindings/go && CGO_LDFLAGS=-Wl,-rpath-link,$LD_LIBRARY_PATH GOPROXY=off go build -o "$work/chat" ./examples/chat)
         "$work/chat" "$model" | diff "$expected/chat.txt" -
     fi
     if command -v mcs >/dev/null; then

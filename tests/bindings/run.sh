@@ -78,7 +78,9 @@ build_library() {
     check library-install cmake --install "$library_build" --prefix "$out/prefix" || return 1
     PKG_CONFIG_PATH=$(dirname "$(find "$out/prefix" -name nanolith.pc)")
     LD_LIBRARY_PATH=$(dirname "$(find "$out/prefix" -name libnanolith.so)")
-    export PKG_CONFIG_PATH LD_LIBRARY_PATH
+    # Go's cache doesn't look at what pkg-config says: by this flag it notices that the library is somewhere else.
+    CGO_LDFLAGS=-Wl,-rpath-link,$LD_LIBRARY_PATH
+    export PKG_CONFIG_PATH LD_LIBRARY_PATH CGO_LDFLAGS
 }
 
 # Folders for the scenarios: tokenizers with chat templates, and models that are not what they should be.
