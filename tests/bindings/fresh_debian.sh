@@ -39,4 +39,5 @@ for language; do
     fi
     chroot "$folder/root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
         bash -c "$commands"
+    echo "ok      $language"
 done

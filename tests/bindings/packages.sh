@@ -75,6 +75,7 @@ without_cublas() {
 }
 
 if [ "$1" = --installed ]; then
+    echo "The packages that are installed"
     use /usr
     use_static /usr
     if [ -e "$(dirname "$(find /usr/lib -name libnanolith.so.0)")/libnanolith_cuda.so" ]; then without_cublas /usr; fi
