@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Follows each binding's README on a fresh Debian 12 with nothing else: as root, with debootstrap and a network.
 #
-#   fresh_debian.sh FOLDER [LANGUAGE | PACKAGES...]
+#   fresh_debian.sh FOLDER [LANGUAGE | PACKAGES | suite...]
 #
 # FOLDER/base is made where it is not there; each language gets a copy of it, with the last commit in /nanolith. PACKAGES
 # is a folder of Debian packages (BUILD_DIR/packages), which are installed by apt; then programs are built with them.
+# "suite" runs tests/bindings/run.sh, which installs what it needs.
 set -euo pipefail
 folder=$1
 shift
@@ -32,7 +33,9 @@ for language; do
     mount --bind /dev "$folder/root/dev"
     echo "$language on a fresh Debian $(cat "$folder/root/etc/debian_version")"
     commands="apt-get update -q && /nanolith/tests/bindings/readme.sh --install $language /work"
-    if [ -d "$language" ]; then
+    if [ "$language" = suite ]; then
+        commands=/nanolith/tests/bindings/run.sh
+    elif [ -d "$language" ]; then
         mkdir "$folder/root/packages"
         cp "$language"/*.deb "$folder/root/packages"
         commands=$install_packages
