@@ -24,7 +24,7 @@ mkdir -p "$out" "$logs"
 # The CUDA runtime takes this for a machine without a GPU.
 export CUDA_VISIBLE_DEVICES=-1
 
-# What the tests of a language or library need: what is not there goes to missing_packages.
+# What the tests of a language, of a library or of the packages need: what is not there goes to missing_packages.
 need_for() {
     case $1 in
         rust) need_command cargo cargo ;;
@@ -35,17 +35,21 @@ need_for() {
             [ -e /usr/lib/mono/4.5/System.Core.dll ] || missing_packages+=(libmono-system-core4.0-cil)
             ;;
         netlink) need_library libnl-route-3.0 libnl-route-3-dev ;;
+        packages)
+            need_command file file
+            need_command dpkg-shlibdeps dpkg-dev
+            ;;
     esac
 }
 
 setup() {
-    local language
+    local what
     need_build_tools
     need_command pkg-config pkg-config
     need_command python3 python3
     install_missing $install || return 1
     if [ $install = yes ]; then
-        for language in rust go csharp netlink; do need_for $language; done
+        for what in rust go csharp netlink packages; do need_for $what; done
         install_missing yes || return 1
     fi
     missing_packages=()
@@ -59,7 +63,7 @@ setup() {
     use_build_tools
 }
 
-# with WHAT COMMAND...: the tests of a language or library, where what they need is there. After --no-install it may not be.
+# with WHAT COMMAND...: tests, where what they need is there. After --no-install it may not be.
 with() {
     local what=$1
     shift
@@ -353,7 +357,7 @@ main() {
     for language in rust go csharp; do with $language language_tests $language; done
     dotnet_tests
     with netlink netlink_tests
-    check packages tests/bindings/packages.sh "$library_build"
+    with packages check packages tests/bindings/packages.sh "$library_build"
     interface
 }
 

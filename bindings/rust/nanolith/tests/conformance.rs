@@ -3,6 +3,7 @@
 
 use nanolith::*;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
@@ -57,7 +58,7 @@ fn quote(text: &str) -> String {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => quoted.push(byte as char),
             _ if b"<>|/_.,:-@~".contains(&byte) => quoted.push(byte as char),
-            _ => quoted.push_str(&format!("%{:02X}", byte)),
+            _ => write!(quoted, "%{:02X}", byte).unwrap(),
         }
     }
     if quoted.is_empty() {
