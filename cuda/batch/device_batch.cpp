@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "runtime/check.h"
@@ -17,7 +18,7 @@ struct Offsets {
     size_t slots = 0;
     size_t output_rows = 0;
     size_t sampling = 0;
-    WorkArrays work;
+    std::vector<WorkArrays> work;
     size_t page_table = 0;
     size_t end = 0;
 };
@@ -32,7 +33,7 @@ Offsets place(const BatchShape& shape, size_t page_table_length) {
     at.slots = layout.reserve<int32_t>(rows);
     at.output_rows = layout.reserve<int32_t>(outputs);
     at.sampling = layout.reserve<SampleParams>(outputs);
-    at.work = WorkArrays(layout, shape.work);
+    for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
     at.page_table = layout.reserve<int32_t>(page_table_length);
     at.end = layout.used();
     return at;
@@ -45,12 +46,12 @@ void put_all(std::byte* to, const std::vector<T>& from) {
 
 }  // namespace
 
-Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input, const AttentionPlan& plan,
-                               bool* moved) {
+Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input,
+                               std::span<const AttentionPlan* const> plans, bool* moved) {
     BatchShape shape;
     shape.rows = static_cast<int32_t>(batch.tokens.size());
     shape.output_rows = static_cast<int32_t>(batch.output_rows.size());
-    shape.work = count_work(input, plan);
+    for (const AttentionPlan* plan : plans) shape.work.push_back(count_work(input, *plan));
     const Offsets at = place(shape, batch.page_table.size());
 
     *moved = at.end > device_.bytes();
@@ -68,7 +69,7 @@ Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input, 
     put_all(to + at.slots, batch.slots);
     put_all(to + at.output_rows, batch.output_rows);
     put_all(to + at.sampling, batch.sampling);
-    at.work.put(to, input, plan);
+    for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, input, *plans[i]);
     put_all(to + at.page_table, batch.page_table);
 
     const std::byte* const base = device_.data();
@@ -78,10 +79,13 @@ Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input, 
     view_.slots = ints(at.slots);
     view_.output_rows = ints(at.output_rows);
     view_.sampling = reinterpret_cast<const SampleParams*>(base + at.sampling);
-    view_.work = at.work.view(base);
-    view_.work.page_table = ints(at.page_table);
+    view_.work.clear();
+    for (const WorkArrays& arrays : at.work) {
+        view_.work.push_back(arrays.view(base));
+        view_.work.back().page_table = ints(at.page_table);
+    }
     used_ = at.end;
-    shape_ = shape;
+    shape_ = std::move(shape);
     return {};
 }
 

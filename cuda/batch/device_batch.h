@@ -4,6 +4,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <span>
+#include <vector>
 
 #include "batch/work_arrays.h"
 #include "runtime/memory.h"
@@ -15,7 +17,7 @@ namespace nanolith::cuda {
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
-    WorkCounts work;
+    std::vector<WorkCounts> work;  // of each plan
 
     bool operator==(const BatchShape&) const = default;
 };
@@ -27,14 +29,16 @@ struct BatchView {
     const int32_t* slots = nullptr;
     const int32_t* output_rows = nullptr;
     const SampleParams* sampling = nullptr;
-    WorkView work;  // its page table lies last, since only its length may differ for one shape
+    std::vector<WorkView> work;  // of each plan; their page table lies last, since only its length may differ for one
+                                 // shape
 };
 
 class DeviceBatch {
   public:
-    // Lays the batch and its plan out in page-locked memory. The copy of the batch before must have ended.
+    // Lays the batch and its plans out in page-locked memory. The copy of the batch before must have ended.
     // *moved tells whether the arrays have new addresses for every shape, since the memory had to grow.
-    Result<void> pack(const Batch& batch, const AttentionInput& input, const AttentionPlan& plan, bool* moved);
+    Result<void> pack(const Batch& batch, const AttentionInput& input, std::span<const AttentionPlan* const> plans,
+                      bool* moved);
 
     // Starts the copy to the device.
     Result<void> upload(cudaStream_t stream) const;

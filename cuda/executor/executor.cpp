@@ -16,6 +16,7 @@
 #include "executor/dtype_of.h"
 #include "executor/graph_cache.h"
 #include "executor/scratch.h"
+#include "executor/supported.h"
 #include "executor/weights.h"
 #include "linear/matmul.h"
 #include "linear/matvec.h"
@@ -36,6 +37,15 @@ struct GpuFacts {
     int multiprocessors = 0;
     int major = 0;  // compute capability
 };
+
+// Plans are for layers of one window.
+std::vector<int32_t> distinct_windows(const ModelSpec& spec) {
+    std::vector<int32_t> windows;
+    for (const LayerSpec& layer : spec.layers) {
+        if (std::ranges::find(windows, layer.window) == windows.end()) windows.push_back(layer.window);
+    }
+    return windows;
+}
 
 template <typename T>
 PlanShape plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFacts& gpu) {
@@ -62,8 +72,14 @@ class CudaExecutor final : public Executor {
           spec_(std::move(spec)),
           options_(options),
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
-          plan_shape_(plan_shape<T>(spec_, heads_, gpu)),
-          planner_(plan_shape_, options.max_rows) {}
+          windows_(distinct_windows(spec_)),
+          plan_shape_(plan_shape<T>(spec_, heads_, gpu)) {
+        for (const int32_t window : windows_) {
+            PlanShape shape = plan_shape_;
+            shape.window = window;
+            planners_.emplace_back(shape, options.max_rows);
+        }
+    }
 
     ~CudaExecutor() override {
         // The members free their memory on this device. Should the device not be had, they fail in silence.
@@ -79,7 +95,10 @@ class CudaExecutor final : public Executor {
         NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, options_.max_rows, stream_.get()));
         NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_.get()));
-        NL_TRY(fill_rope_table(weights_.frequencies, spec_.head_dim / 2, spec_.max_context, rope(), stream_.get()));
+        for (size_t i = 0; i < spec_.ropes.size(); ++i) {
+            NL_TRY(fill_rope_table(weights_.frequencies[i], spec_.head_dim / 2, spec_.max_context,
+                                   rope_table(static_cast<int32_t>(i)), stream_.get()));
+        }
         NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
         return {};
     }
@@ -89,9 +108,10 @@ class CudaExecutor final : public Executor {
         if (batch.tokens.empty()) return {};
         return on_device([&]() -> Result<void> {
             const AttentionInput input{batch.page_table, batch.segments, batch.sequences, batch.positions};
-            const AttentionPlan& plan = planner_.plan(input);
+            std::vector<const AttentionPlan*> plans;
+            for (AttentionPlanner& planner : planners_) plans.push_back(&planner.plan(input));
             bool moved = false;
-            NL_TRY(batch_.pack(batch, input, plan, &moved));
+            NL_TRY(batch_.pack(batch, input, plans, &moved));
             if (moved) graphs_.clear();
             NL_TRY(batch_.upload(stream_.get()));
             const Result<void> submitted = submit(forward);
@@ -164,7 +184,7 @@ class CudaExecutor final : public Executor {
         append.bias = weights.qkv_bias;
         append.q_norm = weights.q_norm;
         append.k_norm = weights.k_norm;
-        append.frequencies = weights_.frequencies;
+        append.frequencies = weights_.frequencies[static_cast<size_t>(layer_spec(layer).rope)];
         append.key_positions = view().key_positions;
         append.slots = view().slots;
         append.pages = pages(layer);
@@ -173,18 +193,24 @@ class CudaExecutor final : public Executor {
     }
 
     Result<void> attention(int32_t layer) override {
+        const LayerSpec& layer_is = layer_spec(layer);
+        const auto plan = static_cast<size_t>(std::ranges::find(windows_, layer_is.window) - windows_.begin());
+        // Keys are stored without the rope's magnitude, so scores get that of both.
+        const float magnitude = *magnitude_of(spec_.ropes[static_cast<size_t>(layer_is.rope)]);
         AttentionArguments<T> arguments;
         arguments.queries = scratch_.qkv.template as<T>();
         arguments.query_layout = {heads_.qkv_size(), heads_.head_dim};
         arguments.pages = pages(layer);
-        arguments.rope = rope();
-        arguments.work = view().work;
+        arguments.rope = rope_table(layer_is.rope);
+        arguments.work = view().work[plan];
         arguments.units = row_units(plan_shape_);
         arguments.partial = partials_.view();
         arguments.output = attended();
         arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
-        arguments.scale = spec_.attention_scale;
-        return attend(arguments, heads_, launch_of(batch_.shape().work, plan_shape_), stream_.get());
+        arguments.scale = spec_.attention_scale * magnitude * magnitude;
+        arguments.softcap = spec_.attention_softcap;
+        arguments.window = layer_is.window;
+        return attend(arguments, heads_, launch_of(batch_.shape().work[plan], plan_shape_), stream_.get());
     }
 
     Result<void> attention_output(int32_t layer) override {
@@ -231,7 +257,11 @@ class CudaExecutor final : public Executor {
     [[nodiscard]] const BatchView& view() const { return batch_.view(); }
     [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
     [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
-    [[nodiscard]] float2* rope() const { return scratch_.rope.template as<float2>(); }
+    [[nodiscard]] float2* rope_table(int32_t rope) const {
+        const int64_t turns = int64_t{spec_.max_context} * (spec_.head_dim / 2);
+        return scratch_.rope.template as<float2>() + rope * turns;
+    }
+    [[nodiscard]] const LayerSpec& layer_spec(int32_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
     [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
     [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
     [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }
@@ -345,8 +375,9 @@ class CudaExecutor final : public Executor {
     Scratch scratch_;
     DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
     DeviceWeights<T> weights_;
-    const PlanShape plan_shape_;
-    AttentionPlanner planner_;
+    const std::vector<int32_t> windows_;      // of the model's layers
+    const PlanShape plan_shape_;              // whatever the window
+    std::vector<AttentionPlanner> planners_;  // for each of windows_
     Partials partials_;
     DeviceBatch batch_;
     GraphCache graphs_;
@@ -366,10 +397,7 @@ Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options) {
     NL_TRY(check_model(spec, weights, options));
-    if (spec.head_dim > kMaxHeadDim || spec.head_dim % 8 != 0) {
-        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim,
-                    ", the CUDA backend takes multiples of 8 up to ", kMaxHeadDim);
-    }
+    NL_TRY(check_supported(spec, weights));
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;
@@ -381,6 +409,7 @@ Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpe
         case DType::bf16:
             return create_typed<__nv_bfloat16>(index, gpu, spec, weights, options);
         case DType::f32:
+        case DType::f8_e4m3:  // of files alone
             break;
     }
     return create_typed<float>(index, gpu, spec, weights, options);

@@ -18,7 +18,7 @@ struct Scratch {
     DeviceBuffer logits;        // [output rows, vocab] float32
     DeviceBuffer kept_logits;   // the same, of the latest run that succeeded
     DeviceBuffer sampled;       // [output rows] int32
-    DeviceBuffer rope;          // [max_context, head_dim / 2] float2
+    DeviceBuffer rope;          // [ropes, max_context, head_dim / 2] float2
     PinnedBuffer sampled_host;  // [output rows] int32
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/read_weight.h"
 #include "executor/convert.h"
 #include "runtime/check.h"
 
@@ -11,6 +12,15 @@ namespace nanolith::cuda {
 namespace {
 
 constexpr size_t kStageBytes = size_t{16} << 20;
+
+// Whether the device gets what lies in the file; else it gets float32, made on the host.
+bool goes_as_it_is(const WeightView& weight) {
+    return weight.plain() && weight.dtype != DType::f8_e4m3;
+}
+
+DType staged_type(const WeightView& weight) {
+    return goes_as_it_is(weight) ? weight.dtype : DType::f32;
+}
 
 }  // namespace
 
@@ -27,22 +37,26 @@ Result<Uploader> Uploader::create(cudaStream_t stream) {
 
 Result<void> Uploader::upload(const WeightView& weight, void* to, DType to_type) {
     const int64_t count = weight.rows * weight.cols;
-    const auto piece = static_cast<int64_t>(kStageBytes / dtype_bytes(weight.dtype));
+    const auto piece = static_cast<int64_t>(kStageBytes / dtype_bytes(staged_type(weight)));
     for (int64_t done = 0; done < count; done += piece) {
-        NL_TRY(upload_piece(weight.data + static_cast<size_t>(done) * dtype_bytes(weight.dtype), weight.dtype,
-                            static_cast<std::byte*>(to) + static_cast<size_t>(done) * dtype_bytes(to_type), to_type,
-                            std::min(piece, count - done)));
+        NL_TRY(upload_piece(weight, done, std::min(piece, count - done),
+                            static_cast<std::byte*>(to) + static_cast<size_t>(done) * dtype_bytes(to_type), to_type));
     }
     return {};
 }
 
-Result<void> Uploader::upload_piece(const std::byte* from, DType from_type, std::byte* to, DType to_type,
-                                    int64_t count) {
+Result<void> Uploader::upload_piece(const WeightView& weight, int64_t first, int64_t count, std::byte* to,
+                                    DType to_type) {
     Stage& stage = stages_[next_];
     next_ = (next_ + 1) % stages_.size();
+    const DType from_type = staged_type(weight);
     const size_t bytes = static_cast<size_t>(count) * dtype_bytes(from_type);
     NL_CUDA_TRY(cudaEventSynchronize(stage.free.get()));
-    std::memcpy(stage.host.data(), from, bytes);
+    if (goes_as_it_is(weight)) {
+        std::memcpy(stage.host.data(), weight.data + static_cast<size_t>(first) * dtype_bytes(from_type), bytes);
+    } else {
+        read_weight(weight, first, count, stage.host.as<float>());
+    }
     if (from_type == to_type) {
         NL_CUDA_TRY(cudaMemcpyAsync(to, stage.host.data(), bytes, cudaMemcpyHostToDevice, stream_));
     } else {

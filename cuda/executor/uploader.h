@@ -27,7 +27,7 @@ class Uploader {
     };
 
     Uploader() = default;
-    Result<void> upload_piece(const std::byte* from, DType from_type, std::byte* to, DType to_type, int64_t count);
+    Result<void> upload_piece(const WeightView& weight, int64_t first, int64_t count, std::byte* to, DType to_type);
 
     cudaStream_t stream_ = nullptr;
     std::array<Stage, 2> stages_;

@@ -61,7 +61,8 @@ void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena,
     to.embedding = arena.take<T>(weights.embedding.rows * weights.embedding.cols);
     to.final_norm = arena.take<T>(spec.hidden_size);
     to.head = is_tied(weights) ? to.embedding : arena.take<T>(weights.head.rows * weights.head.cols);
-    to.frequencies = arena.take<float>(spec.head_dim / 2);
+    to.frequencies.clear();
+    for (size_t i = 0; i < spec.ropes.size(); ++i) to.frequencies.push_back(arena.take<float>(spec.head_dim / 2));
     to.layers.clear();
     for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
 }
@@ -110,9 +111,12 @@ Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWe
     NL_TRY(uploader.upload(weights.embedding, device.embedding, kDTypeOf<T>));
     NL_TRY(uploader.upload(weights.final_norm, device.final_norm, kDTypeOf<T>));
     if (!is_tied(weights)) NL_TRY(uploader.upload(weights.head, device.head, kDTypeOf<T>));
-    const auto* const frequencies = reinterpret_cast<const std::byte*>(spec.rope_frequencies.data());
-    const auto pairs = static_cast<int64_t>(spec.rope_frequencies.size());
-    NL_TRY(uploader.upload(WeightView{DType::f32, 1, pairs, frequencies}, device.frequencies, DType::f32));
+    for (size_t i = 0; i < spec.ropes.size(); ++i) {
+        const std::vector<float>& frequencies = spec.ropes[i].frequencies;
+        const WeightView view{DType::f32, 1, static_cast<int64_t>(frequencies.size()),
+                              reinterpret_cast<const std::byte*>(frequencies.data())};
+        NL_TRY(uploader.upload(view, device.frequencies[i], DType::f32));
+    }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
         NL_TRY(upload_layer(uploader, spec, weights.layers[i], device.layers[i], stream));
     }

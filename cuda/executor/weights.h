@@ -28,10 +28,10 @@ struct DeviceLayer {
 template <typename T>
 struct DeviceWeights {
     DeviceBuffer memory;
-    T* embedding = nullptr;        // [vocab, hidden]
-    T* final_norm = nullptr;       // [hidden]
-    T* head = nullptr;             // [vocab, hidden]; the embedding where the head is tied
-    float* frequencies = nullptr;  // [head_dim / 2]
+    T* embedding = nullptr;           // [vocab, hidden]
+    T* final_norm = nullptr;          // [hidden]
+    T* head = nullptr;                // [vocab, hidden]; the embedding where the head is tied
+    std::vector<float*> frequencies;  // of each rope, [head_dim / 2]
     std::vector<DeviceLayer<T>> layers;
 };
 

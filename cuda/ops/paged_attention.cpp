@@ -173,6 +173,7 @@ class CudaPagedAttention final : public PagedAttention {
             case DType::bf16:
                 return attend(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::f32:
+            case DType::f8_e4m3:  // of files alone
                 break;
         }
         return attend(arguments<float>(q, pages, out, lse), shape_, what, device_.stream);

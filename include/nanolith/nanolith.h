@@ -117,7 +117,11 @@ NL_API nl_status nl_engine_options_set_dtype(nl_engine_options *options, int32_t
 NL_API nl_status nl_engine_options_set_page_size(nl_engine_options *options, int32_t page_size);
 /* Pages in the pool, at least 1; 0 (default) sizes the pool from the model and the memory that is free. */
 NL_API nl_status nl_engine_options_set_num_pages(nl_engine_options *options, int64_t num_pages);
-/* Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's. */
+/*
+ * Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's. Models with
+ * LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context,
+ * a longer one the angles for long contexts, whatever a cache holds.
+ */
 NL_API nl_status nl_engine_options_set_max_context(nl_engine_options *options, int64_t max_context);
 /* Most tokens computed in one step, 1 to 65536: longer prefills are cut into slices. Default 512. */
 NL_API nl_status nl_engine_options_set_max_batch_tokens(nl_engine_options *options, int32_t max_batch_tokens);
@@ -126,13 +130,26 @@ NL_API nl_status nl_engine_options_set_threads(nl_engine_options *options, int32
 /* Where log lines go; NULL (default) drops them. `user_data` is handed through untouched. */
 NL_API nl_status nl_engine_options_set_log(nl_engine_options *options, nl_log_callback callback, void *user_data);
 
+/* ---- Models --------------------------------------------------------------------------------- */
+
+/*
+ * What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines
+ * "name: value", each ended by a newline, for people to read. "model", "tokenizer" and "chat format" are
+ * among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason,
+ * which names the file, the field or tensor, its value and what is supported. A part that can't be used is no
+ * error of this call. An engine on CUDA may refuse what the CPU computes.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ */
+NL_API nl_status nl_model_describe(const char *path, size_t path_length, char *buffer, size_t capacity, size_t *length);
+
 /* ---- Engine --------------------------------------------------------------------------------- */
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
  * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
  * freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
- * while the engine lives: do not truncate them.
+ * while the engine lives: do not truncate them. A tokenizer that is not supported is left out (and logged): the
+ * engine works on tokens.
  * Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
  */
 NL_API nl_status nl_engine_create(const char *path, size_t path_length, const nl_engine_options *options,
@@ -165,7 +182,10 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
 
 /* ---- Tokenizer ------------------------------------------------------------------------------ */
 
-/* The tokenizer of the engine's model folder. NOT_FOUND where the folder has none. Free the handle. */
+/*
+ * The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
+ * that is not known here. Free the handle.
+ */
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, nl_tokenizer **tokenizer);
 /*
  * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is

@@ -34,9 +34,9 @@ nl_status nl_engine_tokenizer(const nl_engine* engine, nl_tokenizer** tokenizer)
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(engine, "engine"));
         NL_TRY(check_pointer(tokenizer, "tokenizer"));
-        if (engine->engine->tokenizer() == nullptr)
-            return fail(NL_ERROR_NOT_FOUND, "the engine's model folder has neither tokenizer.json nor tokenizer.model");
-        *tokenizer = new nl_tokenizer{engine->engine->tokenizer()};
+        const auto& loaded = engine->engine->tokenizer();
+        if (!loaded.ok()) return loaded.error();
+        *tokenizer = new nl_tokenizer{*loaded};
         return {};
     });
 }

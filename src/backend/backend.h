@@ -19,57 +19,134 @@
 
 namespace nanolith {
 
-enum class DType : uint8_t { f32, f16, bf16 };
+enum class DType : uint8_t {
+    f32,
+    f16,
+    bf16,
+    f8_e4m3  // of weights in files alone
+};
 
 constexpr size_t dtype_bytes(DType dtype) {
-    return dtype == DType::f32 ? 4 : 2;
+    return dtype == DType::f32 ? 4 : dtype == DType::f8_e4m3 ? 1 : 2;
 }
 constexpr const char* dtype_name(DType dtype) {
-    return dtype == DType::f32 ? "float32" : dtype == DType::f16 ? "float16" : "bfloat16";
+    switch (dtype) {
+        case DType::f32:
+            return "float32";
+        case DType::f16:
+            return "float16";
+        case DType::bf16:
+            return "bfloat16";
+        case DType::f8_e4m3:
+            break;
+    }
+    return "float8_e4m3";
 }
 
+// Factors of a weight's blocks: element (r, c) counts
+// factor[(first_row + r) / block_rows * row_stride + c / block_cols] times. Not there: data is null.
+struct WeightScales {
+    DType dtype = DType::f32;
+    int64_t block_rows = 1;
+    int64_t block_cols = 1;
+    int64_t row_stride = 1;  // factors of a row of blocks
+    int64_t first_row = 0;   // where the weight begins in the matrix that has these factors
+    const std::byte* data = nullptr;
+};
+
 // A weight in host memory, not owned: row-major [rows, cols]; a vector has rows 1. Not there: data is null.
-// The data need not be aligned to its element size (files are mapped).
+// The data need not be aligned to its element size (files are mapped). read_weight.h reads one of any kind.
 struct WeightView {
     DType dtype = DType::f32;
     int64_t rows = 0;
     int64_t cols = 0;
     const std::byte* data = nullptr;
+    // Outputs (rows; elements of a vector) in groups of order.size(), each in this order: output i of a group is the
+    // one that lies at order[i] of it. Empty: as they lie. Not owned.
+    std::span<const int32_t> order = {};
+    WeightScales scales = {};
 
     [[nodiscard]] bool present() const { return data != nullptr; }
+    // The weight is its data, element by element.
+    [[nodiscard]] bool plain() const { return order.empty() && scales.data == nullptr; }
     [[nodiscard]] size_t bytes() const {
         return static_cast<size_t>(rows) * static_cast<size_t>(cols) * dtype_bytes(dtype);
     }
 };
 
-// A decoder-only transformer as numbers. Which optional parts a layer has (bias, QK-norm) is told by which
-// of its weights are present.
+// Rotary position embedding (Su et al., RoFormer), scaling included: pair i (elements i and i + head_dim/2) of a head
+// turns by position * frequencies[i] and is multiplied by magnitudes[i]. A frequency of 0 leaves a pair as it is.
+struct RopeSpec {
+    std::vector<float> frequencies;  // [head_dim / 2]
+    std::vector<float> magnitudes;   // [head_dim / 2], or empty: all 1
+};
+
+// What tells a layer's attention from another's.
+struct LayerSpec {
+    int32_t rope = 0;    // of ModelSpec::ropes
+    int32_t window = 0;  // a query at position p sees those above p - window; 0: all
+};
+
+enum class Activation : uint8_t {
+    silu,      // x / (1 + e^-x)
+    gelu_tanh  // Hendrycks and Gimpel, Gaussian Error Linear Units, with tanh
+};
+
+// A mixture of experts in place of a layer's MLP (Shazeer et al., Outrageously Large Neural Networks): for each row
+// the `top_k` experts with the highest softmax of the router's logits, added up by that share.
+struct ExpertSpec {
+    int32_t count = 0;  // 0: no layer has experts
+    int32_t top_k = 0;
+    int32_t intermediate_size = 0;
+    bool normalized = false;  // the shares of the chosen are made to add up to 1
+};
+
+// A decoder-only transformer as numbers. Which optional parts a layer has (bias, QK-norm, norms of what it adds,
+// experts) is told by which of its weights are present.
 struct ModelSpec {
     int32_t num_layers = 0;
     int32_t hidden_size = 0;
-    int32_t intermediate_size = 0;
-    int32_t num_heads = 0;  // query heads; a multiple of num_kv_heads
+    int32_t intermediate_size = 0;  // of layers without experts
+    int32_t num_heads = 0;          // query heads; a multiple of num_kv_heads
     int32_t num_kv_heads = 0;
     int32_t head_dim = 0;  // even
     int32_t vocab_size = 0;
     int32_t max_context = 0;  // positions are below this
     float norm_epsilon = 1e-6F;
-    float attention_scale = 0;  // scores are q.k times this
-    // RoPE (Su et al., RoFormer), scaling included: pair i (elements i and i + head_dim/2) of a head turns by
-    // position * rope_frequencies[i]. head_dim / 2 of them.
-    std::vector<float> rope_frequencies;
+    float norm_offset = 0;        // norms multiply by their weight plus this
+    float attention_scale = 0;    // scores are q.k times this
+    float attention_softcap = 0;  // and become cap * tanh(score / cap); 0: they stay
+    float logit_softcap = 0;      // the same of logits
+    float embedding_scale = 1;    // embeddings are multiplied by this
+    Activation activation = Activation::silu;
+    ExpertSpec experts;
+    std::vector<RopeSpec> ropes;
+    std::vector<LayerSpec> layers;  // [num_layers]
 };
 
-// Projections are [out, in] as checkpoints store them: y = W x. All layers have the same optional parts.
+// gate, up [intermediate, hidden] and down [hidden, intermediate] of one expert.
+struct ExpertWeights {
+    WeightView gate_proj, up_proj, down_proj;
+};
+
+// Projections are [out, in] as checkpoints store them: y = W x. All layers have the same optional parts but for
+// experts, which stand in place of gate_proj, up_proj and down_proj.
 struct LayerWeights {
     WeightView attention_norm;          // [1, hidden]
     WeightView q_proj, k_proj, v_proj;  // [heads * head_dim, hidden]
     WeightView q_bias, k_bias, v_bias;  // optional, [1, heads * head_dim]
     WeightView q_norm, k_norm;          // optional, [1, head_dim]: RMSNorm of each head before RoPE
     WeightView o_proj;                  // [hidden, num_heads * head_dim]
+    WeightView o_bias;                  // optional, [1, hidden]
+    WeightView attention_post_norm;     // optional, [1, hidden]: RMSNorm of what attention adds to the residual stream
     WeightView mlp_norm;                // [1, hidden]
     WeightView gate_proj, up_proj;      // [intermediate, hidden]
     WeightView down_proj;               // [hidden, intermediate]
+    WeightView gate_bias, up_bias;      // optional, [1, intermediate]
+    WeightView down_bias;               // optional, [1, hidden]
+    WeightView mlp_post_norm;           // optional, [1, hidden]: RMSNorm of what the MLP adds
+    WeightView router;                  // [experts, hidden] where the layer has experts
+    std::vector<ExpertWeights> experts;
 };
 
 struct ModelWeights {
@@ -161,13 +238,14 @@ class Executor {
     virtual Result<void> copy_page(int32_t from, int32_t to) = 0;
 
     // The operations, for `forward` alone. The residual stream x is [rows, hidden] float32.
+    // Norms of what is added stand where the layer has such weights; with experts, mlp_input() chooses them.
     virtual Result<void> embed() = 0;  // x = embedding[tokens]
     virtual Result<void> attention_input(
         int32_t layer) = 0;                             // RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
     virtual Result<void> attention(int32_t layer) = 0;  // over segments, queries rotated for each
-    virtual Result<void> attention_output(int32_t layer) = 0;  // x += W_o a
-    virtual Result<void> mlp_input(int32_t layer) = 0;         // RMSNorm, h = silu(W_gate x) * (W_up x)
-    virtual Result<void> mlp_output(int32_t layer) = 0;        // x += W_down h
+    virtual Result<void> attention_output(int32_t layer) = 0;  // x += norm(W_o a)
+    virtual Result<void> mlp_input(int32_t layer) = 0;         // RMSNorm, h = activation(W_gate x) * (W_up x)
+    virtual Result<void> mlp_output(int32_t layer) = 0;        // x += norm(W_down h)
     virtual Result<void> head() = 0;                           // output rows: final norm, logits, draw
 };
 

@@ -13,6 +13,36 @@ Result<void> check_positive(const char* name, int64_t value) {
     return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", value, ", expected at least 1");
 }
 
+Result<void> check_layers(const ModelSpec& spec) {
+    const auto pairs = static_cast<size_t>(spec.head_dim / 2);
+    for (const RopeSpec& rope : spec.ropes) {
+        if (rope.frequencies.size() != pairs || (!rope.magnitudes.empty() && rope.magnitudes.size() != pairs)) {
+            return fail(NL_ERROR_INVALID_ARGUMENT, "a rope has ", rope.frequencies.size(), " frequencies and ",
+                        rope.magnitudes.size(), " magnitudes, expected head_dim / 2 = ", pairs, " (or no magnitudes)");
+        }
+    }
+    if (spec.layers.size() != static_cast<size_t>(spec.num_layers)) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, "layers has ", spec.layers.size(), " elements, expected num_layers, ",
+                    spec.num_layers);
+    }
+    for (const LayerSpec& layer : spec.layers) {
+        if (layer.rope < 0 || static_cast<size_t>(layer.rope) >= spec.ropes.size() || layer.window < 0) {
+            return fail(NL_ERROR_INVALID_ARGUMENT, "a layer has rope ", layer.rope, " and window ", layer.window,
+                        ", expected a rope below ", spec.ropes.size(), " and a window of at least 0");
+        }
+    }
+    return {};
+}
+
+Result<void> check_experts(const ExpertSpec& experts) {
+    if (experts.count == 0) return {};
+    NL_TRY(check_positive("experts.count", experts.count));
+    NL_TRY(check_positive("experts.top_k", experts.top_k));
+    NL_TRY(check_positive("experts.intermediate_size", experts.intermediate_size));
+    if (experts.top_k <= experts.count) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "experts.top_k is ", experts.top_k, ", expected at most ", experts.count);
+}
+
 Result<void> check_spec(const ModelSpec& spec) {
     NL_TRY(check_positive("num_layers", spec.num_layers));
     NL_TRY(check_positive("hidden_size", spec.hidden_size));
@@ -29,11 +59,8 @@ Result<void> check_spec(const ModelSpec& spec) {
     if (spec.head_dim % 2 != 0) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", spec.head_dim, ", expected an even number");
     }
-    if (spec.rope_frequencies.size() != static_cast<size_t>(spec.head_dim / 2)) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "rope_frequencies has ", spec.rope_frequencies.size(),
-                    " elements, expected head_dim / 2 = ", spec.head_dim / 2);
-    }
-    return {};
+    NL_TRY(check_layers(spec));
+    return check_experts(spec.experts);
 }
 
 Result<void> check_options(const ExecutorOptions& options) {
@@ -65,9 +92,43 @@ Result<void> check_optional(const std::string& name, const WeightView& weight, i
     return weight.present() ? check_weight(name, weight, 1, cols) : Result<void>();
 }
 
+Result<void> check_gated(const std::string& prefix, const WeightView& gate, const WeightView& up,
+                         const WeightView& down, int64_t hidden, int64_t inner) {
+    NL_TRY(check_weight(prefix + "gate_proj", gate, inner, hidden));
+    NL_TRY(check_weight(prefix + "up_proj", up, inner, hidden));
+    return check_weight(prefix + "down_proj", down, hidden, inner);
+}
+
+Result<void> check_mlp(const ModelSpec& spec, const LayerWeights& layer, const std::string& prefix) {
+    if (layer.gate_bias.present() != layer.up_bias.present()) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": of gate_bias and up_bias one is missing, expected both");
+    }
+    NL_TRY(check_optional(prefix + "gate_bias", layer.gate_bias, spec.intermediate_size));
+    NL_TRY(check_optional(prefix + "up_bias", layer.up_bias, spec.intermediate_size));
+    NL_TRY(check_optional(prefix + "down_bias", layer.down_bias, spec.hidden_size));
+    if (!layer.router.present()) {
+        return check_gated(prefix, layer.gate_proj, layer.up_proj, layer.down_proj, spec.hidden_size,
+                           spec.intermediate_size);
+    }
+    if (layer.gate_bias.present() || layer.down_bias.present() || layer.mlp_post_norm.present()) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": there are experts and biases or a norm of the MLP, ",
+                    "expected experts alone");
+    }
+    NL_TRY(check_weight(prefix + "router", layer.router, spec.experts.count, spec.hidden_size));
+    if (layer.experts.size() != static_cast<size_t>(spec.experts.count)) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, "experts has ", layer.experts.size(), " elements, expected ",
+                    spec.experts.count);
+    }
+    for (size_t i = 0; i < layer.experts.size(); ++i) {
+        const ExpertWeights& expert = layer.experts[i];
+        NL_TRY(check_gated(prefix + "experts." + std::to_string(i) + ".", expert.gate_proj, expert.up_proj,
+                           expert.down_proj, spec.hidden_size, spec.experts.intermediate_size));
+    }
+    return {};
+}
+
 Result<void> check_layer(const ModelSpec& spec, const LayerWeights& layer, const std::string& prefix) {
     const int64_t hidden = spec.hidden_size;
-    const int64_t inner = spec.intermediate_size;
     const int64_t q_size = int64_t{spec.num_heads} * spec.head_dim;
     const int64_t kv_size = int64_t{spec.num_kv_heads} * spec.head_dim;
     NL_TRY(check_weight(prefix + "attention_norm", layer.attention_norm, 1, hidden));
@@ -84,10 +145,11 @@ Result<void> check_layer(const ModelSpec& spec, const LayerWeights& layer, const
     NL_TRY(check_optional(prefix + "q_norm", layer.q_norm, spec.head_dim));
     NL_TRY(check_optional(prefix + "k_norm", layer.k_norm, spec.head_dim));
     NL_TRY(check_weight(prefix + "o_proj", layer.o_proj, hidden, q_size));
+    NL_TRY(check_optional(prefix + "o_bias", layer.o_bias, hidden));
+    NL_TRY(check_optional(prefix + "attention_post_norm", layer.attention_post_norm, hidden));
     NL_TRY(check_weight(prefix + "mlp_norm", layer.mlp_norm, 1, hidden));
-    NL_TRY(check_weight(prefix + "gate_proj", layer.gate_proj, inner, hidden));
-    NL_TRY(check_weight(prefix + "up_proj", layer.up_proj, inner, hidden));
-    return check_weight(prefix + "down_proj", layer.down_proj, hidden, inner);
+    NL_TRY(check_optional(prefix + "mlp_post_norm", layer.mlp_post_norm, hidden));
+    return check_mlp(spec, layer, prefix);
 }
 
 }  // namespace

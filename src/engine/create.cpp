@@ -59,22 +59,21 @@ Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
-    NL_ASSIGN(auto model, load_model(folder));
-    if (options.max_context > model->spec.max_context)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", options.max_context, ": the model holds at most ",
-                    model->spec.max_context, " tokens");
-    if (options.max_context > 0) model->spec.max_context = static_cast<int32_t>(options.max_context);
+    NL_ASSIGN(auto model, load_model(folder, options.max_context));
 
     auto tokenizer = Tokenizer::load(folder);
-    if (!tokenizer.ok() && tokenizer.error().status != NL_ERROR_NOT_FOUND) return std::move(tokenizer.error());
+    // What is damaged is refused; an engine without a tokenizer works on tokens.
+    const nl_status status = tokenizer.ok() ? NL_OK : tokenizer.error().status;
+    if (status != NL_OK && status != NL_ERROR_NOT_FOUND && status != NL_ERROR_UNSUPPORTED)
+        return std::move(tokenizer.error());
 
-    std::shared_ptr<Engine> engine(
-        new Engine(std::move(model), tokenizer.ok() ? std::move(*tokenizer) : nullptr, options));
+    std::shared_ptr<Engine> engine(new Engine(std::move(model), std::move(tokenizer), options));
     NL_TRY(engine->start(options));
     return engine;
 }
 
-Engine::Engine(std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options)
+Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
+               const EngineOptions& options)
     : model_(std::move(model)),
       tokenizer_(std::move(tokenizer)),
       log_(options.log, options.log_user_data),
@@ -105,6 +104,8 @@ Result<void> Engine::start(const EngineOptions& options) {
     pool_ = std::make_unique<PagePool>(num_pages);
     scheduler_ = std::make_unique<Scheduler>(std::move(executor), make_forward(spec().num_layers), page_size_,
                                              options.max_batch_tokens);
+    if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
+        log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,
                " pages of ", page_size_, " tokens (", page_bytes_, " bytes each)");
     return {};

@@ -43,7 +43,8 @@ class Engine {
     [[nodiscard]] DType dtype() const { return dtype_; }
     [[nodiscard]] int32_t page_size() const { return page_size_; }
     [[nodiscard]] int64_t page_bytes() const { return page_bytes_; }
-    [[nodiscard]] const std::shared_ptr<const Tokenizer>& tokenizer() const { return tokenizer_; }  // may be null
+    // NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind that is not known.
+    [[nodiscard]] const Result<std::shared_ptr<const Tokenizer>>& tokenizer() const { return tokenizer_; }
     [[nodiscard]] bool is_end_token(int32_t token) const;
 
     // ---- facts of the moment
@@ -85,7 +86,8 @@ class Engine {
     Result<void> decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens);
 
   private:
-    Engine(std::unique_ptr<Model> model, std::shared_ptr<const Tokenizer> tokenizer, const EngineOptions& options);
+    Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
+           const EngineOptions& options);
     Result<void> start(const EngineOptions& options);
 
     using Lock = std::unique_lock<std::mutex>;
@@ -111,7 +113,7 @@ class Engine {
                                                 int64_t& computed);
 
     std::unique_ptr<Model> model_;
-    std::shared_ptr<const Tokenizer> tokenizer_;
+    Result<std::shared_ptr<const Tokenizer>> tokenizer_;
     Log log_;
     int32_t page_size_;
     int64_t page_bytes_ = 0;

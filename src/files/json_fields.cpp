@@ -1,5 +1,6 @@
 #include "files/json_fields.h"
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 
@@ -18,12 +19,23 @@ std::optional<int64_t> as_integer(const Json& value) {
     return static_cast<int64_t>(*number);
 }
 
-// The number in `value`; 0 where it is none.
+// The number in `value`; NaN where it is none.
 double as_number(const Json& value) {
     if (const auto* number = value.as<double>()) return *number;
     if (const auto* number = value.as<uint64_t>()) return static_cast<double>(*number);
     if (const auto* number = value.as<int64_t>()) return static_cast<double>(*number);
-    return 0.0;
+    return std::nan("");
+}
+
+bool is_positive(double number, double max) {
+    return std::isfinite(number) && number > 0.0 && number <= max;
+}
+
+template <typename... Parts>
+std::string text_of(const Parts&... parts) {
+    std::ostringstream text;
+    (text << ... << parts);
+    return text.str();
 }
 
 }  // namespace
@@ -31,6 +43,11 @@ double as_number(const Json& value) {
 const Json* JsonFields::find(const char* name) const {
     const Json* found = object_->find(name);
     return found == nullptr || found->is_null() ? nullptr : found;
+}
+
+bool JsonFields::is_null(const char* name) const {
+    const Json* found = object_->find(name);
+    return found != nullptr && found->is_null();
 }
 
 Result<int64_t> JsonFields::integer(const char* name, int64_t min, int64_t max) const {
@@ -43,12 +60,41 @@ Result<int64_t> JsonFields::integer(const char* name, int64_t min, int64_t max) 
 Result<double> JsonFields::positive_number(const char* name, double max) const {
     const Json* value = find(name);
     const double number = value != nullptr ? as_number(*value) : 0.0;
-    if (!std::isfinite(number) || number <= 0.0 || number > max) {
-        std::ostringstream expectation;
-        expectation << "a number above 0 and at most " << max;
-        return wrong(name, expectation.str());
-    }
+    if (!is_positive(number, max)) return wrong(name, text_of("a number above 0 and at most ", max));
     return number;
+}
+
+Result<double> JsonFields::number(const char* name, double min, double max) const {
+    const Json* value = find(name);
+    const double number = value != nullptr ? as_number(*value) : std::nan("");
+    if (!(number >= min && number <= max)) return wrong(name, text_of("a number from ", min, " to ", max));
+    return number;
+}
+
+Result<std::vector<double>> JsonFields::positive_numbers(const char* name, double max) const {
+    const Json* value = find(name);
+    const auto* list = value != nullptr ? value->as<Json::Array>() : nullptr;
+    std::vector<double> numbers;
+    for (size_t i = 0; list != nullptr && i < list->size(); ++i) numbers.push_back(as_number((*list)[i]));
+    const auto fits = [max](double number) { return is_positive(number, max); };
+    if (list == nullptr || !std::all_of(numbers.begin(), numbers.end(), fits)) {
+        return wrong(name, text_of("a list of numbers above 0 and at most ", max));
+    }
+    return numbers;
+}
+
+Result<std::vector<int64_t>> JsonFields::integers_or_none(const char* name, int64_t min, int64_t max) const {
+    std::vector<int64_t> numbers;
+    const Json* value = find(name);
+    if (value == nullptr) return numbers;
+    const auto* list = value->as<Json::Array>();
+    if (list == nullptr) return wrong(name, "a list of integers");
+    for (const Json& item : *list) {
+        const std::optional<int64_t> number = as_integer(item);
+        if (!number || *number < min || *number > max) return wrong(name, "a list, each " + range_text(min, max));
+        numbers.push_back(*number);
+    }
+    return numbers;
 }
 
 Result<int64_t> JsonFields::integer_or(const char* name, int64_t fallback, int64_t min, int64_t max) const {
@@ -82,6 +128,12 @@ Result<std::optional<JsonFields>> JsonFields::object(const char* name) const {
     if (value == nullptr) return std::optional<JsonFields>();
     if (value->as<Json::Object>() == nullptr) return wrong(name, "an object");
     return std::optional<JsonFields>(std::in_place, *value, where_, path_ + name + ".");
+}
+
+std::vector<std::string> JsonFields::names() const {
+    std::vector<std::string> names;
+    for (const JsonMember& member : *object_->as<Json::Object>()) names.push_back(member.name);
+    return names;
 }
 
 Error JsonFields::wrong(const char* name, const std::string& expectation, nl_status status) const {

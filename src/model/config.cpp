@@ -1,10 +1,12 @@
 #include "model/config.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <span>
 
 #include "files/json_fields.h"
+#include "model/layers.h"
 #include "model/rope.h"
 
 namespace nanolith {
@@ -51,13 +53,16 @@ Result<void> read_sizes(const JsonFields& fields, ModelSpec& spec) {
 }
 
 Result<void> read_heads(const JsonFields& fields, const Architecture& architecture, ModelSpec& spec) {
-    NL_ASSIGN(const int64_t kv_heads, fields.integer_or("num_key_value_heads", spec.num_heads, 1, kMaxHeads));
+    const bool one_each = architecture.default_num_kv_heads == 0 || fields.is_null("num_key_value_heads");
+    NL_ASSIGN(const int64_t kv_heads,
+              fields.integer_or("num_key_value_heads", one_each ? spec.num_heads : architecture.default_num_kv_heads, 1,
+                                kMaxHeads));
     spec.num_kv_heads = static_cast<int32_t>(kv_heads);
     if (spec.num_heads % spec.num_kv_heads != 0) {
         return fields.wrong("num_key_value_heads",
                             "a divisor of num_attention_heads, which is " + std::to_string(spec.num_heads));
     }
-    int64_t fallback = architecture.default_head_dim;
+    int64_t fallback = fields.is_null("head_dim") ? 0 : architecture.default_head_dim;
     if (fallback == 0 && fields.find("head_dim") == nullptr) {
         if (spec.hidden_size % spec.num_heads != 0) {
             return fields.wrong("hidden_size", "a multiple of num_attention_heads, which is " +
@@ -71,44 +76,97 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
                                             std::to_string(head_dim) + ")");
     }
     spec.head_dim = static_cast<int32_t>(head_dim);
-    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
     return {};
 }
 
-// Layers whose attention sees a window only: told by "layer_types", in older files by two fields together.
-Result<void> refuse_sliding_window(const JsonFields& fields, const ModelSpec& spec) {
-    if (const Json* value = fields.find("layer_types")) {
-        const auto* types = value->as<Json::Array>();
-        if (types == nullptr) return fields.wrong("layer_types", "a list of strings");
-        for (const Json& type : *types) {
-            const auto* name = type.as<std::string>();
-            if (name == nullptr || *name != "full_attention") {
-                return fields.wrong("layer_types", "\"full_attention\" for every layer", NL_ERROR_UNSUPPORTED);
-            }
-        }
-        return {};
+// The rotation of each kind of layer, and how far it reaches.
+Result<void> read_rotation(const JsonFields& fields, int64_t max_context, Config& config) {
+    const Architecture& architecture = *config.architecture;
+    ModelSpec& spec = config.spec;
+    NL_ASSIGN(const ModelRope rope, read_rope(fields, {architecture.default_rope_theta,
+                                                       architecture.default_local_rope_theta, spec.max_context}));
+    if (max_context > spec.max_context) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", max_context, ": the model holds at most ",
+                    spec.max_context, " tokens");
     }
-    NL_ASSIGN(const bool in_use, fields.boolean_or("use_sliding_window", false));
-    if (!in_use) return {};
-    // Layers from this one on have a window.
-    NL_ASSIGN(const int64_t first, fields.integer_or("max_window_layers", 0, 0, INT32_MAX));
-    if (first < spec.num_layers) return fields.wrong("use_sliding_window", "false", NL_ERROR_UNSUPPORTED);
+    const bool has_long = rope.full.scaling == RopeScaling::longrope && spec.max_context > rope.full.original_context;
+    const bool is_long = has_long && static_cast<double>(max_context) > rope.full.original_context;
+    if (max_context > 0) {
+        spec.max_context = static_cast<int32_t>(max_context);
+    } else if (has_long) {
+        spec.max_context = static_cast<int32_t>(rope.full.original_context);
+    }
+
+    const int32_t rotated = rotated_elements(rope.full, spec.head_dim);
+    const char* const name = fields.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
+    for (const RopeConfig* kind : {&rope.full, rope.windowed ? &*rope.windowed : &rope.full}) {
+        const size_t divisors = kind->scaling == RopeScaling::longrope ? static_cast<size_t>(rotated) / 2 : 0;
+        if (rotated_elements(*kind, spec.head_dim) != rotated || kind->short_divisors.size() != divisors ||
+            kind->long_divisors.size() != divisors) {
+            return fields.wrong(name, "factors for each of the " + std::to_string(rotated / 2) +
+                                          " pairs of a head that turn, in all layers");
+        }
+        spec.ropes.push_back(make_rope(*kind, spec.head_dim, is_long));
+    }
+    if (!rope.windowed) spec.ropes.pop_back();
+    config.head_order = rope_order(rotated, spec.head_dim, architecture.interleaved_rope);
+    bool has_none = false;
+    NL_TRY(read_layers(fields, architecture, rope.windowed.has_value(), spec, &has_none));
+    if (has_none) spec.ropes.push_back({std::vector<float>(static_cast<size_t>(spec.head_dim) / 2, 0.0F), {}});
+    const auto finite = [](float number) { return std::isfinite(number); };
+    for (const RopeSpec& kind : spec.ropes) {
+        if (!std::ranges::all_of(kind.frequencies, finite) || !std::ranges::all_of(kind.magnitudes, finite)) {
+            return fields.wrong(fields.find(name) != nullptr ? name : "rope_theta", "finite angles");
+        }
+    }
     return {};
+}
+
+// A positive number; 0 where the field is null, or missing and the family has no default.
+Result<float> read_cap(const JsonFields& fields, const char* name, double fallback) {
+    constexpr double kMaxCap = 1e6;
+    NL_ASSIGN(const double cap, fields.find(name) == nullptr ? Result<double>(fields.is_null(name) ? 0.0 : fallback)
+                                                             : fields.positive_number(name, kMaxCap));
+    return static_cast<float>(cap);
+}
+
+Result<void> read_scales(const JsonFields& fields, const Architecture& architecture, ModelSpec& spec) {
+    constexpr double kMaxScalar = 1e6;
+    double divisor = spec.head_dim;
+    if (architecture.gemma) {
+        NL_ASSIGN(divisor, fields.positive_number_or("query_pre_attn_scalar", 256.0, kMaxScalar));
+        NL_ASSIGN(spec.attention_softcap,
+                  read_cap(fields, "attn_logit_softcapping", architecture.default_attention_softcap));
+        NL_ASSIGN(spec.logit_softcap, read_cap(fields, "final_logit_softcapping", architecture.default_logit_softcap));
+        spec.embedding_scale = std::sqrt(static_cast<float>(spec.hidden_size));
+        spec.norm_offset = 1.0F;
+    }
+    spec.attention_scale = static_cast<float>(1.0 / std::sqrt(divisor));
+    return {};
+}
+
+Result<void> read_activation(const JsonFields& fields, const Architecture& architecture, ModelSpec& spec) {
+    NL_ASSIGN(const std::string name, fields.string_or(architecture.activation_field, architecture.default_activation));
+    if (name == "silu") {
+        spec.activation = Activation::silu;
+    } else if (name == "gelu_pytorch_tanh") {
+        spec.activation = Activation::gelu_tanh;
+    } else {
+        return fields.wrong(architecture.activation_field, "\"silu\" or \"gelu_pytorch_tanh\"", NL_ERROR_UNSUPPORTED);
+    }
+    return {};
+}
+
+Result<bool> read_presence(const JsonFields& fields, Presence presence, const char* name) {
+    if (presence == Presence::by_config) return fields.boolean_or(name, false);
+    return presence == Presence::always;
 }
 
 // What the forward pass does not compute must not load, or it would give wrong answers.
-Result<void> refuse_unsupported(const JsonFields& fields, const ModelSpec& spec) {
-    if (fields.find("quantization_config") != nullptr) {
-        return fields.wrong("quantization_config", "none: weights in float32, float16 or bfloat16",
-                            NL_ERROR_UNSUPPORTED);
-    }
-    NL_ASSIGN(const std::string activation, fields.string_or("hidden_act", "silu"));
-    if (activation != "silu") return fields.wrong("hidden_act", "\"silu\"", NL_ERROR_UNSUPPORTED);
-    NL_ASSIGN(const bool mlp_bias, fields.boolean_or("mlp_bias", false));
-    if (mlp_bias) return fields.wrong("mlp_bias", "false", NL_ERROR_UNSUPPORTED);
-    NL_ASSIGN(const double partial, fields.positive_number_or("partial_rotary_factor", 1.0, 1.0));
-    if (partial != 1.0) return fields.wrong("partial_rotary_factor", "1", NL_ERROR_UNSUPPORTED);
-    return refuse_sliding_window(fields, spec);
+Result<void> refuse_unsupported(const JsonFields& fields) {
+    NL_ASSIGN(const bool bidirectional, fields.boolean_or("use_bidirectional_attention", false));
+    if (bidirectional) return fields.wrong("use_bidirectional_attention", "false", NL_ERROR_UNSUPPORTED);
+    return {};
 }
 
 // A token, or a list of tokens; nothing where the field is missing.
@@ -130,24 +188,28 @@ Result<std::vector<int32_t>> read_end_tokens(const JsonFields& fields, int32_t v
 
 }  // namespace
 
-Result<Config> parse_config(std::string_view text, const std::string& where) {
+Result<Config> parse_config(std::string_view text, const std::string& where, int64_t max_context) {
     NL_ASSIGN(const Json json, parse_json_object(text, where));
     const JsonFields fields(json, where);
     Config config;
     NL_ASSIGN(config.architecture, read_architecture(fields));
     const Architecture& architecture = *config.architecture;
-    NL_TRY(read_sizes(fields, config.spec));
-    NL_TRY(read_heads(fields, architecture, config.spec));
+    ModelSpec& spec = config.spec;
+    NL_TRY(read_sizes(fields, spec));
+    NL_TRY(read_heads(fields, architecture, spec));
     NL_ASSIGN(const double epsilon, fields.positive_number_or("rms_norm_eps", architecture.default_norm_epsilon, 1.0));
-    config.spec.norm_epsilon = static_cast<float>(epsilon);
-    NL_ASSIGN(const RopeConfig rope, read_rope(fields, architecture.default_rope_theta));
-    config.spec.rope_frequencies = rope_frequencies(rope, config.spec.head_dim);
+    spec.norm_epsilon = static_cast<float>(epsilon);
+    NL_TRY(read_scales(fields, architecture, spec));
+    NL_TRY(read_activation(fields, architecture, spec));
+    NL_TRY(read_rotation(fields, max_context, config));
+    NL_ASSIGN(config.has_experts, read_experts(fields, architecture, spec));
+    NL_ASSIGN(config.quantization, read_quantization(fields));
     NL_ASSIGN(config.tied_head, fields.boolean_or("tie_word_embeddings", architecture.default_tied_head));
-    NL_ASSIGN(const bool attention_bias, fields.boolean_or("attention_bias", false));
-    config.qkv_bias =
-        architecture.qkv_bias == Presence::always || (architecture.qkv_bias == Presence::by_config && attention_bias);
-    NL_TRY(refuse_unsupported(fields, config.spec));
-    NL_ASSIGN(config.end_tokens, read_end_tokens(fields, config.spec.vocab_size));
+    NL_ASSIGN(config.attention_bias,
+              read_presence(fields, architecture.attention_bias, architecture.attention_bias_field));
+    NL_ASSIGN(config.mlp_bias, read_presence(fields, architecture.mlp_bias, architecture.mlp_bias_field));
+    NL_TRY(refuse_unsupported(fields));
+    NL_ASSIGN(config.end_tokens, read_end_tokens(fields, spec.vocab_size));
     return config;
 }
 

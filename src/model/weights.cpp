@@ -1,170 +1,138 @@
 #include "model/weights.h"
 
-#include <array>
-#include <map>
-#include <optional>
 #include <utility>
+#include <vector>
 
-#include "files/json_fields.h"
+#include "model/tensor_finder.h"
 
 namespace nanolith {
 namespace {
 
-std::optional<DType> weight_dtype(const std::string& name) {
-    if (name == "F32") return DType::f32;
-    if (name == "F16") return DType::f16;
-    if (name == "BF16") return DType::bf16;
-    return std::nullopt;
-}
-
-// Finds tensors by name and checks what they are.
-class Finder {
+// Finds one layer's weights.
+class LayerFinder {
   public:
-    Finder(const TensorMap& tensors, const std::string& where) : tensors_(tensors), where_(where) {}
+    LayerFinder(const TensorFinder& finder, const Config& config, int32_t layer)
+        : finder_(finder), config_(config), names_(config.architecture->tensors), layer_(layer) {}
 
-    // Each stores the view in `weight`.
-    [[nodiscard]] Result<void> matrix(const std::string& name, int64_t rows, int64_t cols, WeightView& weight) const {
-        return find(name, {rows, cols}, weight);
-    }
-    [[nodiscard]] Result<void> vector(const std::string& name, int64_t size, WeightView& weight) const {
-        return find(name, {size}, weight);
-    }
-    // A tensor that would change the result and that the forward pass has no use for.
-    [[nodiscard]] Result<void> refuse(const std::string& name) const {
-        if (tensors_.find(name) == tensors_.end()) return {};
-        return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " is not supported, expected a model without it");
+    Result<LayerWeights> find() {
+        const int64_t hidden = config_.spec.hidden_size;
+        NL_TRY(vector(names_.attention_norm, hidden, weights_.attention_norm));
+        NL_TRY(find_attention());
+        NL_TRY(vector(names_.attention_post_norm, hidden, weights_.attention_post_norm));
+        NL_TRY(vector(names_.mlp_norm, hidden, weights_.mlp_norm));
+        if (config_.has_experts[static_cast<size_t>(layer_)]) {
+            NL_TRY(find_experts());
+        } else {
+            NL_TRY(find_mlp());
+        }
+        NL_TRY(vector(names_.mlp_post_norm, hidden, weights_.mlp_post_norm));
+        return std::move(weights_);
     }
 
   private:
-    [[nodiscard]] Result<void> find(const std::string& name, const std::vector<int64_t>& shape,
-                                    WeightView& weight) const {
-        const auto found = tensors_.find(name);
-        if (found == tensors_.end()) {
-            return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " is missing, expected one of shape ",
-                        show_shape(shape));
+    [[nodiscard]] std::string name(const char* pattern, int32_t expert = 0) const {
+        return layer_tensor_name(pattern, layer_, expert);
+    }
+    // A vector that the family has, or nothing.
+    Result<void> vector(const char* pattern, int64_t size, WeightView& weight) const {
+        return pattern == nullptr ? Result<void>() : finder_.vector(name(pattern), size, weight);
+    }
+    Result<void> matrix(const char* pattern, int64_t rows, int64_t cols, WeightView& weight) const {
+        return finder_.matrix(name(pattern), rows, cols, weight);
+    }
+
+    Result<void> find_attention() {
+        const ModelSpec& spec = config_.spec;
+        const int64_t q_size = int64_t{spec.num_heads} * spec.head_dim;
+        const int64_t kv_size = int64_t{spec.num_kv_heads} * spec.head_dim;
+        if (names_.qkv_proj != nullptr) {
+            NL_TRY(finder_.fused(name(names_.qkv_proj), spec.hidden_size, {q_size, kv_size, kv_size},
+                                 {&weights_.q_proj, &weights_.k_proj, &weights_.v_proj}));
+        } else {
+            NL_TRY(matrix(names_.q_proj, q_size, spec.hidden_size, weights_.q_proj));
+            NL_TRY(matrix(names_.k_proj, kv_size, spec.hidden_size, weights_.k_proj));
+            NL_TRY(matrix(names_.v_proj, kv_size, spec.hidden_size, weights_.v_proj));
         }
-        const Tensor& tensor = found->second;
-        if (tensor.shape != shape) {
-            return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " has the shape ", show_shape(tensor.shape),
-                        ", expected ", show_shape(shape), " by config.json");
+        NL_TRY(matrix(names_.o_proj, spec.hidden_size, q_size, weights_.o_proj));
+        if (config_.attention_bias) NL_TRY(find_attention_biases(q_size, kv_size));
+        NL_TRY(vector(names_.q_norm, spec.head_dim, weights_.q_norm));
+        NL_TRY(vector(names_.k_norm, spec.head_dim, weights_.k_norm));
+        for (WeightView* weight : {&weights_.q_proj, &weights_.k_proj, &weights_.q_bias, &weights_.k_bias,
+                                   &weights_.q_norm, &weights_.k_norm}) {
+            if (weight->present()) weight->order = config_.head_order;
         }
-        const std::optional<DType> dtype = weight_dtype(tensor.dtype);
-        if (!dtype) {
-            return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " has the dtype ", show_json(tensor.dtype),
-                        ", expected F32, F16 or BF16");
-        }
-        weight = WeightView{*dtype, shape.size() == 2 ? shape[0] : 1, shape.back(), tensor.bytes.data()};
         return {};
     }
 
-    const TensorMap& tensors_;
-    const std::string& where_;
-};
-
-Result<void> find_biases(const Finder& finder, const TensorNames& names, int32_t layer, LayerWeights& weights) {
-    NL_TRY(finder.vector(layer_tensor_name(names.q_bias, layer), weights.q_proj.rows, weights.q_bias));
-    NL_TRY(finder.vector(layer_tensor_name(names.k_bias, layer), weights.k_proj.rows, weights.k_bias));
-    NL_TRY(finder.vector(layer_tensor_name(names.v_bias, layer), weights.v_proj.rows, weights.v_bias));
-    return finder.refuse(layer_tensor_name(names.o_bias, layer));
-}
-
-Result<LayerWeights> find_layer(const Finder& finder, const Config& config, int32_t layer) {
-    const TensorNames& names = config.architecture->tensors;
-    const ModelSpec& spec = config.spec;
-    const auto name = [layer](const char* pattern) { return layer_tensor_name(pattern, layer); };
-    const int64_t hidden = spec.hidden_size;
-    const int64_t q_size = int64_t{spec.num_heads} * spec.head_dim;
-    const int64_t kv_size = int64_t{spec.num_kv_heads} * spec.head_dim;
-    LayerWeights weights;
-    NL_TRY(finder.vector(name(names.attention_norm), hidden, weights.attention_norm));
-    NL_TRY(finder.matrix(name(names.q_proj), q_size, hidden, weights.q_proj));
-    NL_TRY(finder.matrix(name(names.k_proj), kv_size, hidden, weights.k_proj));
-    NL_TRY(finder.matrix(name(names.v_proj), kv_size, hidden, weights.v_proj));
-    NL_TRY(finder.matrix(name(names.o_proj), hidden, q_size, weights.o_proj));
-    if (config.qkv_bias) NL_TRY(find_biases(finder, names, layer, weights));
-    if (config.architecture->qk_norm) {
-        NL_TRY(finder.vector(name(names.q_norm), spec.head_dim, weights.q_norm));
-        NL_TRY(finder.vector(name(names.k_norm), spec.head_dim, weights.k_norm));
+    Result<void> find_attention_biases(int64_t q_size, int64_t kv_size) {
+        NL_TRY(vector(names_.q_bias, q_size, weights_.q_bias));
+        NL_TRY(vector(names_.k_bias, kv_size, weights_.k_bias));
+        NL_TRY(vector(names_.v_bias, kv_size, weights_.v_bias));
+        if (names_.o_bias == nullptr || !finder_.has(name(names_.o_bias))) return {};
+        return vector(names_.o_bias, config_.spec.hidden_size, weights_.o_bias);
     }
-    NL_TRY(finder.vector(name(names.mlp_norm), hidden, weights.mlp_norm));
-    NL_TRY(finder.matrix(name(names.gate_proj), spec.intermediate_size, hidden, weights.gate_proj));
-    NL_TRY(finder.matrix(name(names.up_proj), spec.intermediate_size, hidden, weights.up_proj));
-    NL_TRY(finder.matrix(name(names.down_proj), hidden, spec.intermediate_size, weights.down_proj));
-    return weights;
-}
 
-Result<WeightFiles> open_single(const std::string& path) {
-    WeightFiles weights;
-    NL_ASSIGN(MappedFile file, MappedFile::open(path));
-    NL_ASSIGN(weights.tensors, parse_safetensors(file.bytes(), path));
-    weights.files.push_back(std::move(file));
-    return weights;
-}
-
-// Maps each shard once, when the index first names it, and takes from it the tensors that the index puts there.
-class ShardReader {
-  public:
-    explicit ShardReader(std::string folder) : folder_(std::move(folder)) {}
-
-    Result<void> take(const std::string& tensor, const std::string& shard) {
-        NL_ASSIGN(TensorMap* const tensors, open(shard));
-        auto node = tensors->extract(tensor);
-        if (node.empty()) {
-            return fail(NL_ERROR_BAD_MODEL, folder_, "/", shard, ": tensor ", show_json(tensor),
-                        " is missing, expected here by the index");
+    Result<void> find_mlp() {
+        const int64_t hidden = config_.spec.hidden_size;
+        const int64_t inner = config_.spec.intermediate_size;
+        if (names_.gate_up_proj != nullptr) {
+            NL_TRY(finder_.fused(name(names_.gate_up_proj), hidden, {inner, inner},
+                                 {&weights_.gate_proj, &weights_.up_proj}));
+        } else {
+            NL_TRY(matrix(names_.gate_proj, inner, hidden, weights_.gate_proj));
+            NL_TRY(matrix(names_.up_proj, inner, hidden, weights_.up_proj));
         }
-        weights_.tensors.insert(std::move(node));
+        NL_TRY(matrix(names_.down_proj, hidden, inner, weights_.down_proj));
+        if (!config_.mlp_bias) return {};
+        NL_TRY(vector(names_.gate_bias, inner, weights_.gate_bias));
+        NL_TRY(vector(names_.up_bias, inner, weights_.up_bias));
+        return vector(names_.down_bias, hidden, weights_.down_bias);
+    }
+
+    Result<void> find_experts() {
+        const ExpertSpec& experts = config_.spec.experts;
+        const int64_t hidden = config_.spec.hidden_size;
+        NL_TRY(matrix(names_.router, experts.count, hidden, weights_.router));
+        for (int32_t i = 0; i < experts.count; ++i) {
+            ExpertWeights expert;
+            NL_TRY(
+                finder_.matrix(name(names_.expert_gate_proj, i), experts.intermediate_size, hidden, expert.gate_proj));
+            NL_TRY(finder_.matrix(name(names_.expert_up_proj, i), experts.intermediate_size, hidden, expert.up_proj));
+            NL_TRY(
+                finder_.matrix(name(names_.expert_down_proj, i), hidden, experts.intermediate_size, expert.down_proj));
+            weights_.experts.push_back(expert);
+        }
         return {};
     }
-    WeightFiles finish() { return std::move(weights_); }
 
-  private:
-    Result<TensorMap*> open(const std::string& shard) {
-        const auto known = shards_.find(shard);
-        if (known != shards_.end()) return &known->second;
-        const std::string path = folder_ + "/" + shard;
-        NL_ASSIGN(MappedFile file, MappedFile::open(path));
-        NL_ASSIGN(TensorMap tensors, parse_safetensors(file.bytes(), path));
-        weights_.files.push_back(std::move(file));
-        return &shards_.emplace(shard, std::move(tensors)).first->second;
-    }
-
-    std::string folder_;
-    WeightFiles weights_;
-    std::map<std::string, TensorMap> shards_;
+    const TensorFinder& finder_;
+    const Config& config_;
+    const TensorNames& names_;
+    const int32_t layer_;
+    LayerWeights weights_;
 };
 
-Result<WeightFiles> open_shards(const std::string& folder, const std::string& index_path) {
-    NL_ASSIGN(const Json index, read_json_object(index_path));
-    const JsonFields fields(index, index_path);
-    const Json* value = fields.find("weight_map");
-    const auto* map = value != nullptr ? value->as<Json::Object>() : nullptr;
-    if (map == nullptr) return fields.wrong("weight_map", "an object of tensors and their files");
-    ShardReader reader(folder);
-    for (const auto& [tensor, shard] : *map) {
-        const auto* name = shard.as<std::string>();
-        if (name == nullptr || !is_plain_file_name(*name)) {
-            return fail(NL_ERROR_BAD_MODEL, index_path, ": weight_map puts ", show_json(tensor), " in ",
-                        show_json(shard), ", expected the name of a file in the same folder");
-        }
-        NL_TRY(reader.take(tensor, *name));
+// Calls visit(weight) for each weight of the layer, present or not.
+template <typename Visit>
+void for_each_weight(const LayerWeights& layer, const Visit& visit) {
+    for (const WeightView* weight :
+         {&layer.attention_norm, &layer.q_proj,    &layer.k_proj,    &layer.v_proj,
+          &layer.q_bias,         &layer.k_bias,    &layer.v_bias,    &layer.q_norm,
+          &layer.k_norm,         &layer.o_proj,    &layer.o_bias,    &layer.attention_post_norm,
+          &layer.mlp_norm,       &layer.gate_proj, &layer.up_proj,   &layer.down_proj,
+          &layer.gate_bias,      &layer.up_bias,   &layer.down_bias, &layer.mlp_post_norm,
+          &layer.router}) {
+        visit(*weight);
     }
-    return reader.finish();
+    for (const ExpertWeights& expert : layer.experts) {
+        for (const WeightView* weight : {&expert.gate_proj, &expert.up_proj, &expert.down_proj}) visit(*weight);
+    }
 }
 
 }  // namespace
 
-Result<WeightFiles> open_weight_files(const std::string& folder) {
-    const std::string single = folder + "/model.safetensors";
-    const std::string index = folder + "/model.safetensors.index.json";
-    if (file_exists(single)) return open_single(single);
-    if (file_exists(index)) return open_shards(folder, index);
-    return fail(NL_ERROR_NOT_FOUND, folder,
-                " has no weights, expected model.safetensors or model.safetensors.index.json");
-}
-
 Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& tensors, const std::string& where) {
-    const Finder finder(tensors, where);
+    const TensorFinder finder(tensors, config.quantization, where);
     const TensorNames& names = config.architecture->tensors;
     const ModelSpec& spec = config.spec;
     ModelWeights weights;
@@ -176,34 +144,33 @@ Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& ten
         NL_TRY(finder.matrix(names.head, spec.vocab_size, spec.hidden_size, weights.head));
     }
     for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
-        NL_ASSIGN(LayerWeights layer_weights, find_layer(finder, config, layer));
-        weights.layers.push_back(layer_weights);
+        NL_ASSIGN(LayerWeights layer_weights, LayerFinder(finder, config, layer).find());
+        weights.layers.push_back(std::move(layer_weights));
     }
     return weights;
 }
 
 int64_t count_parameters(const ModelWeights& weights) {
-    const auto count = [](const WeightView& weight) { return weight.present() ? weight.rows * weight.cols : 0; };
-    int64_t total = count(weights.embedding) + count(weights.final_norm);
-    if (weights.head.data != weights.embedding.data) total += count(weights.head);
-    for (const LayerWeights& layer : weights.layers) {
-        for (const WeightView& weight : {layer.attention_norm, layer.q_proj, layer.k_proj, layer.v_proj, layer.q_bias,
-                                         layer.k_bias, layer.v_bias, layer.q_norm, layer.k_norm, layer.o_proj,
-                                         layer.mlp_norm, layer.gate_proj, layer.up_proj, layer.down_proj}) {
-            total += count(weight);
-        }
-    }
+    int64_t total = 0;
+    const auto count = [&total](const WeightView& weight) {
+        if (weight.present()) total += weight.rows * weight.cols;
+    };
+    count(weights.embedding);
+    count(weights.final_norm);
+    if (weights.head.data != weights.embedding.data) count(weights.head);
+    for (const LayerWeights& layer : weights.layers) for_each_weight(layer, count);
     return total;
 }
 
 DType projection_dtype(const ModelWeights& weights) {
+    bool has_float32 = false;
     for (const LayerWeights& layer : weights.layers) {
-        for (const WeightView& weight : {layer.q_proj, layer.k_proj, layer.v_proj, layer.o_proj, layer.gate_proj,
-                                         layer.up_proj, layer.down_proj}) {
-            if (weight.dtype == DType::f32) return DType::f32;
-        }
+        for_each_weight(layer, [&has_float32](const WeightView& weight) {
+            if (weight.present() && weight.rows > 1 && weight.dtype == DType::f32) has_float32 = true;
+        });
     }
-    return weights.layers.front().q_proj.dtype;
+    const DType first = weights.layers.front().q_proj.dtype;
+    return has_float32 ? DType::f32 : first == DType::f8_e4m3 ? DType::bf16 : first;
 }
 
 }  // namespace nanolith

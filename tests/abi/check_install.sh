@@ -36,6 +36,9 @@ cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"."' examples/c
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"examples/model"' examples/chat_messages.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_messages"
 "$work/chat_messages" | grep -q 'found in the store'
+cc -std=c99 -Wall -Wextra -Wpedantic -Werror examples/model_facts.c $(pkg-config --cflags --libs nanolith) \
+    -o "$work/model_facts"
+"$work/model_facts" examples/model | grep -q '^tokenizer: supported'
 
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)

@@ -101,8 +101,10 @@ ModelSpec spec_of(const Shape& shape, int32_t max_context) {
     spec.vocab_size = shape.vocab;
     spec.max_context = max_context;
     spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    spec.layers.resize(static_cast<size_t>(shape.layers));
+    std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
     for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
-        spec.rope_frequencies.push_back(
+        frequencies.push_back(
             std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
     }
     return spec;

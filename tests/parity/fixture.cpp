@@ -65,6 +65,12 @@ std::span<const float> Fixture::logits_after(const Prompt& prompt, size_t index)
     return std::span(logits).subspan((prompt.first_row + index) * vocab_size, vocab_size);
 }
 
+size_t Fixture::longest_context() const {
+    size_t longest = 0;
+    for (const Prompt& prompt : prompts) longest = std::max(longest, prompt.tokens.size() + prompt.greedy.size());
+    return longest;
+}
+
 double Fixture::spread() const {
     return rms_difference(logits, std::vector<float>(logits.size()));
 }

@@ -27,6 +27,8 @@ struct Fixture {
 
     // The reference for the token after the first prompt.prefix_lengths[index] tokens.
     [[nodiscard]] std::span<const float> logits_after(const Prompt& prompt, size_t index) const;
+    // Tokens of the longest prompt and what follows it.
+    [[nodiscard]] size_t longest_context() const;
     // The root of the mean square of all logits.
     [[nodiscard]] double spread() const;
 };

@@ -13,6 +13,9 @@ reference.json  "model": the model's folder, relative to this one. "prompts": ea
                 differences from float32 over that of the float32 logits.
 logits.f32      little-endian float32, one row [vocab_size] for each prompt and prefix length, in that order: the
                 logits for the token after the prefix, computed by Transformers in float32 on the CPU.
+
+The reference of a checkpoint with float8 weights is the model with those times their scales, in float32 as it comes:
+Transformers itself would round the products to bfloat16, or the activations to float8.
 """
 
 import argparse
@@ -28,120 +31,48 @@ import numpy as np
 import safetensors.torch
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM, Qwen3Config, Qwen3ForCausalLM
+from transformers import AutoModelForCausalLM
+
+import families  # noqa: F401
+import fp8_files
+import tiny
 
 HERE = pathlib.Path(__file__).resolve().parent
 FIXTURES = HERE / "fixtures"
 EXAMPLE = HERE.parent.parent / "examples" / "model"
 GREEDY_TOKENS = 64
-PROMPT_LENGTHS = (1, 7, 33, 70)
 # A greedy token is kept as a reference where the best logit leads by this share of the logits' spread: five times
 # what a float32 implementation may be off.
 LEAST_LEAD = 5e-4
+# What every weight and every feature changes the logits by, as a share of their spread, where it is another.
+LEAST_EFFECT = 0.05
+# The last expert chosen leads the first one not chosen by this much in the router's logits: far more than rounding to
+# bfloat16 changes them, in the prompts; more than a float32 implementation may be off, in the greedy tokens.
+CLEAR_CHOICE = 0.3
+LEAST_CHOICE = 2e-3
 
 
-def llama(**fields):
-    return LlamaForCausalLM(LlamaConfig(max_position_embeddings=256, rms_norm_eps=1e-5, **fields))
-
-
-def qwen3(**fields):
-    return Qwen3ForCausalLM(Qwen3Config(max_position_embeddings=256, rms_norm_eps=1e-6, **fields))
-
-
-def llama_gqa():
-    """Grouped queries, the default head_dim, an untied head, an odd vocabulary."""
-    return llama(
-        vocab_size=131, hidden_size=64, intermediate_size=112, num_hidden_layers=3, num_attention_heads=4,
-        num_key_value_heads=2, tie_word_embeddings=False, rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    )  # fmt: skip
-
-
-def llama_scaled():
-    """Llama 3's RoPE scaling, a tied head, a head_dim that is not hidden_size / num_attention_heads."""
-    scaling = {
-        "rope_type": "llama3", "rope_theta": 5e5, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 64,
-    }  # fmt: skip
-    return llama(
-        vocab_size=96, hidden_size=48, intermediate_size=80, num_hidden_layers=2, num_attention_heads=3,
-        num_key_value_heads=1, head_dim=32, tie_word_embeddings=True, rope_parameters=scaling,
-    )  # fmt: skip
-
-
-def llama_bias():
-    """Biases of the QKV projections, linear RoPE scaling, as many KV heads as query heads."""
-    return llama(
-        vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
-        num_key_value_heads=2, attention_bias=True, tie_word_embeddings=False,
-        rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5},
-    )  # fmt: skip
-
-
-def qwen3_tied():
-    """QK-norm and a tied head."""
-    return qwen3(
-        vocab_size=128, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, head_dim=32, tie_word_embeddings=True,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e6},
-    )  # fmt: skip
-
-
-def qwen3_wide():
-    """Seven query heads to one KV head, an untied head, a head_dim of 64; saved in bf16."""
-    return qwen3(
-        vocab_size=112, hidden_size=56, intermediate_size=88, num_hidden_layers=2, num_attention_heads=7,
-        num_key_value_heads=1, head_dim=64, tie_word_embeddings=False,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    )  # fmt: skip
-
-
-MODELS = {make.__name__: make for make in (llama_gqa, llama_scaled, llama_bias, qwen3_tied, qwen3_wide)}
-# The dtype of a model's file.
-DTYPES = {name: torch.bfloat16 if name == "qwen3_wide" else torch.float32 for name in MODELS}
-
-
-@torch.no_grad()
-def randomize(model, random, dtype):
-    """Weights of a size that lets every part of the model change its logits, as exact in `dtype` as in float32."""
-    hidden = model.config.hidden_size
-    tied = model.config.tie_word_embeddings
-    for name, weight in model.named_parameters():
-        normal = torch.from_numpy(random.standard_normal(weight.shape)).float()
-        uniform = torch.from_numpy(random.random(weight.shape)).float()
-        if name.endswith("o_proj.bias"):
-            value = 0 * normal
-        elif name.endswith("bias"):
-            value = 0.5 * normal
-        elif name.endswith("norm.weight"):
-            value = 0.5 + uniform
-        elif "embed_tokens" in name:
-            value = (0.6 if tied else 1.0) * normal
-        elif "lm_head" in name:
-            value = 4.0 * normal / hidden**0.5
-        else:
-            value = 2.0 * normal / weight.shape[1] ** 0.5
-        weight.copy_(value.to(dtype))
-
-
-def save(model, folder, dtype):
+def save(model, folder, tiny_model):
     """The folder as Transformers writes it, but for what its writer has no option for."""
-    shards = {"max_shard_size": "200KB"} if folder.name == "llama_gqa" else {}
-    copy.deepcopy(model).to(dtype).save_pretrained(folder, **shards)
-    if folder.name != "llama_bias":
-        return
-    # Without the biases of o_proj, which are zero; and with RoPE in the layout of Transformers 4.
-    path = folder / "model.safetensors"
-    weights = {key: value for key, value in safetensors.torch.load_file(path).items() if "o_proj.bias" not in key}
-    safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
-    config = json.loads((folder / "config.json").read_text())
-    parameters = config.pop("rope_parameters")
-    config["rope_theta"] = parameters["rope_theta"]
-    config["rope_scaling"] = {"type": parameters["rope_type"], "factor": parameters["factor"]}
-    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
+    shards = {"max_shard_size": tiny_model.max_shard_size} if tiny_model.max_shard_size else {}
+    copy.deepcopy(model).to(tiny_model.dtype).save_pretrained(folder, **shards)
+    if tiny_model.left_out:
+        path = folder / "model.safetensors"
+        weights = safetensors.torch.load_file(path)
+        weights = {name: weight for name, weight in weights.items() if not name.endswith(tiny_model.left_out)}
+        safetensors.torch.save_file(weights, path, metadata={"format": "pt"})
+    if tiny_model.published:
+        path = folder / "config.json"
+        config = tiny.published_config(json.loads(path.read_text()), tiny_model.published_fields)
+        path.write_text(json.dumps(config, indent=2) + "\n")
 
 
 def load(folder, dtype):
-    return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    if "quantization_config" in json.loads((folder / "config.json").read_text()):
+        return fp8_files.load(folder, dtype)
+    return AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
+    ).eval()
 
 
 @torch.no_grad()
@@ -150,13 +81,50 @@ def logits_after(model, tokens):
     return model(torch.tensor([tokens])).logits[0].float().numpy()
 
 
+@torch.no_grad()
+def router_logits(model, tokens):
+    """[layers with experts, len(tokens), experts]"""
+    return torch.stack(model(torch.tensor([tokens]), output_router_logits=True).router_logits).float()
+
+
+def clearness(model, tokens):
+    """The least lead of the last expert chosen over the first one not chosen, for every token."""
+    if not has_experts(model):
+        return [float("inf")] * len(tokens)
+    chosen = model.config.num_experts_per_tok
+    ranked = router_logits(model, tokens).sort(descending=True).values
+    return (ranked[:, :, chosen - 1] - ranked[:, :, chosen]).amin(0).tolist()
+
+
+def choices(model, tokens):
+    return router_logits(model, tokens).topk(model.config.num_experts_per_tok).indices.sort().values
+
+
+def has_experts(model):
+    return hasattr(model.config, "num_experts_per_tok")
+
+
+def draw_prompt(model, random, length):
+    """Random tokens, of which every router chooses clearly."""
+    vocabulary = model.config.vocab_size
+    if not has_experts(model):
+        return random.integers(0, vocabulary, length).tolist()
+    prompt = []
+    while len(prompt) < length:
+        token = int(random.integers(0, vocabulary))
+        if clearness(model, [*prompt, token])[-1] > CLEAR_CHOICE:
+            prompt.append(token)
+    return prompt
+
+
 def rms(values):
     return float(np.sqrt(np.mean(np.square(values, dtype=np.float64))))
 
 
 @torch.no_grad()
 def greedy(model, tokens, spread):
-    """Up to GREEDY_TOKENS tokens; it ends before one whose lead is too small to be a reference."""
+    """Up to GREEDY_TOKENS tokens; it ends before one whose lead, or that of its experts, is too small to be a
+    reference."""
     made, cache, following = [], None, list(tokens)
     while len(made) < GREEDY_TOKENS:
         output = model(torch.tensor([following]), past_key_values=cache, use_cache=True)
@@ -166,7 +134,8 @@ def greedy(model, tokens, spread):
             break
         following = [int(row.argmax())]
         made += following
-    return made
+    clear = [lead > LEAST_CHOICE for lead in clearness(model, [*tokens, *made])] + [False]
+    return made[: max(clear.index(False) - len(tokens), 0)]
 
 
 @torch.no_grad()
@@ -175,13 +144,25 @@ def least_effect(model, tokens):
     whole = logits_after(model, tokens)
     effects = {}
     for name, weight in model.named_parameters():
-        if name.endswith(("o_proj.bias", "k_proj.bias")):
-            continue  # one is zero; a softmax hardly sees the other
+        if name.endswith("k_proj.bias") or not weight.any():
+            continue  # a softmax hardly sees the one
         kept = weight.clone()
         weight.copy_(weight.flip(0))
         effects[name] = rms(logits_after(model, tokens) - whole) / rms(whole)
         weight.copy_(kept)
     return min(effects.items(), key=lambda item: item[1])
+
+
+@torch.no_grad()
+def effects_of_features(model, tokens, without):
+    """How much the logits change, as a share of their spread, without each feature."""
+    whole = logits_after(model, tokens)
+    effects = {}
+    for feature, fields in without.items():
+        other = tiny.build(tiny.changed(model.config, fields))
+        other.load_state_dict(model.state_dict())
+        effects[feature] = rms(logits_after(other, tokens) - whole) / rms(whole)
+    return effects
 
 
 def reference_of(model_folder, prompts, prefix_lengths):
@@ -193,6 +174,9 @@ def reference_of(model_folder, prompts, prefix_lengths):
     errors = {}
     for dtype in ("bfloat16", "float16"):
         rounded = load(model_folder, getattr(torch, dtype))
+        if has_experts(model):
+            same = [torch.equal(choices(rounded, prompt), choices(model, prompt)) for prompt in prompts]
+            assert all(same), f"{dtype} chooses other experts"
         # Of the stored rows, which the tests measure too: rounding strikes some positions much harder than others.
         differences = [
             (logits_after(rounded, prompt) - logits)[np.array(lengths) - 1]
@@ -214,7 +198,8 @@ def reference_of(model_folder, prompts, prefix_lengths):
 def write(folder, model_folder, reference, rows):
     relative = os.path.relpath(model_folder, folder)
     text = json.dumps({"model": relative, **reference}, indent=1)
-    text = re.sub(r"\[[^\[\]]*\]", lambda numbers: " ".join(numbers[0].split()), text)  # a list of numbers on one line
+    # A list of numbers on one line.
+    text = re.sub(r"\[([^\[\]]*)\]", lambda numbers: "[" + " ".join(numbers[1].split()) + "]", text)
     (folder / "reference.json").write_text(text + "\n")
     (folder / "logits.f32").write_bytes(rows.tobytes())
     print(f"{folder.name}: {rows.shape[0]} rows, spread {rms(rows):.2f}, error", reference["error"],
@@ -224,21 +209,33 @@ def write(folder, model_folder, reference, rows):
 def make_tiny(name):
     """Tries seeds until every prompt has all its greedy tokens and they are not a few over and over."""
     folder = FIXTURES / name
-    for seed in range(1000):
+    tiny_model = tiny.MODELS[name]
+    for seed in range(100):
         shutil.rmtree(folder, ignore_errors=True)
         random = np.random.default_rng(seed)
-        model = MODELS[name]().eval()
-        randomize(model, random, DTYPES[name])
-        save(model, folder, DTYPES[name])
-        prompts = [random.integers(0, model.config.vocab_size, length).tolist() for length in PROMPT_LENGTHS]
+        model = tiny.build(tiny_model.config())
+        tiny.randomize(model, random, tiny_model)
+        save(model, folder, tiny_model)
+        if tiny_model.fp8:
+            fp8_files.quantize_files(folder, tiny_model.fp8, random)
+            model = load(folder, torch.float32)
+        prompts = [draw_prompt(model, random, length) for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
-        weight, effect = least_effect(model, prompts[-1])
-        assert effect > 0.05, f"{weight} hardly matters: {effect}"
-        lengths = [list(range(1, len(prompt) + 1)) for prompt in prompts]
+        effects = effects_of_features(model, prompts[-1], tiny_model.without)
+        if tiny_model.fp8:
+            whole = logits_after(model, prompts[-1])
+            for weight, other in fp8_files.models_with_other_scales(folder):
+                effects[f"scales of {weight}"] = rms(logits_after(other, prompts[-1]) - whole) / rms(whole)
+        weight, effect = min([least_effect(model, prompts[-1]), *effects.items()], key=lambda item: item[1])
+        if effect < LEAST_EFFECT:
+            print(f"  seed {seed}: {weight} hardly matters: {effect:.3f}")
+            continue
+        lengths = [list(range(tiny_model.least_prefix, len(prompt) + 1)) for prompt in prompts]
         reference, rows = reference_of(folder, prompts, lengths)
         if all(len(p["greedy"]) == GREEDY_TOKENS and len(set(p["greedy"])) >= 12 for p in reference["prompts"]):
             write(folder, folder, {"seed": seed, **reference}, rows)
+            print(f"  seed {seed}; without", {name: round(effect, 3) for name, effect in effects.items()})
             return
     raise SystemExit(f"{name}: no seed gives usable greedy tokens")
 
@@ -267,7 +264,7 @@ def make_example(model_folder):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help=f"of {', '.join(MODELS)}")
+    parser.add_argument("names", nargs="*", help=f"of {', '.join(tiny.MODELS)}")
     parser.add_argument("--example", nargs="?", const=EXAMPLE, type=pathlib.Path, metavar="FOLDER",
                         help="make the reference of the example model instead; FOLDER in place of examples/model")  # fmt: skip
     arguments = parser.parse_args()
@@ -277,7 +274,7 @@ def main():
     if arguments.example:
         make_example(arguments.example.resolve())
         return
-    for name in arguments.names or MODELS:
+    for name in arguments.names or tiny.MODELS:
         make_tiny(name)
 
 

@@ -6,10 +6,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <random>
+#include <regex>
+#include <set>
+#include <sstream>
 
 #include "parity/engine.h"
 #include "parity/fixture.h"
+#include "temp_folder.h"
 
 namespace nanolith::parity {
 namespace {
@@ -23,15 +28,22 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
     return std::get<0>(info.param) + "_" + std::get<1>(info.param);
 }
 
+std::string read_text(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
 class Parity : public ::testing::TestWithParam<Case> {
   protected:
     void SetUp() override { fixture_ = load_fixture(std::get<0>(GetParam())); }
 
-    // Opens the model; the test skips where there is no GPU for it.
+    // Opens the model; the test skips where there is no GPU that computes it.
     void open(int32_t dtype) {
         const std::string& device = std::get<1>(GetParam());
-        engine_ = open_engine(fixture_.model_folder, device, dtype);
-        if (engine_ == nullptr) GTEST_SKIP() << "no GPU: " << nl_last_error();
+        engine_ = open_engine(fixture_.model_folder, device, dtype, fixture_.longest_context());
+        if (engine_ == nullptr) GTEST_SKIP() << device << ": " << nl_last_error();
     }
 
     // The cache's logits against the reference for the prompt's prefix `index`.
@@ -197,6 +209,28 @@ TEST_P(ParityFloat16, Float16IsAsGoodAsTheReferences) {
     std::printf("float16 error %.6f, of Transformers %.6f\n", error, fixture_.float16_error);
     EXPECT_LE(error, kErrorRatio * fixture_.float16_error);
     EXPECT_GT(error, fixture_.float16_error / 100) << "computed in float32?";
+}
+
+// The families that an unknown one is told of are those that the fixtures cover and the README names.
+TEST(Families, AreThoseOfTheFixturesAndTheReadme) {
+    std::string text(4096, '\0');
+    const test::TempFolder folder;
+    folder.write("config.json", R"({"architectures":["UnknownForCausalLM"]})");
+    size_t length = 0;
+    check(nl_model_describe(folder.path().data(), folder.path().size(), text.data(), text.size(), &length));
+    const std::regex name("[A-Z][A-Za-z0-9_]*ForCausalLM");
+    const auto names = [&name](const std::string& in) {
+        std::set<std::string> found(std::sregex_token_iterator(in.begin(), in.end(), name), {});
+        found.erase("UnknownForCausalLM");
+        return found;
+    };
+    const std::set<std::string> supported = names(text.substr(0, length));
+    ASSERT_GT(supported.size(), 5U) << text;
+    std::set<std::string> covered;
+    for (const std::string& fixture : fixture_names())
+        covered.merge(names(read_text(load_fixture(fixture).model_folder + "/config.json")));
+    EXPECT_EQ(covered, supported);
+    EXPECT_EQ(names(read_text(NL_README)), supported);
 }
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Parity,

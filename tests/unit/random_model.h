@@ -118,8 +118,10 @@ class RandomModel {
         spec.max_context = shape.max_context;
         spec.norm_epsilon = 1e-5F;
         spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+        spec.layers.resize(static_cast<size_t>(shape.num_layers));
+        std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
         for (int32_t i = 0; i < shape.head_dim / 2; ++i)
-            spec.rope_frequencies.push_back(
+            frequencies.push_back(
                 std::pow(shape.rope_theta, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
     }
 

@@ -71,7 +71,7 @@ ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weight
       final_norm_(widen(weights.final_norm)),
       head_(widen(weights.head)) {
     for (int32_t position = 0; position < spec.max_context; ++position) {
-        for (const float frequency : spec.rope_frequencies) {
+        for (const float frequency : spec.ropes.front().frequencies) {
             const double angle = position * static_cast<double>(frequency);
             turns_.push_back({std::cos(angle), std::sin(angle)});
         }

@@ -20,6 +20,11 @@ int64_t visible_tokens(const Segment& segment, int32_t position) {
     return std::min<int64_t>(segment.length, int64_t{position} - segment.base + 1);
 }
 
+// The first token that a query at `position` sees, were it not for the segment's end.
+int64_t first_visible(const Segment& segment, int32_t position, int32_t window) {
+    return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - segment.base + 1 - window, 0);
+}
+
 // The tile of tokens [first, first + count) of a segment.
 struct KeyTile {
     const int32_t* pages;
@@ -79,8 +84,10 @@ void attend_segment(const AttentionInput<T>& input, const AttentionBlock& block,
     const int32_t group = input.num_heads / pool.shape.num_kv_heads;
     const int64_t num_queries = int64_t{block.num_rows} * group;
     const int32_t* positions = batch.positions.data() + block.first_row;
-    const int64_t seen = visible_tokens(segment, positions[block.num_rows - 1]);  // by the last row: the most
-    if (seen <= 0) return;
+    // The first row sees the first of the block's tokens, the last row the last.
+    const int64_t begin = first_visible(segment, positions[0], input.window);
+    const int64_t end = visible_tokens(segment, positions[block.num_rows - 1]);
+    if (begin >= end) return;
 
     for (int32_t row = 0; row < block.num_rows; ++row) {
         // A row before the segment's beginning sees none of it; any turn will do.
@@ -90,14 +97,20 @@ void attend_segment(const AttentionInput<T>& input, const AttentionBlock& block,
         for (int32_t head = 0; head < group; ++head)
             rotate(from + head * dim, turn, dim, input.scale, scratch.queries() + (int64_t{row} * group + head) * dim);
     }
-    for (int64_t first = 0; first < seen; first += kKeyTile) {
+    for (int64_t first = begin; first < end; first += kKeyTile) {
         const KeyTile tile{batch.page_table.data() + segment.first_page, first,
-                           std::min<int64_t>(kKeyTile, seen - first)};
+                           std::min<int64_t>(kKeyTile, end - first)};
         compute_scores(pool, tile, block.kv_head, num_queries, scratch);
         for (int64_t query = 0; query < num_queries; ++query) {
-            const int64_t visible = visible_tokens(segment, positions[query / group]) - first;
-            softmax_tile(scratch.scores() + query * kKeyTile, std::clamp<int64_t>(visible, 0, tile.count), tile.count,
-                         scratch.highest() + query, scratch.totals() + query, scratch.sums() + query * dim, dim);
+            const int32_t position = positions[query / group];
+            float* scores = scratch.scores() + query * kKeyTile;
+            if (input.softcap > 0) softcap(scores, tile.count, input.softcap);
+            const int64_t from =
+                std::clamp<int64_t>(first_visible(segment, position, input.window) - first, 0, tile.count);
+            const int64_t to = std::clamp<int64_t>(visible_tokens(segment, position) - first, from, tile.count);
+            std::fill_n(scores, from, 0.0F);
+            softmax_tile(scores + from, to - from, tile.count - from, scratch.highest() + query,
+                         scratch.totals() + query, scratch.sums() + query * dim, dim);
         }
         add_values(pool, tile, block.kv_head, num_queries, scratch);
     }

@@ -21,6 +21,8 @@ struct AttentionInput {
     int64_t query_stride = 0;
     int32_t num_heads = 0;
     float scale = 0;
+    float softcap = 0;   // scores become softcap * tanh(score / softcap); 0: they stay
+    int32_t window = 0;  // a query at p sees positions above p - window; 0: all
     T* output = nullptr;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backend/check_batch.h"
+#include "backend/cpu/attention_tile.h"
 #include "backend/cpu/parallel.h"
 
 namespace nanolith::cpu {
@@ -49,7 +50,7 @@ int32_t farthest_turn(const Batch& batch) {
 
 template <typename T>
 CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options)
-    : spec_(std::move(spec)), options_(options), turns_(spec_.rope_frequencies) {}
+    : spec_(std::move(spec)), options_(options), turns_(spec_.ropes.begin(), spec_.ropes.end()) {}
 
 template <typename T>
 Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, const ModelWeights& weights,
@@ -69,32 +70,34 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
 template <typename T>
 uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
     const int64_t rows = padded_rows(options_.max_rows);
-    const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(4 + sizeof(T)) +
-                              4 * std::max<int64_t>(qkv_width(), 2 * int64_t{spec_.intermediate_size}) +
-                              (query_width() + spec_.intermediate_size) * static_cast<int64_t>(sizeof(T));
+    const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(8 + 2 * sizeof(T)) + 4 * wide_width() +
+                              (query_width() + inner_width()) * static_cast<int64_t>(sizeof(T));
     const PoolShape pool{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
     return saturating_sum(
         {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
          saturating_product(
              {spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
-         saturating_product({spec_.max_context, spec_.head_dim, 4})});
+         saturating_product({static_cast<int64_t>(spec_.ropes.size()), spec_.max_context, spec_.head_dim, 4})});
 }
 
 template <typename T>
 Result<void> CpuExecutor<T>::allocate() {
     const int64_t rows = padded_rows(options_.max_rows);
     const int64_t hidden = spec_.hidden_size;
-    const int64_t inner = spec_.intermediate_size;
     const int64_t output_rows = padded_rows(options_.max_output_rows);
     NL_ASSIGN(residual_, Buffer<float>::allocate("the residual stream", {rows, hidden}));
     NL_ASSIGN(normalized_, Buffer<T>::allocate("normalized rows", {rows, hidden}));
-    NL_ASSIGN(wide_, Buffer<float>::allocate("projected rows", {rows, std::max(qkv_width(), 2 * inner)}));
+    NL_ASSIGN(wide_, Buffer<float>::allocate("projected rows", {rows, wide_width()}));
     NL_ASSIGN(attended_, Buffer<T>::allocate("attended rows", {rows, query_width()}));
-    NL_ASSIGN(gated_, Buffer<T>::allocate("gated rows", {rows, inner}));
+    NL_ASSIGN(gated_, Buffer<T>::allocate("gated rows", {rows, inner_width()}));
+    NL_ASSIGN(added_, Buffer<float>::allocate("rows to be added", {rows, hidden}));
+    if (spec_.experts.count > 0) {
+        NL_ASSIGN(gathered_, Buffer<T>::allocate("rows of an expert", {rows, hidden}));
+    }
     NL_ASSIGN(output_rows_, Buffer<T>::allocate("output rows", {output_rows, hidden}));
     NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
-    NL_ASSIGN(products_, Products<T>::create(options_.num_threads, std::max({hidden, inner, query_width()})));
+    NL_ASSIGN(products_, Products<T>::create(options_.num_threads, std::max({hidden, inner_width(), query_width()})));
 
     const PoolShape shape{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
@@ -130,7 +133,7 @@ Result<void> CpuExecutor<T>::run(const Batch& batch, const Forward& forward, std
 
 template <typename T>
 Result<void> CpuExecutor<T>::run_checked(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) {
-    turns_.grow_to(farthest_turn(batch));
+    for (RotationTable& turns : turns_) turns.grow_to(farthest_turn(batch));
     plan_attention(batch, spec_.num_kv_heads, spec_.num_heads / spec_.num_kv_heads, blocks_);
     head_asked_ = false;
     NL_TRY(forward(*this));
@@ -155,6 +158,7 @@ Result<void> CpuExecutor<T>::draw(std::span<int32_t> sampled) {
     });
     NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
     parallel_for(options_.num_threads, count, [&](int64_t i, int thread) {
+        if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
         const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
         sampled[static_cast<size_t>(i)] =
             sample(logits, batch_->sampling[static_cast<size_t>(i)], sample_scratch_[static_cast<size_t>(thread)]);
@@ -214,14 +218,18 @@ Result<void> CpuExecutor<T>::embed() {
     const int64_t hidden = spec_.hidden_size;
     parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
         const int64_t token = batch_->tokens[static_cast<size_t>(row)];
-        convert(weights_.embedding.data + token * hidden, hidden, residual_.data() + row * hidden);
+        float* x = residual_.data() + row * hidden;
+        convert(weights_.embedding.data + token * hidden, hidden, x);
+        if (spec_.embedding_scale != 1) scale_row(x, spec_.embedding_scale, hidden, x);
     });
     return {};
 }
 
 // Bias, QK-norm, RoPE on the keys, and the row's place in the pages. The queries stay un-rotated for attention.
 template <typename T>
-void CpuExecutor<T>::finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool, int64_t row) {
+void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
+    const CpuLayer<T>& layer = weights_.layers[static_cast<size_t>(index)];
+    LayerPool<T>& pool = pools_[static_cast<size_t>(index)];
     const int64_t dim = spec_.head_dim;
     float* queries = wide_.data() + row * qkv_width();
     float* keys = queries + query_width();
@@ -235,7 +243,7 @@ void CpuExecutor<T>::finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool
     if (slot == kNoSlot) return;
     const int64_t page = slot / options_.page_size;
     const int64_t offset = slot % options_.page_size * dim;
-    const float* turn = turns_.row(batch_->key_positions[static_cast<size_t>(row)]);
+    const float* turn = turns_of(index).row(batch_->key_positions[static_cast<size_t>(row)]);
     for (int64_t head = 0; head < spec_.num_kv_heads; ++head) {
         float* key = keys + head * dim;
         if (!layer.k_norm.empty()) rms_norm(key, layer.k_norm.data(), dim, spec_.norm_epsilon, key);
@@ -249,10 +257,9 @@ template <typename T>
 Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
     NL_TRY(check_call("attention_input", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
-    LayerPool<T>& pool = pools_[static_cast<size_t>(layer)];
     normalize_rows(weights.attention_norm);
     NL_TRY(products_.run(weights.qkv, normalized_.data(), rows(), wide_.data(), false));
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) { finish_qkv_row(weights, pool, row); });
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) { finish_qkv_row(layer, row); });
     return {};
 }
 
@@ -261,11 +268,13 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
     NL_TRY(check_call("attention", layer));
     const AttentionInput<T> input{batch_,
                                   &pools_[static_cast<size_t>(layer)],
-                                  &turns_,
+                                  &turns_of(layer),
                                   wide_.data(),
                                   qkv_width(),
                                   spec_.num_heads,
                                   spec_.attention_scale,
+                                  spec_.attention_softcap,
+                                  spec_.layers[static_cast<size_t>(layer)].window,
                                   attended_.data()};
     parallel_for_dynamic(options_.num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
         attend(input, blocks_[static_cast<size_t>(i)], attention_scratch_[static_cast<size_t>(thread)]);
@@ -273,32 +282,85 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
     return {};
 }
 
+// residual += norm(w x + bias); without the norm and the bias where there are none.
+template <typename T>
+Result<void> CpuExecutor<T>::add_product(const Matrix<T>& w, T* x, const std::vector<float>& bias,
+                                         const std::vector<float>& post_norm) {
+    if (bias.empty() && post_norm.empty()) return products_.run(w, x, rows(), residual_.data(), true);
+    NL_TRY(products_.run(w, x, rows(), added_.data(), false));
+    const int64_t hidden = spec_.hidden_size;
+    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+        float* y = added_.data() + row * hidden;
+        if (!bias.empty()) add(bias.data(), hidden, y);
+        if (!post_norm.empty()) rms_norm(y, post_norm.data(), hidden, spec_.norm_epsilon, y);
+        add(y, hidden, residual_.data() + row * hidden);
+    });
+    return {};
+}
+
 template <typename T>
 Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
     NL_TRY(check_call("attention_output", layer));
-    return products_.run(weights_.layers[static_cast<size_t>(layer)].output, attended_.data(), rows(), residual_.data(),
-                         true);
+    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    return add_product(weights.output, attended_.data(), weights.output_bias, weights.attention_post_norm);
+}
+
+// gated = activation(gate x) * (up x) for `count` rows of x.
+template <typename T>
+Result<void> CpuExecutor<T>::gate(const CpuMlp<T>& mlp, T* x, int64_t count) {
+    NL_TRY(products_.run(mlp.gate_up, x, count, wide_.data(), false));
+    const int64_t inner = mlp.gate_up.outputs / 2;
+    parallel_for(options_.num_threads, count, [&](int64_t row, int) {
+        float* gates = wide_.data() + row * 2 * inner;
+        if (!mlp.gate_up_bias.empty()) add(mlp.gate_up_bias.data(), 2 * inner, gates);
+        if (spec_.activation == Activation::silu)
+            silu_mul(gates, gates + inner, inner, gated_.data() + row * inner);
+        else
+            gelu_tanh_mul(gates, gates + inner, inner, gated_.data() + row * inner);
+    });
+    return {};
 }
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
     NL_TRY(check_call("mlp_input", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
-    const int64_t inner = spec_.intermediate_size;
     normalize_rows(weights.mlp_norm);
-    NL_TRY(products_.run(weights.gate_up, normalized_.data(), rows(), wide_.data(), false));
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
-        const float* gate = wide_.data() + row * 2 * inner;
-        silu_mul(gate, gate + inner, inner, gated_.data() + row * inner);
-    });
+    if (weights.experts.empty()) return gate(weights.mlp, normalized_.data(), rows());
+    NL_TRY(products_.run(weights.router, normalized_.data(), rows(), wide_.data(), false));
+    routing_.choose(spec_.experts, wide_.data(), rows());
     return {};
 }
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_output(int32_t layer) {
     NL_TRY(check_call("mlp_output", layer));
-    return products_.run(weights_.layers[static_cast<size_t>(layer)].down, gated_.data(), rows(), residual_.data(),
-                         true);
+    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    if (weights.experts.empty())
+        return add_product(weights.mlp.down, gated_.data(), weights.mlp.down_bias, weights.mlp_post_norm);
+    for (size_t expert = 0; expert < weights.experts.size(); ++expert)
+        NL_TRY(add_expert(weights.experts[expert], routing_.rows_of(static_cast<int32_t>(expert))));
+    return {};
+}
+
+// residual += share * expert(normalized) for the rows that chose the expert.
+template <typename T>
+Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const Route> routes) {
+    if (routes.empty()) return {};
+    const int64_t hidden = spec_.hidden_size;
+    const auto count = static_cast<int64_t>(routes.size());
+    for (int64_t i = 0; i < count; ++i)
+        std::copy_n(normalized_.data() + routes[static_cast<size_t>(i)].row * hidden, hidden,
+                    gathered_.data() + i * hidden);
+    NL_TRY(gate(expert, gathered_.data(), count));
+    NL_TRY(products_.run(expert.down, gated_.data(), count, added_.data(), false));
+    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
+        const Route& route = routes[static_cast<size_t>(i)];
+        float* y = added_.data() + i * hidden;
+        scale_row(y, route.share, hidden, y);
+        add(y, hidden, residual_.data() + route.row * hidden);
+    });
+    return {};
 }
 
 template <typename T>

@@ -1,7 +1,9 @@
 // The fused operations of a decoder layer on the CPU. See Executor for the contract.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/backend.h"
@@ -9,6 +11,7 @@
 #include "backend/cpu/kv_pool.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/products.h"
+#include "backend/cpu/routing.h"
 #include "backend/cpu/sampling.h"
 #include "backend/cpu/weights.h"
 
@@ -50,22 +53,39 @@ class CpuExecutor final : public Executor {
         return int64_t{spec_.num_heads + 2 * spec_.num_kv_heads} * spec_.head_dim;
     }
     [[nodiscard]] int64_t query_width() const { return int64_t{spec_.num_heads} * spec_.head_dim; }
+    // Of an MLP's or an expert's inside.
+    [[nodiscard]] int64_t inner_width() const {
+        return std::max(spec_.intermediate_size, spec_.experts.intermediate_size);
+    }
+    [[nodiscard]] int64_t wide_width() const {
+        return std::max({qkv_width(), 2 * inner_width(), int64_t{spec_.experts.count}});
+    }
+    [[nodiscard]] const RotationTable& turns_of(int32_t layer) const {
+        return turns_[static_cast<size_t>(spec_.layers[static_cast<size_t>(layer)].rope)];
+    }
     void normalize_rows(const std::vector<float>& weight);
-    void finish_qkv_row(const CpuLayer<T>& layer, LayerPool<T>& pool, int64_t row);
+    void finish_qkv_row(int32_t index, int64_t row);
+    Result<void> add_product(const Matrix<T>& w, T* x, const std::vector<float>& bias,
+                             const std::vector<float>& post_norm);
+    Result<void> gate(const CpuMlp<T>& mlp, T* x, int64_t count);
+    Result<void> add_expert(const CpuMlp<T>& expert, std::span<const Route> routes);
 
     ModelSpec spec_;
     ExecutorOptions options_;
     CpuWeights<T> weights_;
     std::vector<LayerPool<T>> pools_;
     Products<T> products_;
-    RotationTable turns_;
+    std::vector<RotationTable> turns_;  // one for each of spec_.ropes
+    Routing routing_;                   // of the layer that is computed
 
     // Scratch. Rows are padded as padded_rows() asks.
     Buffer<float> residual_;                           // [rows, hidden]
     Buffer<T> normalized_;                             // [rows, hidden]
-    Buffer<float> wide_;                               // [rows, qkv_width] and then [rows, 2 * intermediate]
+    Buffer<float> wide_;                               // [rows, qkv_width] and then [rows, 2 * inner_width]
     Buffer<T> attended_;                               // [rows, num_heads * head_dim]
-    Buffer<T> gated_;                                  // [rows, intermediate]
+    Buffer<T> gated_;                                  // [rows, inner_width]
+    Buffer<T> gathered_;                               // [rows, hidden], of one expert
+    Buffer<float> added_;                              // [rows, hidden]
     Buffer<T> output_rows_;                            // [output rows, hidden]
     Buffer<float> logits_;                             // [output rows, vocab]
     std::vector<AttentionScratch> attention_scratch_;  // one for each thread

@@ -33,6 +33,33 @@ NL_INLINE void silu_mul_body(const float* gate, const float* up, int64_t size, T
     for (; i < size; ++i) h[i] = from_float<T>(gate[i] / (std::exp(-gate[i]) + 1.0F) * up[i]);
 }
 
+// x / (1 + e^-2z) is x (1 + tanh z) / 2.
+template <int Lanes, typename T>
+NL_INLINE void gelu_tanh_mul_body(const float* gate, const float* up, int64_t size, T* h) {
+    constexpr float kSlope = 1.5957691216057308F;  // 2 sqrt(2 / pi)
+    constexpr float kCubic = 0.044715F;
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes) {
+        const Vec<Lanes> g = load<Lanes>(gate + i);
+        const Vec<Lanes> z = (g + kCubic * g * g * g) * kSlope;
+        store<Lanes>(h + i, g / (exp<Lanes>(-z) + 1.0F) * load<Lanes>(up + i));
+    }
+    for (; i < size; ++i) {
+        const float g = gate[i];
+        h[i] = from_float<T>(g / (std::exp(-(g + kCubic * g * g * g) * kSlope) + 1.0F) * up[i]);
+    }
+}
+
+// tanh z is 1 - 2 / (e^2z + 1).
+template <int Lanes>
+NL_INLINE void softcap_body(float* x, int64_t size, float cap) {
+    const float slope = 2.0F / cap;
+    int64_t i = 0;
+    for (; i + Lanes <= size; i += Lanes)
+        store<Lanes>(x + i, cap - 2.0F * cap / (exp<Lanes>(load<Lanes>(x + i) * slope) + 1.0F));
+    for (; i < size; ++i) x[i] = cap - 2.0F * cap / (std::exp(x[i] * slope) + 1.0F);
+}
+
 template <int Lanes>
 NL_INLINE void add_body(const float* x, int64_t size, float* y) {
     int64_t i = 0;
@@ -75,6 +102,9 @@ NL_DISPATCH(rms_norm, (const float* x, const float* weight, int64_t size, float 
             (x, weight, size, epsilon, y))
 NL_DISPATCH(silu_mul, (const float* gate, const float* up, int64_t size, float* h), (gate, up, size, h))
 NL_DISPATCH(silu_mul, (const float* gate, const float* up, int64_t size, BFloat16* h), (gate, up, size, h))
+NL_DISPATCH(gelu_tanh_mul, (const float* gate, const float* up, int64_t size, float* h), (gate, up, size, h))
+NL_DISPATCH(gelu_tanh_mul, (const float* gate, const float* up, int64_t size, BFloat16* h), (gate, up, size, h))
+NL_DISPATCH(softcap, (float* x, int64_t size, float cap), (x, size, cap))
 NL_DISPATCH(add, (const float* x, int64_t size, float* y), (x, size, y))
 NL_DISPATCH(convert, (const float* x, int64_t size, float* y), (x, size, y))
 NL_DISPATCH(convert, (const float* x, int64_t size, BFloat16* y), (x, size, y))
@@ -92,7 +122,7 @@ void convert(const float* x, int64_t size, Float8E4M3* y) {
 }
 
 void RotationTable::grow_to(int32_t position) {
-    const size_t half = frequencies_.size();
+    const size_t half = rope_.frequencies.size();
     const size_t rows = half == 0 ? 0 : values_.size() / (2 * half);
     const size_t wanted = static_cast<size_t>(position) + 1;
     if (wanted <= rows) return;
@@ -100,9 +130,10 @@ void RotationTable::grow_to(int32_t position) {
     for (size_t row = rows; row < wanted; ++row) {
         float* values = values_.data() + row * 2 * half;
         for (size_t i = 0; i < half; ++i) {
-            const double angle = static_cast<double>(row) * static_cast<double>(frequencies_[i]);
-            values[i] = static_cast<float>(std::cos(angle));
-            values[half + i] = static_cast<float>(std::sin(angle));
+            const double angle = static_cast<double>(row) * static_cast<double>(rope_.frequencies[i]);
+            const double magnitude = rope_.magnitudes.empty() ? 1.0 : static_cast<double>(rope_.magnitudes[i]);
+            values[i] = static_cast<float>(magnitude * std::cos(angle));
+            values[half + i] = static_cast<float>(magnitude * std::sin(angle));
         }
     }
 }

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
+#include "backend/backend.h"
 #include "base/convert.h"
 
 namespace nanolith::cpu {
@@ -18,6 +20,13 @@ void rms_norm(const float* x, const float* weight, int64_t size, float epsilon, 
 // h[i] = silu(gate[i]) * up[i] with silu(x) = x / (1 + e^-x).
 void silu_mul(const float* gate, const float* up, int64_t size, float* h);
 void silu_mul(const float* gate, const float* up, int64_t size, BFloat16* h);
+
+// h[i] = gelu(gate[i]) * up[i] with gelu(x) = x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2.
+void gelu_tanh_mul(const float* gate, const float* up, int64_t size, float* h);
+void gelu_tanh_mul(const float* gate, const float* up, int64_t size, BFloat16* h);
+
+// x[i] = cap * tanh(x[i] / cap).
+void softcap(float* x, int64_t size, float cap);
 
 // y[i] += x[i].
 void add(const float* x, int64_t size, float* y);
@@ -35,20 +44,21 @@ void convert(const float* x, int64_t size, Float8E4M3* y);
 // multiplies it by `scale`.
 void rotate(const float* x, const float* turn, int64_t dim, float scale, float* y);
 
-// Cosines and sines of position * frequency for positions from 0 on: a row is [head_dim/2 cosines, head_dim/2 sines].
+// Cosines and sines of position * frequency, times the magnitudes, for positions from 0 on: a row is
+// [head_dim/2 cosines, head_dim/2 sines].
 // Angles are computed in double, so far positions are as exact as near ones.
 class RotationTable {
   public:
-    explicit RotationTable(const std::vector<float>& frequencies) : frequencies_(frequencies) {}
+    explicit RotationTable(RopeSpec rope) : rope_(std::move(rope)) {}
 
     // Makes rows up to `position`, included. Throws std::bad_alloc.
     void grow_to(int32_t position);
     [[nodiscard]] const float* row(int64_t position) const {
-        return values_.data() + static_cast<size_t>(position) * 2 * frequencies_.size();
+        return values_.data() + static_cast<size_t>(position) * 2 * rope_.frequencies.size();
     }
 
   private:
-    std::vector<float> frequencies_;
+    RopeSpec rope_;
     std::vector<float> values_;
 };
 

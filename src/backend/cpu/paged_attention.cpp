@@ -189,8 +189,7 @@ void CpuPagedAttention::compute_scores(int64_t num_queries, int64_t count, Scrat
     }
     if (spec_.softcap == 0) return;
     for (int64_t query = 0; query < num_queries; ++query) {
-        float* scores = scratch.scores() + query * kKeyTile;
-        for (int64_t t = 0; t < count; ++t) scores[t] = spec_.softcap * std::tanh(scores[t] / spec_.softcap);
+        softcap(scratch.scores() + query * kKeyTile, count, spec_.softcap);
     }
 }
 

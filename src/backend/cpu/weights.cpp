@@ -7,6 +7,7 @@
 
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/parallel.h"
+#include "backend/read_weight.h"
 
 namespace nanolith::cpu {
 namespace {
@@ -19,20 +20,7 @@ constexpr int64_t kPiece = 1024;
 
 template <typename T>
 bool usable_in_place(const WeightView& view) {
-    return view.dtype == kDType<T> && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0;
-}
-
-void widen_piece(const WeightView& view, int64_t first, int64_t count, float* to) {
-    const std::byte* from = view.data + static_cast<size_t>(first) * dtype_bytes(view.dtype);
-    if (view.dtype == DType::f32) {
-        std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
-        return;
-    }
-    for (int64_t i = 0; i < count; ++i) {
-        uint16_t bits = 0;
-        std::memcpy(&bits, from + 2 * i, sizeof(bits));
-        to[i] = view.dtype == DType::f16 ? half_to_float(bits) : to_float(BFloat16{bits});
-    }
+    return view.dtype == kDType<T> && view.plain() && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0;
 }
 
 template <typename T>
@@ -41,13 +29,13 @@ void copy_converted(const WeightView& view, int num_threads, T* to) {
     parallel_for(num_threads, (size + kPiece - 1) / kPiece, [&](int64_t piece, int) {
         const int64_t first = piece * kPiece;
         const int64_t count = std::min(kPiece, size - first);
-        if (view.dtype == kDType<T>) {
+        if (view.dtype == kDType<T> && view.plain()) {
             std::memcpy(static_cast<void*>(to + first), view.data + static_cast<size_t>(first) * sizeof(T),
                         static_cast<size_t>(count) * sizeof(T));
             return;
         }
         float wide[kPiece];
-        widen_piece(view, first, count, wide);
+        read_weight(view, first, count, wide);
         convert(wide, count, to + first);
     });
 }
@@ -89,33 +77,71 @@ std::vector<float> load_vector(std::initializer_list<Part> parts) {
         if (!part.view.present()) return {};
         const size_t before = vector.size();
         vector.resize(before + static_cast<size_t>(part.rows));
-        widen_piece(part.view, 0, part.rows, vector.data() + before);
+        read_weight(part.view, 0, part.rows, vector.data() + before);
     }
     return vector;
+}
+
+// Norms multiply by their weight plus the model's offset.
+std::vector<float> load_norm(const ModelSpec& spec, const char* name, const WeightView& view) {
+    std::vector<float> norm = load_vector({{name, view, view.cols}});
+    for (float& weight : norm) weight += spec.norm_offset;
+    return norm;
+}
+
+template <typename T>
+Result<CpuMlp<T>> load_mlp(const std::string& prefix, const ExpertWeights& from, int64_t hidden, int64_t inner,
+                           int num_threads) {
+    CpuMlp<T> to;
+    NL_ASSIGN(to.gate_up,
+              load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden,
+                             num_threads));
+    NL_ASSIGN(to.down, load_matrix<T>(prefix, {{"down_proj", from.down_proj, hidden}}, inner, num_threads));
+    return to;
+}
+
+template <typename T>
+Result<void> load_mlps(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix, int num_threads,
+                       CpuLayer<T>& to) {
+    const int64_t hidden = spec.hidden_size;
+    if (!from.router.present()) {
+        NL_ASSIGN(to.mlp, load_mlp<T>(prefix, {from.gate_proj, from.up_proj, from.down_proj}, hidden,
+                                      spec.intermediate_size, num_threads));
+        const int64_t inner = spec.intermediate_size;
+        to.mlp.gate_up_bias = load_vector({{"gate_bias", from.gate_bias, inner}, {"up_bias", from.up_bias, inner}});
+        to.mlp.down_bias = load_vector({{"down_bias", from.down_bias, hidden}});
+        return {};
+    }
+    NL_ASSIGN(to.router, load_matrix<T>(prefix, {{"router", from.router, spec.experts.count}}, hidden, num_threads));
+    for (size_t i = 0; i < from.experts.size(); ++i) {
+        NL_ASSIGN(CpuMlp<T> expert, load_mlp<T>(prefix + "experts." + std::to_string(i) + ".", from.experts[i], hidden,
+                                                spec.experts.intermediate_size, num_threads));
+        to.experts.push_back(std::move(expert));
+    }
+    return {};
 }
 
 template <typename T>
 Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix,
                                int num_threads) {
     const int64_t hidden = spec.hidden_size;
-    const int64_t inner = spec.intermediate_size;
     const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
     const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
     CpuLayer<T> to;
-    to.attention_norm = load_vector({{"attention_norm", from.attention_norm, hidden}});
-    to.mlp_norm = load_vector({{"mlp_norm", from.mlp_norm, hidden}});
+    to.attention_norm = load_norm(spec, "attention_norm", from.attention_norm);
+    to.attention_post_norm = load_norm(spec, "attention_post_norm", from.attention_post_norm);
+    to.mlp_norm = load_norm(spec, "mlp_norm", from.mlp_norm);
+    to.mlp_post_norm = load_norm(spec, "mlp_post_norm", from.mlp_post_norm);
     to.qkv_bias = load_vector({{"q_bias", from.q_bias, q}, {"k_bias", from.k_bias, kv}, {"v_bias", from.v_bias, kv}});
-    to.q_norm = load_vector({{"q_norm", from.q_norm, spec.head_dim}});
-    to.k_norm = load_vector({{"k_norm", from.k_norm, spec.head_dim}});
+    to.output_bias = load_vector({{"o_bias", from.o_bias, hidden}});
+    to.q_norm = load_norm(spec, "q_norm", from.q_norm);
+    to.k_norm = load_norm(spec, "k_norm", from.k_norm);
     NL_ASSIGN(
         to.qkv,
         load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
                        hidden, num_threads));
     NL_ASSIGN(to.output, load_matrix<T>(prefix, {{"o_proj", from.o_proj, hidden}}, q, num_threads));
-    NL_ASSIGN(to.gate_up,
-              load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden,
-                             num_threads));
-    NL_ASSIGN(to.down, load_matrix<T>(prefix, {{"down_proj", from.down_proj, hidden}}, inner, num_threads));
+    NL_TRY(load_mlps(spec, from, prefix, num_threads, to));
     return to;
 }
 
@@ -145,6 +171,11 @@ uint64_t weight_bytes(const ModelWeights& weights) {
         add(copied_bytes<T>({&layer.o_proj}));
         add(copied_bytes<T>({&layer.gate_proj, &layer.up_proj}));
         add(copied_bytes<T>({&layer.down_proj}));
+        add(copied_bytes<T>({&layer.router}));
+        for (const ExpertWeights& expert : layer.experts) {
+            add(copied_bytes<T>({&expert.gate_proj, &expert.up_proj}));
+            add(copied_bytes<T>({&expert.down_proj}));
+        }
     }
     return bytes;
 }
@@ -154,7 +185,7 @@ Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& we
     CpuWeights<T> to;
     NL_ASSIGN(to.embedding,
               load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
-    to.final_norm = load_vector({{"final_norm", weights.final_norm, spec.hidden_size}});
+    to.final_norm = load_norm(spec, "final_norm", weights.final_norm);
     if (weights.head.data == weights.embedding.data) {
         to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
     } else {

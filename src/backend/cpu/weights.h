@@ -8,18 +8,31 @@
 
 namespace nanolith::cpu {
 
-// Vectors are float32 and empty where the model does not have them. Projections of the same input are one matrix, so
-// each layer has four products.
+// An MLP, or one expert.
+template <typename T>
+struct CpuMlp {
+    Matrix<T> gate_up;                // [2 * intermediate, hidden]: gate, up
+    Matrix<T> down;                   // [hidden, intermediate]
+    std::vector<float> gate_up_bias;  // [2 * intermediate]
+    std::vector<float> down_bias;     // [hidden]
+};
+
+// Vectors are float32 and empty where the model does not have them; norms have the model's offset added. Projections of
+// the same input are one matrix, so each layer has four products.
 template <typename T>
 struct CpuLayer {
-    std::vector<float> attention_norm;  // [hidden]
-    std::vector<float> qkv_bias;        // [(num_heads + 2 num_kv_heads) * head_dim]
-    std::vector<float> q_norm, k_norm;  // [head_dim]
-    std::vector<float> mlp_norm;        // [hidden]
-    Matrix<T> qkv;                      // [(num_heads + 2 num_kv_heads) * head_dim, hidden]: q, k, v
-    Matrix<T> output;                   // [hidden, num_heads * head_dim]
-    Matrix<T> gate_up;                  // [2 * intermediate, hidden]: gate, up
-    Matrix<T> down;                     // [hidden, intermediate]
+    std::vector<float> attention_norm;       // [hidden]
+    std::vector<float> qkv_bias;             // [(num_heads + 2 num_kv_heads) * head_dim]
+    std::vector<float> q_norm, k_norm;       // [head_dim]
+    std::vector<float> output_bias;          // [hidden]
+    std::vector<float> attention_post_norm;  // [hidden]
+    std::vector<float> mlp_norm;             // [hidden]
+    std::vector<float> mlp_post_norm;        // [hidden]
+    Matrix<T> qkv;                           // [(num_heads + 2 num_kv_heads) * head_dim, hidden]: q, k, v
+    Matrix<T> output;                        // [hidden, num_heads * head_dim]
+    CpuMlp<T> mlp;                           // of a layer without experts
+    Matrix<T> router;                        // [experts, hidden]
+    std::vector<CpuMlp<T>> experts;
 };
 
 template <typename T>

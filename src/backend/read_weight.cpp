@@ -1,0 +1,73 @@
+#include "backend/read_weight.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/convert.h"
+
+namespace nanolith {
+namespace {
+
+template <typename T>
+T unaligned(const std::byte* from) {
+    T value{};
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
+
+float element(DType dtype, const std::byte* data, int64_t i) {
+    const std::byte* const at = data + static_cast<size_t>(i) * dtype_bytes(dtype);
+    switch (dtype) {
+        case DType::f32:
+            return unaligned<float>(at);
+        case DType::f16:
+            return to_float(Half{unaligned<uint16_t>(at)});
+        case DType::bf16:
+            return to_float(BFloat16{unaligned<uint16_t>(at)});
+        case DType::f8_e4m3:
+            break;
+    }
+    return to_float(Float8E4M3{unaligned<uint8_t>(at)});
+}
+
+// Elements that lie one behind the other.
+void read_run(DType dtype, const std::byte* data, int64_t first, int64_t count, float* to) {
+    if (dtype == DType::f32) {
+        std::memcpy(to, data + 4 * first, static_cast<size_t>(count) * sizeof(float));
+        return;
+    }
+    for (int64_t i = 0; i < count; ++i) to[i] = element(dtype, data, first + i);
+}
+
+// Columns [first, first + count) of a row, `row` being the one in the data.
+void scale_run(const WeightScales& scales, int64_t row, int64_t first, int64_t count, float* values) {
+    const int64_t factors = (scales.first_row + row) / scales.block_rows * scales.row_stride;
+    for (int64_t done = 0; done < count;) {
+        const int64_t col = first + done;
+        const int64_t part = std::min(scales.block_cols - col % scales.block_cols, count - done);
+        const float factor = element(scales.dtype, scales.data, factors + col / scales.block_cols);
+        for (int64_t i = 0; i < part; ++i) values[done + i] *= factor;
+        done += part;
+    }
+}
+
+}  // namespace
+
+void read_weight(const WeightView& weight, int64_t first, int64_t count, float* to) {
+    if (weight.plain()) return read_run(weight.dtype, weight.data, first, count, to);
+    // A vector is a matrix with an output in each row.
+    const int64_t cols = weight.rows == 1 && !weight.order.empty() ? 1 : weight.cols;
+    const auto group = static_cast<int64_t>(std::max<size_t>(weight.order.size(), 1));
+    for (int64_t done = 0; done < count;) {
+        const int64_t output = (first + done) / cols;
+        const int64_t col = (first + done) % cols;
+        const int64_t part = std::min(cols - col, count - done);
+        const int64_t row =
+            weight.order.empty() ? output : output / group * group + weight.order[static_cast<size_t>(output % group)];
+        read_run(weight.dtype, weight.data, row * cols + col, part, to + done);
+        if (weight.scales.data != nullptr) scale_run(weight.scales, row, col, part, to + done);
+        done += part;
+    }
+}
+
+}  // namespace nanolith
