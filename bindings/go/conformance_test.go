@@ -312,6 +312,14 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		return []string{fmt.Sprint(token)}, err
 	case "stream":
 		return s.stream(s.tokens[a[0]])
+	case "describe":
+		text, err := DescribeModel(folder(a[0]))
+		for _, line := range strings.Split(text, "\n") {
+			if name, value, _ := strings.Cut(line, ": "); name == unquote(a[1]) {
+				result = append(result, value)
+			}
+		}
+		return result, err
 	case "format":
 		return nil, s.makeFormat(unquote(a[0]))
 	case "format_name":

@@ -53,6 +53,9 @@ namespace Nanolith
         internal static extern int nl_engine_options_set_log(IntPtr options, NativeLogCallback callback, IntPtr user_data);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_model_describe([In] byte[] path, UIntPtr path_length, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_create([In] byte[] path, UIntPtr path_length, IntPtr options, out IntPtr engine);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

@@ -205,6 +205,10 @@ sealed class State : IDisposable
             case "piece": return Word(tokenizer.Piece(Int(a[0])));
             case "find": return Word(tokenizer.Find(Unquote(a[0])));
             case "stream": return Stream(tokens[a[0]]);
+            case "describe":
+                return Library.DescribeModel(Folder(a[0])).Split('\n')
+                    .Where(fact => fact.StartsWith(Unquote(a[1]) + ": ", StringComparison.Ordinal))
+                    .Select(fact => fact.Substring(Unquote(a[1]).Length + 2)).ToArray();
             case "format": format = tokenizer.CreateChatFormat(Unquote(a[0])); return Nothing;
             case "format_name": return Word(format.Name);
             case "render": return Words(Render(a).Tokens);

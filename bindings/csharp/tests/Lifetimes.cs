@@ -168,6 +168,7 @@ static class Lifetimes
         using (Cache cache = engine.CreateCache())
         {
             Throws<ArgumentNullException>(() => new Engine(null), "new Engine");
+            Throws<ArgumentNullException>(() => Library.DescribeModel(null), "DescribeModel");
             Throws<ArgumentNullException>(() => new Tokenizer(null), "new Tokenizer");
             Throws<ArgumentNullException>(() => engine.Prefill(null, 0), "Prefill");
             Throws<ArgumentNullException>(() => tokenizer.Encode(null), "Encode");

@@ -326,6 +326,21 @@ static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
     return status;
 }
 
+/* The value in the line "NAME: VALUE"; nothing where there is no such line. */
+static nl_status describe(state_t *state, const char *path, const char *name) {
+    static char text[kMaxLine];
+    size_t length = 0;
+    const nl_status status = nl_model_describe(path, strlen(path), text, sizeof text - 1, &length);
+    if (status != NL_OK) return status;
+    text[length] = '\0';
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *colon = strstr(line, ": ");
+        if (colon == NULL || strlen(name) != (size_t)(colon - line) || strncmp(line, name, strlen(name)) != 0) continue;
+        give_text(state, colon + 2, strlen(colon + 2));
+    }
+    return status;
+}
+
 static nl_status make_format(state_t *state, const char *word) {
     const char *name = unquote(word);
     nl_chat_format *format = NULL;
@@ -416,6 +431,7 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "text") == 0) return answer(state, find(state, a[0])->cache, (size_t)atoi(a[1]));
     if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
     if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
+    if (strcmp(call, "describe") == 0) return describe(state, folder(state, a[0]), unquote(a[1]));
     if (strcmp(call, "format") == 0) return make_format(state, a[0]);
     if (strcmp(call, "format_name") == 0) return format_name(state);
     if (strcmp(call, "render") == 0) return render(state, a, count, 0);

@@ -264,6 +264,20 @@ def facts(s):
     s.add("end_token 7 = 0")
     s.add("device =", quote("cpu (2 threads)"))
 
+    s.scenario("model_facts", "What a folder is, without loading it")
+    config = s.reference.model.config
+    for name, value in (
+        ("model", "supported"), ("architecture", config.architectures[0]), ("parameters", weights),
+        ("layers", config.num_hidden_layers), ("hidden size", config.hidden_size),
+        ("query heads", config.num_attention_heads), ("KV heads", config.num_key_value_heads),
+        ("context", config.max_position_embeddings), ("logits", VOCAB_SIZE), ("tokenizer", "supported"),
+    ):  # fmt: skip
+        s.add("describe @model", quote(name), "=", value)
+    for name in ("chatml", "gemma"):
+        s.add(f"describe @work/chats/{name}", quote("chat format"), "=", name)
+    s.fails("NOT_FOUND", "/nowhere", "describe /nowhere model =")
+    s.fails("INVALID_ARGUMENT", "path_length", "describe % model =")
+
     s.scenario("chunk_facts", "Pages, bytes and users of chunks, and the store that finds them again")
     s.engine()
     for name in ("system", "polm"):

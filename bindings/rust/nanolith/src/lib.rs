@@ -84,9 +84,29 @@ pub use options::{CacheOptions, EngineOptions, SamplingOptions};
 pub use stream::{TextPieces, TextStream};
 pub use tokenizer::Tokenizer;
 
+use std::os::unix::ffi::OsStrExt;
+
 /// The version of the library at run time, as "0.1.0".
 pub fn version() -> Result<&'static str> {
     ffi::ready()?;
     // SAFETY: the string lives as long as the library, which stays open.
     Ok(unsafe { ffi::c_text(nanolith_sys::nl_version()) })
+}
+
+/// What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines "name: value",
+/// for people to read. "model", "tokenizer" and "chat format" are among them, each "supported" (or the format's name),
+/// or "none", "not supported" or "not usable" and the reason. A part that can't be used is no error.
+///
+/// ```
+/// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/model");
+/// assert!(nanolith::describe_model(model)?.lines().any(|line| line == "model: supported"));
+/// # Ok::<(), nanolith::Error>(())
+/// ```
+pub fn describe_model(path: impl AsRef<std::path::Path>) -> Result<String> {
+    ffi::ready()?;
+    let path = path.as_ref().as_os_str().as_bytes();
+    // SAFETY: the path goes with its length, and the buffer has the given capacity.
+    ffi::fill_text(1024, |buffer, capacity, length| unsafe {
+        nanolith_sys::nl_model_describe(path.as_ptr().cast(), path.len(), buffer, capacity, length)
+    })
 }

@@ -227,6 +227,10 @@ impl State {
                 }
                 result.push(quote(&stream.finish()?));
             }
+            "describe" => {
+                let (text, name) = (describe_model(folder(a[0]))?, unquote(a[1]) + ": ");
+                result.extend(text.lines().filter_map(|line| line.strip_prefix(&name)).map(quote));
+            }
             "format" => self.format = Some(ChatFormat::named(self.tokenizer()?, &unquote(a[0]))?),
             "format_name" => result.push(quote(&self.format()?.name()?)),
             "render" => result = words(&self.render(a)?.tokens),
