@@ -285,8 +285,6 @@ csharp_tests() {
 # can be reached.
 dotnet_tests() {
     local program projects=$out/dotnet
-    check csharp-frameworks grep -F '<TargetFrameworks>netstandard2.0;net8.0</TargetFrameworks>' \
-        bindings/csharp/Nanolith/Nanolith.csproj
     if ! command -v dotnet >/dev/null || [ -z "$(dotnet --list-sdks 2>/dev/null)" ]; then
         skip "dotnet: no .NET SDK here (Debian has none); Mono runs the same sources"
         return

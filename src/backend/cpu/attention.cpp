@@ -20,11 +20,6 @@ int64_t visible_tokens(const Segment& segment, int32_t position) {
     return std::min<int64_t>(segment.length, int64_t{position} - segment.base + 1);
 }
 
-// The first token that a query at `position` sees, were it not for the segment's end.
-int64_t first_visible(const Segment& segment, int32_t position, int32_t window) {
-    return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - segment.base + 1 - window, 0);
-}
-
 // The tile of tokens [first, first + count) of a segment.
 struct KeyTile {
     const int32_t* pages;
@@ -148,6 +143,10 @@ int64_t block_cost(const Batch& batch, const AttentionBlock& block) {
 }
 
 }  // namespace
+
+int64_t first_visible(const Segment& segment, int32_t position, int32_t window) {
+    return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - segment.base + 1 - window, 0);
+}
 
 int32_t block_rows(int32_t group) {
     return std::max(1, kBlockQueries / group);

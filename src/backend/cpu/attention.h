@@ -38,6 +38,10 @@ struct AttentionBlock {
 // Tiling of the key loop.
 constexpr int32_t kKeyTile = 64;
 
+// The first token of a segment that a query at `position` sees through a window (0: none), were it not for the
+// segment's end.
+int64_t first_visible(const Segment& segment, int32_t position, int32_t window);
+
 // How many rows a block takes at most, for `group` query heads a KV head: about 64 queries.
 int32_t block_rows(int32_t group);
 

@@ -133,11 +133,6 @@ int64_t CpuPagedAttention::end_visible(const Segment& segment, int32_t position)
     return std::clamp<int64_t>(int64_t{position} - segment.base + 1, 0, segment.length);
 }
 
-int64_t CpuPagedAttention::first_visible(const Segment& segment, int32_t position) const {
-    if (spec_.window == 0) return 0;
-    return std::clamp<int64_t>(int64_t{position} - segment.base + 1 - spec_.window, 0, end_visible(segment, position));
-}
-
 // Tokens [first, first + count) of a segment as rows of `to`, keys or values as `tile_head` says.
 void CpuPagedAttention::load_tokens(const Pages<const void>& pages, const Segment& segment, int64_t first,
                                     int64_t count, int32_t tile_head, float* to) const {
@@ -199,7 +194,7 @@ void CpuPagedAttention::attend_segment(const Tensors& tensors, const AttentionBl
     const int64_t num_queries = int64_t{block.num_rows} * group();
     const int32_t* positions = batch_.positions.data() + block.first_row;
     // The first row sees the first of the block's tokens, the last row the last.
-    const int64_t begin = first_visible(segment, positions[0]);
+    const int64_t begin = first_visible(segment, positions[0], spec_.window);
     const int64_t end = end_visible(segment, positions[block.num_rows - 1]);
     if (begin >= end) return;
     load_queries(tensors, block, segment, scratch);
@@ -209,7 +204,7 @@ void CpuPagedAttention::attend_segment(const Tensors& tensors, const AttentionBl
         compute_scores(num_queries, count, scratch);
         for (int64_t query = 0; query < num_queries; ++query) {
             const int32_t position = positions[query / group()];
-            const int64_t from = std::clamp<int64_t>(first_visible(segment, position) - first, 0, count);
+            const int64_t from = std::clamp<int64_t>(first_visible(segment, position, spec_.window) - first, 0, count);
             const int64_t to = std::clamp<int64_t>(end_visible(segment, position) - first, from, count);
             float* scores = scratch.scores() + query * kKeyTile;
             std::fill_n(scores, from, 0.0F);

@@ -30,7 +30,6 @@ class CpuPagedAttention final : public PagedAttention {
     CpuPagedAttention(const AttentionSpec& spec, const int32_t& num_threads);
     [[nodiscard]] int32_t group() const { return spec_.num_heads / spec_.num_kv_heads; }
     Result<void> grow_scratch();
-    [[nodiscard]] int64_t first_visible(const Segment& segment, int32_t position) const;
     [[nodiscard]] int64_t end_visible(const Segment& segment, int32_t position) const;
     void load_tokens(const Pages<const void>& pages, const Segment& segment, int64_t first, int64_t count,
                      int32_t tile_head, float* to) const;
