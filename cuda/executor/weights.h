@@ -14,15 +14,24 @@ namespace nanolith::cuda {
 // Optional ones are null.
 template <typename T>
 struct DeviceLayer {
-    T* attention_norm = nullptr;  // [hidden]
-    T* qkv = nullptr;             // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
-    T* qkv_bias = nullptr;        // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
-    T* q_norm = nullptr;          // [head_dim]
-    T* k_norm = nullptr;          // [head_dim]
-    T* o = nullptr;               // [hidden, num_heads * head_dim]
-    T* mlp_norm = nullptr;        // [hidden]
-    T* gate_up = nullptr;         // [2 * intermediate, hidden]
-    T* down = nullptr;            // [hidden, intermediate]
+    T* attention_norm = nullptr;       // [hidden]
+    T* qkv = nullptr;                  // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
+    T* qkv_bias = nullptr;             // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
+    T* q_norm = nullptr;               // [head_dim]
+    T* k_norm = nullptr;               // [head_dim]
+    T* o = nullptr;                    // [hidden, num_heads * head_dim]
+    T* o_bias = nullptr;               // [hidden]
+    T* attention_post_norm = nullptr;  // [hidden]
+    T* mlp_norm = nullptr;             // [hidden]
+    T* gate_up = nullptr;              // [2 * intermediate, hidden]
+    T* gate_up_bias = nullptr;         // [2 * intermediate]
+    T* down = nullptr;                 // [hidden, intermediate]
+    T* down_bias = nullptr;            // [hidden]
+    T* mlp_post_norm = nullptr;        // [hidden]
+    // In place of gate_up and down where the layer has experts.
+    T* router = nullptr;          // [experts, hidden]
+    T* expert_gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
+    T* expert_down = nullptr;     // [experts, hidden, intermediate]
 };
 
 template <typename T>
@@ -32,6 +41,7 @@ struct DeviceWeights {
     T* final_norm = nullptr;          // [hidden]
     T* head = nullptr;                // [vocab, hidden]; the embedding where the head is tied
     std::vector<float*> frequencies;  // of each rope, [head_dim / 2]
+    std::vector<float*> magnitudes;   // of each rope, [head_dim / 2] or null
     std::vector<DeviceLayer<T>> layers;
 };
 
