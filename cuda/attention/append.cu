@@ -34,8 +34,7 @@ __device__ void add_vector(const T* vector, int half, int lane, HeadPairs& pairs
 }
 
 // RMSNorm of the head.
-template <typename T>
-__device__ void normalise(const Norm<T>& norm, int half, int lane, HeadPairs& pairs) {
+__device__ inline void normalise(const Norm& norm, int half, int lane, HeadPairs& pairs) {
     float squares = 0;
 #pragma unroll
     for (int j = 0; j < kMaxPairs; ++j) squares += pairs.low[j] * pairs.low[j] + pairs.high[j] * pairs.high[j];
@@ -44,8 +43,8 @@ __device__ void normalise(const Norm<T>& norm, int half, int lane, HeadPairs& pa
     for (int j = 0; j < kMaxPairs; ++j) {
         const int i = lane + j * kWarp;
         if (i < half) {
-            pairs.low[j] *= scale * (to_float(norm.weight[i]) + norm.offset);
-            pairs.high[j] *= scale * (to_float(norm.weight[i + half]) + norm.offset);
+            pairs.low[j] *= scale * norm.weight[i];
+            pairs.high[j] *= scale * norm.weight[i + half];
         }
     }
 }

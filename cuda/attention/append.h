@@ -13,8 +13,8 @@ template <typename T>
 struct AppendArguments {
     T* qkv = nullptr;         // [rows, num_heads + 2 * num_kv_heads, head_dim]
     const T* bias = nullptr;  // [num_heads + 2 * num_kv_heads, head_dim] or null
-    Norm<T> q_norm;           // of [head_dim], or none
-    Norm<T> k_norm;
+    Norm q_norm;              // of [head_dim], or none
+    Norm k_norm;
     const float* frequencies = nullptr;      // [head_dim / 2]
     const float* magnitudes = nullptr;       // [head_dim / 2] or null: all 1
     const int32_t* key_positions = nullptr;  // [rows]

@@ -327,13 +327,13 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    Norm<T> norm(const T* weight) const { return {weight, spec_.norm_offset, spec_.norm_epsilon}; }
+    Norm norm(const float* weight) const { return {weight, spec_.norm_epsilon}; }
 
-    NormedRows<T> normed_rows(const T* norm_weight) const {
+    NormedRows<T> normed_rows(const float* norm_weight) const {
         return {residual(), norm(norm_weight), nullptr, rows(), spec_.hidden_size};
     }
 
-    Result<void> normalise(const T* norm_weight) {
+    Result<void> normalise(const float* norm_weight) {
         return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), stream_.get());
     }
 
@@ -374,7 +374,7 @@ class CudaExecutor final : public Executor {
     }
 
     // residual += norm(x W^T + bias), without the bias and the norm where they are null.
-    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const T* post_norm) {
+    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm) {
         if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
         float* const added = scratch_.added.template as<float>();
         NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));

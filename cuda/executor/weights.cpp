@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 
+#include "backend/read_weight.h"
 #include "executor/dtype_of.h"
 #include "executor/uploader.h"
 #include "runtime/check.h"
@@ -46,16 +47,16 @@ template <typename T>
 DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Arena& arena) {
     const int64_t hidden = spec.hidden_size;
     DeviceLayer<T> to;
-    to.attention_norm = arena.take<T>(hidden);
+    to.attention_norm = arena.take<float>(hidden);
     to.qkv = arena.take<T>(qkv_rows(spec) * hidden);
     if (has_bias(layer)) to.qkv_bias = arena.take<T>(qkv_rows(spec));
-    if (layer.q_norm.present()) to.q_norm = arena.take<T>(spec.head_dim);
-    if (layer.k_norm.present()) to.k_norm = arena.take<T>(spec.head_dim);
+    if (layer.q_norm.present()) to.q_norm = arena.take<float>(spec.head_dim);
+    if (layer.k_norm.present()) to.k_norm = arena.take<float>(spec.head_dim);
     to.o = arena.take<T>(hidden * spec.num_heads * spec.head_dim);
     if (layer.o_bias.present()) to.o_bias = arena.take<T>(hidden);
-    if (layer.attention_post_norm.present()) to.attention_post_norm = arena.take<T>(hidden);
-    to.mlp_norm = arena.take<T>(hidden);
-    if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.take<T>(hidden);
+    if (layer.attention_post_norm.present()) to.attention_post_norm = arena.take<float>(hidden);
+    to.mlp_norm = arena.take<float>(hidden);
+    if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.take<float>(hidden);
     if (layer.router.present()) {
         const int64_t inner = int64_t{spec.experts.count} * spec.experts.intermediate_size;
         to.router = arena.take<T>(spec.experts.count * hidden);
@@ -73,7 +74,7 @@ DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Are
 template <typename T>
 void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena, DeviceWeights<T>& to) {
     to.embedding = arena.take<T>(weights.embedding.rows * weights.embedding.cols);
-    to.final_norm = arena.take<T>(spec.hidden_size);
+    to.final_norm = arena.take<float>(spec.hidden_size);
     to.head = is_tied(weights) ? to.embedding : arena.take<T>(weights.head.rows * weights.head.cols);
     to.frequencies.clear();
     to.magnitudes.clear();
@@ -85,6 +86,22 @@ void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena,
     for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
 }
 
+Result<void> upload_floats(Uploader& uploader, const std::vector<float>& from, float* to) {
+    if (from.empty()) return {};
+    const WeightView view{DType::f32, 1, static_cast<int64_t>(from.size()),
+                          reinterpret_cast<const std::byte*>(from.data())};
+    return uploader.upload(view, to, DType::f32);
+}
+
+// A norm that the model has, or nothing.
+Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const WeightView& from, float* to) {
+    if (!from.present()) return {};
+    std::vector<float> weights(static_cast<size_t>(from.cols));
+    read_weight(from, 0, from.cols, weights.data());
+    for (float& weight : weights) weight += spec.norm_offset;
+    return upload_floats(uploader, weights, to);
+}
+
 // Uploads weights to their places.
 template <typename T>
 class LayerUpload {
@@ -93,16 +110,16 @@ class LayerUpload {
         : uploader_(uploader), spec_(spec), stream_(stream) {}
 
     Result<void> upload(const LayerWeights& from, const DeviceLayer<T>& to) {
-        NL_TRY(one(from.attention_norm, to.attention_norm));
+        NL_TRY(norm(from.attention_norm, to.attention_norm));
         NL_TRY(parts({&from.q_proj, &from.k_proj, &from.v_proj}, to.qkv));
         if (to.qkv_bias != nullptr) NL_TRY(qkv_bias(from, to.qkv_bias));
-        NL_TRY(one(from.q_norm, to.q_norm));
-        NL_TRY(one(from.k_norm, to.k_norm));
+        NL_TRY(norm(from.q_norm, to.q_norm));
+        NL_TRY(norm(from.k_norm, to.k_norm));
         NL_TRY(one(from.o_proj, to.o));
         NL_TRY(one(from.o_bias, to.o_bias));
-        NL_TRY(one(from.attention_post_norm, to.attention_post_norm));
-        NL_TRY(one(from.mlp_norm, to.mlp_norm));
-        NL_TRY(one(from.mlp_post_norm, to.mlp_post_norm));
+        NL_TRY(norm(from.attention_post_norm, to.attention_post_norm));
+        NL_TRY(norm(from.mlp_norm, to.mlp_norm));
+        NL_TRY(norm(from.mlp_post_norm, to.mlp_post_norm));
         if (from.router.present()) return experts(from, to);
         NL_TRY(parts({&from.gate_proj, &from.up_proj}, to.gate_up));
         if (to.gate_up_bias != nullptr) NL_TRY(parts({&from.gate_bias, &from.up_bias}, to.gate_up_bias));
@@ -115,6 +132,7 @@ class LayerUpload {
     Result<void> one(const WeightView& from, T* to) {
         return from.present() ? uploader_.upload(from, to, kDTypeOf<T>) : Result<void>();
     }
+    Result<void> norm(const WeightView& from, float* to) { return upload_norm(uploader_, spec_, from, to); }
     // One behind the other.
     Result<void> parts(std::initializer_list<const WeightView*> from, T* to) {
         for (const WeightView* part : from) {
@@ -149,18 +167,11 @@ class LayerUpload {
     cudaStream_t stream_;
 };
 
-Result<void> upload_floats(Uploader& uploader, const std::vector<float>& from, float* to) {
-    if (from.empty()) return {};
-    const WeightView view{DType::f32, 1, static_cast<int64_t>(from.size()),
-                          reinterpret_cast<const std::byte*>(from.data())};
-    return uploader.upload(view, to, DType::f32);
-}
-
 template <typename T>
 Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWeights& weights,
                         const DeviceWeights<T>& device, cudaStream_t stream) {
     NL_TRY(uploader.upload(weights.embedding, device.embedding, kDTypeOf<T>));
-    NL_TRY(uploader.upload(weights.final_norm, device.final_norm, kDTypeOf<T>));
+    NL_TRY(upload_norm(uploader, spec, weights.final_norm, device.final_norm));
     if (!is_tied(weights)) NL_TRY(uploader.upload(weights.head, device.head, kDTypeOf<T>));
     for (size_t i = 0; i < spec.ropes.size(); ++i) {
         NL_TRY(upload_floats(uploader, spec.ropes[i].frequencies, device.frequencies[i]));

@@ -32,22 +32,22 @@ struct NormedInput {
     }
     // x * norm weight at [at, at + kPack); adds the squares of x.
     __device__ void load(const float* x, int at, float (&values)[kPack<T>], float& squares) const {
-        float weight[kPack<T>];
-        load_pack(rows.norm.weight + at, weight);
 #pragma unroll
         for (int i = 0; i < kPack<T>; i += 4) {
             float part[4];
+            float weight[4];
             load_pack(x + at + i, part);
+            load_pack(rows.norm.weight + at + i, weight);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 squares = fmaf(part[j], part[j], squares);
-                values[i + j] = part[j] * (weight[i + j] + rows.norm.offset);
+                values[i + j] = part[j] * weight[j];
             }
         }
     }
     __device__ float load_one(const float* x, int at, float& squares) const {
         squares = fmaf(x[at], x[at], squares);
-        return x[at] * (to_float(rows.norm.weight[at]) + rows.norm.offset);
+        return x[at] * rows.norm.weight[at];
     }
     __device__ float scale(float squares) const {
         return rsqrtf(squares / static_cast<float>(rows.size) + rows.norm.epsilon);

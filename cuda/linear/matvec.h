@@ -17,7 +17,7 @@ constexpr int kMatvecRows = 4;
 template <typename T>
 struct NormedRows {
     const float* residual = nullptr;  // [*, size]
-    Norm<T> norm;
+    Norm norm;
     const int32_t* row_index = nullptr;  // [rows] which rows of residual; null: the first ones
     int rows = 0;
     int size = 0;

@@ -13,7 +13,7 @@ constexpr int kThreads = 256;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    rms_norm_kernel(const float* residual, const int32_t* row_index, Norm<T> norm, int hidden, T* to) {
+    rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
     const int row = static_cast<int>(blockIdx.x);
     const float* from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;
     to += static_cast<int64_t>(row) * hidden;
@@ -21,14 +21,14 @@ __global__ void __launch_bounds__(kThreads)
     for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) squares += from[i] * from[i];
     const float scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + norm.epsilon);
     for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) {
-        to[i] = from_float<T>(from[i] * scale * (to_float(norm.weight[i]) + norm.offset));
+        to[i] = from_float<T>(from[i] * scale * norm.weight[i]);
     }
 }
 
 // Reads x twice, the second time from cache.
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    add_normed_kernel(const float* x, const T* bias, Norm<T> norm, int hidden, float* residual) {
+    add_normed_kernel(const float* x, const T* bias, Norm norm, int hidden, float* residual) {
     x += static_cast<int64_t>(blockIdx.x) * hidden;
     residual += static_cast<int64_t>(blockIdx.x) * hidden;
     const auto value = [&](int i) { return x[i] + (bias != nullptr ? to_float(bias[i]) : 0.0F); };
@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kThreads)
         scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + norm.epsilon);
     }
     for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) {
-        const float weight = norm.weight != nullptr ? to_float(norm.weight[i]) + norm.offset : 1.0F;
+        const float weight = norm.weight != nullptr ? norm.weight[i] : 1.0F;
         residual[i] += value(i) * scale * weight;
     }
 }
@@ -47,22 +47,22 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T>
-Result<void> rms_norm(const float* residual, const int32_t* row_index, const Norm<T>& norm, int rows, int hidden, T* to,
+Result<void> rms_norm(const float* residual, const int32_t* row_index, const Norm& norm, int rows, int hidden, T* to,
                       cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
     return launch(rms_norm_kernel<T>, shape, stream, residual, row_index, norm, hidden, to);
 }
 
 template <typename T>
-Result<void> add_normed(const float* x, const T* bias, const Norm<T>& norm, int rows, int hidden, float* residual,
+Result<void> add_normed(const float* x, const T* bias, const Norm& norm, int rows, int hidden, float* residual,
                         cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
     return launch(add_normed_kernel<T>, shape, stream, x, bias, norm, hidden, residual);
 }
 
-#define NL_INSTANTIATE(T)                                                                                     \
-    template Result<void> rms_norm(const float*, const int32_t*, const Norm<T>&, int, int, T*, cudaStream_t); \
-    template Result<void> add_normed(const float*, const T*, const Norm<T>&, int, int, float*, cudaStream_t);
+#define NL_INSTANTIATE(T)                                                                                  \
+    template Result<void> rms_norm(const float*, const int32_t*, const Norm&, int, int, T*, cudaStream_t); \
+    template Result<void> add_normed(const float*, const T*, const Norm&, int, int, float*, cudaStream_t);
 NL_INSTANTIATE(float)
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)
