@@ -114,6 +114,10 @@ Result<void> check_mlp(const ModelSpec& spec, const LayerWeights& layer, const s
         return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": there are experts and biases or a norm of the MLP, ",
                     "expected experts alone");
     }
+    if (spec.experts.count == 0) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, "the weight ", prefix,
+                    "router is there and experts.count is 0, expected at least 1");
+    }
     NL_TRY(check_weight(prefix + "router", layer.router, spec.experts.count, spec.hidden_size));
     if (layer.experts.size() != static_cast<size_t>(spec.experts.count)) {
         return fail(NL_ERROR_INVALID_ARGUMENT, prefix, "experts has ", layer.experts.size(), " elements, expected ",

@@ -122,7 +122,9 @@ Result<std::vector<bool>> read_experts(const JsonFields& fields, const Architect
     // Qwen3-MoE has it by either name.
     const char* const count_name = some && fields.find("num_experts") != nullptr ? "num_experts" : "num_local_experts";
     NL_ASSIGN(const int64_t count, fields.integer_or(count_name, some ? 128 : 8, 1, kMaxExperts));
-    NL_ASSIGN(const int64_t top_k, fields.integer_or("num_experts_per_tok", some ? 8 : 2, 1, count));
+    constexpr const char* kTopK = "num_experts_per_tok";
+    NL_ASSIGN(const int64_t top_k, fields.integer_or(kTopK, some ? 8 : 2, 1, count));
+    if (top_k > count) return fields.wrong(kTopK, "at most " + std::to_string(count) + ", as there are experts");
     experts.count = static_cast<int32_t>(count);
     experts.top_k = static_cast<int32_t>(top_k);
     if (!some) {

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "backend/read_weight.h"
 #include "model/config.h"
 #include "model/safetensors.h"
 #include "model/weights.h"
@@ -20,8 +22,14 @@ void read(std::span<const std::byte> bytes) {
     for (const std::byte byte : bytes) sum = static_cast<uint8_t>(sum + std::to_integer<uint8_t>(byte));
 }
 
+// In its order and with its scales, up to a size that keeps runs quick: the last elements are those that matter.
 void read(const nanolith::WeightView& weight) {
-    if (weight.present()) read({weight.data, weight.bytes()});
+    if (!weight.present()) return;
+    read({weight.data, weight.bytes()});
+    const int64_t size = weight.rows * weight.cols;
+    std::vector<float> values(static_cast<size_t>(std::min<int64_t>(size, 4096)));
+    const auto count = static_cast<int64_t>(values.size());
+    for (const int64_t first : {int64_t{0}, size - count}) nanolith::read_weight(weight, first, count, values.data());
 }
 
 }  // namespace
@@ -41,10 +49,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (!weights.ok()) return 0;
     for (const auto& weight : {weights->embedding, weights->final_norm, weights->head}) read(weight);
     for (const nanolith::LayerWeights& layer : weights->layers) {
-        for (const auto& weight : {layer.attention_norm, layer.q_proj, layer.k_proj, layer.v_proj, layer.q_bias,
-                                   layer.k_bias, layer.v_bias, layer.q_norm, layer.k_norm, layer.o_proj, layer.mlp_norm,
-                                   layer.gate_proj, layer.up_proj, layer.down_proj}) {
+        for (const auto& weight : {layer.attention_norm, layer.q_proj,    layer.k_proj,    layer.v_proj,
+                                   layer.q_bias,         layer.k_bias,    layer.v_bias,    layer.q_norm,
+                                   layer.k_norm,         layer.o_proj,    layer.o_bias,    layer.attention_post_norm,
+                                   layer.mlp_norm,       layer.gate_proj, layer.up_proj,   layer.down_proj,
+                                   layer.gate_bias,      layer.up_bias,   layer.down_bias, layer.mlp_post_norm,
+                                   layer.router}) {
             read(weight);
+        }
+        for (const nanolith::ExpertWeights& expert : layer.experts) {
+            for (const auto& weight : {expert.gate_proj, expert.up_proj, expert.down_proj}) read(weight);
         }
     }
     return 0;

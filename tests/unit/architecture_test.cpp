@@ -10,8 +10,8 @@ namespace {
 TEST(Architecture, IsFoundByItsExactName) {
     ASSERT_NE(find_architecture("LlamaForCausalLM"), nullptr);
     ASSERT_NE(find_architecture("Qwen3ForCausalLM"), nullptr);
-    EXPECT_FALSE(find_architecture("LlamaForCausalLM")->qk_norm);
-    EXPECT_TRUE(find_architecture("Qwen3ForCausalLM")->qk_norm);
+    EXPECT_EQ(find_architecture("LlamaForCausalLM")->tensors.q_norm, nullptr);
+    EXPECT_NE(find_architecture("Qwen3ForCausalLM")->tensors.q_norm, nullptr);
     EXPECT_EQ(find_architecture("llamaforcausallm"), nullptr);
     EXPECT_EQ(find_architecture("LlamaForCausalLM2"), nullptr);
     EXPECT_EQ(find_architecture(""), nullptr);
@@ -30,13 +30,35 @@ TEST(Architecture, EntriesAreComplete) {
         const TensorNames& t = architecture.tensors;
         for (const char* name : {t.embedding, t.final_norm, t.head}) ASSERT_NE(name, nullptr);
         std::set<std::string> patterns;
-        for (const char* pattern :
-             {t.attention_norm, t.q_proj, t.k_proj, t.v_proj, t.o_proj, t.q_bias, t.k_bias, t.v_bias, t.o_bias,
-              t.q_norm, t.k_norm, t.mlp_norm, t.gate_proj, t.up_proj, t.down_proj}) {
-            ASSERT_NE(pattern, nullptr) << architecture.name;
-            EXPECT_NE(std::string(pattern).find("{}"), std::string::npos) << pattern;
+        // Of alternatives each family has one: projections apart or fused, an MLP or experts (or both).
+        const auto check = [&](const char* pattern, bool is_there, size_t holes) {
+            SCOPED_TRACE(architecture.name);
+            ASSERT_EQ(pattern != nullptr, is_there);
+            if (!is_there) return;
+            size_t found = 0;
+            for (size_t at = 0; (at = std::string(pattern).find("{}", at)) != std::string::npos; ++at) ++found;
+            EXPECT_EQ(found, holes) << pattern;
             EXPECT_TRUE(patterns.insert(pattern).second) << pattern << " names two tensors";
+        };
+        const bool fused_qkv = t.qkv_proj != nullptr;
+        const bool fused_gate_up = t.gate_up_proj != nullptr;
+        const bool has_experts = architecture.experts != ExpertRule::never;
+        const bool has_mlp = architecture.experts != ExpertRule::every_layer;
+        for (const char* pattern : {t.attention_norm, t.o_proj, t.mlp_norm}) check(pattern, true, 1);
+        for (const char* pattern : {t.q_proj, t.k_proj, t.v_proj}) check(pattern, !fused_qkv, 1);
+        if (architecture.attention_bias != Presence::never) {
+            for (const char* pattern : {t.q_bias, t.k_bias, t.v_bias, t.o_bias}) check(pattern, true, 1);
         }
+        for (const char* pattern : {t.gate_proj, t.up_proj}) check(pattern, has_mlp && !fused_gate_up, 1);
+        check(t.down_proj, has_mlp, 1);
+        if (architecture.mlp_bias != Presence::never) {
+            for (const char* pattern : {t.gate_bias, t.up_bias, t.down_bias}) check(pattern, true, 1);
+        }
+        for (const char* pattern : {t.q_norm, t.k_norm}) check(pattern, t.q_norm != nullptr, 1);
+        for (const char* pattern : {t.attention_post_norm, t.mlp_post_norm}) check(pattern, architecture.gemma, 1);
+        check(t.router, has_experts, 1);
+        for (const char* pattern : {t.expert_gate_proj, t.expert_up_proj, t.expert_down_proj})
+            check(pattern, has_experts, 2);
         EXPECT_GT(architecture.default_rope_theta, 0);
         EXPECT_GT(architecture.default_norm_epsilon, 0);
     }
@@ -45,6 +67,7 @@ TEST(Architecture, EntriesAreComplete) {
 TEST(Architecture, PatternsTakeTheLayer) {
     EXPECT_EQ(layer_tensor_name("model.layers.{}.mlp.up_proj.weight", 31), "model.layers.31.mlp.up_proj.weight");
     EXPECT_EQ(layer_tensor_name("{}", 0), "0");
+    EXPECT_EQ(layer_tensor_name("layers.{}.experts.{}.w1", 3, 127), "layers.3.experts.127.w1");
     EXPECT_EQ(layer_tensor_name("norm", 7), "norm");
 }
 

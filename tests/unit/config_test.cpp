@@ -36,35 +36,31 @@ TEST(Config, ReadsEveryField) {
     EXPECT_EQ(spec.max_context, 128);
     EXPECT_FLOAT_EQ(spec.norm_epsilon, 1e-5F);
     EXPECT_FLOAT_EQ(spec.attention_scale, 1.0F / std::sqrt(6.0F));
-    ASSERT_EQ(spec.rope_frequencies.size(), 3U);
-    EXPECT_FLOAT_EQ(spec.rope_frequencies[1], std::pow(10000.0F, -2.0F / 6.0F));
-    EXPECT_FALSE(config->tied_head);
-    EXPECT_FALSE(config->qkv_bias);
-    EXPECT_EQ(config->end_tokens, std::vector<int32_t>({2}));
-}
-
-TEST(Config, FieldsLeftOutHaveTheFamilysDefaults) {
-    auto fields = tiny_config();
-    for (const char* name : {"head_dim", "num_key_value_heads", "rms_norm_eps", "rope_theta", "tie_word_embeddings",
-                             "hidden_act", "eos_token_id"}) {
-        fields = with(fields, name, "");
+    ASSERT_EQ(spec.ropes.size(), 1U);
+    ASSERT_EQ(spec.ropes[0].frequencies.size(), 3U);
+    EXPECT_FLOAT_EQ(spec.ropes[0].frequencies[1], std::pow(10000.0F, -2.0F / 6.0F));
+    EXPECT_TRUE(spec.ropes[0].magnitudes.empty());
+    ASSERT_EQ(spec.layers.size(), 2U);
+    for (const LayerSpec& layer : spec.layers) {
+        EXPECT_EQ(layer.rope, 0);
+        EXPECT_EQ(layer.window, 0);
     }
-    const auto llama = parse(fields);
-    ASSERT_TRUE(llama.ok()) << llama.error().message;
-    EXPECT_EQ(llama->spec.head_dim, 4);
-    EXPECT_EQ(llama->spec.num_kv_heads, 2);
-    EXPECT_FLOAT_EQ(llama->spec.norm_epsilon, 1e-6F);
-    EXPECT_TRUE(llama->end_tokens.empty());
-    const auto qwen = parse(with(fields, "architectures", "[\"Qwen3ForCausalLM\"]"));
-    ASSERT_TRUE(qwen.ok()) << qwen.error().message;
-    EXPECT_EQ(qwen->spec.head_dim, 128);
-    // null is as good as missing.
-    EXPECT_EQ(parse(with(fields, "head_dim", "null"))->spec.head_dim, 4);
+    EXPECT_EQ(spec.experts.count, 0);
+    EXPECT_TRUE(config->head_order.empty());
+    EXPECT_FALSE(config->quantization.fp8);
+    EXPECT_FALSE(config->tied_head);
+    EXPECT_FALSE(config->attention_bias);
+    EXPECT_FALSE(config->mlp_bias);
+    EXPECT_EQ(config->end_tokens, std::vector<int32_t>({2}));
 }
 
 TEST(Config, ReadsFlagsAndEndTokens) {
     EXPECT_TRUE(parse_with("tie_word_embeddings", "true")->tied_head);
-    EXPECT_TRUE(parse_with("attention_bias", "true")->qkv_bias);
+    EXPECT_TRUE(parse_with("attention_bias", "true")->attention_bias);
+    EXPECT_TRUE(parse_with("mlp_bias", "true")->mlp_bias);
+    for (const char* name : {"attention_bias", "mlp_bias", "tie_word_embeddings"}) {
+        expect_error(parse_with(name, "1"), NL_ERROR_BAD_MODEL, {std::string(name) + " is 1", "true or false"});
+    }
     EXPECT_EQ(parse_with("eos_token_id", "[1, 15]")->end_tokens, std::vector<int32_t>({1, 15}));
     EXPECT_TRUE(parse_with("eos_token_id", "null")->end_tokens.empty());
     for (const char* value : {"16", "-1", "\"2\"", "2.0", "[2, 16]", "[[2]]", "{}", "true", "18446744073709551615"}) {
@@ -119,18 +115,32 @@ TEST(Config, NamesTheArchitectureAndThoseSupported) {
 
 TEST(Config, RefusesWhatIsNotComputedByName) {
     expect_error(parse_with("hidden_act", "\"gelu\""), NL_ERROR_UNSUPPORTED, {"hidden_act", "\"gelu\"", "\"silu\""});
-    expect_error(parse_with("mlp_bias", "true"), NL_ERROR_UNSUPPORTED, {"mlp_bias"});
-    expect_error(parse_with("quantization_config", R"({"bits": 4})"), NL_ERROR_UNSUPPORTED, {"quantization_config"});
-    expect_error(parse_with("partial_rotary_factor", "0.25"), NL_ERROR_UNSUPPORTED, {"partial_rotary_factor", "0.25"});
-    expect_error(parse_with("rope_scaling", R"({"type": "yarn", "factor": 4})"), NL_ERROR_UNSUPPORTED, {"yarn"});
-    expect_error(parse_with("use_sliding_window", "true"), NL_ERROR_UNSUPPORTED, {"use_sliding_window"});
+    expect_error(parse_with("hidden_act", "1"), NL_ERROR_BAD_MODEL, {"hidden_act is 1", "a string"});
+    EXPECT_EQ(parse_with("hidden_act", "\"gelu_pytorch_tanh\"")->spec.activation, Activation::gelu_tanh);
+    expect_error(parse_with("use_bidirectional_attention", "true"), NL_ERROR_UNSUPPORTED,
+                 {"use_bidirectional_attention is true", "false"});
+    expect_error(parse_with("quantization_config", R"({"bits": 4})"), NL_ERROR_UNSUPPORTED,
+                 {"quantization_config.quant_method is missing"});
+    // Llama has no windows: layers that ask for one would be computed wrong.
     expect_error(parse_with("layer_types", R"(["full_attention", "sliding_attention"])"), NL_ERROR_UNSUPPORTED,
-                 {"layer_types", "sliding_attention"});
-    expect_error(parse_with("layer_types", "\"full_attention\""), NL_ERROR_BAD_MODEL, {"layer_types"});
+                 {"layer_types", "sliding_attention", "\"full_attention\" for every layer"});
+    expect_error(parse_with("layer_types", R"(["full_attention", "chunked_attention"])"), NL_ERROR_UNSUPPORTED,
+                 {"layer_types", "chunked_attention"});
+    for (const char* value : {"\"full_attention\"", "[]", R"(["full_attention"])",
+                              R"(["full_attention", "full_attention", "full_attention"])"}) {
+        expect_error(parse_with("layer_types", value), NL_ERROR_BAD_MODEL, {"layer_types", "2 entries"});
+    }
     // A window that no layer uses is fine.
     EXPECT_TRUE(parse_with("layer_types", R"(["full_attention", "full_attention"])").ok());
     EXPECT_TRUE(parse(with(with(tiny_config(), "sliding_window", "4096"), "use_sliding_window", "false")).ok());
-    EXPECT_TRUE(parse(with(with(tiny_config(), "use_sliding_window", "true"), "max_window_layers", "2")).ok());
+}
+
+TEST(Config, MaxContextIsOfTheModelAtMost) {
+    const std::string text = json_text(tiny_config());
+    EXPECT_EQ(parse_config(text, "FILE", 1)->spec.max_context, 1);
+    EXPECT_EQ(parse_config(text, "FILE", 128)->spec.max_context, 128);
+    expect_error(parse_config(text, "FILE", 129), NL_ERROR_INVALID_ARGUMENT, {"max_context is 129", "at most 128"});
+    expect_error(parse_config(text, "FILE", INT64_MAX), NL_ERROR_INVALID_ARGUMENT, {"max_context is", "at most 128"});
 }
 
 TEST(Config, RefusesWhatIsNotAJsonObject) {
@@ -174,8 +184,12 @@ TEST(Config, RandomDamageGivesAnErrorOrSizesInRange) {
         const ModelSpec& spec = config->spec;
         EXPECT_GE(spec.num_layers, 1);
         EXPECT_EQ(spec.num_heads % spec.num_kv_heads, 0);
-        EXPECT_EQ(spec.rope_frequencies.size() * 2, static_cast<size_t>(spec.head_dim));
-        for (const float frequency : spec.rope_frequencies) EXPECT_TRUE(std::isfinite(frequency));
+        for (const RopeSpec& rope : spec.ropes) {
+            EXPECT_EQ(rope.frequencies.size() * 2, static_cast<size_t>(spec.head_dim));
+            for (const float frequency : rope.frequencies) EXPECT_TRUE(std::isfinite(frequency));
+        }
+        EXPECT_EQ(spec.layers.size(), static_cast<size_t>(spec.num_layers));
+        for (const LayerSpec& layer : spec.layers) EXPECT_LT(layer.rope, static_cast<int32_t>(spec.ropes.size()));
         for (const int32_t token : config->end_tokens) EXPECT_LT(token, spec.vocab_size);
     }
     EXPECT_GT(accepted, 100);  // else the checks above saw nothing

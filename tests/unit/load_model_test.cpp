@@ -95,9 +95,44 @@ TEST(LoadModel, OptionalPartsFollowTheArchitectureAndTheConfig) {
     ASSERT_TRUE(biased.ok()) << biased.error().message;
     EXPECT_EQ(bytes_of((*biased)->weights.layers[1].v_bias), std::string(24, 'v'));
 
+    // Some have a bias of o_proj beside the three; a layer that has none adds none.
+    EXPECT_FALSE((*biased)->weights.layers[1].o_bias.present());
     tensors.push_back({"model.layers.1.self_attn.o_proj.bias", "F32", {8}, std::string(32, 'o')});
     write_model(folder, with(tiny_config(), "attention_bias", "true"), tensors);
-    expect_error(load_model(folder.path()), NL_ERROR_UNSUPPORTED, {"model.layers.1.self_attn.o_proj.bias"});
+    const auto with_output = load_model(folder.path());
+    ASSERT_TRUE(with_output.ok()) << with_output.error().message;
+    EXPECT_EQ(bytes_of((*with_output)->weights.layers[1].o_bias), std::string(32, 'o'));
+    EXPECT_FALSE((*with_output)->weights.layers[0].o_bias.present());
+    tensors.back().shape = {2, 4};
+    write_model(folder, with(tiny_config(), "attention_bias", "true"), tensors);
+    expect_error(load_model(folder.path()), NL_ERROR_BAD_MODEL,
+                 {"model.layers.1.self_attn.o_proj.bias", "[2, 4]", "[8]"});
+    // Biases that the config does not speak of are left alone, as the reference does.
+    write_model(folder, tiny_config(), tensors);
+    const auto silent = load_model(folder.path());
+    ASSERT_TRUE(silent.ok()) << silent.error().message;
+    EXPECT_FALSE((*silent)->weights.layers[1].q_bias.present());
+}
+
+TEST(LoadModel, BiasesOfTheMlp) {
+    const TempFolder folder;
+    auto tensors = tiny_tensors();
+    for (const char* layer : {"0", "1"}) {
+        const std::string prefix = "model.layers." + std::string(layer) + ".mlp.";
+        tensors.push_back({prefix + "gate_proj.bias", "F32", {12}, std::string(48, 'g')});
+        tensors.push_back({prefix + "up_proj.bias", "F32", {12}, std::string(48, 'u')});
+        tensors.push_back({prefix + "down_proj.bias", "F32", {8}, std::string(32, 'd')});
+    }
+    write_model(folder, with(tiny_config(), "mlp_bias", "true"), tensors);
+    const auto biased = load_model(folder.path());
+    ASSERT_TRUE(biased.ok()) << biased.error().message;
+    const LayerWeights& layer = (*biased)->weights.layers[0];
+    EXPECT_EQ(bytes_of(layer.gate_bias), std::string(48, 'g'));
+    EXPECT_EQ(bytes_of(layer.up_bias), std::string(48, 'u'));
+    EXPECT_EQ(bytes_of(layer.down_bias), std::string(32, 'd'));
+    tensors.pop_back();
+    write_model(folder, with(tiny_config(), "mlp_bias", "true"), tensors);
+    expect_error(load_model(folder.path()), NL_ERROR_BAD_MODEL, {"model.layers.1.mlp.down_proj.bias", "missing"});
 }
 
 TEST(LoadModel, ATiedHeadIsTheEmbeddingAndCountsOnce) {

@@ -67,6 +67,17 @@ inline ConfigFields tiny_config(const std::string& architecture = "LlamaForCausa
             {"eos_token_id", "2"}};
 }
 
+// Twelve layers, 32 query heads and a hidden size that makes heads of 8; nothing else, so that defaults show.
+inline ConfigFields bare_config(const std::string& architecture) {
+    return {{"architectures", "[\"" + architecture + "\"]"},
+            {"vocab_size", "16"},
+            {"hidden_size", "256"},
+            {"intermediate_size", "48"},
+            {"num_hidden_layers", "12"},
+            {"num_attention_heads", "32"},
+            {"max_position_embeddings", "8192"}};
+}
+
 // `fields` with one changed or added; an empty value takes the field away.
 inline ConfigFields with(ConfigFields fields, const std::string& name, const std::string& value) {
     std::erase_if(fields, [&](const auto& field) { return field.first == name; });

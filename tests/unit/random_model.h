@@ -1,10 +1,12 @@
 // Decoder models with random weights that own their memory, for tests and benchmarks.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <numeric>
 #include <vector>
 
 #include "backend/backend.h"
@@ -25,7 +27,24 @@ struct RandomShape {
     bool qk_norm = false;
     bool tied = false;
     float rope_theta = 10000.0F;
+    bool output_bias = false;  // of o_proj
+    bool mlp_bias = false;
+    bool post_norms = false;
+    bool ordered = false;           // elements of heads lie in a random order, which the views undo
+    bool scaled = false;            // layers' projections are 8-bit floats with scales
+    std::vector<RopeSpec> ropes;    // empty: one, of rope_theta
+    std::vector<LayerSpec> layers;  // empty: all the same, without a window
+    std::vector<bool> dense;        // layers without experts, where there are experts; empty: none
+    ModelSpec numbers = {};         // what it has of norm_offset, caps, scales, activation and experts is taken
 };
+
+// Frequencies theta^(-2i / head_dim).
+inline std::vector<float> plain_frequencies(float theta, int32_t head_dim) {
+    std::vector<float> frequencies;
+    for (int32_t i = 0; i < head_dim / 2; ++i)
+        frequencies.push_back(std::pow(theta, -2.0F * static_cast<float>(i) / static_cast<float>(head_dim)));
+    return frequencies;
+}
 
 // xorshift64* (Vigna): quick and the same on every machine.
 class Random {
@@ -69,31 +88,24 @@ class RandomModel {
         fill_spec(shape);
         weights.embedding = matrix(shape.vocab_size, shape.hidden_size, 1.0F);
         weights.final_norm = norm(shape.hidden_size);
-        const auto fan_in = [](int32_t size) { return 1.0F / std::sqrt(static_cast<float>(size)); };
         weights.head =
             shape.tied ? weights.embedding : matrix(shape.vocab_size, shape.hidden_size, fan_in(shape.hidden_size));
-        const int32_t q = shape.num_heads * shape.head_dim;
-        const int32_t kv = shape.num_kv_heads * shape.head_dim;
+        if (shape.ordered) {
+            order_.resize(static_cast<size_t>(shape.head_dim));
+            std::iota(order_.begin(), order_.end(), 0);
+            for (int32_t i = shape.head_dim; i > 1; --i)
+                std::swap(order_[static_cast<size_t>(i - 1)], order_[static_cast<size_t>(random_.below(i))]);
+        }
         for (int32_t i = 0; i < shape.num_layers; ++i) {
             LayerWeights layer;
-            layer.attention_norm = norm(shape.hidden_size);
-            layer.q_proj = matrix(q, shape.hidden_size, 2 * fan_in(shape.hidden_size));
-            layer.k_proj = matrix(kv, shape.hidden_size, fan_in(shape.hidden_size));
-            layer.v_proj = matrix(kv, shape.hidden_size, fan_in(shape.hidden_size));
-            if (shape.qkv_bias) {
-                layer.q_bias = matrix(1, q, 0.5F);
-                layer.k_bias = matrix(1, kv, 0.5F);
-                layer.v_bias = matrix(1, kv, 0.5F);
-            }
-            if (shape.qk_norm) {
-                layer.q_norm = norm(shape.head_dim, 1.5F);
-                layer.k_norm = norm(shape.head_dim);
-            }
-            layer.o_proj = matrix(shape.hidden_size, q, fan_in(q));
+            fill_attention(shape, layer);
             layer.mlp_norm = norm(shape.hidden_size);
-            layer.gate_proj = matrix(shape.intermediate_size, shape.hidden_size, fan_in(shape.hidden_size));
-            layer.up_proj = matrix(shape.intermediate_size, shape.hidden_size, fan_in(shape.hidden_size));
-            layer.down_proj = matrix(shape.hidden_size, shape.intermediate_size, fan_in(shape.intermediate_size));
+            const bool is_dense = static_cast<size_t>(i) < shape.dense.size() && shape.dense[static_cast<size_t>(i)];
+            if (spec.experts.count > 0 && !is_dense) {
+                fill_experts(shape, layer);
+            } else {
+                fill_mlp(shape, layer);
+            }
             weights.layers.push_back(layer);
         }
     }
@@ -118,11 +130,97 @@ class RandomModel {
         spec.max_context = shape.max_context;
         spec.norm_epsilon = 1e-5F;
         spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+        spec.norm_offset = shape.numbers.norm_offset;
+        spec.attention_softcap = shape.numbers.attention_softcap;
+        spec.logit_softcap = shape.numbers.logit_softcap;
+        spec.embedding_scale = shape.numbers.embedding_scale;
+        spec.activation = shape.numbers.activation;
+        spec.experts = shape.numbers.experts;
+        spec.layers = shape.layers;
         spec.layers.resize(static_cast<size_t>(shape.num_layers));
-        std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
-        for (int32_t i = 0; i < shape.head_dim / 2; ++i)
-            frequencies.push_back(
-                std::pow(shape.rope_theta, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
+        spec.ropes = shape.ropes;
+        if (spec.ropes.empty()) spec.ropes.push_back({plain_frequencies(shape.rope_theta, shape.head_dim), {}});
+    }
+
+    static float fan_in(int32_t size) { return 1.0F / std::sqrt(static_cast<float>(size)); }
+
+    void fill_attention(const RandomShape& shape, LayerWeights& layer) {
+        const int32_t q = shape.num_heads * shape.head_dim;
+        const int32_t kv = shape.num_kv_heads * shape.head_dim;
+        layer.attention_norm = norm(shape.hidden_size);
+        layer.q_proj = projection(shape, q, shape.hidden_size, 2 * fan_in(shape.hidden_size));
+        layer.k_proj = projection(shape, kv, shape.hidden_size, fan_in(shape.hidden_size));
+        layer.v_proj = projection(shape, kv, shape.hidden_size, fan_in(shape.hidden_size));
+        if (shape.qkv_bias) {
+            layer.q_bias = matrix(1, q, 0.5F);
+            layer.k_bias = matrix(1, kv, 0.5F);
+            layer.v_bias = matrix(1, kv, 0.5F);
+        }
+        if (shape.qk_norm) {
+            layer.q_norm = norm(shape.head_dim, 1.5F);
+            layer.k_norm = norm(shape.head_dim);
+        }
+        layer.o_proj = projection(shape, shape.hidden_size, q, fan_in(q));
+        if (shape.output_bias) layer.o_bias = matrix(1, shape.hidden_size, 0.5F);
+        if (shape.post_norms) {
+            layer.attention_post_norm = norm(shape.hidden_size);
+            layer.mlp_post_norm = norm(shape.hidden_size);
+        }
+        for (WeightView* view :
+             {&layer.q_proj, &layer.k_proj, &layer.q_bias, &layer.k_bias, &layer.q_norm, &layer.k_norm}) {
+            if (view->present()) view->order = order_;
+        }
+    }
+
+    void fill_mlp(const RandomShape& shape, LayerWeights& layer) {
+        const int32_t inner = shape.intermediate_size;
+        layer.gate_proj = projection(shape, inner, shape.hidden_size, fan_in(shape.hidden_size));
+        layer.up_proj = projection(shape, inner, shape.hidden_size, fan_in(shape.hidden_size));
+        layer.down_proj = projection(shape, shape.hidden_size, inner, fan_in(inner));
+        if (!shape.mlp_bias) return;
+        layer.gate_bias = matrix(1, inner, 0.5F);
+        layer.up_bias = matrix(1, inner, 0.5F);
+        layer.down_bias = matrix(1, shape.hidden_size, 0.5F);
+    }
+
+    void fill_experts(const RandomShape& shape, LayerWeights& layer) {
+        const int32_t inner = spec.experts.intermediate_size;
+        layer.router = matrix(spec.experts.count, shape.hidden_size, fan_in(shape.hidden_size));
+        for (int32_t i = 0; i < spec.experts.count; ++i) {
+            ExpertWeights expert;
+            expert.gate_proj = projection(shape, inner, shape.hidden_size, fan_in(shape.hidden_size));
+            expert.up_proj = projection(shape, inner, shape.hidden_size, fan_in(shape.hidden_size));
+            expert.down_proj = projection(shape, shape.hidden_size, inner, 2 * fan_in(inner));
+            layer.experts.push_back(expert);
+        }
+    }
+
+    WeightView projection(const RandomShape& shape, int64_t rows, int64_t cols, float scale) {
+        return shape.scaled ? scaled(rows, cols, scale) : matrix(rows, cols, scale);
+    }
+
+    // 8-bit floats, by turns with a scale of the matrix, of each row and of blocks that its sizes don't divide. Scales
+    // have four significant bits, as the weights do, so that products are exact in every dtype that executors have.
+    WeightView scaled(int64_t rows, int64_t cols, float scale) {
+        WeightView view{DType::f8_e4m3, rows, cols, nullptr};
+        const int64_t kind = next_scales_++ % 3;
+        WeightScales& scales = view.scales;
+        scales.block_rows = kind == 0 ? rows : kind == 1 ? 1 : 24;
+        scales.block_cols = kind == 2 ? 20 : cols;
+        scales.row_stride = (cols + scales.block_cols - 1) / scales.block_cols;
+        std::vector<std::byte>& factors = storage_.emplace_back(
+            static_cast<size_t>((rows + scales.block_rows - 1) / scales.block_rows * scales.row_stride) *
+            sizeof(float));
+        const float unit = std::exp2(std::floor(std::log2(scale))) / 8;
+        for (size_t i = 0; i < factors.size() / 4; ++i) {
+            const float factor = unit * static_cast<float>(6 + random_.below(5));
+            std::memcpy(factors.data() + 4 * i, &factor, 4);
+        }
+        std::vector<std::byte>& bytes = storage_.emplace_back(view.bytes());
+        for (std::byte& byte : bytes) byte = std::byte{to_float8_e4m3(random_.centered()).bits};
+        view.data = bytes.data();
+        scales.data = factors.data();
+        return view;
     }
 
     WeightView make(int64_t rows, int64_t cols, float mean, float scale) {
@@ -140,10 +238,12 @@ class RandomModel {
         return view;
     }
     WeightView matrix(int64_t rows, int64_t cols, float scale) { return make(rows, cols, 0, scale); }
-    WeightView norm(int64_t size, float mean = 1.0F) { return make(1, size, mean, 0.2F); }
+    WeightView norm(int64_t size, float mean = 1.0F) { return make(1, size, mean - spec.norm_offset, 0.2F); }
 
     Random random_;
     DType dtype_;
+    std::vector<int32_t> order_;
+    int64_t next_scales_ = 0;
     std::deque<std::vector<std::byte>> storage_;  // the embedding first
 };
 

@@ -3,26 +3,38 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <numbers>
+#include <numeric>
 
 namespace nanolith::testing {
 namespace {
 
 // Spelled out by the definition of each format, apart from the library's own conversions.
-double element(const WeightView& view, size_t i) {
-    if (view.dtype == DType::f32) {
+double element(DType dtype, const std::byte* data, size_t i) {
+    if (dtype == DType::f32) {
         float value = 0;
-        std::memcpy(&value, view.data + 4 * i, 4);
+        std::memcpy(&value, data + 4 * i, 4);
         return static_cast<double>(value);
     }
     uint16_t bits = 0;
-    std::memcpy(&bits, view.data + 2 * i, 2);
-    const int fraction_bits = view.dtype == DType::f16 ? 10 : 7;
-    const int exponent_bits = 15 - fraction_bits;
+    if (dtype == DType::f8_e4m3) {
+        bits = std::to_integer<uint16_t>(data[i]);
+    } else {
+        std::memcpy(&bits, data + 2 * i, 2);
+    }
+    const int fraction_bits = dtype == DType::f16 ? 10 : dtype == DType::bf16 ? 7 : 3;
+    const int all_bits = dtype == DType::f8_e4m3 ? 8 : 16;
+    const int exponent_bits = all_bits - 1 - fraction_bits;
     const int exponent = (bits >> fraction_bits) & ((1 << exponent_bits) - 1);
     const int fraction = bits & ((1 << fraction_bits) - 1);
     const int bias = (1 << (exponent_bits - 1)) - 1;
-    const double sign = (bits & 0x8000U) != 0 ? -1 : 1;
-    if (exponent == (1 << exponent_bits) - 1) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+    const double sign = (bits >> (all_bits - 1)) != 0 ? -1 : 1;
+    if (dtype == DType::f8_e4m3) {  // no infinities, one NaN
+        if ((bits & 0x7FU) == 0x7FU) return std::nan("");
+    } else if (exponent == (1 << exponent_bits) - 1) {
+        return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+    }
     if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
     return sign * std::ldexp((1 << fraction_bits) + fraction, exponent - bias - fraction_bits);
 }
@@ -56,37 +68,93 @@ void norm_heads(Row& heads, const std::vector<double>& weight, double epsilon) {
     }
 }
 
+double activate(Activation activation, double x) {
+    if (activation == Activation::silu) return x / (1 + std::exp(-x));
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x)));
+}
+
+double capped(double x, float cap) {
+    const auto wide = static_cast<double>(cap);
+    return cap > 0 ? wide * std::tanh(x / wide) : x;
+}
+
 }  // namespace
 
 std::vector<double> widen(const WeightView& view) {
     if (!view.present()) return {};
-    std::vector<double> wide(static_cast<size_t>(view.rows * view.cols));
-    for (size_t i = 0; i < wide.size(); ++i) wide[i] = element(view, i);
+    const bool is_vector = view.rows == 1;
+    const int64_t group = std::max<int64_t>(static_cast<int64_t>(view.order.size()), 1);
+    std::vector<double> wide;
+    for (int64_t r = 0; r < view.rows; ++r) {
+        for (int64_t c = 0; c < view.cols; ++c) {
+            int64_t row = r;
+            int64_t col = c;
+            if (!view.order.empty()) {
+                int64_t& output = is_vector ? col : row;
+                output = output - output % group + view.order[static_cast<size_t>(output % group)];
+            }
+            double value = element(view.dtype, view.data, static_cast<size_t>(row * view.cols + col));
+            const WeightScales& scales = view.scales;
+            if (scales.data != nullptr) {
+                const int64_t block =
+                    (scales.first_row + row) / scales.block_rows * scales.row_stride + col / scales.block_cols;
+                value *= element(scales.dtype, scales.data, static_cast<size_t>(block));
+            }
+            wide.push_back(value);
+        }
+    }
     return wide;
+}
+
+Row ReferenceModel::norm_of(const WeightView& view) const {
+    Row weight = widen(view);
+    for (double& value : weight) value += static_cast<double>(spec_.norm_offset);
+    return weight;
 }
 
 ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weights)
     : spec_(spec),
       embedding_(widen(weights.embedding)),
-      final_norm_(widen(weights.final_norm)),
+      final_norm_(norm_of(weights.final_norm)),
       head_(widen(weights.head)) {
-    for (int32_t position = 0; position < spec.max_context; ++position) {
-        for (const float frequency : spec.ropes.front().frequencies) {
-            const double angle = position * static_cast<double>(frequency);
-            turns_.push_back({std::cos(angle), std::sin(angle)});
+    for (const RopeSpec& rope : spec.ropes) {
+        std::vector<Turn>& turns = turns_.emplace_back();
+        for (int32_t position = 0; position < spec.max_context; ++position) {
+            for (size_t i = 0; i < rope.frequencies.size(); ++i) {
+                const double angle = position * static_cast<double>(rope.frequencies[i]);
+                const double magnitude = rope.magnitudes.empty() ? 1.0 : static_cast<double>(rope.magnitudes[i]);
+                turns.push_back({magnitude * std::cos(angle), magnitude * std::sin(angle)});
+            }
         }
     }
-    for (const LayerWeights& layer : weights.layers) {
-        layers_.push_back({widen(layer.attention_norm), widen(layer.q_proj), widen(layer.k_proj), widen(layer.v_proj),
-                           widen(layer.q_bias), widen(layer.k_bias), widen(layer.v_bias), widen(layer.q_norm),
-                           widen(layer.k_norm), widen(layer.o_proj), widen(layer.mlp_norm), widen(layer.gate_proj),
-                           widen(layer.up_proj), widen(layer.down_proj)});
+    for (const LayerWeights& from : weights.layers) {
+        Layer& to = layers_.emplace_back();
+        to.attention_norm = norm_of(from.attention_norm);
+        to.q_proj = widen(from.q_proj);
+        to.k_proj = widen(from.k_proj);
+        to.v_proj = widen(from.v_proj);
+        to.q_bias = widen(from.q_bias);
+        to.k_bias = widen(from.k_bias);
+        to.v_bias = widen(from.v_bias);
+        to.q_norm = norm_of(from.q_norm);
+        to.k_norm = norm_of(from.k_norm);
+        to.o_proj = widen(from.o_proj);
+        to.o_bias = widen(from.o_bias);
+        to.attention_post_norm = norm_of(from.attention_post_norm);
+        to.mlp_norm = norm_of(from.mlp_norm);
+        to.mlp_post_norm = norm_of(from.mlp_post_norm);
+        to.mlp = {widen(from.gate_proj), widen(from.up_proj), widen(from.down_proj),
+                  widen(from.gate_bias), widen(from.up_bias), widen(from.down_bias)};
+        to.router = widen(from.router);
+        for (const ExpertWeights& expert : from.experts)
+            to.experts.push_back({widen(expert.gate_proj), widen(expert.up_proj), widen(expert.down_proj), {}, {}, {}});
     }
 }
 
-Row ReferenceModel::rotated(const double* head, int32_t position) const {
+Row ReferenceModel::rotated(const double* head, int32_t position, int32_t layer) const {
     const auto half = static_cast<size_t>(spec_.head_dim / 2);
-    const Turn* turns = turns_.data() + static_cast<size_t>(position) * half;
+    const auto rope = static_cast<size_t>(spec_.layers[static_cast<size_t>(layer)].rope);
+    const Turn* turns = turns_[rope].data() + static_cast<size_t>(position) * half;
     Row y(2 * half);
     for (size_t i = 0; i < half; ++i) {
         y[i] = head[i] * turns[i].cosine - head[half + i] * turns[i].sine;
@@ -101,7 +169,7 @@ void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys,
     for (const Row& key : keys) {
         double score = 0;
         for (size_t i = 0; i < query.size(); ++i) score += query[i] * key[i];
-        scores.push_back(score * static_cast<double>(spec_.attention_scale));
+        scores.push_back(capped(score * static_cast<double>(spec_.attention_scale), spec_.attention_softcap));
     }
     const double highest = *std::max_element(scores.begin(), scores.end());
     double total = 0;
@@ -115,30 +183,68 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
                            const std::vector<ReferenceSpan>& spans) const {
     const auto dim = static_cast<size_t>(spec_.head_dim);
     const auto group = static_cast<size_t>(spec_.num_heads / spec_.num_kv_heads);
+    const int32_t window = spec_.layers[static_cast<size_t>(layer)].window;
     Row out(queries.size(), 0.0);
     for (size_t kv_head = 0; kv_head < static_cast<size_t>(spec_.num_kv_heads); ++kv_head) {
         std::vector<Row> keys;
         std::vector<const double*> values;
         for (const ReferenceSpan& span : spans) {
             const auto& stored = span.cache->keys[static_cast<size_t>(layer)];
-            for (int32_t t = 0; t < static_cast<int32_t>(stored.size()) && span.base + t <= position; ++t) {
-                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, span.base + t));
+            for (int32_t t = 0; t < static_cast<int32_t>(stored.size()); ++t) {
+                const int32_t at = span.base + t;
+                if (at > position || (window > 0 && at <= position - window)) continue;
+                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, at, layer));
                 values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() +
                                  kv_head * dim);
             }
         }
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-            attend_head(rotated(queries.data() + head * dim, position), keys, values, out.data() + head * dim);
+            attend_head(rotated(queries.data() + head * dim, position, layer), keys, values, out.data() + head * dim);
     }
     return out;
 }
 
+Row ReferenceModel::apply(const Mlp& mlp, const Row& x) const {
+    Row gate = multiply(mlp.gate_proj, x);
+    Row up = multiply(mlp.up_proj, x);
+    add_to(gate, mlp.gate_bias);
+    add_to(up, mlp.up_bias);
+    for (size_t n = 0; n < gate.size(); ++n) gate[n] = activate(spec_.activation, gate[n]) * up[n];
+    Row y = multiply(mlp.down_proj, gate);
+    add_to(y, mlp.down_bias);
+    return y;
+}
+
+Row ReferenceModel::mix_experts(const Layer& layer, const Row& x) {
+    const Row logits = multiply(layer.router, x);
+    std::vector<size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return logits[a] > logits[b]; });
+    const auto top_k = static_cast<size_t>(spec_.experts.top_k);
+    if (top_k < order.size())
+        smallest_margin_ = std::min(smallest_margin_, logits[order[top_k - 1]] - logits[order[top_k]]);
+    double total = 0;
+    double chosen = 0;
+    for (size_t i = 0; i < order.size(); ++i) {
+        total += std::exp(logits[order[i]]);
+        if (i < top_k) chosen += std::exp(logits[order[i]]);
+    }
+    Row y(x.size(), 0.0);
+    for (size_t i = 0; i < top_k; ++i) {
+        const double share = std::exp(logits[order[i]]) / (spec_.experts.normalized ? chosen : total);
+        const Row added = apply(layer.experts[order[i]], x);
+        for (size_t n = 0; n < y.size(); ++n) y[n] += share * added[n];
+    }
+    return y;
+}
+
 Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own,
-                         const std::vector<ReferenceSpan>& spans) const {
+                         const std::vector<ReferenceSpan>& spans) {
     const auto hidden = static_cast<size_t>(spec_.hidden_size);
     const auto epsilon = static_cast<double>(spec_.norm_epsilon);
     const double* from = embedding_.data() + static_cast<size_t>(token) * hidden;
     Row x(from, from + hidden);
+    for (double& value : x) value *= static_cast<double>(spec_.embedding_scale);
     for (size_t i = 0; i < layers_.size(); ++i) {
         const Layer& layer = layers_[i];
         const Row input = rms_norm(x.data(), layer.attention_norm, epsilon);
@@ -152,21 +258,26 @@ Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own,
         norm_heads(k, layer.k_norm, epsilon);
         own.keys[i].push_back(std::move(k));
         own.values[i].push_back(std::move(v));
-        add_to(x, multiply(layer.o_proj, attend(q, position, static_cast<int32_t>(i), spans)));
+        Row attended = multiply(layer.o_proj, attend(q, position, static_cast<int32_t>(i), spans));
+        add_to(attended, layer.o_bias);
+        norm_heads(attended, layer.attention_post_norm, epsilon);
+        add_to(x, attended);
 
         const Row mlp_input = rms_norm(x.data(), layer.mlp_norm, epsilon);
-        Row gate = multiply(layer.gate_proj, mlp_input);
-        const Row up = multiply(layer.up_proj, mlp_input);
-        for (size_t n = 0; n < gate.size(); ++n) gate[n] = gate[n] / (1 + std::exp(-gate[n])) * up[n];
-        add_to(x, multiply(layer.down_proj, gate));
+        Row added = layer.experts.empty() ? apply(layer.mlp, mlp_input) : mix_experts(layer, mlp_input);
+        norm_heads(added, layer.mlp_post_norm, epsilon);
+        add_to(x, added);
     }
-    return multiply(head_, rms_norm(x.data(), final_norm_, epsilon));
+    Row logits = multiply(head_, rms_norm(x.data(), final_norm_, epsilon));
+    for (double& logit : logits) logit = capped(logit, spec_.logit_softcap);
+    return logits;
 }
 
 std::vector<Row> ReferenceModel::extend(ReferenceCache& own, int32_t own_base, const std::vector<ReferenceSpan>& before,
-                                        const std::vector<int32_t>& tokens) const {
+                                        const std::vector<int32_t>& tokens) {
     own.keys.resize(layers_.size());
     own.values.resize(layers_.size());
+    smallest_margin_ = std::numeric_limits<double>::infinity();
     std::vector<ReferenceSpan> spans = before;
     spans.push_back({&own, own_base});
     std::vector<Row> logits;

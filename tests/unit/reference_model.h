@@ -1,6 +1,6 @@
-// The forward pass written down plainly in float64, to check backends against: no pages, no blocks, no fusion. Keys are
-// kept un-rotated, and both query and key are rotated by their absolute positions, so nothing is shared with the way in
-// which backends rotate.
+// The forward pass written down plainly in float64, to check backends against: no pages, no blocks, no fusion, experts
+// one row at a time. Keys are kept un-rotated, and both query and key are rotated by their absolute positions, so
+// nothing is shared with the way in which backends rotate.
 #pragma once
 
 #include <vector>
@@ -30,12 +30,22 @@ class ReferenceModel {
     // Computes `tokens` behind what `own` holds, with `before` in view, and appends them to `own`, which begins at
     // position `own_base`. Returns the logits of each token.
     std::vector<Row> extend(ReferenceCache& own, int32_t own_base, const std::vector<ReferenceSpan>& before,
-                            const std::vector<int32_t>& tokens) const;
+                            const std::vector<int32_t>& tokens);
+
+    // The least by which the logit of a chosen expert was above that of one left out, over the latest extend();
+    // infinite where there was no choice. A backend that rounds can choose otherwise where it is small.
+    [[nodiscard]] double smallest_margin() const { return smallest_margin_; }
 
   private:
+    // Of a layer, or of one expert.
+    struct Mlp {
+        std::vector<double> gate_proj, up_proj, down_proj, gate_bias, up_bias, down_bias;
+    };
     struct Layer {
         std::vector<double> attention_norm, q_proj, k_proj, v_proj, q_bias, k_bias, v_bias, q_norm, k_norm, o_proj,
-            mlp_norm, gate_proj, up_proj, down_proj;
+            o_bias, attention_post_norm, mlp_norm, mlp_post_norm, router;
+        Mlp mlp;
+        std::vector<Mlp> experts;
     };
 
     struct Turn {
@@ -46,17 +56,22 @@ class ReferenceModel {
                              const std::vector<ReferenceSpan>& spans) const;
     void attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
                      double* out) const;
-    [[nodiscard]] Row rotated(const double* head, int32_t position) const;
+    [[nodiscard]] Row rotated(const double* head, int32_t position, int32_t layer) const;
+    [[nodiscard]] Row norm_of(const WeightView& view) const;
+    [[nodiscard]] Row apply(const Mlp& mlp, const Row& x) const;
+    [[nodiscard]] Row mix_experts(const Layer& layer, const Row& x);
     [[nodiscard]] Row step(int32_t token, int32_t position, ReferenceCache& own,
-                           const std::vector<ReferenceSpan>& spans) const;
+                           const std::vector<ReferenceSpan>& spans);
 
     ModelSpec spec_;
     std::vector<double> embedding_, final_norm_, head_;
     std::vector<Layer> layers_;
-    std::vector<Turn> turns_;  // [max_context, head_dim / 2]
+    std::vector<std::vector<Turn>> turns_;  // of each rope: [max_context, head_dim / 2]
+    double smallest_margin_ = 0;
 };
 
-// A weight as float64, whatever its dtype.
+// A weight as float64, element by element as WeightView defines them: whatever its dtype, in its order, with its
+// scales.
 std::vector<double> widen(const WeightView& view);
 
 }  // namespace nanolith::testing

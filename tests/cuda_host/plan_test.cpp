@@ -1,0 +1,298 @@
+// The planner's plans by their definition (cuda/attention/work.h): every row meets every token that it sees exactly
+// once, whatever was shared, cut and given to which kernel, and partial results meet where they are looked for.
+#include "attention/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+#include <tuple>
+
+namespace nanolith::cuda {
+namespace {
+
+// A token as a row sees it: the segment's first page, where the segment begins in the row's context, and its number.
+using Token = std::tuple<int32_t, int32_t, int32_t>;
+
+struct Step {
+    std::vector<int32_t> page_table;
+    std::vector<Segment> segments;
+    std::vector<Sequence> sequences;
+    std::vector<int32_t> positions;
+
+    [[nodiscard]] AttentionInput input() const { return {page_table, segments, sequences, positions}; }
+};
+
+class Generator {
+  public:
+    explicit Generator(unsigned seed) : random_(seed) {}
+
+    int below(int bound) { return static_cast<int>(random_() % static_cast<unsigned>(bound)); }
+
+    PlanShape shape() {
+        constexpr std::pair<int, int> kHeads[] = {{4, 4}, {4, 2}, {8, 2}, {7, 1}, {16, 2}, {32, 1}, {128, 1}};
+        PlanShape shape;
+        std::tie(shape.num_heads, shape.num_kv_heads) = kHeads[below(7)];
+        shape.page_size = 16 << below(5);
+        shape.multiprocessors = 1 + below(140);
+        shape.tile_bytes = 64 * 2 * 2 * (64 << below(3));
+        shape.kernel = static_cast<NarrowKernel>(below(3));
+        if (shape.kernel == NarrowKernel::hopper && below(2) == 0) shape.wide_vectors = 128 << below(2);
+        shape.causal = below(8) != 0;
+        if (shape.causal && below(3) == 0) shape.window = 1 + below(400);
+        return shape;
+    }
+
+    // Sequences behind chunks of a few that they share, in any order, and each with a tail of its own.
+    Step step(const PlanShape& shape, int most_rows) {
+        Step step;
+        std::vector<Segment> chunks;
+        for (int i = below(4); i > 0; --i)
+            chunks.push_back(segment(step, shape, 1 + below(below(2) == 0 ? 200 : 3000)));
+        const int sequences = 1 + below(12);
+        for (int i = 0; i < sequences; ++i) add_sequence(step, shape, chunks, 1 + below(below(3) == 0 ? most_rows : 2));
+        return step;
+    }
+
+  private:
+    Segment segment(Step& step, const PlanShape& shape, int length) {
+        const auto first = static_cast<int32_t>(step.page_table.size());
+        for (int done = 0; done < length; done += shape.page_size) step.page_table.push_back(below(100000));
+        return {first, length, 0};
+    }
+
+    void add_sequence(Step& step, const PlanShape& shape, const std::vector<Segment>& chunks, int rows) {
+        Sequence sequence{static_cast<int32_t>(step.positions.size()), rows, static_cast<int32_t>(step.segments.size()),
+                          0};
+        int32_t base = 0;
+        for (int i = chunks.empty() ? 0 : below(4); i > 0; --i) {
+            Segment use = chunks[static_cast<size_t>(below(static_cast<int>(chunks.size())))];
+            use.base = base;
+            base += use.length;
+            step.segments.push_back(use);
+        }
+        Segment tail = segment(step, shape, rows + below(300));
+        tail.base = base;
+        step.segments.push_back(tail);
+        sequence.num_segments = static_cast<int32_t>(step.segments.size()) - sequence.first_segment;
+        for (int i = 0; i < rows; ++i) step.positions.push_back(base + tail.length - rows + i);
+        step.sequences.push_back(sequence);
+    }
+
+    std::mt19937 random_;
+};
+
+bool sees(const PlanShape& shape, int32_t position, int32_t token_position) {
+    if (!shape.causal) return true;
+    return token_position <= position && (shape.window == 0 || token_position > position - shape.window);
+}
+
+// What the items of a plan bring to each row and query head of a KV head.
+class Work {
+  public:
+    Work(const PlanShape& shape, const Step& step, const AttentionPlan& plan)
+        : shape_(shape), step_(step), plan_(plan) {
+        for (const AttentionItem& item : plan.wide) add(item, false);
+        std::vector<int> visits(plan.narrow.size());
+        const auto blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
+        for (size_t block = 0; block < blocks; ++block) {
+            for (auto i = static_cast<int32_t>(block); i >= 0; i = plan.narrow[static_cast<size_t>(i)].next) {
+                if (++visits.at(static_cast<size_t>(i)) > 1) break;                    // told below
+                if (plan.narrow[static_cast<size_t>(i)].item.num_vectors == 0) break;  // a block without work
+                add_narrow(plan.narrow[static_cast<size_t>(i)]);
+            }
+        }
+        for (size_t i = 0; i < visits.size(); ++i) EXPECT_EQ(visits[i], 1) << "item " << i << " in lists of blocks";
+    }
+
+    void expect_every_token_once() const {
+        for (const Sequence& sequence : step_.sequences) {
+            for (int32_t row = sequence.first_row; row < sequence.first_row + sequence.num_rows; ++row) {
+                // Heads of a unit are together in every item, so the first of each will do.
+                for (int head = 0; head < shape_.group(); head += row_units(shape_).heads)
+                    expect_row(sequence, row, head);
+            }
+        }
+    }
+
+    // Each unit's partial results are those that items write, and their number tells who merges.
+    void expect_partials_to_meet() const {
+        const RowUnits units = row_units(shape_);
+        std::set<int32_t> to_merge;
+        for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+            const RowPartials& listed = plan_.units[unit];
+            const auto found = outputs_.find(static_cast<int32_t>(unit));
+            ASSERT_NE(found, outputs_.end()) << "nothing writes unit " << unit;
+            const Output& output = found->second;
+            const auto first = plan_.partials.begin() + listed.first_partial;
+            const std::multiset<int32_t> places(first, first + listed.num_partials);
+            EXPECT_EQ(places, output.places) << "unit " << unit;
+            EXPECT_EQ(output.whole, listed.num_partials == 0 ? 1 : 0) << "unit " << unit;
+            if (listed.num_partials == 0) continue;
+            EXPECT_EQ(listed.num_arrivals, output.narrow);
+            if (output.narrow == 0) to_merge.insert(static_cast<int32_t>(unit));
+        }
+        EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
+        EXPECT_EQ(std::set<int32_t>(plan_.merges.begin(), plan_.merges.end()), to_merge);
+        EXPECT_EQ(plan_.merges.size(), to_merge.size());
+        // No two results in one place.
+        std::set<int32_t> taken;
+        for (const auto& [unit, output] : outputs_) {
+            const int heads = std::min(units.heads, shape_.group() - unit % units.count * units.heads);
+            for (const int32_t place : output.places) {
+                for (int32_t i = 0; i < heads; ++i)
+                    EXPECT_TRUE(taken.insert(place + i).second) << "place " << place + i;
+            }
+        }
+    }
+
+  private:
+    struct Output {
+        std::multiset<int32_t> places;
+        int whole = 0;   // items that write the output itself
+        int narrow = 0;  // narrow items that bring partial results
+    };
+
+    void add_narrow(const NarrowItem& narrow) {
+        add(narrow.item, true);
+        const QueryRow& first = plan_.queries[static_cast<size_t>(narrow.item.first_query)];
+        EXPECT_EQ(narrow.row, first.row);
+        EXPECT_EQ(narrow.position, step_.positions[static_cast<size_t>(first.row)] - first.base);
+        if (narrow.item.num_spans == 0) return;
+        const Span& span = plan_.spans[static_cast<size_t>(narrow.item.first_span)];
+        EXPECT_EQ(std::tie(narrow.span.first_page, narrow.span.first_token, narrow.span.end_token, narrow.span.base),
+                  std::tie(span.first_page, span.first_token, span.end_token, span.base));
+        for (int i = 0; i < 16 && span.first_token + 16 * i < span.end_token; ++i) {
+            const int32_t page = (span.first_token + 16 * i) / shape_.page_size;
+            EXPECT_EQ(narrow.pages[i], step_.page_table[static_cast<size_t>(span.first_page + page)]);
+        }
+    }
+
+    void add(const AttentionItem& item, bool is_narrow) {
+        const int group = shape_.group();
+        const RowUnits units = row_units(shape_);
+        for (int32_t m = 0; m < item.num_vectors; ++m) {
+            const int head = (item.first_vector + m) % group;
+            const QueryRow& query =
+                plan_.queries[static_cast<size_t>(item.first_query + (item.first_vector + m) / group)];
+            for (int32_t i = 0; i < item.num_spans; ++i) ++spans_[{query.row, head}][{item.first_span + i, query.base}];
+            if (head % units.heads != 0) continue;
+            Output& output = outputs_[query.row * units.count + head / units.heads];
+            if (item.partial < 0) {
+                ++output.whole;
+                continue;
+            }
+            output.places.insert(item.partial + m);
+            output.narrow += is_narrow ? 1 : 0;
+        }
+    }
+
+    void expect_row(const Sequence& sequence, int32_t row, int head) const {
+        std::map<Token, int> met;
+        const auto found = spans_.find({row, head});
+        if (found != spans_.end()) {
+            for (const auto& [which, times] : found->second) {
+                const Span& span = plan_.spans[static_cast<size_t>(which.first)];
+                EXPECT_EQ(span.first_token % kNarrowTokens, 0);
+                for (int32_t t = span.first_token; t < span.end_token; ++t)
+                    met[{span.first_page, span.base + which.second, t}] += times;
+            }
+        }
+        const int32_t position = step_.positions[static_cast<size_t>(row)];
+        for (int32_t i = 0; i < sequence.num_segments; ++i) {
+            const Segment& segment = step_.segments[static_cast<size_t>(sequence.first_segment + i)];
+            for (int32_t t = 0; t < segment.length; ++t) {
+                const auto token = met.find({segment.first_page, segment.base, t});
+                const int times = token == met.end() ? 0 : token->second;
+                // What it doesn't see may be among an item's tokens: kernels mask it.
+                if (sees(shape_, position, segment.base + t)) {
+                    ASSERT_EQ(times, 1) << "row " << row << ", head " << head << ", token " << t;
+                }
+                if (token != met.end()) met.erase(token);
+            }
+        }
+        EXPECT_TRUE(met.empty()) << "row " << row << " meets tokens that are not its own";
+    }
+
+    const PlanShape& shape_;
+    const Step& step_;
+    const AttentionPlan& plan_;
+    std::map<std::pair<int32_t, int>, std::map<std::pair<int32_t, int32_t>, int>> spans_;  // by row and head
+    std::map<int32_t, Output> outputs_;                                                    // by unit
+};
+
+void expect_within_bounds(const PlanShape& shape, const Step& step, const AttentionPlan& plan, int64_t max_rows) {
+    const PlanBounds bounds = plan_bounds(shape, max_rows, static_cast<int64_t>(step.sequences.size()),
+                                          static_cast<int64_t>(step.segments.size()));
+    EXPECT_LE(static_cast<int64_t>(plan.queries.size()), bounds.queries);
+    EXPECT_LE(static_cast<int64_t>(plan.spans.size()), bounds.spans);
+    EXPECT_LE(static_cast<int64_t>(plan.narrow.size()), bounds.narrow + narrow_blocks(shape));
+    EXPECT_LE(static_cast<int64_t>(plan.wide.size()), bounds.wide);
+    int64_t end = 0;
+    const auto count = [&end](const AttentionItem& item) {
+        if (item.partial >= 0) end = std::max<int64_t>(end, int64_t{item.partial} + item.num_vectors);
+    };
+    for (const NarrowItem& narrow : plan.narrow) {
+        if (narrow.item.num_vectors > 0) count(narrow.item);
+    }
+    for (const AttentionItem& item : plan.wide) count(item);
+    EXPECT_LE(end, max_partial_vectors(shape, max_rows));
+}
+
+TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    Generator generator(seed);
+    int cascades = 0;
+    int wide = 0;
+    for (int round = 0; round < 150; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round) + " of seed " + std::to_string(seed));
+        const PlanShape shape = generator.shape();
+        const int64_t max_rows = 512;
+        AttentionPlanner planner(shape, max_rows);
+        for (int repeat = 0; repeat < 2; ++repeat) {  // the second with the memory of the first
+            const Step step = generator.step(shape, 40);
+            const AttentionPlan& plan = planner.plan(step.input());
+            const Work work(shape, step, plan);
+            work.expect_every_token_once();
+            work.expect_partials_to_meet();
+            expect_within_bounds(shape, step, plan, max_rows);
+            cascades += plan.queries.size() > step.positions.size() ? 1 : 0;
+            wide += plan.wide.empty() ? 0 : 1;
+            if (::testing::Test::HasFailure()) return;
+        }
+    }
+    // Else the above saw but the simplest plans.
+    EXPECT_GT(cascades, 10);
+    EXPECT_GT(wide, 10);
+}
+
+// A long segment that many sequences share is read once, and not where two short ones do.
+TEST(AttentionPlan, SharesWhereItPays) {
+    PlanShape shape;
+    shape.num_heads = 32;
+    shape.num_kv_heads = 8;
+    shape.page_size = 64;
+    shape.multiprocessors = 132;
+    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
+    const auto queries = [&](int sequences, int32_t length) {
+        Step step;
+        const int32_t pages = (length + 63) / 64;
+        for (int32_t i = 0; i < pages + sequences; ++i) step.page_table.push_back(i);
+        for (int i = 0; i < sequences; ++i) {
+            step.sequences.push_back({i, 1, 2 * i, 2});
+            step.segments.push_back({0, length, 0});
+            step.segments.push_back({pages + i, 5, length});
+            step.positions.push_back(length + 4);
+        }
+        AttentionPlanner planner(shape, 512);
+        return planner.plan(step.input()).queries.size();
+    };
+    EXPECT_EQ(queries(16, 8192), 32U);  // a second time for the shared segment
+    EXPECT_EQ(queries(2, 64), 2U);
+    EXPECT_EQ(queries(1, 8192), 1U);
+}
+
+}  // namespace
+}  // namespace nanolith::cuda
