@@ -214,7 +214,7 @@ def rust_enums(header):
 def go_name(constant, enum):
     if enum == "Status":
         return "OK" if constant.name == "NL_OK" else "Err" + camel(short(constant, enum))
-    stem = {"EncodeFlags": "Encode", "Composition": "Compose"}.get(enum, enum[: -len("Fact")] if enum.endswith("Fact") else enum)
+    stem = {"EncodeFlags": "Encode", "Composition": "Compose", "ChatFlags": "Chat"}.get(enum, enum[: -len("Fact")] if enum.endswith("Fact") else enum)
     return stem + camel(short(constant, enum))
 
 
@@ -263,7 +263,7 @@ CSHARP_TYPES = {
     "uint64_t": "ulong", "uint8_t": "byte", "nl_status": "int",
 }  # fmt: skip
 # Arrays of these are marshalled as arrays; a single output of one is an `out` parameter.
-CSHARP_ARRAYS = {"int32_t", "float", "char", "uint8_t"}
+CSHARP_ARRAYS = {"int32_t", "float", "char", "uint8_t", "size_t"}
 # Output that is one number, though its type could be an array's.
 SINGLE = {"token", "is_end", "value", "count", "length"}
 KEYWORDS = {"fixed", "base", "params", "ref", "out", "in", "fork", "event", "object", "string"}
@@ -283,6 +283,8 @@ def csharp_parameter(parameter, header):
         return f"out IntPtr {name}" if stars == 2 else f"IntPtr {name}"
     if base == "void":
         return f"IntPtr {name}"
+    if base == "char" and stars == 2:
+        return f"IntPtr[] {name}"
     if stars == 0:
         return f"{CSHARP_TYPES[base]} {name}"
     if not constant and parameter.name in SINGLE:

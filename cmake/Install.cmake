@@ -9,6 +9,12 @@ install(DIRECTORY ${CMAKE_SOURCE_DIR}/include/nanolith DESTINATION ${CMAKE_INSTA
 install(TARGETS nanolith EXPORT nanolith-targets
         LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT dev
         INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+# Through pkg-config alone: find_package gives the shared library. CMake strips no static libraries by itself.
+install(TARGETS nanolith_static ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT dev)
+install(CODE "if(CMAKE_INSTALL_DO_STRIP)
+  execute_process(COMMAND ${CMAKE_STRIP} --strip-debug
+                  \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libnanolith.a\" COMMAND_ERROR_IS_FATAL ANY)
+endif()" COMPONENT dev)
 # Opened at run time, from the folder that libnanolith.so is in.
 if(TARGET nanolith_cuda)
   set_target_properties(nanolith_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")

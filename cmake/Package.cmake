@@ -30,11 +30,24 @@ set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Nanolith's shared library, with the CPU
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libnanolith-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
-set(CPACK_COMPONENT_DEV_DESCRIPTION "Nanolith's headers, and its files for pkg-config and CMake")
+# What a program needs that is linked to libnanolith.a.
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libdnnl-dev, libpcre2-dev, libsentencepiece-dev, libutf8proc-dev")
+set(CPACK_COMPONENT_DEV_DESCRIPTION "Nanolith's headers, its static library, and its files for pkg-config and CMake")
 
-# cuBLASLt comes from NVIDIA's repository, under names that change with its version.
+# cuBLASLt comes from NVIDIA's repository, in a package named after CUDA's version, of which none older than this one
+# will do. It is recommended and no more: a machine may have it from elsewhere, or know no such repository. Without it
+# an engine for a GPU is refused with a sentence that names the library, and everything else works.
+if(TARGET nanolith_cuda)
+  find_package(CUDAToolkit REQUIRED)
+  foreach(minor RANGE ${CUDAToolkit_VERSION_MINOR} 9)
+    list(APPEND NL_CUBLAS_PACKAGES libcublas-${CUDAToolkit_VERSION_MAJOR}-${minor})
+  endforeach()
+  list(JOIN NL_CUBLAS_PACKAGES " | " CPACK_DEBIAN_CUDA_PACKAGE_RECOMMENDS)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDAToolkit_LIBRARY_DIR})
+endif()
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME libnanolith-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
-set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION}), libc6, libstdc++6")
-set(CPACK_COMPONENT_CUDA_DESCRIPTION "Nanolith's CUDA backend; needs the CUDA toolkit's libcublasLt and a driver")
+set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_CUDA_DESCRIPTION "Nanolith's CUDA backend; needs cuBLASLt of the CUDA toolkit and NVIDIA's driver")
 include(CPack)

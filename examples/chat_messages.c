@@ -65,7 +65,7 @@ static int open_format(session_t *session, const char *name) {
     const size_t name_length = name != NULL ? strlen(name) : 0;
     nl_status status = nl_chat_format_create(session->tokenizer, name, name_length, &session->format);
     if (name == NULL && (status == NL_ERROR_NOT_FOUND || status == NL_ERROR_UNSUPPORTED)) {
-        printf("%s\n", nl_last_error());
+        fprintf(stderr, "%s\n", nl_last_error());
         session->writes_own_marks = 1;
         status = nl_chat_format_create(session->tokenizer, "plain", 5, &session->format);
     }

@@ -20,10 +20,7 @@ need_build_tools
 install_missing $install
 use_build_tools
 
-cuda=(-DNL_CUDA=OFF)
-if have_nvcc && architecture=$(gpu_architecture); then
-    cuda=(-DNL_CUDA=ON "-DNL_CUDA_ARCHITECTURES=$architecture")
-fi
+read -ra cuda <<<"$(cuda_options)"
 echo "Building in build/release (${cuda[*]})"
 log=build/release/quickstart.log
 mkdir -p build/release

@@ -5,6 +5,7 @@
 #   install_missing YES_OR_NO     installs, or refuses with the list of packages
 #   use_build_tools               exports ninja, ccache and nvcc to CMake where they are found
 #   gpu_architecture              prints the present GPU's architecture as CMake names it, or fails
+#   cuda_options                  prints CMake's options for this machine: the CUDA backend where it has nvcc and a GPU
 
 missing_packages=()
 
@@ -74,4 +75,13 @@ gpu_architecture() {
         [0-9]*.[0-9]) echo "${capability/./}" ;;
         *) return 1 ;;
     esac
+}
+
+cuda_options() {
+    local architecture
+    if have_nvcc && architecture=$(gpu_architecture); then
+        echo "-DNL_CUDA=ON -DNL_CUDA_ARCHITECTURES=$architecture"
+    else
+        echo -DNL_CUDA=OFF
+    fi
 }

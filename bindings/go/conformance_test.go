@@ -23,6 +23,7 @@ func (f failure) Error() string { return string(f) }
 type state struct {
 	engine    *Engine
 	tokenizer *Tokenizer
+	format    *ChatFormat
 	tokens    map[string][]int32
 	chunks    map[string]*Chunk
 	caches    map[string]*Cache
@@ -38,6 +39,9 @@ func (s *state) close() {
 	}
 	if s.tokenizer != nil {
 		s.tokenizer.Close()
+	}
+	if s.format != nil {
+		s.format.Close()
 	}
 	for _, chunk := range s.chunks {
 		chunk.Close()
@@ -60,6 +64,7 @@ func unquote(word string) string {
 
 func folder(word string) string {
 	text := strings.ReplaceAll(unquote(word), "@model", filepath.Join(root, "examples/model"))
+	text = strings.ReplaceAll(text, "@text", filepath.Join(root, "tests/text/fixtures"))
 	return strings.ReplaceAll(text, "@work", os.Getenv("NANOLITH_WORK"))
 }
 
@@ -79,9 +84,9 @@ func real(word string) float32 {
 	return float32(value)
 }
 
-func words(tokens []int32) (result []string) {
-	for _, token := range tokens {
-		result = append(result, fmt.Sprint(token))
+func words[T any](values []T) (result []string) {
+	for _, value := range values {
+		result = append(result, fmt.Sprint(value))
 	}
 	return result
 }
@@ -157,9 +162,32 @@ func (s *state) loadTokenizer(from string) (err error) {
 		tokenizer, err = LoadTokenizer(folder(from))
 	}
 	if err == nil {
+		if s.tokenizer != nil {
+			s.tokenizer.Close()
+		}
 		s.tokenizer = tokenizer
 	}
 	return err
+}
+
+func (s *state) makeFormat(name string) error {
+	format, err := s.tokenizer.NewChatFormat(name)
+	if err == nil {
+		if s.format != nil {
+			s.format.Close()
+		}
+		s.format = format
+	}
+	return err
+}
+
+// render takes the flags, and a role and a content for each message.
+func (s *state) render(a []string) (*RenderedChat, error) {
+	var messages []Message
+	for i := 1; i+1 < len(a); i += 2 {
+		messages = append(messages, Message{integer[Role](a[i]), unquote(a[i+1])})
+	}
+	return s.format.Render(messages, integer[ChatFlags](a[0]))
 }
 
 func (s *state) text(cache *Cache, maxTokens int) (string, error) {
@@ -284,6 +312,30 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		return []string{fmt.Sprint(token)}, err
 	case "stream":
 		return s.stream(s.tokens[a[0]])
+	case "describe":
+		text, err := DescribeModel(folder(a[0]))
+		for _, line := range strings.Split(text, "\n") {
+			if name, value, _ := strings.Cut(line, ": "); name == unquote(a[1]) {
+				result = append(result, value)
+			}
+		}
+		return result, err
+	case "format":
+		return nil, s.makeFormat(unquote(a[0]))
+	case "format_name":
+		return text(s.format.Name())
+	case "render":
+		chat, err := s.render(a)
+		if err != nil {
+			return nil, err
+		}
+		return words(chat.Tokens), nil
+	case "ends":
+		chat, err := s.render(a)
+		if err != nil {
+			return nil, err
+		}
+		return words(chat.Ends), nil
 	case "free":
 		return nil, s.free(a[0])
 	}
@@ -332,7 +384,7 @@ func (s *state) run(line string) error {
 }
 
 // TestConformance runs tests/bindings/conformance/scenarios.txt; its language is described beside it. NANOLITH_WORK
-// names the folder of damaged models.
+// names the folder of models that tests/bindings/run.sh makes.
 func TestConformance(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "tests/bindings/conformance/scenarios.txt"))
 	if err != nil {

@@ -125,7 +125,7 @@ type ChatFlags uint32
 
 const (
 	// end with what stands before an answer, so that the model gives one
-	ChatFlagsAddGenerationPrompt ChatFlags = C.NL_CHAT_ADD_GENERATION_PROMPT
+	ChatAddGenerationPrompt ChatFlags = C.NL_CHAT_ADD_GENERATION_PROMPT
 )
 
 // ChunkFact: Facts about a chunk. A newer library may know more values.

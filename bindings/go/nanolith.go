@@ -40,6 +40,16 @@ var ErrClosed = errors.New("nanolith: the handle is closed")
 // Version is the version of the library at run time, as "0.1.0".
 func Version() string { return C.GoString(C.nl_version()) }
 
+// DescribeModel tells what the Hugging Face folder at path is and what of it can be used, without loading weights: lines
+// "name: value", for people to read. "model", "tokenizer" and "chat format" are among them, each "supported" (or the
+// format's name), or "none", "not supported" or "not usable" and the reason. A part that can't be used is no error.
+func DescribeModel(path string) (string, error) {
+	text, length := chars(path)
+	return fillText(1024, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_model_describe(text, length, buffer, capacity, needed)
+	})
+}
+
 // check makes one call and, if it fails, fetches its sentence, which the library keeps for each thread.
 func check(call func() C.nl_status) error {
 	runtime.LockOSThread()

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <span>
+#include <utility>
 
 #include "files/json_fields.h"
 #include "model/layers.h"
@@ -79,46 +80,54 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
     return {};
 }
 
-// The rotation of each kind of layer, and how far it reaches.
+// Sets spec.max_context by what is wanted (0: the model's own). Whether LongRoPE's angles for long contexts are in use.
+Result<bool> choose_context(const RopeConfig& rope, int64_t wanted, ModelSpec& spec) {
+    if (wanted > spec.max_context) {
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", wanted, ": the model holds at most ",
+                    spec.max_context, " tokens");
+    }
+    const bool has_long = rope.scaling == RopeScaling::longrope && spec.max_context > rope.original_context;
+    if (wanted > 0) {
+        spec.max_context = static_cast<int32_t>(wanted);
+    } else if (has_long) {
+        spec.max_context = static_cast<int32_t>(rope.original_context);
+    }
+    return has_long && spec.max_context > rope.original_context;
+}
+
+// Adds a rotation to spec.ropes. `rotated`: elements of a head that turn, the same in all layers.
+Result<void> add_rope(const JsonFields& fields, const RopeConfig& rope, int32_t rotated, bool is_long,
+                      ModelSpec& spec) {
+    const char* const name = fields.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
+    const size_t divisors = rope.scaling == RopeScaling::longrope ? static_cast<size_t>(rotated) / 2 : 0;
+    if (rotated_elements(rope, spec.head_dim) != rotated || rope.short_divisors.size() != divisors ||
+        rope.long_divisors.size() != divisors) {
+        return fields.wrong(name, "factors for each of the " + std::to_string(rotated / 2) +
+                                      " pairs of a head that turn, in all layers");
+    }
+    RopeSpec made = make_rope(rope, spec.head_dim, is_long);
+    const auto finite = [](float number) { return std::isfinite(number); };
+    if (!std::ranges::all_of(made.frequencies, finite) || !std::ranges::all_of(made.magnitudes, finite)) {
+        return fields.wrong(fields.find(name) != nullptr ? name : "rope_theta", "finite angles");
+    }
+    spec.ropes.push_back(std::move(made));
+    return {};
+}
+
+// The rotation of each layer, and how far it reaches.
 Result<void> read_rotation(const JsonFields& fields, int64_t max_context, Config& config) {
     const Architecture& architecture = *config.architecture;
     ModelSpec& spec = config.spec;
     NL_ASSIGN(const ModelRope rope, read_rope(fields, {architecture.default_rope_theta,
                                                        architecture.default_local_rope_theta, spec.max_context}));
-    if (max_context > spec.max_context) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", max_context, ": the model holds at most ",
-                    spec.max_context, " tokens");
-    }
-    const bool has_long = rope.full.scaling == RopeScaling::longrope && spec.max_context > rope.full.original_context;
-    const bool is_long = has_long && static_cast<double>(max_context) > rope.full.original_context;
-    if (max_context > 0) {
-        spec.max_context = static_cast<int32_t>(max_context);
-    } else if (has_long) {
-        spec.max_context = static_cast<int32_t>(rope.full.original_context);
-    }
-
+    NL_ASSIGN(const bool is_long, choose_context(rope.full, max_context, spec));
     const int32_t rotated = rotated_elements(rope.full, spec.head_dim);
-    const char* const name = fields.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
-    for (const RopeConfig* kind : {&rope.full, rope.windowed ? &*rope.windowed : &rope.full}) {
-        const size_t divisors = kind->scaling == RopeScaling::longrope ? static_cast<size_t>(rotated) / 2 : 0;
-        if (rotated_elements(*kind, spec.head_dim) != rotated || kind->short_divisors.size() != divisors ||
-            kind->long_divisors.size() != divisors) {
-            return fields.wrong(name, "factors for each of the " + std::to_string(rotated / 2) +
-                                          " pairs of a head that turn, in all layers");
-        }
-        spec.ropes.push_back(make_rope(*kind, spec.head_dim, is_long));
-    }
-    if (!rope.windowed) spec.ropes.pop_back();
+    NL_TRY(add_rope(fields, rope.full, rotated, is_long, spec));
+    if (rope.windowed) NL_TRY(add_rope(fields, *rope.windowed, rotated, is_long, spec));
     config.head_order = rope_order(rotated, spec.head_dim, architecture.interleaved_rope);
     bool has_none = false;
     NL_TRY(read_layers(fields, architecture, rope.windowed.has_value(), spec, &has_none));
     if (has_none) spec.ropes.push_back({std::vector<float>(static_cast<size_t>(spec.head_dim) / 2, 0.0F), {}});
-    const auto finite = [](float number) { return std::isfinite(number); };
-    for (const RopeSpec& kind : spec.ropes) {
-        if (!std::ranges::all_of(kind.frequencies, finite) || !std::ranges::all_of(kind.magnitudes, finite)) {
-            return fields.wrong(fields.find(name) != nullptr ? name : "rope_theta", "finite angles");
-        }
-    }
     return {};
 }
 

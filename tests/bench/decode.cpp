@@ -104,8 +104,7 @@ ModelSpec spec_of(const Shape& shape, int32_t max_context) {
     spec.layers.resize(static_cast<size_t>(shape.layers));
     std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
     for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
-        frequencies.push_back(
-            std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
+        frequencies.push_back(std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
     }
     return spec;
 }

@@ -53,6 +53,9 @@ namespace Nanolith
         internal static extern int nl_engine_options_set_log(IntPtr options, NativeLogCallback callback, IntPtr user_data);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_model_describe([In] byte[] path, UIntPtr path_length, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_create([In] byte[] path, UIntPtr path_length, IntPtr options, out IntPtr engine);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -113,7 +116,7 @@ namespace Nanolith
         internal static extern int nl_chat_format_name(IntPtr format, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, [In] byte[] contents, out UIntPtr content_lengths, UIntPtr num_messages, uint flags, out UIntPtr ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+        internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, IntPtr[] contents, [In] UIntPtr[] content_lengths, UIntPtr num_messages, uint flags, [In, Out] UIntPtr[] ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_chunk_prefill(IntPtr engine, [In] int[] tokens, UIntPtr num_tokens, int level, IntPtr[] before, UIntPtr num_before, out IntPtr chunk);

@@ -102,5 +102,22 @@ namespace Nanolith
                 return new TextStream(raw, handle);
             }
         }
+
+        /// <summary>
+        /// The chat format called <paramref name="name"/>, for example "chatml" or "llama-3"; the library's header
+        /// lists them. With the empty name it is the format of the model folder that this tokenizer is from,
+        /// recognised by its chat template: an error with Status.NotFound where the folder has none, and with
+        /// Status.Unsupported where it is none that is known. The format keeps this tokenizer alive.
+        /// </summary>
+        public ChatFormat CreateChatFormat(string name = "")
+        {
+            byte[] text = Text.ToNative(name, nameof(name));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_chat_format_create(use.Raw, text, Call.Size(text), out raw));
+                return new ChatFormat(raw, handle);
+            }
+        }
     }
 }

@@ -1,11 +1,12 @@
 // Runs tests/bindings/conformance/scenarios.txt; its language is described beside it.
-//   Conformance SCENARIOS MODEL_FOLDER FOLDER_OF_DAMAGED_MODELS
+//   Conformance SCENARIOS MODEL_FOLDER TEXT_FIXTURES FOLDER_OF_OTHER_MODELS
 // Prints "scenario NAME ok" for each.
 using System;
 using System.Collections.Generic;
 using System.Globalization;
 using System.IO;
 using System.Linq;
+using System.Text;
 using Nanolith;
 
 /// A scenario that can't be run, as against an error of the library.
@@ -22,35 +23,49 @@ sealed class State : IDisposable
     static readonly string[] Nothing = new string[0];
 
     readonly string model;
+    readonly string fixtures;
     readonly string work;
     readonly Dictionary<string, int[]> tokens = new Dictionary<string, int[]>();
     readonly Dictionary<string, Chunk> chunks = new Dictionary<string, Chunk>();
     readonly Dictionary<string, Cache> caches = new Dictionary<string, Cache>();
     Engine engine;
     Tokenizer tokenizer;
+    ChatFormat format;
 
-    internal State(string model, string work)
+    internal State(string model, string fixtures, string work)
     {
         this.model = model;
+        this.fixtures = fixtures;
         this.work = work;
     }
 
     public void Dispose()
     {
-        foreach (IDisposable handle in new IDisposable[] { engine, tokenizer }.Concat(chunks.Values).Concat(caches.Values))
+        foreach (IDisposable handle in Everything())
         {
             if (handle != null) handle.Dispose();
         }
     }
 
+    IEnumerable<IDisposable> Everything()
+    {
+        return new IDisposable[] { engine, format, tokenizer }.Concat(chunks.Values).Concat(caches.Values);
+    }
+
+    /// A string has no ill-formed bytes: they are U+FFFD before the library sees them.
     static string Unquote(string word)
     {
-        return word == "%" ? "" : Uri.UnescapeDataString(word);
+        var bytes = new List<byte>();
+        for (int i = 0; i < word.Length && word != "%"; i += word[i] == '%' ? 3 : 1)
+        {
+            bytes.Add(word[i] == '%' ? Convert.ToByte(word.Substring(i + 1, 2), 16) : (byte)word[i]);
+        }
+        return Encoding.UTF8.GetString(bytes.ToArray());
     }
 
     string Folder(string word)
     {
-        return Unquote(word).Replace("@model", model).Replace("@work", work);
+        return Unquote(word).Replace("@model", model).Replace("@text", fixtures).Replace("@work", work);
     }
 
     static int Int(string word)
@@ -131,6 +146,14 @@ sealed class State : IDisposable
         }
     }
 
+    /// The first word has the flags; then come a role and a content for each message.
+    RenderedChat Render(string[] a)
+    {
+        var messages = Enumerable.Range(0, a.Length / 2)
+            .Select(i => new Message((Role)Int(a[2 * i + 1]), Unquote(a[2 * i + 2])));
+        return format.Render(messages.ToArray(), (ChatFlags)Int(a[0]));
+    }
+
     static int Best(float[] logits)
     {
         return Array.IndexOf(logits, logits.Max());
@@ -182,6 +205,14 @@ sealed class State : IDisposable
             case "piece": return Word(tokenizer.Piece(Int(a[0])));
             case "find": return Word(tokenizer.Find(Unquote(a[0])));
             case "stream": return Stream(tokens[a[0]]);
+            case "describe":
+                return Library.DescribeModel(Folder(a[0])).Split('\n')
+                    .Where(fact => fact.StartsWith(Unquote(a[1]) + ": ", StringComparison.Ordinal))
+                    .Select(fact => fact.Substring(Unquote(a[1]).Length + 2)).ToArray();
+            case "format": format = tokenizer.CreateChatFormat(Unquote(a[0])); return Nothing;
+            case "format_name": return Word(format.Name);
+            case "render": return Words(Render(a).Tokens);
+            case "ends": return Words(Render(a).Ends);
             case "free": Free(a[0]); return Nothing;
             default: throw new Failure("unknown operation " + line[0]);
         }
@@ -231,7 +262,7 @@ static class Conformance
         int failed = 0;
         foreach (string[] lines in scenarios.Skip(1).Select(scenario => scenario.Split('\n')))
         {
-            using (var state = new State(arguments[1], arguments[2]))
+            using (var state = new State(arguments[1], arguments[2], arguments[3]))
             {
                 string current = "";
                 try

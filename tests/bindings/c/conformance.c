@@ -1,7 +1,7 @@
 /*
  * Runs ../conformance/scenarios.txt; its language is described beside it.
  *
- *   conformance SCENARIOS MODEL_FOLDER FOLDER_OF_DAMAGED_MODELS
+ *   conformance SCENARIOS MODEL_FOLDER TEXT_FIXTURES FOLDER_OF_OTHER_MODELS
  *
  * Prints "scenario NAME ok" for each, and stops at the first that fails. What is read here is the project's own file,
  * so its form is trusted.
@@ -23,9 +23,11 @@ typedef struct {
 
 typedef struct {
     const char *model;
+    const char *text;
     const char *work;
     nl_engine *engine;
     nl_tokenizer *tokenizer;
+    nl_chat_format *format;
     named_t names[kMaxNames];
     size_t num_names;
     char result[kMaxResult]; /* words, each with a space before it */
@@ -62,6 +64,8 @@ static const char *folder(const state_t *state, const char *word) {
     word = unquote(word);
     if (strncmp(word, "@model", 6) == 0)
         snprintf(path, sizeof path, "%s%s", state->model, word + 6);
+    else if (strncmp(word, "@text", 5) == 0)
+        snprintf(path, sizeof path, "%s%s", state->text, word + 5);
     else if (strncmp(word, "@work", 5) == 0)
         snprintf(path, sizeof path, "%s%s", state->work, word + 5);
     else
@@ -110,13 +114,14 @@ static void chunks_of(state_t *state, char **names, size_t count, const nl_chunk
 
 static void clear(state_t *state) {
     nl_engine_free(state->engine);
+    nl_chat_format_free(state->format);
     nl_tokenizer_free(state->tokenizer);
     for (size_t i = 0; i < state->num_names; ++i) {
         free(state->names[i].tokens);
         nl_chunk_free(state->names[i].chunk);
         nl_cache_free(state->names[i].cache);
     }
-    *state = (state_t){.model = state->model, .work = state->work};
+    *state = (state_t){.model = state->model, .text = state->text, .work = state->work};
 }
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
@@ -298,7 +303,10 @@ static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
         nl_tokenizer *tokenizer = NULL;
         status = strcmp(path, "engine") == 0 ? nl_engine_tokenizer(state->engine, &tokenizer)
                                              : nl_tokenizer_load(path, strlen(path), &tokenizer);
-        if (status == NL_OK) state->tokenizer = tokenizer;
+        if (status == NL_OK) {
+            nl_tokenizer_free(state->tokenizer);
+            state->tokenizer = tokenizer;
+        }
     } else if (strcmp(call, "encode") == 0) {
         const char *words = unquote(a[0]);
         status = nl_tokenizer_encode(state->tokenizer, words, strlen(words), (uint32_t)atoi(a[1]), tokens, kMaxWords,
@@ -315,6 +323,66 @@ static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
                      : nl_tokenizer_piece(state->tokenizer, atoi(a[0]), text, sizeof text, &count);
         if (status == NL_OK) give_text(state, text, count);
     }
+    return status;
+}
+
+/* The value in the line "NAME: VALUE"; nothing where there is no such line. */
+static nl_status describe(state_t *state, const char *path, const char *name) {
+    static char text[kMaxLine];
+    size_t length = 0;
+    const nl_status status = nl_model_describe(path, strlen(path), text, sizeof text - 1, &length);
+    if (status != NL_OK) return status;
+    text[length] = '\0';
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *colon = strstr(line, ": ");
+        if (colon == NULL || strlen(name) != (size_t)(colon - line) || strncmp(line, name, strlen(name)) != 0) continue;
+        give_text(state, colon + 2, strlen(colon + 2));
+    }
+    return status;
+}
+
+static nl_status make_format(state_t *state, const char *word) {
+    const char *name = unquote(word);
+    nl_chat_format *format = NULL;
+    const nl_status status = nl_chat_format_create(state->tokenizer, name, strlen(name), &format);
+    if (status == NL_OK) {
+        nl_chat_format_free(state->format);
+        state->format = format;
+    }
+    return status;
+}
+
+/* `a` has the flags, and a role and a content for each message. */
+static nl_status render(state_t *state, char **a, size_t count, int gives_ends) {
+    static char texts[kMaxLine];
+    static int32_t tokens[kMaxWords];
+    int32_t roles[kMaxNames];
+    const char *contents[kMaxNames];
+    size_t lengths[kMaxNames];
+    size_t ends[kMaxNames];
+    const size_t num_messages = (count - 1) / 2;
+    char *at = texts;
+    if (num_messages > kMaxNames) die("too many messages", a[0]);
+    for (size_t i = 0; i < num_messages; ++i) {
+        const char *text = unquote(a[2 * i + 2]);
+        roles[i] = atoi(a[2 * i + 1]);
+        lengths[i] = strlen(text);
+        contents[i] = memcpy(at, text, lengths[i]); /* together they are no longer than the line */
+        at += lengths[i];
+    }
+    const nl_status status = nl_chat_format_render(state->format, roles, contents, lengths, num_messages,
+                                                   (uint32_t)atoi(a[0]), ends, tokens, kMaxWords, &count);
+    if (status != NL_OK) return status;
+    if (!gives_ends) give_numbers(state, tokens, count);
+    for (size_t i = 0; i < num_messages && gives_ends; ++i) give_number(state, (long long)ends[i]);
+    return status;
+}
+
+static nl_status format_name(state_t *state) {
+    char name[64];
+    size_t length = 0;
+    const nl_status status = nl_chat_format_name(state->format, name, sizeof name, &length);
+    if (status == NL_OK) give_text(state, name, length);
     return status;
 }
 
@@ -363,6 +431,11 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "text") == 0) return answer(state, find(state, a[0])->cache, (size_t)atoi(a[1]));
     if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
     if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
+    if (strcmp(call, "describe") == 0) return describe(state, folder(state, a[0]), unquote(a[1]));
+    if (strcmp(call, "format") == 0) return make_format(state, a[0]);
+    if (strcmp(call, "format_name") == 0) return format_name(state);
+    if (strcmp(call, "render") == 0) return render(state, a, count, 0);
+    if (strcmp(call, "ends") == 0) return render(state, a, count, 1);
     if (strcmp(call, "tokens") == 0) {
         name_tokens(state, a, count);
     } else if (strcmp(call, "free") == 0) {
@@ -427,10 +500,12 @@ int main(int argc, char **argv) {
     static char line[kMaxLine];
     static char shown[kMaxLine];
     char name[64] = "";
-    FILE *file = argc == 4 ? fopen(argv[1], "r") : NULL;
-    if (file == NULL) return fprintf(stderr, "conformance SCENARIOS MODEL_FOLDER WORK_FOLDER\n"), EXIT_FAILURE;
+    FILE *file = argc == 5 ? fopen(argv[1], "r") : NULL;
+    if (file == NULL)
+        return fprintf(stderr, "conformance SCENARIOS MODEL_FOLDER TEXT_FIXTURES WORK_FOLDER\n"), EXIT_FAILURE;
     state.model = argv[2];
-    state.work = argv[3];
+    state.text = argv[3];
+    state.work = argv[4];
     while (fgets(line, sizeof line, file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
         if (line[0] == '\0' || line[0] == '#') continue;

@@ -5,10 +5,12 @@
 """
 
 import copy
+import json
 import pathlib
 import urllib.parse
 
-from reference import Reference
+from chat_models import FIXTURES, chat_models
+from reference import Reference, apply_chat_template
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = HERE.parent / "expected"
@@ -35,6 +37,13 @@ ASK_HURG = "<|user|> Name the day when Giso Hurg called.<|assistant|>"
 TEXTS = ["Name the place.", "", " two  spaces ", "Zürich ☃ 🙂 名前", "<|user|> x<|assistant|>", "tab\tline\nend"]
 VOCAB_SIZE = 2304
 ENGINE = "model=@model device=cpu dtype=1 page_size=16 num_pages=64 threads=2"
+
+
+ROLES = ["system", "user", "assistant"]
+# Here a system message is a part of a user's message, so no chat ends where it ends.
+FOLDED_SYSTEM = {"llama-2", "mistral-v1", "mistral-v3", "gemma"}
+# A flag that no function knows, nor will soon.
+UNKNOWN_FLAG = 1 << 30
 
 
 def quote(text):
@@ -255,6 +264,20 @@ def facts(s):
     s.add("end_token 7 = 0")
     s.add("device =", quote("cpu (2 threads)"))
 
+    s.scenario("model_facts", "What a folder is, without loading it")
+    config = s.reference.model.config
+    for name, value in (
+        ("model", "supported"), ("architecture", config.architectures[0]), ("parameters", weights),
+        ("layers", config.num_hidden_layers), ("hidden size", config.hidden_size),
+        ("query heads", config.num_attention_heads), ("KV heads", config.num_key_value_heads),
+        ("context", config.max_position_embeddings), ("logits", VOCAB_SIZE), ("tokenizer", "supported"),
+    ):  # fmt: skip
+        s.add("describe @model", quote(name), "=", value)
+    for name in ("chatml", "gemma"):
+        s.add(f"describe @work/chats/{name}", quote("chat format"), "=", name)
+    s.fails("NOT_FOUND", "/nowhere", "describe /nowhere model =")
+    s.fails("INVALID_ARGUMENT", "path_length", "describe % model =")
+
     s.scenario("chunk_facts", "Pages, bytes and users of chunks, and the store that finds them again")
     s.engine()
     for name in ("system", "polm"):
@@ -305,6 +328,16 @@ def texts(s):
     # One U+FFFD for all that there is of the character, as Unicode recommends; SentencePiece gives one a byte.
     s.add("decode part =", quote("☃".encode()[:-1].decode(errors="replace")))
 
+    s.scenario("special_tokens", "What a model folder wants around a text, and special tokens as text")
+    corpus = [text for encoding, text in json.loads((FIXTURES / "corpus.json").read_text())["texts"] if encoding == "utf-8"]
+    for folder in ("llama3", "roberta"):
+        s.add("tokenizer", f"@text/{folder}")
+        rows = json.loads((FIXTURES / folder / "expected.json").read_text())["rows"]
+        short = [(text, row) for text, row in zip(corpus, rows) if 0 < len(text) < 80 and "\0" not in text]
+        for text, (plain, special, as_text, _) in short[::5]:
+            for flags, tokens in ((0, plain), (4, special), (8, as_text)):
+                s.add("encode", quote(text), flags, "=", *tokens)
+
     s.scenario("streamed_answers", "Pieces of text until the model ends its answer, or the tokens run out")
     s.engine()
     s.add("tokenizer engine")
@@ -330,6 +363,75 @@ def texts(s):
     s.generate("c", 3)
 
 
+def words(chat):
+    return [word for role, text in chat for word in (ROLES.index(role), quote(text))]
+
+
+def prefix_ends(entry, chat):
+    """Where each message's part ends: there the chat without the later messages ends."""
+    tokens = apply_chat_template(entry, chat)
+    beginnings = [apply_chat_template(entry, chat[:count]) for count in range(1, len(chat) + 1)]
+    assert all(tokens[: len(begin)] == begin for begin in beginnings), (entry["name"], chat)
+    return [len(begin) for begin in beginnings]
+
+
+def chats(s):
+    for name, entry in chat_models().items():
+        s.scenario(f"chat_{name}", "Messages as this format's template writes them, and where each one's part ends")
+        s.add("tokenizer", f"@work/chats/{name}")
+        s.add("format", "%")
+        s.add("format_name", "=", name)
+        if name != "mistral-v1":  # whose templates have spaces between messages that the name alone doesn't mean
+            s.add("format", name)
+        for case in entry["cases"][2:12:3]:
+            chat = case["messages"]
+            assert apply_chat_template(entry, chat, case["generation"]) == case["tokens"], name
+            s.add("render", int(case["generation"]), *words(chat), "=", *case["tokens"])
+            if name not in FOLDED_SYSTEM or chat[0][0] != "system":
+                s.add("ends", int(case["generation"]), *words(chat), "=", *prefix_ends(entry, chat))
+        # An ill-formed byte is U+FFFD.
+        s.add("render 0 1 a%FFb", "=", *apply_chat_template(entry, [["user", "a\ufffdb"]]))
+
+    s.scenario("chat_in_chunks", "A chat split along its messages: the next one finds its beginning in the store")
+    s.engine()
+    s.add("tokenizer engine")
+    s.add("format plain")
+    s.add("format_name = plain")
+    for name, question in (("c", ASK_POLM), ("d", ASK_BRALM)):
+        texts = [SYSTEM, RECORDS["polm"], RECORDS["bralm"], question]
+        parts = [s.reference.encode(text) for text in texts]
+        chat = words(zip(["system", "user", "user", "user"], texts))
+        ends = [sum(len(part) for part in parts[: count + 1]) for count in range(len(parts))]
+        s.add("render 1", *chat, "=", *(token for part in parts for token in part))
+        s.add("ends 1", *chat, "=", *ends)
+        for part, tokens in zip(("first", "second", "third"), parts):
+            s.tokens[part] = tokens
+            s.chunk(f"{name}_{part}", part, 0 if part == "first" else 1)
+            s.add("chunk_fact", f"{name}_{part}", 5, "=", len(tokens) if name == "c" else 0)
+        s.cache(name, "independent", f"{name}_first", f"{name}_second", f"{name}_third")
+        s.extend(name, "ask_polm" if name == "c" else "ask_bralm")
+        s.generate(name, 4)
+
+    s.scenario("chat_errors", "Formats and messages that can't be had")
+    s.add("tokenizer @model")
+    s.fails("NOT_FOUND", "template", "format %")
+    s.fails("INVALID_ARGUMENT", "no-such", "format no-such")
+    s.fails("INVALID_ARGUMENT", "name", "format %FF")
+    s.fails("UNSUPPORTED", "<|im_start|>", "format chatml")
+    s.add("tokenizer @work/chats/chatml")
+    s.fails("UNSUPPORTED", "<|im_sep|>", "format phi-4")
+    s.add("format chatml")
+    s.fails("INVALID_ARGUMENT", "num_messages", "render 0 =")
+    s.fails("INVALID_ARGUMENT", "roles[1]", "render 0 1 x 3 y =")
+    s.fails("INVALID_ARGUMENT", "roles[0]", "render 0 -1 x =")
+    s.fails("INVALID_ARGUMENT", "flags", "render", UNKNOWN_FLAG, "1 x =")
+    s.add("tokenizer @work/chats/llama-2")
+    s.add("format llama-2")
+    s.fails("INVALID_ARGUMENT", "contents[0]", "render 0 1 [INST] =")
+    s.fails("INVALID_ARGUMENT", "roles[0]", "render 0 2 x =")
+    s.fails("INVALID_ARGUMENT", "roles[1]", "render 0 1 x 0 y =")
+
+
 def errors(s):
     s.scenario("load_errors", "Models and options that can't be had")
     s.fails("NOT_FOUND", "/nowhere", "engine model=/nowhere device=cpu")
@@ -353,7 +455,7 @@ def errors(s):
 
     s.scenario("tokenizer_errors", "Tokens and pieces that are not there")
     s.add("tokenizer @model")
-    s.fails("INVALID_ARGUMENT", "flags", "encode x 4 =")
+    s.fails("INVALID_ARGUMENT", "flags", "encode x", UNKNOWN_FLAG, "=")
     s.add("tokens bad 5", VOCAB_SIZE)
     s.fails("INVALID_ARGUMENT", VOCAB_SIZE, "decode bad =")
     s.fails("INVALID_ARGUMENT", VOCAB_SIZE, "stream bad =")
@@ -452,6 +554,21 @@ def examples(reference):
         "Name the place where Boso Polm worked. Jewick\nName the place where Beso Bralm stayed. Troton\n"
         "Name the day when Beso Bralm arrived. 20 September\nName the day when Boso Polm left. 7 July\n"
     )
+    texts = [
+        SYSTEM,
+        "<|doc|> Boso Polm stayed in Drawick. Boso Polm got key GD15. Boso Polm arrived on 22 August. "
+        "Boso Polm paid exactly 50 crowns.",
+        RECORDS["bralm"],
+    ]
+    lines = ["The chat format is plain"]
+    questions = (("Name the key that Beso Bralm got.", " KR32"), ("Name the place where Boso Polm stayed.", " Drawick"))
+    for number, (question, answer) in enumerate(questions):
+        lines += ["", f"> {question}"]
+        for i, content in enumerate(texts, 1):
+            found = "found in the store" if number else "computed"
+            lines.append(f"  message {i}: {len(reference.encode(content))} tokens, {found}")
+        lines.append(answer)
+    (EXPECTED / "messages.txt").write_text("\n".join(lines) + "\n")
     text = "<|user|> Name the place where Boso Polm worked: Zürich?"
     tokens = [1] + reference.encode(text)
     lines = [f"{token} {reference.text.id_to_piece(token)}" for token in tokens] + [reference.decode(tokens)]
@@ -460,7 +577,7 @@ def examples(reference):
 
 def main():
     script = Script()
-    for part in (compositions, branches, sampling, facts, texts, errors):
+    for part in (compositions, branches, sampling, facts, texts, chats, errors):
         part(script)
     # A line that expects no tokens ends with "=".
     (HERE / "scenarios.txt").write_text(HEAD + "\n".join(line.rstrip() for line in script.lines) + "\n")

@@ -9,7 +9,8 @@ import pathlib
 import numpy as np
 import sentencepiece
 import torch
-from transformers import AutoModelForCausalLM
+from chat_models import FIXTURES
+from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.cache_utils import DynamicCache
 
 MODEL = pathlib.Path(__file__).resolve().parents[3] / "examples" / "model"
@@ -114,6 +115,17 @@ class Reference:
             pieces.append(whole[len(said) :])
             said = whole
         return pieces + [self.text.decode(tokens)[len(said) :]]
+
+
+def apply_chat_template(entry, chat, generation=False):
+    """What the template of an entry of chat_models makes of [role, text] pairs."""
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_file=str(FIXTURES / entry["folder"] / "tokenizer.json"), **entry["config"]
+    )
+    messages = [{"role": role, "content": text} for role, text in chat]
+    return list(
+        tokenizer.apply_chat_template(messages, add_generation_prompt=generation, tokenize=True, return_dict=False)
+    )
 
 
 def mix(x):

@@ -163,7 +163,9 @@ functions! {
     fn nl_engine_options_set_page_size(options: *mut nl_engine_options, page_size: i32) -> nl_status;
     /// Pages in the pool, at least 1; 0 (default) sizes the pool from the model and the memory that is free.
     fn nl_engine_options_set_num_pages(options: *mut nl_engine_options, num_pages: i64) -> nl_status;
-    /// Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's.
+    /// Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's. Models with
+    /// LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context,
+    /// a longer one the angles for long contexts, whatever a cache holds.
     fn nl_engine_options_set_max_context(options: *mut nl_engine_options, max_context: i64) -> nl_status;
     /// Most tokens computed in one step, 1 to 65536: longer prefills are cut into slices. Default 512.
     fn nl_engine_options_set_max_batch_tokens(options: *mut nl_engine_options, max_batch_tokens: i32) -> nl_status;
@@ -171,10 +173,18 @@ functions! {
     fn nl_engine_options_set_threads(options: *mut nl_engine_options, num_threads: i32) -> nl_status;
     /// Where log lines go; NULL (default) drops them. `user_data` is handed through untouched.
     fn nl_engine_options_set_log(options: *mut nl_engine_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
+    /// What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines
+    /// "name: value", each ended by a newline, for people to read. "model", "tokenizer" and "chat format" are
+    /// among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason,
+    /// which names the file, the field or tensor, its value and what is supported. A part that can't be used is no
+    /// error of this call. An engine on CUDA may refuse what the CPU computes.
+    /// Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    fn nl_model_describe(path: *const c_char, path_length: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
     /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
     /// freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
-    /// while the engine lives: do not truncate them.
+    /// while the engine lives: do not truncate them. A tokenizer that is not supported is left out (and logged): the
+    /// engine works on tokens.
     /// Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
     fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_engine_options, engine: *mut *mut nl_engine) -> nl_status;
     /// Drops the handle; the engine lives on while chunks, caches or tokenizers made from it do.
@@ -184,7 +194,8 @@ functions! {
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Whether `token` ends an answer by the model's generation_config.json or config.json: \*is_end is 1 or 0.
     fn nl_engine_is_end_token(engine: *const nl_engine, token: i32, is_end: *mut i32) -> nl_status;
-    /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none. Free the handle.
+    /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
+    /// that is not known here. Free the handle.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
     /// none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models

@@ -1,6 +1,7 @@
 //! Answers two questions from records that are computed once, each with the records in another order.
 //!
 //!     cargo run --example chat [MODEL_FOLDER]
+#![forbid(unsafe_code)]
 
 use nanolith::{CacheFact, CacheOptions, Chunk, Composition, EncodeFlags, Engine, EngineOptions, Result, Tokenizer};
 use std::io::Write;

@@ -1,6 +1,7 @@
 //! One conversation a thread, all of them behind the same records.
 //!
 //!     cargo run --example parallel [MODEL_FOLDER]
+#![forbid(unsafe_code)]
 
 use nanolith::{Cache, EncodeFlags, Engine, EngineOptions, Result, Tokenizer};
 use std::thread;
@@ -25,10 +26,12 @@ fn main() -> Result<()> {
     let records = engine.prefill(&tokenizer.encode(RECORDS, EncodeFlags::NONE)?, 1, &[&system])?;
     let context = engine.cache(&[&system, &records], Default::default())?;
 
-    let answers: Vec<Result<String>> = thread::scope(|scope| {
-        let threads: Vec<_> =
-            QUESTIONS.iter().map(|question| scope.spawn(|| answer(&context, &tokenizer, question))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect()
+    let answers = thread::scope(|scope| {
+        let mut threads = Vec::new();
+        for question in QUESTIONS {
+            threads.push(scope.spawn(|| answer(&context, &tokenizer, question)));
+        }
+        threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect::<Vec<_>>()
     });
     for (question, answer) in QUESTIONS.iter().zip(answers) {
         println!("{} {}", question, answer?);

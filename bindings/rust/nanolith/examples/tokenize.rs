@@ -1,6 +1,7 @@
 //! Shows the tokens of a text.
 //!
 //!     cargo run --example tokenize [MODEL_FOLDER [TEXT]]
+#![forbid(unsafe_code)]
 
 use nanolith::{EncodeFlags, Result, Tokenizer};
 

@@ -1,8 +1,9 @@
 //! Runs tests/bindings/conformance/scenarios.txt; its language is described beside it. Prints "scenario NAME ok" for
-//! each. NANOLITH_WORK names the folder of damaged models.
+//! each. NANOLITH_WORK names the folder of models that tests/bindings/run.sh makes.
 
 use nanolith::*;
 use std::collections::HashMap;
+use std::fmt::Write;
 use std::path::Path;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
@@ -24,12 +25,17 @@ type Outcome<T> = std::result::Result<T, Failure>;
 struct State {
     engine: Option<Engine>,
     tokenizer: Option<Tokenizer>,
+    format: Option<ChatFormat>,
     tokens: HashMap<String, Vec<i32>>,
     chunks: HashMap<String, Chunk>,
     caches: HashMap<String, Cache>,
 }
 
 fn unquote(text: &str) -> String {
+    String::from_utf8_lossy(&unquote_bytes(text)).into_owned()
+}
+
+fn unquote_bytes(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -43,7 +49,7 @@ fn unquote(text: &str) -> String {
             rest = after;
         }
     }
-    String::from_utf8(bytes).unwrap()
+    bytes
 }
 
 fn quote(text: &str) -> String {
@@ -52,7 +58,7 @@ fn quote(text: &str) -> String {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => quoted.push(byte as char),
             _ if b"<>|/_.,:-@~".contains(&byte) => quoted.push(byte as char),
-            _ => quoted.push_str(&format!("%{:02X}", byte)),
+            _ => write!(quoted, "%{:02X}", byte).unwrap(),
         }
     }
     if quoted.is_empty() {
@@ -71,7 +77,8 @@ fn words<T: ToString>(values: &[T]) -> Vec<String> {
 
 fn folder(word: &str) -> String {
     let work = std::env::var("NANOLITH_WORK").unwrap_or_default();
-    unquote(word).replace("@model", &format!("{}/examples/model", ROOT)).replace("@work", &work)
+    let path = unquote(word).replace("@model", &format!("{}/examples/model", ROOT)).replace("@work", &work);
+    path.replace("@text", &format!("{}/tests/text/fixtures", ROOT))
 }
 
 fn get<'a, T>(map: &'a HashMap<String, T>, name: &str) -> Outcome<&'a T> {
@@ -85,6 +92,20 @@ impl State {
 
     fn tokenizer(&self) -> Outcome<&Tokenizer> {
         self.tokenizer.as_ref().ok_or_else(|| Failure::Scenario("no tokenizer".to_string()))
+    }
+
+    fn format(&self) -> Outcome<&ChatFormat> {
+        self.format.as_ref().ok_or_else(|| Failure::Scenario("no format".to_string()))
+    }
+
+    /// The first word has the flags; then come a role and a content for each message.
+    fn render(&self, a: &[&str]) -> Outcome<RenderedChat> {
+        let contents: Vec<Vec<u8>> = a[1..].chunks(2).map(|pair| unquote_bytes(pair[1])).collect();
+        let mut messages = Vec::new();
+        for (pair, content) in a[1..].chunks(2).zip(&contents) {
+            messages.push(Message::new(Role(number(pair[0])?), content));
+        }
+        Ok(self.format()?.render(&messages, ChatFlags(number(a[0])?))?)
     }
 
     fn several<'a, T>(map: &'a HashMap<String, T>, names: &[&str]) -> Outcome<Vec<&'a T>> {
@@ -195,7 +216,7 @@ impl State {
             "tokenizer_fact" => result.push(self.tokenizer()?.query(TokenizerFact(number(a[0])?))?.to_string()),
             "device" => result.push(quote(&self.engine()?.device()?)),
             "end_token" => result.push((self.engine()?.is_end_token(number(a[0])?)? as i32).to_string()),
-            "encode" => result = words(&self.tokenizer()?.encode(unquote(a[0]), EncodeFlags(number(a[1])?))?),
+            "encode" => result = words(&self.tokenizer()?.encode(unquote_bytes(a[0]), EncodeFlags(number(a[1])?))?),
             "decode" => result.push(quote(&self.tokenizer()?.decode(get(&self.tokens, a[0])?)?)),
             "piece" => result.push(quote(&self.tokenizer()?.piece(number(a[0])?)?)),
             "find" => result.push(self.tokenizer()?.find(&unquote(a[0]))?.to_string()),
@@ -206,6 +227,14 @@ impl State {
                 }
                 result.push(quote(&stream.finish()?));
             }
+            "describe" => {
+                let (text, name) = (describe_model(folder(a[0]))?, unquote(a[1]) + ": ");
+                result.extend(text.lines().filter_map(|line| line.strip_prefix(&name)).map(quote));
+            }
+            "format" => self.format = Some(ChatFormat::named(self.tokenizer()?, &unquote(a[0]))?),
+            "format_name" => result.push(quote(&self.format()?.name()?)),
+            "render" => result = words(&self.render(a)?.tokens),
+            "ends" => result = words(&self.render(a)?.ends),
             "free" if a[0] == "engine" => self.engine = None,
             "free" => {
                 if self.chunks.remove(a[0]).is_none() && self.caches.remove(a[0]).is_none() {
