@@ -22,13 +22,14 @@ struct SizeField {
 };
 constexpr int64_t kMaxHeads = 1 << 14;
 constexpr int64_t kMaxHeadDim = 1 << 12;
+constexpr int64_t kMaxContext = 1 << 30;
 constexpr std::array kSizeFields = {
     SizeField{"vocab_size", &ModelSpec::vocab_size, 1 << 24},
     SizeField{"hidden_size", &ModelSpec::hidden_size, 1 << 20},
     SizeField{"intermediate_size", &ModelSpec::intermediate_size, 1 << 24},
     SizeField{"num_hidden_layers", &ModelSpec::num_layers, 1 << 12},
     SizeField{"num_attention_heads", &ModelSpec::num_heads, kMaxHeads},
-    SizeField{"max_position_embeddings", &ModelSpec::max_context, 1 << 30},
+    SizeField{"max_position_embeddings", &ModelSpec::max_context, kMaxContext},
 };
 
 Result<const Architecture*> read_architecture(const JsonFields& fields) {
@@ -82,6 +83,11 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
 
 // Sets spec.max_context by what is wanted (0: the model's own). Whether LongRoPE's angles for long contexts are in use.
 Result<bool> choose_context(const RopeConfig& rope, int64_t wanted, ModelSpec& spec) {
+    // Models that are made ready for YaRN by their config alone still tell the context before it.
+    if (rope.scaling == RopeScaling::yarn) {
+        const double stretched = std::min(rope.original_context * rope.factor, static_cast<double>(kMaxContext));
+        spec.max_context = std::max(spec.max_context, static_cast<int32_t>(stretched));
+    }
     if (wanted > spec.max_context) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "max_context is ", wanted, ": the model holds at most ",
                     spec.max_context, " tokens");

@@ -1,6 +1,8 @@
 // Prefill and decode of one sequence on the CPU, with random weights of a known model's shape.
 //
-//   bench_cpu_model [qwen3-0.6b|llama-3.2-1b] [float32|bfloat16] [threads] [prefill tokens] [decode tokens]
+//   bench_cpu_model [qwen3-0.6b|llama-3.2-1b|qwen3-30b-a3b/24] [float32|bfloat16] [threads] [prefill] [decode tokens]
+//
+// qwen3-30b-a3b/24 has 2 of that model's 48 layers and a small vocabulary.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -32,6 +34,13 @@ bool shape_by_name(const std::string& name, RandomShape& shape) {
         shape.num_layers = 16, shape.hidden_size = 2048, shape.intermediate_size = 8192;
         shape.num_heads = 32, shape.num_kv_heads = 8, shape.head_dim = 64, shape.vocab_size = 128256;
         shape.max_context = 131072, shape.rope_theta = 5e5F;
+        return true;
+    }
+    if (name == "qwen3-30b-a3b/24") {
+        shape.num_layers = 2, shape.hidden_size = 2048, shape.intermediate_size = 6144;
+        shape.num_heads = 32, shape.num_kv_heads = 4, shape.head_dim = 128, shape.vocab_size = 1024;
+        shape.max_context = 40960, shape.qk_norm = true, shape.rope_theta = 1e6F;
+        shape.numbers.experts = {.count = 128, .top_k = 8, .intermediate_size = 768, .normalized = true};
         return true;
     }
     return false;
@@ -76,7 +85,7 @@ int main(int argc, char** argv) {
     const DType dtype = argc > 2 && std::strcmp(argv[2], "float32") == 0 ? DType::f32 : DType::bf16;
     RandomShape shape;
     if (!shape_by_name(name, shape)) {
-        std::fprintf(stderr, "no shape %s, expected qwen3-0.6b or llama-3.2-1b\n", name.c_str());
+        std::fprintf(stderr, "no shape %s, expected qwen3-0.6b, llama-3.2-1b or qwen3-30b-a3b/24\n", name.c_str());
         return 2;
     }
     ExecutorOptions options;

@@ -11,6 +11,7 @@ using testing::ConfigFields;
 using testing::expect_error;
 using testing::json_text;
 using testing::layers_of;
+using testing::tiny_config;
 using testing::with;
 
 Result<Config> parse(const ConfigFields& fields, int64_t max_context = 0) {
@@ -180,6 +181,20 @@ TEST(ConfigLayers, RotationsOfLayersMustTurnTheSameElements) {
         "full_attention": {"rope_type": "default", "partial_rotary_factor": 0.5},
         "sliding_attention": {"rope_type": "default"}})")),
                  NL_ERROR_BAD_MODEL, {"rope_parameters is", "in all layers"});
+}
+
+// Models are made ready for YaRN by their config alone: the context may still be the one before it, or already the new.
+TEST(ConfigLayers, YarnStretchesTheContext) {
+    const auto context = [](const std::string& scaling) {
+        const auto config = parse(with(tiny_config(), "rope_scaling", "{\"type\":\"yarn\"," + scaling + "}"));
+        return config.ok() ? config->spec.max_context : -1;
+    };
+    // tiny_config() says 128.
+    EXPECT_EQ(context(R"("factor":4,"original_max_position_embeddings":128)"), 512);
+    EXPECT_EQ(context(R"("factor":4,"original_max_position_embeddings":32)"), 128);
+    EXPECT_EQ(context(R"("factor":2,"original_max_position_embeddings":32)"), 128);
+    EXPECT_EQ(context(R"("factor":2.5)"), 320);
+    EXPECT_EQ(context(R"("factor":1000000,"original_max_position_embeddings":1073741824)"), 1 << 30);
 }
 
 }  // namespace
