@@ -105,11 +105,11 @@ cuda_cases_ran() {
     ! tests/unexplained_skips.sh "$logs"/unit_tests.xml CUDA
 }
 
-# One fixture for each thing that a family may differ in and that the CUDA backend computes.
+# One fixture for each thing that a family may differ in.
 emulated_families() {
     local fixture
     for fixture in llama_bias llama_gqa llama_scaled qwen3_tied mistral_window qwen2_window ernie phi3_long qwen2_yarn \
-        smollm3 fp8_block; do
+        smollm3 fp8_block ernie_bias gemma2 gemma3 phi4_mini qwen3_moe; do
         printf ':*GreedyTokens/%s_cuda' $fixture
     done
 }

@@ -34,28 +34,28 @@ __device__ void add_vector(const T* vector, int half, int lane, HeadPairs& pairs
 }
 
 // RMSNorm of the head.
-template <typename T>
-__device__ void normalise(const T* weight, float epsilon, int half, int lane, HeadPairs& pairs) {
+__device__ inline void normalise(const Norm& norm, int half, int lane, HeadPairs& pairs) {
     float squares = 0;
 #pragma unroll
     for (int j = 0; j < kMaxPairs; ++j) squares += pairs.low[j] * pairs.low[j] + pairs.high[j] * pairs.high[j];
-    const float scale = rsqrtf(warp_sum(squares) / static_cast<float>(2 * half) + epsilon);
+    const float scale = rsqrtf(warp_sum(squares) / static_cast<float>(2 * half) + norm.epsilon);
 #pragma unroll
     for (int j = 0; j < kMaxPairs; ++j) {
         const int i = lane + j * kWarp;
         if (i < half) {
-            pairs.low[j] *= scale * to_float(weight[i]);
-            pairs.high[j] *= scale * to_float(weight[i + half]);
+            pairs.low[j] *= scale * norm.weight[i];
+            pairs.high[j] *= scale * norm.weight[i + half];
         }
     }
 }
 
-__device__ inline void rotate(const float* frequencies, int position, int half, int lane, HeadPairs& pairs) {
+__device__ inline void rotate(const float* frequencies, const float* magnitudes, int position, int half, int lane,
+                              HeadPairs& pairs) {
 #pragma unroll
     for (int j = 0; j < kMaxPairs; ++j) {
         const int i = lane + j * kWarp;
         if (i < half) {
-            const float2 turn = rope_turn(position, frequencies[i]);
+            const float2 turn = rope_turn(position, frequencies[i], magnitudes != nullptr ? magnitudes[i] : 1.0F);
             const float low = pairs.low[j];
             pairs.low[j] = low * turn.x - pairs.high[j] * turn.y;
             pairs.high[j] = pairs.high[j] * turn.x + low * turn.y;
@@ -94,13 +94,13 @@ __global__ void __launch_bounds__(kWarps* kWarp) append_kernel(AppendArguments<T
     add_vector(at, half, lane, pairs);
     if (a.bias != nullptr) add_vector(a.bias + static_cast<int64_t>(head) * shape.head_dim, half, lane, pairs);
     if (is_query) {
-        if (a.q_norm != nullptr) normalise(a.q_norm, a.norm_epsilon, half, lane, pairs);
+        if (a.q_norm.weight != nullptr) normalise(a.q_norm, half, lane, pairs);
         store(at, half, lane, pairs);
         return;
     }
     if (is_key) {
-        if (a.k_norm != nullptr) normalise(a.k_norm, a.norm_epsilon, half, lane, pairs);
-        rotate(a.frequencies, a.key_positions[row], half, lane, pairs);
+        if (a.k_norm.weight != nullptr) normalise(a.k_norm, half, lane, pairs);
+        rotate(a.frequencies, a.magnitudes, a.key_positions[row], half, lane, pairs);
     }
     const int kv_head = (head - shape.num_heads) % shape.num_kv_heads;
     const int64_t page = slot / shape.page_size;
@@ -114,7 +114,7 @@ template <typename T>
 Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows,
                              cudaStream_t stream) {
     // Queries without bias and norm are already what they should be.
-    const bool skip_queries = arguments.bias == nullptr && arguments.q_norm == nullptr;
+    const bool skip_queries = arguments.bias == nullptr && arguments.q_norm.weight == nullptr;
     const int first_head = skip_queries ? shape.num_heads : 0;
     const int heads = shape.num_heads + 2 * shape.num_kv_heads - first_head;
     const LaunchShape launch_shape{

@@ -5,20 +5,21 @@
 
 #include "attention/shape.h"
 #include "base/result.h"
+#include "norm/norm.h"
 
 namespace nanolith::cuda {
 
 template <typename T>
 struct AppendArguments {
-    T* qkv = nullptr;                        // [rows, num_heads + 2 * num_kv_heads, head_dim]
-    const T* bias = nullptr;                 // [num_heads + 2 * num_kv_heads, head_dim] or null
-    const T* q_norm = nullptr;               // [head_dim] or null
-    const T* k_norm = nullptr;               // [head_dim] or null
+    T* qkv = nullptr;         // [rows, num_heads + 2 * num_kv_heads, head_dim]
+    const T* bias = nullptr;  // [num_heads + 2 * num_kv_heads, head_dim] or null
+    Norm q_norm;              // of [head_dim], or none
+    Norm k_norm;
     const float* frequencies = nullptr;      // [head_dim / 2]
+    const float* magnitudes = nullptr;       // [head_dim / 2] or null: all 1
     const int32_t* key_positions = nullptr;  // [rows]
     const int32_t* slots = nullptr;          // [rows]
     T* pages = nullptr;                      // [num_pages, 2, num_kv_heads, page_size, head_dim]
-    float norm_epsilon = 0;
 };
 
 // Adds the bias; normalises queries and keys; rotates the keys for key_positions and writes them and the values to

@@ -7,8 +7,9 @@
 
 namespace nanolith::cuda {
 
-// residual[row] = table[tokens[row]] as float32: table [vocab, hidden], residual [rows, hidden].
+// residual[row] = factor * table[tokens[row]] as float32: table [vocab, hidden], residual [rows, hidden].
 template <typename T>
-Result<void> embed(const T* table, const int32_t* tokens, int rows, int hidden, float* residual, cudaStream_t stream);
+Result<void> embed(const T* table, const int32_t* tokens, float factor, int rows, int hidden, float* residual,
+                   cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -16,15 +16,16 @@
 #include "executor/dtype_of.h"
 #include "executor/graph_cache.h"
 #include "executor/scratch.h"
-#include "executor/supported.h"
 #include "executor/weights.h"
+#include "experts/experts.h"
+#include "linear/gate.h"
 #include "linear/matmul.h"
 #include "linear/matvec.h"
-#include "linear/silu_mul.h"
 #include "norm/rms_norm.h"
 #include "runtime/check.h"
 #include "runtime/stream.h"
 #include "sample/sample.h"
+#include "sample/softcap.h"
 
 namespace nanolith::cuda {
 
@@ -93,11 +94,12 @@ class CudaExecutor final : public Executor {
         NL_ASSIGN(matmul_, Matmul::create());
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
         NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, options_.max_rows, stream_.get()));
+        NL_ASSIGN(experts_, Experts<T>::create(spec_, options_.max_rows));
         NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_.get()));
         for (size_t i = 0; i < spec_.ropes.size(); ++i) {
-            NL_TRY(fill_rope_table(weights_.frequencies[i], spec_.head_dim / 2, spec_.max_context,
-                                   rope_table(static_cast<int32_t>(i)), stream_.get()));
+            NL_TRY(fill_rope_table(weights_.frequencies[i], weights_.magnitudes[i], spec_.head_dim / 2,
+                                   spec_.max_context, rope_table(static_cast<int32_t>(i)), stream_.get()));
         }
         NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
         return {};
@@ -166,7 +168,8 @@ class CudaExecutor final : public Executor {
     // ---- The operations: matrix-vector kernels with everything fused for few rows, cuBLASLt for many ----------
 
     Result<void> embed() override {
-        return cuda::embed(weights_.embedding, view().tokens, rows(), spec_.hidden_size, residual(), stream_.get());
+        return cuda::embed(weights_.embedding, view().tokens, spec_.embedding_scale, rows(), spec_.hidden_size,
+                           residual(), stream_.get());
     }
 
     Result<void> attention_input(int32_t layer) override {
@@ -182,21 +185,19 @@ class CudaExecutor final : public Executor {
         AppendArguments<T> append;
         append.qkv = qkv;
         append.bias = weights.qkv_bias;
-        append.q_norm = weights.q_norm;
-        append.k_norm = weights.k_norm;
+        append.q_norm = norm(weights.q_norm);
+        append.k_norm = norm(weights.k_norm);
         append.frequencies = weights_.frequencies[static_cast<size_t>(layer_spec(layer).rope)];
+        append.magnitudes = weights_.magnitudes[static_cast<size_t>(layer_spec(layer).rope)];
         append.key_positions = view().key_positions;
         append.slots = view().slots;
         append.pages = pages(layer);
-        append.norm_epsilon = spec_.norm_epsilon;
         return append_to_pages(append, heads_, rows(), stream_.get());
     }
 
     Result<void> attention(int32_t layer) override {
         const LayerSpec& layer_is = layer_spec(layer);
         const auto plan = static_cast<size_t>(std::ranges::find(windows_, layer_is.window) - windows_.begin());
-        // Keys are stored without the rope's magnitude, so scores get that of both.
-        const float magnitude = *magnitude_of(spec_.ropes[static_cast<size_t>(layer_is.rope)]);
         AttentionArguments<T> arguments;
         arguments.queries = scratch_.qkv.template as<T>();
         arguments.query_layout = {heads_.qkv_size(), heads_.head_dim};
@@ -207,31 +208,44 @@ class CudaExecutor final : public Executor {
         arguments.partial = partials_.view();
         arguments.output = attended();
         arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
-        arguments.scale = spec_.attention_scale * magnitude * magnitude;
+        arguments.scale = spec_.attention_scale;
         arguments.softcap = spec_.attention_softcap;
         arguments.window = layer_is.window;
         return attend(arguments, heads_, launch_of(batch_.shape().work[plan], plan_shape_), stream_.get());
     }
 
     Result<void> attention_output(int32_t layer) override {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
         const int size = heads_.num_heads * heads_.head_dim;
-        return add_product(attended(), size, weights_.layers[static_cast<size_t>(layer)].o);
+        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm);
     }
 
     Result<void> mlp_input(int32_t layer) override {
         const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
-        if (is_few(rows())) {
-            return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.intermediate_size, inner(),
-                                  stream_.get());
+        if (weights.router != nullptr) {
+            NL_TRY(normalise(weights.mlp_norm));
+            NL_TRY(
+                multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
+            return experts_.choose(rows(), stream_.get());
+        }
+        if (is_few(rows()) && weights.gate_up_bias == nullptr) {
+            return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation,
+                                  spec_.intermediate_size, inner(), stream_.get());
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm));
         NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
-        return silu_mul(gate_up, rows(), spec_.intermediate_size, inner(), stream_.get());
+        return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(),
+                    stream_.get());
     }
 
     Result<void> mlp_output(int32_t layer) override {
-        return add_product(inner(), spec_.intermediate_size, weights_.layers[static_cast<size_t>(layer)].down);
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        if (weights.router != nullptr) {
+            const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
+            return experts_.add(normed(), experts, rows(), residual(), stream_.get());
+        }
+        return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm);
     }
 
     Result<void> head() override {
@@ -243,9 +257,12 @@ class CudaExecutor final : public Executor {
             x.rows = outputs;
             NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), multiprocessors_, stream_.get()));
         } else {
-            NL_TRY(rms_norm(residual(), view().output_rows, weights_.final_norm, spec_.norm_epsilon, outputs,
-                            spec_.hidden_size, normed(), stream_.get()));
+            NL_TRY(rms_norm(residual(), view().output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
+                            normed(), stream_.get()));
             NL_TRY(multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits()));
+        }
+        if (spec_.logit_softcap > 0) {
+            NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_.get()));
         }
         return sample(all_logits(), view().sampling, outputs, spec_.vocab_size, sampled(), stream_.get());
     }
@@ -310,21 +327,24 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    NormedRows<T> normed_rows(const T* norm_weight) const {
-        return {residual(), norm_weight, nullptr, spec_.norm_epsilon, rows(), spec_.hidden_size};
+    Norm norm(const float* weight) const { return {weight, spec_.norm_epsilon}; }
+
+    NormedRows<T> normed_rows(const float* norm_weight) const {
+        return {residual(), norm(norm_weight), nullptr, rows(), spec_.hidden_size};
     }
 
-    Result<void> normalise(const T* norm_weight) {
-        return rms_norm(residual(), nullptr, norm_weight, spec_.norm_epsilon, rows(), spec_.hidden_size, normed(),
-                        stream_.get());
+    Result<void> normalise(const float* norm_weight) {
+        return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), stream_.get());
     }
 
     // y = x W^T.
     template <typename Output>
     Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
-        const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
-        NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_.get()));
-        if (done) return {};
+        if (!is_few(num_rows)) {
+            const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
+            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_.get()));
+            if (done) return {};
+        }
         return in_few_rows(num_rows, [&](int64_t first, int count) {
             return matvec(x + first * size, weight, count, size, outputs, y + first * outputs, stream_.get());
         });
@@ -353,6 +373,14 @@ class CudaExecutor final : public Executor {
         });
     }
 
+    // residual += norm(x W^T + bias), without the bias and the norm where they are null.
+    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm) {
+        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
+        float* const added = scratch_.added.template as<float>();
+        NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
+        return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), stream_.get());
+    }
+
     // Frees everything on the device while it is current.
     void release() {
         graphs_.clear();
@@ -361,6 +389,7 @@ class CudaExecutor final : public Executor {
         pool_ = DeviceBuffer();
         scratch_ = Scratch();
         partials_ = Partials();
+        experts_ = Experts<T>();
         matmul_.reset();
         stream_.reset();
     }
@@ -379,6 +408,7 @@ class CudaExecutor final : public Executor {
     const PlanShape plan_shape_;              // whatever the window
     std::vector<AttentionPlanner> planners_;  // for each of windows_
     Partials partials_;
+    Experts<T> experts_;
     DeviceBatch batch_;
     GraphCache graphs_;
     int32_t num_logits_ = 0;  // rows of logits that are there
@@ -397,7 +427,10 @@ Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options) {
     NL_TRY(check_model(spec, weights, options));
-    NL_TRY(check_supported(spec, weights));
+    if (spec.head_dim > kMaxHeadDim || spec.head_dim % 8 != 0) {
+        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim,
+                    ", the CUDA backend takes multiples of 8 up to ", kMaxHeadDim);
+    }
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;

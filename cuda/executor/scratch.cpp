@@ -21,6 +21,7 @@ Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, 
               allocate_device(rows * static_cast<size_t>(spec.num_heads) * head_dim * element, "attention outputs"));
     NL_ASSIGN(scratch.gate_up, allocate_device(rows * 2 * inner * element, "gate and up projections"));
     NL_ASSIGN(scratch.inner, allocate_device(rows * inner * element, "MLP activations"));
+    NL_ASSIGN(scratch.added, allocate_device(rows * hidden * sizeof(float), "rows to be added"));
     const size_t logits = outputs * static_cast<size_t>(spec.vocab_size) * sizeof(float);
     NL_ASSIGN(scratch.logits, allocate_device(logits, "logits"));
     NL_ASSIGN(scratch.kept_logits, allocate_device(logits, "logits"));

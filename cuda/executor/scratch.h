@@ -15,6 +15,7 @@ struct Scratch {
     DeviceBuffer attended;      // [rows, num_heads, head_dim] T
     DeviceBuffer gate_up;       // [rows, 2 * intermediate] T
     DeviceBuffer inner;         // [rows, intermediate] T
+    DeviceBuffer added;         // [rows, hidden] float32: what goes through a norm or gets a bias before it is added
     DeviceBuffer logits;        // [output rows, vocab] float32
     DeviceBuffer kept_logits;   // the same, of the latest run that succeeded
     DeviceBuffer sampled;       // [output rows] int32

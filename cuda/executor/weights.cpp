@@ -1,5 +1,8 @@
 #include "executor/weights.h"
 
+#include <initializer_list>
+
+#include "backend/read_weight.h"
 #include "executor/dtype_of.h"
 #include "executor/uploader.h"
 #include "runtime/check.h"
@@ -44,81 +47,139 @@ template <typename T>
 DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Arena& arena) {
     const int64_t hidden = spec.hidden_size;
     DeviceLayer<T> to;
-    to.attention_norm = arena.take<T>(hidden);
+    to.attention_norm = arena.take<float>(hidden);
     to.qkv = arena.take<T>(qkv_rows(spec) * hidden);
     if (has_bias(layer)) to.qkv_bias = arena.take<T>(qkv_rows(spec));
-    if (layer.q_norm.present()) to.q_norm = arena.take<T>(spec.head_dim);
-    if (layer.k_norm.present()) to.k_norm = arena.take<T>(spec.head_dim);
+    if (layer.q_norm.present()) to.q_norm = arena.take<float>(spec.head_dim);
+    if (layer.k_norm.present()) to.k_norm = arena.take<float>(spec.head_dim);
     to.o = arena.take<T>(hidden * spec.num_heads * spec.head_dim);
-    to.mlp_norm = arena.take<T>(hidden);
+    if (layer.o_bias.present()) to.o_bias = arena.take<T>(hidden);
+    if (layer.attention_post_norm.present()) to.attention_post_norm = arena.take<float>(hidden);
+    to.mlp_norm = arena.take<float>(hidden);
+    if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.take<float>(hidden);
+    if (layer.router.present()) {
+        const int64_t inner = int64_t{spec.experts.count} * spec.experts.intermediate_size;
+        to.router = arena.take<T>(spec.experts.count * hidden);
+        to.expert_gate_up = arena.take<T>(2 * hidden * inner);
+        to.expert_down = arena.take<T>(hidden * inner);
+        return to;
+    }
     to.gate_up = arena.take<T>(2 * hidden * spec.intermediate_size);
+    if (layer.gate_bias.present()) to.gate_up_bias = arena.take<T>(2 * int64_t{spec.intermediate_size});
     to.down = arena.take<T>(hidden * spec.intermediate_size);
+    if (layer.down_bias.present()) to.down_bias = arena.take<T>(hidden);
     return to;
 }
 
 template <typename T>
 void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena, DeviceWeights<T>& to) {
     to.embedding = arena.take<T>(weights.embedding.rows * weights.embedding.cols);
-    to.final_norm = arena.take<T>(spec.hidden_size);
+    to.final_norm = arena.take<float>(spec.hidden_size);
     to.head = is_tied(weights) ? to.embedding : arena.take<T>(weights.head.rows * weights.head.cols);
     to.frequencies.clear();
-    for (size_t i = 0; i < spec.ropes.size(); ++i) to.frequencies.push_back(arena.take<float>(spec.head_dim / 2));
+    to.magnitudes.clear();
+    for (const RopeSpec& rope : spec.ropes) {
+        to.frequencies.push_back(arena.take<float>(spec.head_dim / 2));
+        to.magnitudes.push_back(rope.magnitudes.empty() ? nullptr : arena.take<float>(spec.head_dim / 2));
+    }
     to.layers.clear();
     for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
 }
 
-// Uploads one part behind another; parts that are not there leave their place as it is.
-template <typename T>
-Result<void> upload_parts(Uploader& uploader, T* to, const WeightView* const* parts, const int64_t* sizes,
-                          size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-        if (parts[i]->present()) NL_TRY(uploader.upload(*parts[i], to, kDTypeOf<T>));
-        to += sizes[i];
-    }
-    return {};
+Result<void> upload_floats(Uploader& uploader, const std::vector<float>& from, float* to) {
+    if (from.empty()) return {};
+    const WeightView view{DType::f32, 1, static_cast<int64_t>(from.size()),
+                          reinterpret_cast<const std::byte*>(from.data())};
+    return uploader.upload(view, to, DType::f32);
 }
 
-template <typename T>
-Result<void> upload_layer(Uploader& uploader, const ModelSpec& spec, const LayerWeights& layer,
-                          const DeviceLayer<T>& to, cudaStream_t stream) {
-    const DType dtype = kDTypeOf<T>;
-    const int64_t q_rows = int64_t{spec.num_heads} * spec.head_dim;
-    const int64_t kv_rows = int64_t{spec.num_kv_heads} * spec.head_dim;
-    const int64_t hidden = spec.hidden_size;
-    NL_TRY(uploader.upload(layer.attention_norm, to.attention_norm, dtype));
-    const WeightView* qkv[] = {&layer.q_proj, &layer.k_proj, &layer.v_proj};
-    const int64_t qkv_sizes[] = {q_rows * hidden, kv_rows * hidden, kv_rows * hidden};
-    NL_TRY(upload_parts(uploader, to.qkv, qkv, qkv_sizes, 3));
-    if (to.qkv_bias != nullptr) {
-        NL_CUDA_TRY(cudaMemsetAsync(to.qkv_bias, 0, static_cast<size_t>(qkv_rows(spec)) * sizeof(T), stream));
-        const WeightView* bias[] = {&layer.q_bias, &layer.k_bias, &layer.v_bias};
-        const int64_t bias_sizes[] = {q_rows, kv_rows, kv_rows};
-        NL_TRY(upload_parts(uploader, to.qkv_bias, bias, bias_sizes, 3));
-    }
-    if (to.q_norm != nullptr) NL_TRY(uploader.upload(layer.q_norm, to.q_norm, dtype));
-    if (to.k_norm != nullptr) NL_TRY(uploader.upload(layer.k_norm, to.k_norm, dtype));
-    NL_TRY(uploader.upload(layer.o_proj, to.o, dtype));
-    NL_TRY(uploader.upload(layer.mlp_norm, to.mlp_norm, dtype));
-    const WeightView* gate_up[] = {&layer.gate_proj, &layer.up_proj};
-    const int64_t gate_up_sizes[] = {hidden * spec.intermediate_size, hidden * spec.intermediate_size};
-    NL_TRY(upload_parts(uploader, to.gate_up, gate_up, gate_up_sizes, 2));
-    return uploader.upload(layer.down_proj, to.down, dtype);
+// A norm that the model has, or nothing.
+Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const WeightView& from, float* to) {
+    if (!from.present()) return {};
+    std::vector<float> weights(static_cast<size_t>(from.cols));
+    read_weight(from, 0, from.cols, weights.data());
+    for (float& weight : weights) weight += spec.norm_offset;
+    return upload_floats(uploader, weights, to);
 }
+
+// Uploads weights to their places.
+template <typename T>
+class LayerUpload {
+  public:
+    LayerUpload(Uploader& uploader, const ModelSpec& spec, cudaStream_t stream)
+        : uploader_(uploader), spec_(spec), stream_(stream) {}
+
+    Result<void> upload(const LayerWeights& from, const DeviceLayer<T>& to) {
+        NL_TRY(norm(from.attention_norm, to.attention_norm));
+        NL_TRY(parts({&from.q_proj, &from.k_proj, &from.v_proj}, to.qkv));
+        if (to.qkv_bias != nullptr) NL_TRY(qkv_bias(from, to.qkv_bias));
+        NL_TRY(norm(from.q_norm, to.q_norm));
+        NL_TRY(norm(from.k_norm, to.k_norm));
+        NL_TRY(one(from.o_proj, to.o));
+        NL_TRY(one(from.o_bias, to.o_bias));
+        NL_TRY(norm(from.attention_post_norm, to.attention_post_norm));
+        NL_TRY(norm(from.mlp_norm, to.mlp_norm));
+        NL_TRY(norm(from.mlp_post_norm, to.mlp_post_norm));
+        if (from.router.present()) return experts(from, to);
+        NL_TRY(parts({&from.gate_proj, &from.up_proj}, to.gate_up));
+        if (to.gate_up_bias != nullptr) NL_TRY(parts({&from.gate_bias, &from.up_bias}, to.gate_up_bias));
+        NL_TRY(one(from.down_proj, to.down));
+        return one(from.down_bias, to.down_bias);
+    }
+
+  private:
+    // A weight that the model has, or nothing.
+    Result<void> one(const WeightView& from, T* to) {
+        return from.present() ? uploader_.upload(from, to, kDTypeOf<T>) : Result<void>();
+    }
+    Result<void> norm(const WeightView& from, float* to) { return upload_norm(uploader_, spec_, from, to); }
+    // One behind the other.
+    Result<void> parts(std::initializer_list<const WeightView*> from, T* to) {
+        for (const WeightView* part : from) {
+            NL_TRY(one(*part, to));
+            to += part->rows * part->cols;
+        }
+        return {};
+    }
+    // Zero where a part has none.
+    Result<void> qkv_bias(const LayerWeights& from, T* to) {
+        const int64_t q_rows = int64_t{spec_.num_heads} * spec_.head_dim;
+        const int64_t kv_rows = int64_t{spec_.num_kv_heads} * spec_.head_dim;
+        NL_CUDA_TRY(cudaMemsetAsync(to, 0, static_cast<size_t>(qkv_rows(spec_)) * sizeof(T), stream_));
+        NL_TRY(one(from.q_bias, to));
+        NL_TRY(one(from.k_bias, to + q_rows));
+        return one(from.v_bias, to + q_rows + kv_rows);
+    }
+    Result<void> experts(const LayerWeights& from, const DeviceLayer<T>& to) {
+        const int64_t size = int64_t{spec_.hidden_size} * spec_.experts.intermediate_size;
+        NL_TRY(one(from.router, to.router));
+        for (size_t i = 0; i < from.experts.size(); ++i) {
+            const ExpertWeights& expert = from.experts[i];
+            const auto at = static_cast<int64_t>(i) * size;
+            NL_TRY(parts({&expert.gate_proj, &expert.up_proj}, to.expert_gate_up + 2 * at));
+            NL_TRY(one(expert.down_proj, to.expert_down + at));
+        }
+        return {};
+    }
+
+    Uploader& uploader_;
+    const ModelSpec& spec_;
+    cudaStream_t stream_;
+};
 
 template <typename T>
 Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWeights& weights,
                         const DeviceWeights<T>& device, cudaStream_t stream) {
     NL_TRY(uploader.upload(weights.embedding, device.embedding, kDTypeOf<T>));
-    NL_TRY(uploader.upload(weights.final_norm, device.final_norm, kDTypeOf<T>));
+    NL_TRY(upload_norm(uploader, spec, weights.final_norm, device.final_norm));
     if (!is_tied(weights)) NL_TRY(uploader.upload(weights.head, device.head, kDTypeOf<T>));
     for (size_t i = 0; i < spec.ropes.size(); ++i) {
-        const std::vector<float>& frequencies = spec.ropes[i].frequencies;
-        const WeightView view{DType::f32, 1, static_cast<int64_t>(frequencies.size()),
-                              reinterpret_cast<const std::byte*>(frequencies.data())};
-        NL_TRY(uploader.upload(view, device.frequencies[i], DType::f32));
+        NL_TRY(upload_floats(uploader, spec.ropes[i].frequencies, device.frequencies[i]));
+        NL_TRY(upload_floats(uploader, spec.ropes[i].magnitudes, device.magnitudes[i]));
     }
+    LayerUpload<T> layer(uploader, spec, stream);
     for (size_t i = 0; i < weights.layers.size(); ++i) {
-        NL_TRY(upload_layer(uploader, spec, weights.layers[i], device.layers[i], stream));
+        NL_TRY(layer.upload(weights.layers[i], device.layers[i]));
     }
     return {};
 }

@@ -10,28 +10,38 @@
 
 namespace nanolith::cuda {
 
-// Weights that are multiplied with the same input lie behind one another, so that each group is one product.
-// Optional ones are null.
+// Norms are float32, with the model's offset added. Weights that are multiplied with the same input lie behind one
+// another, so that each group is one product. Optional ones are null.
 template <typename T>
 struct DeviceLayer {
-    T* attention_norm = nullptr;  // [hidden]
-    T* qkv = nullptr;             // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
-    T* qkv_bias = nullptr;        // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
-    T* q_norm = nullptr;          // [head_dim]
-    T* k_norm = nullptr;          // [head_dim]
-    T* o = nullptr;               // [hidden, num_heads * head_dim]
-    T* mlp_norm = nullptr;        // [hidden]
-    T* gate_up = nullptr;         // [2 * intermediate, hidden]
-    T* down = nullptr;            // [hidden, intermediate]
+    float* attention_norm = nullptr;       // [hidden]
+    T* qkv = nullptr;                      // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
+    T* qkv_bias = nullptr;                 // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
+    float* q_norm = nullptr;               // [head_dim]
+    float* k_norm = nullptr;               // [head_dim]
+    T* o = nullptr;                        // [hidden, num_heads * head_dim]
+    T* o_bias = nullptr;                   // [hidden]
+    float* attention_post_norm = nullptr;  // [hidden]
+    float* mlp_norm = nullptr;             // [hidden]
+    T* gate_up = nullptr;                  // [2 * intermediate, hidden]
+    T* gate_up_bias = nullptr;             // [2 * intermediate]
+    T* down = nullptr;                     // [hidden, intermediate]
+    T* down_bias = nullptr;                // [hidden]
+    float* mlp_post_norm = nullptr;        // [hidden]
+    // In place of gate_up and down where the layer has experts.
+    T* router = nullptr;          // [experts, hidden]
+    T* expert_gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
+    T* expert_down = nullptr;     // [experts, hidden, intermediate]
 };
 
 template <typename T>
 struct DeviceWeights {
     DeviceBuffer memory;
     T* embedding = nullptr;           // [vocab, hidden]
-    T* final_norm = nullptr;          // [hidden]
+    float* final_norm = nullptr;      // [hidden]
     T* head = nullptr;                // [vocab, hidden]; the embedding where the head is tied
     std::vector<float*> frequencies;  // of each rope, [head_dim / 2]
+    std::vector<float*> magnitudes;   // of each rope, [head_dim / 2] or null
     std::vector<DeviceLayer<T>> layers;
 };
 

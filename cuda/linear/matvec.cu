@@ -7,9 +7,9 @@
 // flight. RMSNorm costs no pass of its own: the warp multiplies by the norm's weight on the way, sums the squares
 // of the same values, and scales its sums at the end. The fused kernels take 40 to 92 registers and spill none (sm_90a,
 // nvcc 13.0).
+#include "device/activation.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
-#include "device/silu.cuh"
 #include "linear/matvec.h"
 #include "runtime/launch.h"
 
@@ -32,25 +32,25 @@ struct NormedInput {
     }
     // x * norm weight at [at, at + kPack); adds the squares of x.
     __device__ void load(const float* x, int at, float (&values)[kPack<T>], float& squares) const {
-        float weight[kPack<T>];
-        load_pack(rows.norm_weight + at, weight);
 #pragma unroll
         for (int i = 0; i < kPack<T>; i += 4) {
             float part[4];
+            float weight[4];
             load_pack(x + at + i, part);
+            load_pack(rows.norm.weight + at + i, weight);
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 squares = fmaf(part[j], part[j], squares);
-                values[i + j] = part[j] * weight[i + j];
+                values[i + j] = part[j] * weight[j];
             }
         }
     }
     __device__ float load_one(const float* x, int at, float& squares) const {
         squares = fmaf(x[at], x[at], squares);
-        return x[at] * to_float(rows.norm_weight[at]);
+        return x[at] * rows.norm.weight[at];
     }
     __device__ float scale(float squares) const {
-        return rsqrtf(squares / static_cast<float>(rows.size) + rows.epsilon);
+        return rsqrtf(squares / static_cast<float>(rows.size) + rows.norm.epsilon);
     }
 };
 
@@ -99,8 +99,9 @@ template <typename T>
 struct GateOutputs {
     T* to;
     int outputs;
+    Activation activation;
     __device__ void operator()(int row, int first, const float (&sums)[2]) const {
-        to[static_cast<int64_t>(row) * outputs + first] = from_float<T>(silu(sums[0]) * sums[1]);
+        to[static_cast<int64_t>(row) * outputs + first] = from_float<T>(activate(activation, sums[0]) * sums[1]);
     }
 };
 
@@ -242,9 +243,11 @@ Result<void> matvec_normed(const NormedRows<T>& x, const T* weight, int outputs,
 }
 
 template <typename T>
-Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, int outputs, T* to, cudaStream_t stream) {
+Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
+                            cudaStream_t stream) {
     const WarpRows gate_and_up{outputs, 1, outputs, 2 * outputs};
-    return launch_matvec<T, 2>(gate_up, gate_and_up, NormedInput<T>{x}, GateOutputs<T>{to, outputs}, stream);
+    const GateOutputs<T> store{to, outputs, activation};
+    return launch_matvec<T, 2>(gate_up, gate_and_up, NormedInput<T>{x}, store, stream);
 }
 
 template <typename T, typename Output>
@@ -266,8 +269,8 @@ Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int out
 #define NL_INSTANTIATE_OUTPUT(T, Output)                                                                  \
     template Result<void> matvec_normed(const NormedRows<T>&, const T*, int, Output*, int, cudaStream_t); \
     template Result<void> matvec(const T*, const T*, int, int, int, Output*, cudaStream_t);
-#define NL_INSTANTIATE(T)                                                                        \
-    template Result<void> matvec_gate_up(const NormedRows<T>&, const T*, int, T*, cudaStream_t); \
+#define NL_INSTANTIATE(T)                                                                                    \
+    template Result<void> matvec_gate_up(const NormedRows<T>&, const T*, Activation, int, T*, cudaStream_t); \
     template Result<void> matvec_add(const T*, const T*, int, int, int, float*, int, cudaStream_t);
 NL_INSTANTIATE_OUTPUT(float, float)
 NL_INSTANTIATE_OUTPUT(__half, float)

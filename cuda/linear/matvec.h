@@ -4,7 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include "backend/backend.h"
 #include "base/result.h"
+#include "norm/norm.h"
 
 namespace nanolith::cuda {
 
@@ -14,10 +16,9 @@ constexpr int kMatvecRows = 4;
 // Rows of the residual stream that are normalised (RMSNorm) as they are read.
 template <typename T>
 struct NormedRows {
-    const float* residual = nullptr;     // [*, size]
-    const T* norm_weight = nullptr;      // [size]
+    const float* residual = nullptr;  // [*, size]
+    Norm norm;
     const int32_t* row_index = nullptr;  // [rows] which rows of residual; null: the first ones
-    float epsilon = 0;
     int rows = 0;
     int size = 0;
 };
@@ -27,10 +28,11 @@ template <typename T, typename Output>
 Result<void> matvec_normed(const NormedRows<T>& x, const T* weight, int outputs, Output* to, int multiprocessors,
                            cudaStream_t stream);
 
-// to [rows, size of the MLP] = silu(norm(x) W_gate^T) * (norm(x) W_up^T), gate_up [2 * outputs, size] with the rows
-// of W_gate first.
+// to [rows, size of the MLP] = activation(norm(x) W_gate^T) * (norm(x) W_up^T), gate_up [2 * outputs, size] with the
+// rows of W_gate first.
 template <typename T>
-Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, int outputs, T* to, cudaStream_t stream);
+Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
+                            cudaStream_t stream);
 
 // to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size].
 template <typename T, typename Output>

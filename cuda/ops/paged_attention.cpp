@@ -211,8 +211,8 @@ class CudaPagedAttention final : public PagedAttention {
                                          "rotations of all positions"));
         NL_CUDA_TRY(cudaMemcpyAsync(frequencies.data(), spec_.rope_frequencies.data(), pairs * sizeof(float),
                                     cudaMemcpyHostToDevice, device_.stream));
-        NL_TRY(fill_rope_table(frequencies.as<float>(), static_cast<int>(pairs), spec_.max_position, rope_.as<float2>(),
-                               device_.stream));
+        NL_TRY(fill_rope_table(frequencies.as<float>(), nullptr, static_cast<int>(pairs), spec_.max_position,
+                               rope_.as<float2>(), device_.stream));
         NL_CUDA_TRY(cudaStreamSynchronize(device_.stream));
         return {};
     }

@@ -60,6 +60,9 @@ T __shfl_up_sync(unsigned, T value, unsigned step) {
     const int source = cuda_host::lane() - static_cast<int>(step);
     return cuda_host::exchange_value(value, source < 0 ? cuda_host::lane() : source, "shfl_up");
 }
+inline int __popc(unsigned bits) {
+    return __builtin_popcount(bits);
+}
 inline unsigned __ballot_sync(unsigned, bool bit) {
     return cuda_host::ballot(bit);
 }

@@ -27,7 +27,7 @@ inline void check(nl_status status) {
     if (status != NL_OK) throw std::runtime_error(std::string(nl_status_name(status)) + ": " + nl_last_error());
 }
 
-// Null where `device` is "cuda" and there is none here, or it does not compute the model's family.
+// Null where `device` is "cuda" and there is none here.
 inline Engine open_engine(const std::string& folder, const std::string& device, int32_t dtype, size_t max_context) {
     nl_engine_options* raw_options = nullptr;
     check(nl_engine_options_create(&raw_options));
@@ -41,7 +41,7 @@ inline Engine open_engine(const std::string& folder, const std::string& device, 
     check(nl_engine_options_set_max_context(raw_options, static_cast<int64_t>(max_context)));
     nl_engine* engine = nullptr;
     const nl_status status = nl_engine_create(folder.data(), folder.size(), raw_options, &engine);
-    if (device == "cuda" && (status == NL_ERROR_NOT_FOUND || status == NL_ERROR_UNSUPPORTED)) return nullptr;
+    if (device == "cuda" && status == NL_ERROR_NOT_FOUND) return nullptr;
     check(status);
     return Engine(engine);
 }

@@ -39,11 +39,11 @@ class Parity : public ::testing::TestWithParam<Case> {
   protected:
     void SetUp() override { fixture_ = load_fixture(std::get<0>(GetParam())); }
 
-    // Opens the model; the test skips where there is no GPU that computes it.
+    // Opens the model; the test skips where there is no GPU for it.
     void open(int32_t dtype) {
         const std::string& device = std::get<1>(GetParam());
         engine_ = open_engine(fixture_.model_folder, device, dtype, fixture_.longest_context());
-        if (engine_ == nullptr) GTEST_SKIP() << device << ": " << nl_last_error();
+        if (engine_ == nullptr) GTEST_SKIP() << "no GPU: " << nl_last_error();
     }
 
     // The cache's logits against the reference for the prompt's prefix `index`.

@@ -8,22 +8,6 @@
 namespace nanolith::testing {
 namespace {
 
-// Whether the CUDA backend computes the model: all others it refuses.
-bool supported_on_cuda(const ModelSpec& spec, const ModelWeights& weights) {
-    for (const RopeSpec& rope : spec.ropes) {
-        const auto& magnitudes = rope.magnitudes;
-        if (std::any_of(magnitudes.begin(), magnitudes.end(), [&](float m) { return m != magnitudes.front(); }))
-            return false;
-    }
-    for (const LayerWeights& layer : weights.layers) {
-        if (layer.router.present() || layer.o_bias.present() || layer.attention_post_norm.present() ||
-            layer.mlp_post_norm.present() || layer.gate_bias.present() || layer.down_bias.present())
-            return false;
-    }
-    return spec.norm_offset == 0 && spec.embedding_scale == 1 && spec.activation == Activation::silu &&
-           spec.logit_softcap == 0;
-}
-
 RandomShape small_shape(int32_t num_layers = 2) {
     RandomShape shape;
     shape.num_layers = num_layers;
@@ -44,18 +28,6 @@ class FamilyExecutorTest : public ExecutorTest {
   protected:
     using Change = std::function<void(ModelSpec&, ModelWeights&)>;
 
-    // Skips the test where the device does not compute the model, and says so.
-    bool computed(const RandomModel& model) {
-        if (IsSkipped() || HasFatalFailure()) return false;
-        if (!GetParam().cuda || supported_on_cuda(model.spec, model.weights)) return true;
-        const auto made = backend_->create_executor(model.spec, model.weights, options(16, 4));
-        if (made.ok()) return true;
-        EXPECT_EQ(made.error().status, NL_ERROR_UNSUPPORTED) << made.error().message;
-        EXPECT_FALSE(made.error().message.empty());
-        skip(made.error().message);
-        return false;
-    }
-
     static std::vector<int32_t> draw(PagedHarness& harness, const RandomModel& model, const Job& job, int32_t count) {
         if (model.spec.experts.count == 0) return harness.tokens(count);
         return harness.clear_tokens(job, count, kMargin);
@@ -66,7 +38,6 @@ class FamilyExecutorTest : public ExecutorTest {
     void expect_reference(const RandomShape& shape, const std::string& what, int32_t page_size = 16,
                           int32_t num_threads = 1) {
         RandomModel model(shape, GetParam().dtype, seed_ + salt_++);
-        if (!computed(model)) return;
         ExecutorOptions wanted = options(page_size, 1024 / page_size);
         wanted.num_threads = num_threads;
         PagedHarness harness(*backend_, model, wanted, seed_);
@@ -100,7 +71,6 @@ class FamilyExecutorTest : public ExecutorTest {
     // The reference of a model that `change` makes another one is far outside of the bound.
     void expect_seen(const RandomShape& shape, const std::string& what, const Change& change) {
         RandomModel model(shape, GetParam().dtype, seed_ + salt_++);
-        if (!computed(model)) return;
         PagedHarness harness(*backend_, model, options(16, 20), seed_);
         ASSERT_TRUE(harness.ready()) << what;
         Store tail;
@@ -123,8 +93,6 @@ class FamilyExecutorTest : public ExecutorTest {
     }
 
   private:
-    static void skip(const std::string& reason) { GTEST_SKIP() << "not computed on this device: " << reason; }
-
     uint64_t salt_ = 1000;
 };
 
@@ -314,7 +282,6 @@ TEST_P(FamilyExecutorTest, Experts) {
 // Every row of a batch chooses the same experts, the others get none; and a batch of one row.
 TEST_P(FamilyExecutorTest, RowsThatChooseTheSameExperts) {
     RandomModel model(with_experts(6, 2, true), GetParam().dtype, seed_ + 1);
-    if (!computed(model)) return;
     PagedHarness harness(*backend_, model, options(16, 40), seed_);
     ASSERT_TRUE(harness.ready());
     std::vector<Store> stores(20);

@@ -1,0 +1,47 @@
+// A layer's mixture of experts (Shazeer et al., "Outrageously Large Neural Networks", 2017).
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/backend.h"
+#include "experts/routing.h"
+#include "runtime/memory.h"
+
+namespace nanolith::cuda {
+
+// What a layer's experts are, on the device.
+template <typename T>
+struct ExpertLayer {
+    const T* gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
+    const T* down = nullptr;     // [experts, hidden, intermediate]
+};
+
+// The memory for the experts of one layer at a time, and their computation.
+template <typename T>
+class Experts {
+  public:
+    Experts() = default;  // for models without experts
+    static Result<Experts> create(const ModelSpec& spec, int64_t max_rows);
+
+    // Where the router's logits [rows, experts] belong.
+    [[nodiscard]] float* logits() const { return logits_.as<float>(); }
+    // Chooses by logits() which experts compute the rows.
+    Result<void> choose(int rows, cudaStream_t stream);
+    // residual += the chosen experts of x, each by its share: x [rows, hidden], residual [rows, hidden].
+    Result<void> add(const T* x, const ExpertLayer<T>& layer, int rows, float* residual, cudaStream_t stream);
+
+  private:
+    [[nodiscard]] RoutingView routing() const;
+
+    ExpertSpec spec_;
+    Activation activation_ = Activation::silu;
+    int hidden_ = 0;
+    int64_t max_pairs_ = 0;
+    DeviceBuffer logits_;   // [rows, experts] float32
+    DeviceBuffer numbers_;  // RoutingView
+    DeviceBuffer gate_up_;  // [pairs, 2 * intermediate] T
+    DeviceBuffer inner_;    // [pairs, intermediate] T
+    DeviceBuffer outputs_;  // [pairs, hidden] float32
+};
+
+}  // namespace nanolith::cuda

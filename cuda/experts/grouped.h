@@ -1,0 +1,30 @@
+// Products of rows with the weights of the experts that they chose.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace nanolith::cuda {
+
+// y[p] = W_e x[row(p)] for the pairs p that are grouped by expert: those of expert e are begins[e] to begins[e + 1].
+// row(p) is pairs[p] / top_k, or p where pairs is null. x [*, size], weight [experts, outputs, size],
+// y [pairs, outputs].
+template <typename T>
+struct GroupedProduct {
+    const T* x = nullptr;
+    const T* weight = nullptr;
+    const int32_t* begins = nullptr;
+    const int32_t* pairs = nullptr;
+    int top_k = 1;
+    int experts = 0;
+    int size = 0;
+    int outputs = 0;
+};
+
+template <typename T, typename Output>
+Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,17 @@
+// The gate of the MLP after a product. For few rows without a bias the matrix-vector kernel does it by itself.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/backend.h"
+#include "base/result.h"
+
+namespace nanolith::cuda {
+
+// to[r][i] = activation(gate_up[r][i] + bias[i]) * (gate_up[r][size + i] + bias[size + i]): gate_up [rows, 2 * size],
+// bias [2 * size] or null, to [rows, size].
+template <typename T>
+Result<void> gate(const T* gate_up, const T* bias, Activation activation, int rows, int size, T* to,
+                  cudaStream_t stream);
+
+}  // namespace nanolith::cuda
