@@ -100,7 +100,7 @@ template <typename T>
 Result<void> attend_portable(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
                              cudaStream_t stream);
 template <typename T>
-Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges,
+Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges, bool early,
                             cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -27,36 +27,87 @@ __device__ void store_lse(const AttentionArguments<T>& a, const HeadShape& shape
     if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * 0.693147180559945309F;
 }
 
-// Elements [dim, dim + 4) of one query head of a row.
+// Elements [dim, dim + 4) of a query head, merged so far.
+struct Merged {
+    float4 output = make_float4(0, 0, 0, 0);
+    float total = 0;
+    float highest = -INFINITY;
+
+    // A result that is divided by its sum.
+    __device__ __forceinline__ void add(const float4& part, float log_sum) {
+        if (log_sum == -INFINITY) return;
+        const float top = fmaxf(highest, log_sum);
+        const float before = exp2f(highest - top);
+        const float weight = exp2f(log_sum - top);
+        highest = top;
+        total = fmaf(total, before, weight);
+        output.x = fmaf(output.x, before, weight * part.x);
+        output.y = fmaf(output.y, before, weight * part.y);
+        output.z = fmaf(output.z, before, weight * part.z);
+        output.w = fmaf(output.w, before, weight * part.w);
+    }
+};
+
+// Some of a unit's partial results, of its query head `head`; the reads go on together.
+template <int kCount>
+struct Parts {
+    float4 outputs[kCount];
+    float log_sums[kCount];
+
+    // Those from `first` on; -infinity where there are no more.
+    template <typename T>
+    __device__ __forceinline__ void read(const AttentionArguments<T>& a, const HeadShape& shape,
+                                         const RowPartials& partials, int first, int kv_head, int head, int dim) {
+        const int32_t* const places = a.work.partials + partials.first_partial;
+        const int64_t begin = kv_head * a.partial.capacity + head;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            outputs[i] = make_float4(0, 0, 0, 0);
+            log_sums[i] = -INFINITY;
+            if (first + i >= partials.num_partials) continue;
+            const int64_t place = begin + places[first + i];
+            outputs[i] = __ldcg(reinterpret_cast<const float4*>(a.partial.outputs + place * shape.head_dim + dim));
+            log_sums[i] = __ldcg(a.partial.sums + place);
+        }
+    }
+    __device__ __forceinline__ void add_to(Merged& merged) const {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) merged.add(outputs[i], log_sums[i]);
+    }
+};
+
+// Adds a unit's partial results from `first` on.
+template <int kAtOnce, typename T>
+__device__ __forceinline__ void add_partials(const AttentionArguments<T>& a, const HeadShape& shape,
+                                             const RowPartials& partials, int first, int kv_head, int head, int dim,
+                                             Merged& merged) {
+#pragma unroll 1
+    for (; first < partials.num_partials; first += kAtOnce) {
+        Parts<kAtOnce> parts;
+        parts.read(a, shape, partials, first, kv_head, head, dim);
+        parts.add_to(merged);
+    }
+}
+
 template <typename T>
+__device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head,
+                                             int dim, const Merged& merged) {
+    const float inverse = merged.total == 0 ? 0.0F : 1.0F / merged.total;
+    const float4 output = merged.output;
+    store_output(a, row, head, dim,
+                 make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse));
+    if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
+}
+
+// Elements [dim, dim + 4) of one query head of a row.
+template <int kAtOnce, typename T>
 __device__ void merge_part(const AttentionArguments<T>& a, const HeadShape& shape, int row, int unit, int kv_head,
                            int head, int dim) {
     const RowPartials partials = a.work.units[static_cast<int64_t>(row) * a.units.count + unit];
-    const int32_t* const places = a.work.partials + partials.first_partial;
-    const float* const sums = a.partial.sums + kv_head * a.partial.capacity + head;
-    const float* const outputs = a.partial.outputs + (kv_head * a.partial.capacity + head) * shape.head_dim + dim;
-    float highest = -INFINITY;
-#pragma unroll 8
-    for (int p = 0; p < partials.num_partials; ++p) highest = fmaxf(highest, __ldcg(sums + places[p]));
-    float total = 0;
-    float4 output = make_float4(0, 0, 0, 0);
-#pragma unroll 8
-    for (int p = 0; p < partials.num_partials; ++p) {
-        const int64_t place = places[p];
-        const float4 part = __ldcg(reinterpret_cast<const float4*>(outputs + place * shape.head_dim));
-        const float sum = __ldcg(sums + place);
-        const float weight = sum == -INFINITY ? 0.0F : exp2f(sum - highest);
-        total += weight;
-        output.x = fmaf(weight, part.x, output.x);
-        output.y = fmaf(weight, part.y, output.y);
-        output.z = fmaf(weight, part.z, output.z);
-        output.w = fmaf(weight, part.w, output.w);
-    }
-    const float inverse = total == 0 ? 0.0F : 1.0F / total;
+    Merged merged;
+    add_partials<kAtOnce>(a, shape, partials, 0, kv_head, head, dim, merged);
     const int query_head = kv_head * (shape.num_heads / shape.num_kv_heads) + unit * a.units.heads + head;
-    store_output(a, row, query_head, dim,
-                 make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse));
-    if (dim == 0) store_lse(a, shape, row, query_head, total == 0 ? -INFINITY : highest + log2f(total));
+    store_merged(a, shape, row, query_head, dim, merged);
 }
 
 // Units that a block has brought partial results of, in shared memory.
@@ -66,14 +117,22 @@ struct Arrivals {
     int units[kMax];
 };
 
-// Units of an item; all threads of the block call this once the item's partial results are written. `count`, the units
+// The threads that merge: all of a block.
+struct WholeBlock {
+    static constexpr int kAtOnce = 4;  // reads of each thread that go on together
+    __device__ static int threads() { return static_cast<int>(blockDim.x); }
+    __device__ static void sync() { __syncthreads(); }
+};
+
+// Units of an item; all threads of the team call this once the item's partial results are written. `count`, the units
 // that there are already, grows.
-template <typename T>
+template <typename Team = WholeBlock, typename T>
 __device__ void note_arrivals(const AttentionArguments<T>& a, const AttentionItem& item, Arrivals& arrivals,
                               int& count) {
     const int unit = item.first_vector / a.units.heads;
     const int rows = (item.first_vector % a.units.heads + item.num_vectors + a.units.heads - 1) / a.units.heads;
-    for (int i = static_cast<int>(threadIdx.x); i < rows; i += static_cast<int>(blockDim.x)) {
+#pragma unroll 1
+    for (int i = static_cast<int>(threadIdx.x); i < rows; i += Team::threads()) {
         arrivals.units[count + i] = a.work.queries[item.first_query + i].row * a.units.count + unit;
     }
     count += rows;
@@ -84,16 +143,17 @@ __device__ inline bool arrivals_full(int count, int item_rows) {
     return count + item_rows > Arrivals::kMax;
 }
 
-// Merges the units whose last partial results are among the `count` arrivals. To be called by all threads of a block.
-template <typename T>
+// Merges the units whose last partial results are among the `count` arrivals. To be called by all threads of the team.
+template <typename Team = WholeBlock, typename T>
 __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head, Arrivals& arrivals,
                                 int& count) {
     __threadfence();
     if (threadIdx.x == 0) arrivals.finished = 0;
-    __syncthreads();
+    Team::sync();
     // A thread keeps its unit in a register while the list is rewritten: there are no more units than threads, or they
     // go in rounds of as many.
-    const int threads = static_cast<int>(blockDim.x);
+    const int threads = Team::threads();
+#pragma unroll 1
     for (int first = 0; first < count; first += threads) {
         const int i = first + static_cast<int>(threadIdx.x);
         const int index = i < count ? arrivals.units[i] : -1;
@@ -103,21 +163,22 @@ __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape&
             last = atomicAdd(arrived, 1) == a.work.units[index].num_arrivals - 1;
             if (last) *arrived = 0;
         }
-        __syncthreads();
+        Team::sync();
         // At most `first` and this round's units are finished, so none that is still to come is overwritten.
         if (last) arrivals.units[atomicAdd(&arrivals.finished, 1)] = index;
-        __syncthreads();
+        Team::sync();
     }
     __threadfence();
     const int group = shape.num_heads / shape.num_kv_heads;
     const int parts = shape.head_dim / 4;
     const int finished = arrivals.finished * a.units.heads * parts;
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < finished; i += threads) {
         const int index = arrivals.units[i / (a.units.heads * parts)];
         const int part = i % (a.units.heads * parts);
         const int unit = index % a.units.count;
         if (unit * a.units.heads + part / parts >= group) continue;
-        merge_part(a, shape, index / a.units.count, unit, kv_head, part / parts, part % parts * 4);
+        merge_part<Team::kAtOnce>(a, shape, index / a.units.count, unit, kv_head, part / parts, part % parts * 4);
     }
     count = 0;
 }

@@ -8,9 +8,15 @@ namespace nanolith::cuda {
 // Whether attend_narrow takes this shape on a device of compute capability `major`.x.
 bool narrow_takes(const HeadShape& shape, int major);
 
-// The narrow items of a plan whose lines have at most 16 vectors. `fp8`: pages are fp8 e4m3 instead of T.
+struct NarrowLaunch {
+    int blocks = 0;      // for each KV head
+    bool fp8 = false;    // pages are fp8 e4m3 instead of T
+    bool early = false;  // the launch in front is of this plan's wide items
+};
+
+// The narrow items of a plan whose lines have at most 16 vectors.
 template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks, bool fp8,
+Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
                            cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -11,7 +11,7 @@ constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
 constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
 // The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
 constexpr double kMemoryRate = 4.5e6;
-constexpr double kBlockRate = 8e4;
+constexpr double kBlockRate = 5.5e4;
 // Microseconds until partial results are merged, and between a block's items.
 constexpr double kMergeCost = 2.0;
 constexpr double kItemCost = 1.0;
@@ -353,18 +353,25 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
 int64_t AttentionPlanner::place_partials(size_t num_rows) {
     plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
     for (const Line& line : lines_) {
-        for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials += line.pieces; });
+        for_each_unit(line, [&](size_t unit, int32_t) {
+            plan_.units[unit].num_partials += line.pieces;
+            plan_.units[unit].num_arrivals += line.wide ? 0 : line.pieces;
+        });
     }
     int64_t places = 0;
     for (Line& line : lines_) {
         bool alone = true;
-        for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.units[unit].num_partials == 1; });
-        if (alone) {
-            for_each_unit(line, [&](size_t unit, int32_t) { plan_.units[unit].num_partials = 0; });
-            continue;
-        }
-        line.item.partial = static_cast<int32_t>(places);
-        places += int64_t{line.pieces} * line.item.num_vectors;
+        bool last = !line.wide;
+        for_each_unit(line, [&](size_t unit, int32_t) {
+            alone = alone && plan_.units[unit].num_partials == 1;
+            last = last && plan_.units[unit].num_arrivals == 1;
+        });
+        line.item.partial = alone ? kAlone : last ? kMergesRest : static_cast<int32_t>(places);
+        if (!alone && !last) places += int64_t{line.pieces} * line.item.num_vectors;
+    }
+    for (const Line& line : lines_) {
+        if (line.item.partial >= 0) continue;
+        for_each_unit(line, [&](size_t unit, int32_t) { --plan_.units[unit].num_partials; });
     }
     int32_t listed = 0;
     for (RowPartials& unit : plan_.units) {
@@ -381,7 +388,6 @@ int64_t AttentionPlanner::place_partials(size_t num_rows) {
                 plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
                     line.item.partial + piece * line.item.num_vectors + vector;
             }
-            if (!line.wide) place.num_arrivals += line.pieces;
         });
     }
     plan_.merges.clear();

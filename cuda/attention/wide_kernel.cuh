@@ -17,19 +17,10 @@
 #include "attention/wide_consume.cuh"
 #include "attention/wide_load.cuh"
 #include "attention/wide_prepare.cuh"
+#include "device/dependent.cuh"
+#include "device/registers.cuh"
 
 namespace nanolith::cuda::wide {
-
-#if defined(__CUDA_ARCH_FEAT_SM90_ALL)
-template <int kRegisters>
-__device__ void take_registers() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-template <int kRegisters>
-__device__ void give_registers() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
-}
-#endif
 
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define NL_CLUSTER(blocks) __cluster_dims__(blocks, 1, 1)
@@ -48,6 +39,7 @@ __global__ void __launch_bounds__(kThreads, 1) NL_CLUSTER(V::kCluster)
         tma_prefetch_map(&map);
         init_barriers(shared);
     }
+    let_next_launch_begin();  // narrow items, on multiprocessors that this has left
     if constexpr (V::kCluster > 1) {
         cluster_sync();
     } else {

@@ -31,9 +31,13 @@ struct AttentionItem {
     int32_t num_vectors;
     int32_t first_span;
     int32_t num_spans;
-    int32_t partial;  // where vector 0 goes among the partial results; -1: the item is all that its rows attend to,
-                      // and writes the output itself
+    int32_t partial;  // where vector 0 goes among the partial results; or one of the two below
 };
+
+// An item that is all that its rows attend to, and writes the output itself.
+constexpr int32_t kAlone = -1;
+// A narrow item whose rows have no other narrow ones: it merges its result with those of the rows' wide items.
+constexpr int32_t kMergesRest = -2;
 
 // Tokens that the narrow kernels take at once.
 constexpr int kNarrowTokens = 64;
@@ -51,8 +55,8 @@ struct alignas(128) NarrowItem {
 
 // Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
 // first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
-// from narrow items, which run last: the one that brings the last merges all. Where there are none, a launch of its own
-// does.
+// from narrow items, which run last: the one that brings the last merges all. Where there are none, an item with
+// kMergesRest does, or else a launch of its own.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;

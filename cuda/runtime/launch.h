@@ -15,6 +15,7 @@ struct LaunchShape {
     dim3 grid;
     dim3 block;
     size_t shared_bytes = 0;  // dynamic shared memory of a block
+    bool early = false;       // may begin before the launch in front of it has ended (device/dependent.cuh)
 };
 
 // Puts `kernel` on `stream`. The arguments convert to the kernel's parameter types as in a call.
@@ -28,8 +29,18 @@ Result<void> launch(void (*kernel)(Parameters...), const LaunchShape& shape, cud
         NL_CUDA_TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                          static_cast<int>(shape.shared_bytes)));
     }
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = shape.grid;
+    config.blockDim = shape.block;
+    config.dynamicSmemBytes = shape.shared_bytes;
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = shape.early ? 1 : 0;
     void* pointers[] = {static_cast<void*>(&arguments)...};
-    NL_CUDA_TRY(cudaLaunchKernel(function, shape.grid, shape.block, pointers, shape.shared_bytes, stream));
+    NL_CUDA_TRY(cudaLaunchKernelExC(&config, function, pointers));
     return {};
 }
 

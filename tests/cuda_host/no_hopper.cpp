@@ -26,12 +26,13 @@ bool narrow_takes(const HeadShape&, int) {
 }
 
 template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, int, bool, cudaStream_t) {
+Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, const NarrowLaunch&, cudaStream_t) {
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no narrow kernel for Hopper");
 }
 
-template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
-template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, bool,
+template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, const NarrowLaunch&,
+                                    cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, const NarrowLaunch&,
                                     cudaStream_t);
 template Result<void> attend_wide_pairs(const AttentionArguments<__half>&, const HeadShape&, int, cudaStream_t);
 template Result<void> attend_wide_pairs(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, cudaStream_t);

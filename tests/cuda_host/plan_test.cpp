@@ -128,10 +128,16 @@ class Work {
             const auto first = plan_.partials.begin() + listed.first_partial;
             const std::multiset<int32_t> places(first, first + listed.num_partials);
             EXPECT_EQ(places, output.places) << "unit " << unit;
-            EXPECT_EQ(output.whole, listed.num_partials == 0 ? 1 : 0) << "unit " << unit;
-            if (listed.num_partials == 0) continue;
-            EXPECT_EQ(listed.num_arrivals, output.narrow);
-            if (output.narrow == 0) to_merge.insert(static_cast<int32_t>(unit));
+            const bool merged = !output.places.empty();
+            EXPECT_LE(output.merging, 1) << "unit " << unit;
+            EXPECT_EQ(output.alone, merged || output.merging > 0 ? 0 : 1) << "unit " << unit;
+            if (!merged) continue;
+            EXPECT_EQ(listed.num_arrivals, output.narrow + output.merging);
+            if (output.merging > 0) {
+                EXPECT_EQ(output.narrow, 0) << "unit " << unit << " is merged twice";
+            } else if (output.narrow == 0) {
+                to_merge.insert(static_cast<int32_t>(unit));
+            }
         }
         EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
         EXPECT_EQ(std::set<int32_t>(plan_.merges.begin(), plan_.merges.end()), to_merge);
@@ -150,8 +156,9 @@ class Work {
   private:
     struct Output {
         std::multiset<int32_t> places;
-        int whole = 0;   // items that write the output itself
-        int narrow = 0;  // narrow items that bring partial results
+        int alone = 0;    // items that are all there is
+        int merging = 0;  // items that merge all others' with their own
+        int narrow = 0;   // narrow items that bring partial results
     };
 
     void add_narrow(const NarrowItem& narrow) {
@@ -180,7 +187,8 @@ class Work {
             if (head % units.heads != 0) continue;
             Output& output = outputs_[query.row * units.count + head / units.heads];
             if (item.partial < 0) {
-                ++output.whole;
+                EXPECT_TRUE(item.partial == kAlone || (is_narrow && item.partial == kMergesRest)) << item.partial;
+                ++(item.partial == kAlone ? output.alone : output.merging);
                 continue;
             }
             output.places.insert(item.partial + m);

@@ -17,6 +17,7 @@ struct LaunchShape {
     dim3 grid;
     dim3 block;
     size_t shared_bytes = 0;
+    bool early = false;
 };
 
 template <typename... Parameters>
