@@ -10,7 +10,7 @@ finish() {
     exit 1
 }
 trap finish EXIT
-trap 'failed=$((failed + 1)); exit' INT TERM
+trap 'kill $(jobs -p) 2>/dev/null; failed=$((failed + 1)); exit' INT TERM
 
 pass() { passed=$((passed + 1)) && echo "ok      $*"; }
 skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }

@@ -13,29 +13,50 @@ logs=$PWD/build/logs
 mkdir -p "$logs"
 . scripts/counts.sh
 
-# gtest NAME PROGRAM [ARGUMENTS...]: counts each of the program's test cases.
+# shards PROGRAM...: how many processes share its cases, one for four cores in the long programs. The others measure
+# memory, or make threads of their own.
+shards() {
+    local count=1
+    if [[ " $* " = */@(unit|parity|ops|abi)_tests\ * ]]; then count=$(($(nproc) / 4)); fi
+    echo $((count < 1 ? 1 : count > 8 ? 8 : count))
+}
+
+# gtest NAME PROGRAM [ARGUMENTS...]: counts each of the program's test cases. Its shards run side by side, and leave
+# NAME.SHARD.log and NAME.SHARD.xml.
 gtest() {
-    local name=$1
+    local name=$1 limit=() pids=() count shard
     shift
-    local xml=$logs/$name.xml status=0
-    rm -f "$xml"
-    "$@" --gtest_output="xml:$xml" >"$logs/$name.log" 2>&1 || status=$?
-    local cases=0 bad=0 skips=0
-    if [ -s "$xml" ]; then
-        cases=$(grep -c '<testcase .*result="\(completed\|skipped\)"' "$xml")
-        skips=$(grep -c '<testcase .*result="skipped"' "$xml")
-        bad=$(sed -n 's/.*<testsuites .*failures="\([0-9]*\)".*/\1/p' "$xml")
-        bad=${bad:-0}
-    fi
-    # A crash, a sanitizer's report at the end, or no test at all is a failure too.
-    if [ $status != 0 ] || [ "$cases" = 0 ]; then
-        [ "$bad" = 0 ] && bad=1 && cases=$((cases > skips ? cases : skips + 1))
-        tail -n 60 "$logs/$name.log"
-    fi
+    count=$(shards "$@")
+    # The engine would take all cores in each of them, and threads that wait for others to get a core spin.
+    if [ "$count" -gt 1 ]; then limit=(env "OMP_THREAD_LIMIT=$(($(nproc) / count))"); fi
+    rm -f "$logs/$name".*.{log,xml}
+    for ((shard = 0; shard < count; ++shard)); do
+        GTEST_TOTAL_SHARDS=$count GTEST_SHARD_INDEX=$shard ${limit[@]+"${limit[@]}"} "$@" \
+            --gtest_output="xml:$logs/$name.$shard.xml" >"$logs/$name.$shard.log" 2>&1 &
+        pids+=($!)
+    done
+    local cases=0 bad=0 skips=0 xml status failures
+    for ((shard = 0; shard < count; ++shard)); do
+        xml=$logs/$name.$shard.xml status=0 failures=0
+        wait "${pids[shard]}" || status=$?
+        if [ -s "$xml" ]; then
+            cases=$((cases + $(grep -c '<testcase .*result="\(completed\|skipped\)"' "$xml")))
+            skips=$((skips + $(grep -c '<testcase .*result="skipped"' "$xml")))
+            failures=$(sed -n 's/.*<testsuites .*failures="\([0-9]*\)".*/\1/p' "$xml")
+        fi
+        if [ $status != 0 ] || [ ! -s "$xml" ]; then
+            tail -n 60 "$logs/$name.$shard.log"
+            # A crash, or a sanitizer's report at the end, is a failure of no case that was counted.
+            if [ "${failures:-0}" = 0 ]; then failures=1 cases=$((cases + 1)); fi
+        fi
+        bad=$((bad + failures))
+    done
+    # A shard may be without a case, but not all of them.
+    if [ $cases = 0 ]; then cases=1 bad=1 && tail -n 60 "$logs/$name.0.log"; fi
     passed=$((passed + cases - bad - skips))
     failed=$((failed + bad))
     skipped=$((skipped + skips))
-    [ "$bad" = 0 ] && echo "ok      $name: $((cases - skips)) cases, $skips skipped" || echo "FAILED  $name: $bad of $cases cases"
+    [ $bad = 0 ] && echo "ok      $name: $((cases - skips)) cases, $skips skipped" || echo "FAILED  $name: $bad of $cases cases"
 }
 
 # suite NAME SCRIPT...: a script that ends with counts like this one's, which are added.
@@ -101,8 +122,8 @@ style() {
 
 # On a machine with a GPU, tests of the CUDA backend that did not run mean that it is broken, not absent.
 cuda_cases_ran() {
-    grep -q '<testcase .*CUDA' "$logs"/unit_tests.xml || { echo "no CUDA cases in the unit suite"; return 1; }
-    ! tests/unexplained_skips.sh "$logs"/unit_tests.xml CUDA
+    grep -q '<testcase .*CUDA' "$logs"/unit_tests.*.xml || { echo "no CUDA cases in the unit suite"; return 1; }
+    ! cat "$logs"/unit_tests.*.xml | tests/unexplained_skips.sh - CUDA
 }
 
 # One fixture for each thing that a family may differ in.
@@ -114,9 +135,10 @@ emulated_families() {
     done
 }
 
-# The CUDA backend's kernels as fibers on the CPU (tests/cuda_host). The larger cases take minutes each there, so of
-# those one runs.
+# The CUDA backend's kernels as fibers on the CPU (tests/cuda_host), where no GPU runs them. The larger cases take
+# minutes each there, so of those one runs.
 emulated_cuda() {
+    check build-cuda-emulation cmake --build build/dev --parallel "$(nproc)" --target cuda_host_backend || return
     NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation build/dev/bin/unit_tests \
         --gtest_filter='*CUDA*:-*PrefillsAndSlices*:*DecodesRagged*:*ReusesChunks*:*WrongBase*:*Family*CUDA_float*'
     NANOLITH_BACKEND_PATH=$PWD/build/dev/cuda_host gtest cuda-emulation-decode build/dev/bin/unit_tests \
@@ -154,10 +176,11 @@ main() {
             for program in abi_tests growth_tests thread_tests; do
                 NANOLITH_TEST_DEVICE=cuda gtest "$program-cuda" "build/dev/bin/$program"
             done
+        elif have_nvcc; then
+            emulated_cuda
         fi
         # oneDNN as on a CPU without AVX-512, where it has no products of bfloat16.
         ONEDNN_MAX_CPU_ISA=AVX2 gtest parity-avx2 build/dev/bin/parity_tests --gtest_filter='*BFloat16*_cpu'
-        if [ -e build/dev/cuda_host/libnanolith_cuda.so ]; then emulated_cuda; fi
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
