@@ -17,13 +17,12 @@ Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& sha
     } else if (what.wide_items > 0) {
         NL_TRY(attend_wide(arguments, shape, what.wide_items, arguments.partial.wide_counters, stream));
     }
-    const bool hopper = what.kernel == NarrowKernel::hopper;
-    if (what.narrow_blocks > 0 && hopper) {
-        NL_TRY(attend_narrow(arguments, shape, {what.narrow_blocks, what.fp8, what.wide_items > 0}, stream));
+    if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {
+        const NarrowLaunch narrow{what.narrow_blocks, what.narrow_items, what.merges, what.fp8, what.wide_items > 0};
+        NL_TRY(attend_narrow(arguments, shape, narrow, stream));
     } else if (what.narrow_blocks > 0) {
         NL_TRY(attend_portable(arguments, shape, what.narrow_blocks, stream));
     }
-    if (what.merges > 0) NL_TRY(merge_partials(arguments, shape, what.merges, hopper, stream));
     return {};
 }
 

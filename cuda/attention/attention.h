@@ -81,11 +81,12 @@ enum class NarrowKernel : uint8_t {
 // What is launched for a plan.
 struct AttentionLaunch {
     NarrowKernel kernel = NarrowKernel::portable;
-    int narrow_blocks = 0;  // for each KV head; 0: there are no narrow items
+    int narrow_blocks = 0;      // for each KV head; 0: no narrow kernel
+    bool narrow_items = false;  // there may be some; else the narrow kernel is for the merges
     int wide_items = 0;
     bool pairs = false;  // wide items are for pairs of multiprocessors
-    int merges = 0;
-    bool fp8 = false;  // pages are fp8 e4m3; hopper alone
+    int merges = 0;      // room for WorkView::merges
+    bool fp8 = false;    // pages are fp8 e4m3; hopper alone
 };
 
 // output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums.
@@ -93,14 +94,11 @@ template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream);
 
-// Parts of attend(): narrow items, and WorkView::merges.
+// Parts of attend(): narrow items.
 Result<void> attend_plain(const AttentionArguments<float>& arguments, const HeadShape& shape, int blocks,
                           cudaStream_t stream);
 template <typename T>
 Result<void> attend_portable(const AttentionArguments<T>& arguments, const HeadShape& shape, int blocks,
                              cudaStream_t stream);
-template <typename T>
-Result<void> merge_partials(const AttentionArguments<T>& arguments, const HeadShape& shape, int merges, bool early,
-                            cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -1,12 +1,14 @@
 // Attention of up to 16 query vectors a KV head on Hopper: decode.
 //
 // Tiling: a block on each multiprocessor takes a list of items one after the other, an item for one KV head. Two warps
-// have the copy engine bring tiles of 16 or 32 tokens of K and V, another prepares the next item's queries, and 8 warps
-// (4 at head_dim 256) take the tiles in turn, each with all of the item's vectors. Up to 24 tiles, 192 KiB, are under
-// way, across items too: what happens at an item's ends is hidden behind them. Fp8 pages become float16 between shared
+// have the copy engine bring tiles of 16 or 32 tokens of K and V, one prepares the next item's queries, and 8 warps (4
+// at head_dim 256) take the tiles in turn, each with all of the item's vectors. Up to 24 tiles, 192 KiB, are under way,
+// across items too: what happens at an item's ends is hidden behind them. Fp8 pages become float16 between shared
 // memory and the products, which take the elements of a head and its outputs in another order for that.
 //
-// Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory.
+// Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
+// by what comes one after the other: item, queries, first tile, merging. Code that is run for the first time is fetched
+// from memory like data, so what runs once is kept short and in loops.
 #include "attention/narrow.h"
 
 #include <algorithm>
@@ -25,20 +27,41 @@ namespace nanolith::cuda {
 
 namespace narrow {
 
+// Of the partial results of wide items that no narrow one merges, `turn` of `turns` warps' share of a KV head's units.
+template <typename V>
+__device__ __forceinline__ void merge_rest(const Parameters<V>& p, int kv_head, int turn, int turns) {
+    const int group = p.shape.num_heads / p.shape.num_kv_heads;
+    const int parts = p.shape.head_dim / 4;
+#pragma unroll 1
+    for (int m = turn; m < p.merges; m += turns) {
+        const int place = p.a.work.merges[m];
+        if (place < 0) return;  // so are all that follow
+        const int unit = place % p.a.units.count;
+        const int heads = min(p.a.units.heads, group - unit * p.a.units.heads);
+#pragma unroll 1
+        for (int i = lane_index(); i < heads * parts; i += kWarp) {
+            merge_part<4>(p.a, p.shape, place / p.a.units.count, unit, kv_head, i / parts, i % parts * 4);
+        }
+    }
+}
+
 template <typename V>
 __global__ void __launch_bounds__(V::kThreads, 1)
     narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ Parameters<V> p) {
     Shared<V>& shared = *reinterpret_cast<Shared<V>*>(dynamic_shared_1024());
-    let_next_launch_begin();
     const int kv_head = static_cast<int>(blockIdx.x) % p.shape.num_kv_heads;
-    const NarrowItem* const first = p.a.work.narrow + static_cast<int>(blockIdx.x) / p.shape.num_kv_heads;
+    const int block = static_cast<int>(blockIdx.x) / p.shape.num_kv_heads;
+    const int blocks = static_cast<int>(gridDim.x) / p.shape.num_kv_heads;
+    const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
+    const NarrowItem* const first = p.a.work.narrow + block;
     if (threadIdx.x == 0) {
         tma_prefetch_map(&map);
         init_barriers(shared);
     }
-    if (first->item.num_vectors > 0) {
+    const int turn = block * 4 + warp - V::kWarps;  // among the warps that merge what is left
+    if (turn >= 0 && turn < p.merges) prefetch(p.a.work.merges + turn);
+    if (p.items && first->item.num_vectors > 0) {
         __syncthreads();
-        const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
         if (warp < V::kWarps) {
             take_registers<V::kConsumerRegisters>();
             Consumer<V>(shared, p, kv_head).run();
@@ -49,7 +72,8 @@ __global__ void __launch_bounds__(V::kThreads, 1)
             if (role == 2) Preparer<V>(shared, p, kv_head).run(first);
         }
     }
-    wait_for_launches_before();  // what follows this launch follows those too
+    wait_for_launches_before();  // whether their results are read here or not: what follows this follows those too
+    if (warp >= V::kWarps) merge_rest(p, kv_head, turn, blocks * 4);
 }
 
 template <typename V>
@@ -65,6 +89,8 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     parameters.a = arguments;
     parameters.shape = shape;
     parameters.group = shape.num_heads / shape.num_kv_heads;
+    parameters.items = what.items;
+    parameters.merges = what.merges;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
     const LaunchShape launch_shape{dim3(static_cast<unsigned>(what.blocks * shape.num_kv_heads)), dim3(V::kThreads),
                                    sizeof(Shared<V>) + 1024, what.early};

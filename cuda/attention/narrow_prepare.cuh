@@ -76,10 +76,6 @@ class Preparer {
         return p_.a.work.units[static_cast<int64_t>(row_) * p_.a.units.count + unit];
     }
 
-    __device__ __forceinline__ static void prefetch(const void* address) {
-        asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
-    }
-
     __device__ __forceinline__ void note_sight(Step<V>& step, const Span& span) const {
         const bool there = lane_index() < item_.num_vectors;
         const Visible seen = there ? visible_tokens(p_.a, span, position_ - span.base) : Visible{0, 0};

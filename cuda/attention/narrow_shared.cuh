@@ -98,6 +98,8 @@ struct Parameters {
     HeadShape shape;
     int group;
     int page_shift;
+    bool items;  // there are any
+    int merges;  // room for them
 };
 
 __device__ inline int warp_index() {
@@ -105,6 +107,10 @@ __device__ inline int warp_index() {
 }
 __device__ inline int lane_index() {
     return static_cast<int>(threadIdx.x) % kWarp;
+}
+
+__device__ inline void prefetch(const void* address) {
+    asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
 
 // For one thread: a barrier's address must be the same in a whole warp, or they are made one after the other, slowly.

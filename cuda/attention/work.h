@@ -56,7 +56,7 @@ struct alignas(128) NarrowItem {
 // Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
 // first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
 // from narrow items, which run last: the one that brings the last merges all. Where there are none, an item with
-// kMergesRest does, or else a launch of its own.
+// kMergesRest does, or else the narrow kernel's end.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;

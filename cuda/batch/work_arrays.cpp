@@ -37,7 +37,8 @@ AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
     AttentionLaunch what;
     what.kernel = shape.kernel;
     what.fp8 = shape.fp8;
-    what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
+    what.narrow_items = counts.narrow > 0;
+    what.narrow_blocks = counts.narrow > 0 || counts.merges > 0 ? narrow_blocks(shape) : 0;
     what.wide_items = static_cast<int>(counts.wide);
     what.pairs = shape.wide_vectors > kWideVectors;
     what.merges = static_cast<int>(counts.merges);
