@@ -81,6 +81,20 @@ build() {  # preset, cmake options... [-- targets...]
         check "build-$preset" cmake --build "build/$preset" --parallel "$(nproc)" ${targets[@]+"${targets[@]}"}
 }
 
+asan_tests=(unit_tests abi_tests ops_tests)
+tsan_tests=(thread_tests)
+
+# Where there are cores for it, what the later steps build is built beside the tests.
+build_ahead() {
+    [ "$(nproc)" -ge 8 ] || return 0
+    {
+        cmake --preset asan && cmake --build build/asan --parallel "$(nproc)" --target "${asan_tests[@]}"
+        cmake --preset tsan && cmake --build build/tsan --parallel "$(nproc)" --target "${tsan_tests[@]}"
+        examples/quickstart.sh --no-install --device cpu
+    } >"$logs/ahead.log" 2>&1 &
+    ahead=$!
+}
+
 # The version of clang's tools that .clang-format and .clang-tidy are written for: others lay out code differently.
 clang_tool() {
     local tool
@@ -164,7 +178,8 @@ main() {
     fi
 
     if build dev "${cuda[@]}"; then
-        local gpu=no environment=()
+        local gpu=no environment=() ahead=
+        build_ahead
         if have_nvcc && gpu_architecture >/dev/null; then gpu=yes; fi
         # Programs that hold the library's code look for the CUDA backend beside themselves: not where it was built.
         if [ $gpu = yes ]; then environment=(env "NANOLITH_BACKEND_PATH=$PWD/build/dev/lib"); fi
@@ -184,16 +199,20 @@ main() {
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
+        # Their own steps tell what went wrong.
+        [ -z "$ahead" ] || wait "$ahead" || true
     fi
     style
-    if build asan -- unit_tests abi_tests ops_tests; then
-        for program in unit_tests abi_tests ops_tests; do
+    if build asan -- "${asan_tests[@]}"; then
+        for program in "${asan_tests[@]}"; do
             UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
         done
     fi
     # One OpenMP thread: libgomp is not instrumented, and its barriers would look like races.
-    if build tsan -- thread_tests; then
-        OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 gtest tsan-thread_tests build/tsan/bin/thread_tests
+    if build tsan -- "${tsan_tests[@]}"; then
+        for program in "${tsan_tests[@]}"; do
+            OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=1 gtest "tsan-$program" build/tsan/bin/$program
+        done
     fi
     check quickstart examples/quickstart.sh --no-install --device cpu
     suite bindings tests/bindings/run.sh $([ "${1:-}" = --no-install ] && echo --no-install) build/dev
