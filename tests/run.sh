@@ -196,6 +196,8 @@ main() {
         fi
         # oneDNN as on a CPU without AVX-512, where it has no products of bfloat16.
         ONEDNN_MAX_CPU_ISA=AVX2 gtest parity-avx2 build/dev/bin/parity_tests --gtest_filter='*BFloat16*_cpu'
+        # A program that allows fewer threads than the engine would take.
+        OMP_THREAD_LIMIT=1 gtest parity-thread-limit build/dev/bin/parity_tests --gtest_filter='*OfABatch*_cpu'
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
@@ -205,7 +207,7 @@ main() {
     style
     if build asan -- "${asan_tests[@]}"; then
         for program in "${asan_tests[@]}"; do
-            UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
+            LSAN_OPTIONS=suppressions=$PWD/tests/leaks.txt UBSAN_OPTIONS=print_stacktrace=1 gtest "asan-$program" build/asan/bin/$program
         done
     fi
     # One OpenMP thread: libgomp is not instrumented, and its barriers would look like races.

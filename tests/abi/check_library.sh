@@ -5,6 +5,7 @@
 # - its soname is libnanolith.so.0
 # - it needs no CUDA, and opens in a plain C program with every symbol bound
 set -euo pipefail
+export LC_ALL=C  # one order everywhere
 build=$(cd "$1" && pwd)
 cd "$(dirname "$0")/../.."
 library=$build/lib/libnanolith.so

@@ -4,6 +4,7 @@
 # programs in C, Rust, Go and C# against each, unpacked somewhere; with --installed, against the packages that are
 # installed. What languages are not there is left out. libnanolith-cuda is looked at where BUILD_DIR has the CUDA backend.
 set -euo pipefail
+export LC_ALL=C  # one order everywhere
 cd "$(dirname "$0")/../.."
 root=$PWD
 work=$(mktemp -d)

@@ -11,6 +11,13 @@ namespace {
 class Stress : public OnDevice {};
 NL_ON_EVERY_DEVICE(Stress);
 
+// Under AddressSanitizer what is freed stays a while with each thread, and leaks are found at the end.
+#ifdef __SANITIZE_ADDRESS__
+constexpr bool kResidentTells = false;
+#else
+constexpr bool kResidentTells = true;
+#endif
+
 // Resident memory of this process in KiB.
 int64_t resident_kib() {
     std::ifstream status("/proc/self/status");
@@ -84,7 +91,7 @@ TEST_P(Stress, TenThousandAppends) {
     NL_CHECK(nl_kv_cache_query(made, NL_KV_CACHE_BYTES, &bytes_now));
     EXPECT_EQ(bytes_now, bytes);
     // The cache's own 5 MiB become resident as they are written, the reference's copy takes up to 16 MiB.
-    if (!on_gpu()) {
+    if (!on_gpu() && kResidentTells) {
         EXPECT_LT(resident_kib() - resident, 32 * 1024);
     }
 
@@ -128,7 +135,9 @@ TEST_P(Stress, NothingLeaks) {
     for (int i = 0; i < 50; ++i) round();
     const int64_t before = resident_kib();
     for (int i = 0; i < 500; ++i) round();
-    EXPECT_LT(resident_kib() - before, 4 * 1024);
+    if (kResidentTells) {
+        EXPECT_LT(resident_kib() - before, 4 * 1024);
+    }
 }
 
 }  // namespace
