@@ -29,20 +29,20 @@ void parallel_for_dynamic(int num_threads, int64_t count, const Body& body) {
     for (int64_t i = 0; i < count; ++i) body(i, omp_get_thread_num());
 }
 
-// The threads that OpenMP gives a team of this thread's that asks for `num_threads`: fewer where the program limits them
-// (OMP_THREAD_LIMIT, OMP_DYNAMIC) or calls from within a team of its own.
+// The threads that OpenMP gives a team of this thread's that asks for `num_threads`: fewer where the program limits
+// them (OMP_THREAD_LIMIT, OMP_DYNAMIC) or calls from within a team of its own.
 inline int team_size(int num_threads) {
     int size = 1;
     if (num_threads <= 1) return size;
 #pragma omp parallel num_threads(num_threads)
-#pragma omp single
+#pragma omp master
     size = omp_get_num_threads();
     return size;
 }
 
 // While it lives, libraries that ask OpenMP on this thread (oneDNN) find `num_threads`, or as many as there can be:
-// oneDNN counts on getting what it asks for, and leaves out work otherwise. Afterwards the calling program's own setting
-// holds again.
+// oneDNN counts on getting what it asks for, and leaves out work otherwise. Afterwards the calling program's own
+// setting holds again.
 class ThreadCountScope {
   public:
     explicit ThreadCountScope(int num_threads) : before_(omp_get_max_threads()) {
