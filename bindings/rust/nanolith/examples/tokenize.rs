@@ -12,7 +12,7 @@ fn main() -> Result<()> {
         arguments.next().unwrap_or_else(|| "<|user|> Name the place where Boso Polm worked: Zürich?".to_string());
 
     let tokenizer = Tokenizer::load(model)?;
-    let tokens = tokenizer.encode(&text, EncodeFlags::ADD_BOS)?;
+    let tokens = tokenizer.encode(text, EncodeFlags::ADD_BOS)?;
     for &token in &tokens {
         println!("{} {}", token, tokenizer.piece(token)?);
     }
