@@ -24,8 +24,8 @@ constexpr int64_t kMaxSpans = int64_t{1} << 20;
 // or many query heads for each KV head.
 bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
     constexpr int kNarrowVectors = 16;
-    const bool may_share = capacity.sequences > 1 && capacity.segments > capacity.sequences;
-    return capacity.rows > capacity.sequences || may_share || spec.num_heads / spec.num_kv_heads > kNarrowVectors;
+    return capacity.rows > capacity.sequences || capacity.segments > capacity.sequences ||
+           spec.num_heads / spec.num_kv_heads > kNarrowVectors;
 }
 
 // Whether the capacities are for prompts so long that pairs of multiprocessors do them faster.
