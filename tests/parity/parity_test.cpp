@@ -57,15 +57,19 @@ class Parity : public ::testing::TestWithParam<Case> {
         }
     }
 
-    // Decodes caches that hold the same prompt, as one batch.
-    static void expect_greedy(const std::vector<Cache>& caches, const Prompt& prompt) {
+    // Decodes caches as one batch, as far as all are told; cache i holds prompts[i].
+    static void expect_greedy(const std::vector<Cache>& caches, const std::vector<const Prompt*>& prompts) {
         std::vector<nl_cache*> raw;
-        for (const Cache& cache : caches) raw.push_back(cache.get());
+        size_t steps = SIZE_MAX;
+        for (size_t i = 0; i < caches.size(); ++i) {
+            raw.push_back(caches[i].get());
+            steps = std::min(steps, prompts[i]->greedy.size());
+        }
         std::vector<int32_t> tokens(raw.size());
-        for (size_t step = 0; step < prompt.greedy.size(); ++step) {
+        for (size_t step = 0; step < steps; ++step) {
             check(nl_decode_step(raw.data(), raw.size(), tokens.data()));
             for (size_t i = 0; i < raw.size(); ++i) {
-                ASSERT_EQ(tokens[i], prompt.greedy[step]) << "cache " << i << ", step " << step;
+                ASSERT_EQ(tokens[i], prompts[i]->greedy[step]) << "cache " << i << ", step " << step;
             }
         }
     }
@@ -143,21 +147,13 @@ TEST_P(Parity, GreedyTokens) {
 TEST_P(Parity, GreedyTokensOfABatch) {
     NL_OPEN(NL_DTYPE_F32);
     std::vector<Cache> caches;
-    std::vector<nl_cache*> raw;
-    size_t steps = SIZE_MAX;
+    std::vector<const Prompt*> prompts;
     for (const Prompt& prompt : fixture_.prompts) {
         caches.push_back(make_cache(engine_));
-        raw.push_back(caches.back().get());
         extend(caches.back(), prompt.tokens);
-        steps = std::min(steps, prompt.greedy.size());
+        prompts.push_back(&prompt);
     }
-    std::vector<int32_t> tokens(raw.size());
-    for (size_t step = 0; step < steps; ++step) {
-        check(nl_decode_step(raw.data(), raw.size(), tokens.data()));
-        for (size_t i = 0; i < raw.size(); ++i) {
-            ASSERT_EQ(tokens[i], fixture_.prompts[i].greedy[step]) << "prompt " << i << ", step " << step;
-        }
-    }
+    expect_greedy(caches, prompts);
 }
 
 // The points at which a prompt is cut in two: all, or a few fresh ones of a long prompt.
@@ -189,7 +185,8 @@ TEST_P(Parity, ExactChunksAtEverySplit) {
             caches.push_back(make_cache(engine_, {first.get(), second.get()}));
             ASSERT_NO_FATAL_FAILURE(expect_logits(caches.back(), prompt, prompt.prefix_lengths.size() - 1));
             if (caches.size() < kTogether && i + 1 < points.size()) continue;
-            ASSERT_NO_FATAL_FAILURE(expect_greedy(caches, prompt)) << "the last of " << caches.size() << " splits";
+            const std::vector<const Prompt*> same(caches.size(), &prompt);
+            ASSERT_NO_FATAL_FAILURE(expect_greedy(caches, same)) << "the last of " << caches.size() << " splits";
             caches.clear();
         }
     }
