@@ -1,9 +1,10 @@
-// Decode of one sequence, batch size 1, with random weights of known models' shapes.
+// Decode of one sequence, batch size 1, with random weights of known models' shapes, behind a prefill of its history.
 //
 //   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N]
 //
 // Each step is timed on the host from the call to the drawn token; the median is reported, with the bytes of weights
 // and KV cache that a step must read and what share of a read ceiling that makes (4.5 TB/s, a plain read's on an H200).
+// The prefill, in slices of 512 tokens, is timed when it is done a second time.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -30,12 +31,14 @@ struct Shape {
     const char* name;
     int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
     bool tied, qk_norm;
+    ExpertSpec experts = {};  // in place of every layer's MLP where it has any
 };
 
 constexpr Shape kShapes[] = {
     {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true},
     {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false},
     {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
+    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 0, 151936, false, true, {128, 8, 768, true}},
 };
 
 struct Arguments {
@@ -81,8 +84,16 @@ class RandomWeights {
         if (shape.qk_norm) layer.q_norm = layer.k_norm = ones(shape.head_dim);
         layer.o_proj = matrix(shape.hidden, int64_t{shape.heads} * shape.head_dim);
         layer.mlp_norm = ones(shape.hidden);
-        layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
-        layer.down_proj = matrix(shape.hidden, shape.intermediate);
+        if (shape.experts.count > 0) {
+            const int64_t inner = shape.experts.intermediate_size;
+            const ExpertWeights expert{matrix(inner, shape.hidden), matrix(inner, shape.hidden),
+                                       matrix(shape.hidden, inner)};
+            layer.router = matrix(shape.experts.count, shape.hidden);
+            layer.experts.assign(static_cast<size_t>(shape.experts.count), expert);
+        } else {
+            layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
+            layer.down_proj = matrix(shape.hidden, shape.intermediate);
+        }
         return layer;
     }
 
@@ -95,6 +106,7 @@ ModelSpec spec_of(const Shape& shape, int32_t max_context) {
     spec.num_layers = shape.layers;
     spec.hidden_size = shape.hidden;
     spec.intermediate_size = shape.intermediate;
+    spec.experts = shape.experts;
     spec.num_heads = shape.heads;
     spec.num_kv_heads = shape.kv_heads;
     spec.head_dim = shape.head_dim;
@@ -109,20 +121,23 @@ ModelSpec spec_of(const Shape& shape, int32_t max_context) {
     return spec;
 }
 
-// Bytes that a step with `context` tokens must read: every weight but the embedding once, and the KV cache.
+// Bytes that a step with `context` tokens must read: every weight but the embedding and the experts that its token does
+// not choose once, and the KV cache.
 double step_bytes(const Shape& s, double context) {
     const double attention = double(s.hidden) * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
-    const double mlp = 3.0 * s.hidden * s.intermediate;
+    const double chosen = 3.0 * s.experts.top_k * s.experts.intermediate_size;
+    const double mlp = double(s.hidden) * (3.0 * s.intermediate + chosen + s.experts.count);
     const double weights = s.layers * (attention + mlp) + double(s.hidden) * s.vocab;
     const double cache = 2.0 * s.layers * s.kv_heads * s.head_dim * context;
     return 2.0 * (weights + cache);
 }
 
-// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...
+// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...: `token` and others behind it.
 Batch batch_of(int32_t first, int32_t count, int32_t token) {
+    constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
     Batch batch;
     for (int32_t position = first; position < first + count; ++position) {
-        batch.tokens.push_back(token);
+        batch.tokens.push_back(static_cast<int32_t>((token + (position - first) * 7919LL) % kTokens));
         batch.positions.push_back(position);
         batch.key_positions.push_back(position);
         batch.slots.push_back(position);
@@ -135,19 +150,28 @@ Batch batch_of(int32_t first, int32_t count, int32_t token) {
     return batch;
 }
 
-Result<double> median_step(Executor& executor, const Shape& shape, const Arguments& arguments) {
-    const Forward forward = make_forward(shape.layers);
-    int32_t token[1] = {1};
-    constexpr int32_t kSlice = 256;
-    for (int32_t first = 0; first < arguments.history; first += kSlice) {
-        NL_TRY(executor.run(batch_of(first, std::min(kSlice, arguments.history - first), 1), forward, token));
+double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+Result<double> prefill(Executor& executor, const Forward& forward, int32_t tokens) {
+    constexpr int32_t kSlice = 512;
+    int32_t token[1];
+    const auto begin = Clock::now();
+    for (int32_t first = 0; first < tokens; first += kSlice) {
+        NL_TRY(executor.run(batch_of(first, std::min(kSlice, tokens - first), 1), forward, token));
     }
+    return seconds_since(begin);
+}
+
+Result<double> median_step(Executor& executor, const Forward& forward, const Arguments& arguments) {
+    int32_t token[1] = {1};
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
         const Batch batch = batch_of(arguments.history + kWarmUpSteps + step, 1, token[0]);
         const auto begin = Clock::now();
         NL_TRY(executor.run(batch, forward, token));
-        if (step >= 0) seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
+        if (step >= 0) seconds.push_back(seconds_since(begin));
     }
     std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
     return seconds[seconds.size() / 2];
@@ -162,10 +186,14 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     options.max_output_rows = 1;
     const RandomWeights random(shape);
     NL_ASSIGN(auto executor, backend.create_executor(spec_of(shape, context), random.weights, options));
-    NL_ASSIGN(const double seconds, median_step(*executor, shape, arguments));
+    const Forward forward = make_forward(shape.layers);
+    NL_TRY(prefill(*executor, forward, arguments.history));  // warms up
+    NL_ASSIGN(const double prefill_seconds, prefill(*executor, forward, arguments.history));
+    NL_ASSIGN(const double seconds, median_step(*executor, forward, arguments));
     const double bytes = step_bytes(shape, arguments.history + kWarmUpSteps + arguments.steps / 2.0);
-    std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%%\n", shape.name, seconds * 1e3, 1 / seconds, bytes / 1e9,
-                bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling);
+    std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3, 1 / seconds,
+                bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
+                arguments.history / prefill_seconds);
     return {};
 }
 
@@ -201,7 +229,8 @@ Result<void> run(const Arguments& arguments) {
     NL_ASSIGN(const auto backend, open_device(arguments.device));
     std::printf("Decode, batch size 1, bfloat16, %d tokens of history, median of %d steps, %s\n", arguments.history,
                 arguments.steps, backend->device_name().c_str());
-    std::printf("%-14s %10s %10s %10s %10s %10s\n", "model", "ms/token", "tokens/s", "GB/token", "TB/s", "ceiling");
+    std::printf("%-14s %10s %10s %10s %10s %10s %16s\n", "model", "ms/token", "tokens/s", "GB/token", "TB/s", "ceiling",
+                "prefill tokens/s");
     for (const Shape& shape : kShapes) {
         if (arguments.model.empty() || arguments.model == shape.name) NL_TRY(measure(*backend, shape, arguments));
     }
@@ -214,8 +243,8 @@ int main(int argc, char** argv) {
     Arguments arguments;
     if (!parse(argc, argv, arguments)) {
         std::fprintf(stderr,
-                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model qwen3-0.6b|llama-3.2-1b|llama-3.1-8b]\n"
-                     "                    [--history TOKENS] [--steps N]\n");
+                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N]\n"
+                     "       NAME is qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n");
         return 2;
     }
     const Result<void> result = run(arguments);
