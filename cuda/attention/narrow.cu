@@ -1,10 +1,11 @@
 // Attention of up to 16 query vectors a KV head on Hopper: decode.
 //
 // Tiling: a block on each multiprocessor takes a list of items one after the other, an item for one KV head. Two warps
-// have the copy engine bring tiles of 16 or 32 tokens of K and V, one prepares the next item's queries, and 8 warps (4
-// at head_dim 256) take the tiles in turn, each with all of the item's vectors. Up to 24 tiles, 192 KiB, are under way,
-// across items too: what happens at an item's ends is hidden behind them. Fp8 pages become float16 between shared
-// memory and the products, which take the elements of a head and its outputs in another order for that.
+// have the copy engine bring tiles of 32 or 64 tokens of K and V, one prepares the next item's queries, and 4 pairs of
+// warps (2 at head_dim 256) take the tiles in turn, each warp half of them with all of the item's vectors. Up to 12
+// tiles (6), 192 KiB, are under way, across items too: what happens at an item's ends is hidden behind them. Fp8 pages
+// become float16 between shared memory and the products, which take the elements of a head and its outputs in another
+// order for that.
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by what comes one after the other: item, queries, first tile, merging. Code that is run for the first time is fetched

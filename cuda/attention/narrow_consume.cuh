@@ -1,6 +1,6 @@
-// The consumers of the narrow kernel: each of kWarps warps holds all vectors of an item and attends to its own tiles of
-// the item's tokens; at the item's end their results merge. The online softmax is that of Milakov and Gimelshein (2018)
-// in the form of FlashAttention-2 (Dao, 2023).
+// The consumers of the narrow kernel: each of kWarps warps holds all vectors of an item and attends to its own halves
+// of its pair's tiles; at the item's end their results merge. The online softmax is that of Milakov and Gimelshein
+// (2018) in the form of FlashAttention-2 (Dao, 2023).
 #pragma once
 
 #include "attention/narrow_shared.cuh"
@@ -71,7 +71,7 @@ __device__ __forceinline__ uint32_t widen(uint32_t pair) {
 
 template <typename V>
 struct Softmax {
-    static constexpr int kTiles = V::kTokens / 8;
+    static constexpr int kTiles = V::kWarpTokens / 8;
     using M = typename V::M;
 
     float highest[2] = {-INFINITY, -INFINITY};
@@ -83,7 +83,7 @@ struct Softmax {
         float scores[kTiles][4] = {};
         multiply_keys(step, queries, keys, scores);
         scale(p.a, scores);
-        if (token < step.all_first || token + V::kTokens > step.all_end) hide(sight, token, scores);
+        if (token < step.all_first || token + V::kWarpTokens > step.all_end) hide(sight, token, scores);
         weigh(scores);
         add_values(scores, keys + V::kTensorBytes);
     }
@@ -100,7 +100,7 @@ struct Softmax {
             queries.get(from, step, a);
             float(&to)[kTiles][4] = step % 2 == 0 ? scores : odd;
 #pragma unroll
-            for (int t = 0; t < V::kTokens; t += 16) {
+            for (int t = 0; t < V::kWarpTokens; t += 16) {
                 if constexpr (V::kFp8) {
                     const std::byte* const bytes = keys + lane % 4 * 4;
 #pragma unroll
@@ -194,7 +194,7 @@ struct Softmax {
     __device__ __forceinline__ void add_values(const float (&weights)[kTiles][4], const std::byte* values) {
         const int lane = lane_index();
 #pragma unroll
-        for (int t = 0; t < V::kTokens; t += 16) {
+        for (int t = 0; t < V::kWarpTokens; t += 16) {
             const float(&low)[4] = weights[t / 8];
             const float(&high)[4] = weights[t / 8 + 1];
             const uint32_t a[4] = {pack_pair(low[0], low[1], M()), pack_pair(low[2], low[3], M()),
@@ -254,7 +254,7 @@ template <typename V>
 class Consumer {
   public:
     __device__ Consumer(Shared<V>& shared, const Parameters<V>& p, int kv_head)
-        : shared_(shared), p_(p), kv_head_(kv_head), turn_(warp_index()) {}
+        : shared_(shared), p_(p), kv_head_(kv_head), turn_(warp_index() / 2) {}
 
     __device__ void run() {
         RingPlace<kSteps> place;
@@ -274,8 +274,7 @@ class Consumer {
                 continue;
             }
             done = step.ends_block;
-            __syncwarp();
-            if (lane_index() == 0) barrier_arrive(&shared_.step_empty[place.stage]);
+            barrier_arrive(&shared_.step_empty[place.stage]);
             place.advance();
             if (arrivals_ > 0 && (done || arrivals_full(arrivals_, kVectors))) {
                 finish_arrivals<Consumers>(p_.a, p_.shape, kv_head_, shared_.arrivals, arrivals_);
@@ -286,6 +285,8 @@ class Consumer {
   private:
     static constexpr int kReadEarly = V::kFp8 || V::kDim > 128 ? 1 : 4;  // partial results of others
     static constexpr int kNothing = -3;  // in place of AttentionItem::partial: nothing is written
+    // Between the halves of a tile's K or V.
+    static constexpr int kHalfBytes = V::kWarpTokens * kRowBytes * (V::kWhole ? V::kBoxes : 1);
 
     struct Consumers {
         static constexpr int kAtOnce = 8;
@@ -305,34 +306,38 @@ class Consumer {
         rest_.read(p_.a, p_.shape, step.rest[row], 0, kv_head_, head_in_unit(step, row), dim);
     }
 
-    // The warp's tiles of a step.
+    // The warp's halves of its pair's tiles of a step.
     __device__ __forceinline__ void attend(const Step<V>& step) {
         Queries<V> queries;
         queries.load(step);
         const Sight sight(step);
         const int end = step.end_token;
-        int token = step.first_token + turn_ * V::kTokens;
+        const int half = warp_index() % 2;
+        int first = step.first_token + turn_ * V::kTokens;
 #pragma unroll 1
-        for (; token < end; token += V::kWarps * V::kTokens) {
-            const int tile = tile_.stage * V::kWarps + warp_index();
-            std::byte* const keys = shared_.tiles[tile];
+        for (; first < end; first += V::kPairs * V::kTokens) {
+            const int tile = tile_.stage * V::kPairs + warp_index() / 2;
+            std::byte* const keys = shared_.tiles[tile] + half * kHalfBytes;
             barrier_wait(&shared_.full[tile], tile_.parity, "a tile");
+            const int token = first + half * V::kWarpTokens;
             const int left = end - token;
-            if (left < V::kTokens) clear_values(keys + V::kTensorBytes, left);
-            softmax_.attend(p_, step, queries, sight, keys, token);
-            __syncwarp();
+            if (left > 0) {
+                if (left < V::kWarpTokens) clear_values(keys + V::kTensorBytes, left);
+                softmax_.attend(p_, step, queries, sight, keys, token);
+                __syncwarp();
+            }
             if (lane_index() == 0) barrier_arrive(&shared_.empty[tile]);
             tile_.advance();
         }
         const int tiles = (end - step.first_token + V::kTokens - 1) / V::kTokens;
-        turn_ = (token - step.first_token) / V::kTokens - tiles;
+        turn_ = (first - step.first_token) / V::kTokens - tiles;
     }
 
     // Rows of V from `left` on hold anything, which even a weight of zero would not hide.
     __device__ __forceinline__ static void clear_values(std::byte* values, int left) {
         constexpr int kPieces = kRowBytes / 16 * V::kBoxes;
 #pragma unroll 1
-        for (int i = lane_index(); i < (V::kTokens - left) * kPieces; i += kWarp) {
+        for (int i = lane_index(); i < (V::kWarpTokens - left) * kPieces; i += kWarp) {
             const int piece = i % kPieces;
             *reinterpret_cast<uint4*>(values + V::place(left + i / kPieces, piece / 8, piece % 8)) =
                 make_uint4(0, 0, 0, 0);
@@ -431,7 +436,7 @@ class Consumer {
     Shared<V>& shared_;
     const Parameters<V>& p_;
     const int kv_head_;
-    int turn_;  // tiles of others that come before the warp's next one
+    int turn_;  // tiles of other pairs that come before the warp's next one
     RingPlace<V::kStages> tile_;
     int arrivals_ = 0;
     Softmax<V> softmax_;

@@ -7,16 +7,16 @@
 
 namespace nanolith::cuda::narrow {
 
-// Tile t of the block goes to consumer t % kWarps. One warp brings K (tensor 0), one V (1): what a tile costs a warp
-// in instructions one after the other bounds how fast a block reads. A copy takes min(page_size, kTokens) tokens; one
-// lane starts it.
+// Tile t of the block goes to consumers' pair t % kPairs. One warp brings K (tensor 0), one V (1): what a copy costs a
+// warp in instructions one after the other bounds how fast a block reads at its beginning. A copy takes
+// min(page_size, kTokens) tokens; one lane starts it.
 template <typename V>
 class Loader {
   public:
     __device__ Loader(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map, int kv_head, int tensor)
         : shared_(shared), p_(p), map_(map), tensor_(tensor) {
         const int eights = p.shape.page_size / 8;
-        box_shift_ = min(p.page_shift, V::kTokens == 32 ? 5 : 4);
+        box_shift_ = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
         page_eights_ = 2 * p.shape.num_kv_heads * eights;
         first_eight_ = (tensor * p.shape.num_kv_heads + kv_head) * eights;
     }
@@ -28,7 +28,7 @@ class Loader {
     }
 
   private:
-    static constexpr int kHead = V::kWarps;          // tiles that are loaded before the first step is there
+    static constexpr int kHead = V::kPairs;          // tiles that are loaded before the first step is there
     static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages are looked up at once
 
     // Lane i's: that of the 16 tokens number i behind `token`.
@@ -62,9 +62,10 @@ class Loader {
         }
         // The first queries would come behind all that is asked for before them.
         if (loaded_++ == kHead) barrier_wait(&shared_.begun, 0, "the first step");
-        copy(tensor, 0, full, __shfl_sync(kAllLanes, eight, token / kPageTokens));
-        if (V::kTokens > kPageTokens && boxes > 1) {
-            copy(tensor, kPageTokens, full, __shfl_sync(kAllLanes, eight, token / kPageTokens + 1));
+#pragma unroll 1
+        for (int box = 0; box < boxes; ++box) {
+            const int at = box << box_shift_;
+            copy(tensor, at, full, __shfl_sync(kAllLanes, eight, (token + at) / kPageTokens));
         }
         place_.advance();
     }

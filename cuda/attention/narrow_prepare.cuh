@@ -31,11 +31,8 @@ class Preparer {
                           }
                           note_sight(step, span);
                           rotate(step, span.base);
-                          __syncwarp();
-                          if (lane_index() == 0) {
-                              barrier_arrive(&shared_.step_full[place_.stage]);
-                              if (first_) barrier_arrive(&shared_.begun);
-                          }
+                          barrier_arrive(&shared_.step_full[place_.stage]);
+                          if (first_ && lane_index() == 0) barrier_arrive(&shared_.begun);
                           first_ = false;
                           if (index == 0) prefetch_places();
                           place_.advance();

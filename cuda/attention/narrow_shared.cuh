@@ -38,11 +38,13 @@ struct Variant {
     static constexpr int kBoxDims = kRowBytes / static_cast<int>(sizeof(P));
     static constexpr int kBoxes = (kDim + kBoxDims - 1) / kBoxDims;  // side by side
     static constexpr bool kWhole = kWhole_ || kBoxes == 1;
-    static constexpr int kTokens = kBoxes == 1 ? 32 : 16;  // of a tile, which is one warp's
+    static constexpr int kPairs = kWarps / 2;                  // of consuming warps
+    static constexpr int kWarpTokens = kBoxes == 1 ? 32 : 16;  // of a tile that are one warp's
+    static constexpr int kTokens = 2 * kWarpTokens;            // of a tile, which is a pair's
     static constexpr int kTensorBytes = kBoxes * kTokens * kRowBytes;
     static constexpr int kTileBytes = 2 * kTensorBytes;
-    static constexpr int kStages = 3;  // of each warp
-    static constexpr int kTiles = kStages * kWarps;
+    static constexpr int kStages = 3;  // of each pair
+    static constexpr int kTiles = kStages * kPairs;
     static constexpr int kQueryStride = kDim + 8;
     static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
     static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
@@ -119,12 +121,12 @@ __device__ __forceinline__ void init_barriers(Shared<V>& shared) {
 #pragma unroll
     for (int i = 0; i < V::kTiles; ++i) {
         barrier_init(&shared.full[i], 2);  // K and V
-        barrier_init(&shared.empty[i], 1);
+        barrier_init(&shared.empty[i], 2);
     }
 #pragma unroll
     for (int i = 0; i < kSteps; ++i) {
-        barrier_init(&shared.step_full[i], 1);
-        barrier_init(&shared.step_empty[i], V::kWarps);
+        barrier_init(&shared.step_full[i], kWarp);
+        barrier_init(&shared.step_empty[i], V::kConsumers);
     }
     barrier_init(&shared.begun, 1);
     fence_barrier_init();

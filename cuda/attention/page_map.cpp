@@ -44,7 +44,7 @@ Result<CUtensorMap> map_pages(const void* pages, CUtensorMapDataType type, int e
     CUtensorMap map;
     const CUresult status = encoder.encode(&map, type, 4, const_cast<void*>(pages), sizes, strides, extents, steps,
                                            CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                                           CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                                           CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (status != CUDA_SUCCESS) {
         return fail(NL_ERROR_DEVICE, "cuTensorMapEncodeTiled failed with ", static_cast<int>(status), " for pages of ",
                     shape.page_size, " tokens and heads of ", shape.head_dim);

@@ -24,8 +24,10 @@ constexpr int64_t kMaxSpans = int64_t{1} << 20;
 // or many query heads for each KV head.
 bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
     constexpr int kNarrowVectors = 16;
-    return capacity.rows > capacity.sequences || capacity.segments > capacity.sequences ||
-           spec.num_heads / spec.num_kv_heads > kNarrowVectors;
+    const int group = spec.num_heads / spec.num_kv_heads;
+    const bool shared = capacity.sequences > 1 && capacity.segments > capacity.sequences;
+    return capacity.rows * group > kNarrowVectors &&
+           (capacity.rows > capacity.sequences || shared || group > kNarrowVectors);
 }
 
 // Whether the capacities are for prompts so long that pairs of multiprocessors do them faster.

@@ -38,7 +38,7 @@ constexpr Shape kShapes[] = {
     {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true},
     {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false},
     {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
-    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 0, 151936, false, true, {128, 8, 768, true}},
+    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, false, true, {128, 8, 768, true}},
 };
 
 struct Arguments {
@@ -125,8 +125,8 @@ ModelSpec spec_of(const Shape& shape, int32_t max_context) {
 // not choose once, and the KV cache.
 double step_bytes(const Shape& s, double context) {
     const double attention = double(s.hidden) * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
-    const double chosen = 3.0 * s.experts.top_k * s.experts.intermediate_size;
-    const double mlp = double(s.hidden) * (3.0 * s.intermediate + chosen + s.experts.count);
+    const double chosen = 3.0 * s.experts.top_k * s.experts.intermediate_size + s.experts.count;
+    const double mlp = s.hidden * (s.experts.count > 0 ? chosen : 3.0 * s.intermediate);
     const double weights = s.layers * (attention + mlp) + double(s.hidden) * s.vocab;
     const double cache = 2.0 * s.layers * s.kv_heads * s.head_dim * context;
     return 2.0 * (weights + cache);
