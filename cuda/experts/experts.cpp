@@ -50,10 +50,13 @@ Result<void> Experts<T>::add(const T* x, const ExpertLayer<T>& layer, int rows, 
     const RoutingView view = routing();
     const int inner = spec_.intermediate_size;
     T* const gated = inner_.as<T>();
-    const GroupedProduct<T> up{x, layer.gate_up, view.begins, view.pairs, spec_.top_k, spec_.count, hidden_, 2 * inner};
+    const int pairs = rows * spec_.top_k;
+    const GroupedProduct<T> up{x,           layer.gate_up, view.begins, view.pairs, pairs,
+                               spec_.top_k, spec_.count,   hidden_,     2 * inner};
     NL_TRY(multiply_grouped(up, gate_up_.as<T>(), stream));
-    NL_TRY(gate<T>(gate_up_.as<T>(), nullptr, activation_, rows * spec_.top_k, inner, gated, stream));
-    const GroupedProduct<T> down{gated, layer.down, view.begins, nullptr, spec_.top_k, spec_.count, inner, hidden_};
+    NL_TRY(gate<T>(gate_up_.as<T>(), nullptr, activation_, pairs, inner, gated, stream));
+    const GroupedProduct<T> down{gated,       layer.down,  view.begins, nullptr, pairs,
+                                 spec_.top_k, spec_.count, inner,       hidden_};
     NL_TRY(multiply_grouped(down, outputs_.as<float>(), stream));
     return add_experts(outputs_.as<float>(), view, spec_.top_k, rows, hidden_, residual, stream);
 }

@@ -1,12 +1,15 @@
+// Of float32, and of sizes that the tensor cores' kernel (grouped_mma.cu) doesn't take.
+//
 // Tiling: the grid goes over the outputs, four to a block and one to a warp, and over the experts; a warp computes its
-// output for its expert's rows, four at a time, with its lanes along the weight row in steps of 16 bytes. Blocks of
-// experts that nobody chose end at once, so that the launch is the same for every batch.
+// output for its expert's rows, four at a time, with its lanes along the weight row in steps of 16 bytes.
 //
 // Bytes: the weights of the chosen experts once from memory and then from L2 for each further four rows. Flops:
-// 2 * pairs * outputs * size. Bound by memory for few rows. For many it is bound by L2, far from what tensor cores
-// could do.
+// 2 * pairs * outputs * size. Bound by memory for few rows, and by L2 for many.
+#include <type_traits>
+
 #include "device/number.cuh"
 #include "device/reduce.cuh"
+#include "experts/chosen.cuh"
 #include "experts/grouped.h"
 #include "runtime/launch.h"
 
@@ -41,12 +44,13 @@ __device__ void add_products(const GroupedProduct<T>& product, const T* weight, 
 
 template <typename T, typename Output>
 __global__ void __launch_bounds__(kWarps* kWarp) grouped_kernel(GroupedProduct<T> product, Output* y) {
-    const int expert = static_cast<int>(blockIdx.y);
+    const int expert = chosen_expert(product.begins, product.experts, static_cast<int>(blockIdx.y));
+    if (expert < 0) return;
     const int begin = product.begins[expert];
     const int end = product.begins[expert + 1];
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int output = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
-    if (begin == end || output >= product.outputs) return;
+    if (output >= product.outputs) return;
     const T* const weight = product.weight + (static_cast<int64_t>(expert) * product.outputs + output) * product.size;
 
     for (int first = begin; first < end; first += kRows) {
@@ -73,8 +77,11 @@ __global__ void __launch_bounds__(kWarps* kWarp) grouped_kernel(GroupedProduct<T
 
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream) {
+    if constexpr (!std::is_same_v<T, float>) {
+        if (product.size % 32 == 0) return multiply_grouped_mma(product, y, stream);
+    }
     const auto blocks = static_cast<unsigned>((product.outputs + kWarps - 1) / kWarps);
-    const LaunchShape shape{dim3(blocks, static_cast<unsigned>(product.experts)), dim3(kWarps * kWarp)};
+    const LaunchShape shape{dim3(blocks, static_cast<unsigned>(product.most_chosen())), dim3(kWarps * kWarp)};
     return launch(grouped_kernel<T, Output>, shape, stream, product, y);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/result.h"
@@ -18,13 +19,21 @@ struct GroupedProduct {
     const T* weight = nullptr;
     const int32_t* begins = nullptr;
     const int32_t* pairs = nullptr;
+    int num_pairs = 0;
     int top_k = 1;
     int experts = 0;
     int size = 0;
     int outputs = 0;
+
+    // Experts that have pairs.
+    [[nodiscard]] int most_chosen() const { return std::min(experts, num_pairs); }
 };
 
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
+
+// Part of multiply_grouped(): 16-bit numbers on tensor cores, for sizes that are multiples of 32.
+template <typename T, typename Output>
+Result<void> multiply_grouped_mma(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 
 }  // namespace nanolith::cuda

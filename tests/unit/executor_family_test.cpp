@@ -279,6 +279,16 @@ TEST_P(FamilyExecutorTest, Experts) {
                           [](LayerWeights& layer) { std::swap(layer.experts[0], layer.experts[3]); });
 }
 
+// Sums and outputs of sizes that suit the tensor cores and that don't, and more rows an expert than they take at once.
+TEST_P(FamilyExecutorTest, ExpertsOfOtherSizes) {
+    for (const auto& [hidden, inner] : {std::pair(96, 64), std::pair(48, 64), std::pair(64, 40)}) {
+        RandomShape shape = with_experts(3, 3, true);
+        shape.hidden_size = hidden;
+        shape.numbers.experts.intermediate_size = inner;
+        expect_reference(shape, std::to_string(hidden) + " elements, " + std::to_string(inner) + " inside");
+    }
+}
+
 // Every row of a batch chooses the same experts, the others get none; and a batch of one row.
 TEST_P(FamilyExecutorTest, RowsThatChooseTheSameExperts) {
     RandomModel model(with_experts(6, 2, true), GetParam().dtype, seed_ + 1);
