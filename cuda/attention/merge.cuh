@@ -7,6 +7,8 @@
 #pragma once
 
 #include "attention/place.cuh"
+#include "device/arrive.cuh"
+#include "device/exp2.cuh"
 #include "device/number.cuh"
 
 namespace nanolith::cuda {
@@ -14,11 +16,11 @@ namespace nanolith::cuda {
 // Writes head_dim elements' share [dim, dim + 4) of a row's head.
 template <typename T>
 __device__ void store_output(const AttentionArguments<T>& a, int row, int head, int dim, float4 value) {
-    T* const to = a.output + a.output_layout.offset(row, head) + dim;
-    to[0] = from_float<T>(value.x);
-    to[1] = from_float<T>(value.y);
-    to[2] = from_float<T>(value.z);
-    to[3] = from_float<T>(value.w);
+    struct alignas(4 * sizeof(T)) Four {
+        T values[4];
+    };
+    *reinterpret_cast<Four*>(a.output + a.output_layout.offset(row, head) + dim) = {
+        from_float<T>(value.x), from_float<T>(value.y), from_float<T>(value.z), from_float<T>(value.w)};
 }
 
 // `base2` is the log-sum-exp to base 2.
@@ -33,18 +35,29 @@ struct Merged {
     float total = 0;
     float highest = -INFINITY;
 
-    // A result that is divided by its sum.
-    __device__ __forceinline__ void add(const float4& part, float log_sum) {
-        if (log_sum == -INFINITY) return;
-        const float top = fmaxf(highest, log_sum);
-        const float before = exp2f(highest - top);
-        const float weight = exp2f(log_sum - top);
+    // Results that are divided by their sums; -infinity is none.
+    template <int kCount>
+    __device__ __forceinline__ void add(const float4 (&parts)[kCount], const float (&log_sums)[kCount]) {
+        float top = highest;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) top = fmaxf(top, log_sums[i]);
+        const float base = top == -INFINITY ? 0.0F : top;
+        scale(fast_exp2(highest - base));
         highest = top;
-        total = fmaf(total, before, weight);
-        output.x = fmaf(output.x, before, weight * part.x);
-        output.y = fmaf(output.y, before, weight * part.y);
-        output.z = fmaf(output.z, before, weight * part.z);
-        output.w = fmaf(output.w, before, weight * part.w);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const float weight = fast_exp2(log_sums[i] - base);
+            total += weight;
+            output.x = fmaf(weight, parts[i].x, output.x);
+            output.y = fmaf(weight, parts[i].y, output.y);
+            output.z = fmaf(weight, parts[i].z, output.z);
+            output.w = fmaf(weight, parts[i].w, output.w);
+        }
+    }
+
+    __device__ __forceinline__ void scale(float factor) {
+        total *= factor;
+        output = make_float4(output.x * factor, output.y * factor, output.z * factor, output.w * factor);
     }
 };
 
@@ -71,8 +84,7 @@ struct Parts {
         }
     }
     __device__ __forceinline__ void add_to(Merged& merged) const {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) merged.add(outputs[i], log_sums[i]);
+        merged.add(outputs, log_sums);
     }
 };
 
@@ -125,15 +137,15 @@ struct WholeBlock {
 };
 
 // Units of an item; all threads of the team call this once the item's partial results are written. `count`, the units
-// that there are already, grows.
-template <typename Team = WholeBlock, typename T>
-__device__ void note_arrivals(const AttentionArguments<T>& a, const AttentionItem& item, Arrivals& arrivals,
-                              int& count) {
+// that there are already, grows. row_of(i) is the item's row number i.
+template <typename Team = WholeBlock, typename T, typename RowOf>
+__device__ void note_arrivals(const AttentionArguments<T>& a, const AttentionItem& item, Arrivals& arrivals, int& count,
+                              const RowOf& row_of) {
     const int unit = item.first_vector / a.units.heads;
     const int rows = (item.first_vector % a.units.heads + item.num_vectors + a.units.heads - 1) / a.units.heads;
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < rows; i += Team::threads()) {
-        arrivals.units[count + i] = a.work.queries[item.first_query + i].row * a.units.count + unit;
+        arrivals.units[count + i] = row_of(i) * a.units.count + unit;
     }
     count += rows;
 }
@@ -147,7 +159,6 @@ __device__ inline bool arrivals_full(int count, int item_rows) {
 template <typename Team = WholeBlock, typename T>
 __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head, Arrivals& arrivals,
                                 int& count) {
-    __threadfence();
     if (threadIdx.x == 0) arrivals.finished = 0;
     Team::sync();
     // A thread keeps its unit in a register while the list is rewritten: there are no more units than threads, or they
@@ -160,7 +171,7 @@ __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape&
         bool last = false;
         if (index >= 0) {
             int32_t* const arrived = a.partial.arrived + static_cast<int64_t>(index) * shape.num_kv_heads + kv_head;
-            last = atomicAdd(arrived, 1) == a.work.units[index].num_arrivals - 1;
+            last = arrive_on_device(arrived) == a.work.units[index].num_arrivals - 1;
             if (last) *arrived = 0;
         }
         Team::sync();
@@ -168,7 +179,6 @@ __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape&
         if (last) arrivals.units[atomicAdd(&arrivals.finished, 1)] = index;
         Team::sync();
     }
-    __threadfence();
     const int group = shape.num_heads / shape.num_kv_heads;
     const int parts = shape.head_dim / 4;
     const int finished = arrivals.finished * a.units.heads * parts;

@@ -2,14 +2,14 @@
 //
 // Tiling: a block on each multiprocessor takes a list of items one after the other, an item for one KV head. Two warps
 // have the copy engine bring tiles of 32 or 64 tokens of K and V, one prepares the next item's queries, and 4 pairs of
-// warps (2 at head_dim 256) take the tiles in turn, each warp half of them with all of the item's vectors. Up to 12
-// tiles (6), 192 KiB, are under way, across items too: what happens at an item's ends is hidden behind them. Fp8 pages
-// become float16 between shared memory and the products, which take the elements of a head and its outputs in another
-// order for that.
+// warps (2 at head_dim 256) take the tiles in turn, each warp half of them with all of the item's vectors. There is
+// room for 12 tiles (6), 192 KiB, across items too: what happens at an item's ends is hidden behind them. Of these 64
+// KiB are asked for at once. Fp8 pages become float16 between shared memory and the products, which take the elements
+// of a head and its outputs in another order for that.
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by what comes one after the other: item, queries, first tile, merging. Code that is run for the first time is fetched
-// from memory like data, so what runs once is kept short and in loops.
+// from memory too, a few cycles an instruction while tiles are under way: what runs once is kept short.
 #include "attention/narrow.h"
 
 #include <algorithm>
@@ -50,24 +50,22 @@ template <typename V>
 __global__ void __launch_bounds__(V::kThreads, 1)
     narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ Parameters<V> p) {
     Shared<V>& shared = *reinterpret_cast<Shared<V>*>(dynamic_shared_1024());
-    const int kv_head = static_cast<int>(blockIdx.x) % p.shape.num_kv_heads;
-    const int block = static_cast<int>(blockIdx.x) / p.shape.num_kv_heads;
-    const int blocks = static_cast<int>(gridDim.x) / p.shape.num_kv_heads;
+    const int kv_head = static_cast<int>(blockIdx.x);
+    const int block = static_cast<int>(blockIdx.y);
+    const int blocks = static_cast<int>(gridDim.y);
     const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
-    const NarrowItem* const first = p.a.work.narrow + block;
-    if (threadIdx.x == 0) {
-        tma_prefetch_map(&map);
-        init_barriers(shared);
-    }
+    const ItemWords first(p.a.work.narrow + block);  // which comes while all else is made ready
+    if (lane_index() == 0) init_barriers(shared, warp);
+    if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
     const int turn = block * 4 + warp - V::kWarps;  // among the warps that merge what is left
     if (turn >= 0 && turn < p.merges) prefetch(p.a.work.merges + turn);
-    if (p.items && first->item.num_vectors > 0) {
+    if (p.items && first.num_vectors() > 0) {
         __syncthreads();
         if (warp < V::kWarps) {
-            take_registers<V::kConsumerRegisters>();
+            if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
             Consumer<V>(shared, p, kv_head).run();
         } else {
-            give_registers<V::kProducerRegisters>();
+            if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
             const int role = warp - V::kWarps;
             if (role < 2) Loader<V>(shared, p, &map, kv_head, role).run(first);
             if (role == 2) Preparer<V>(shared, p, kv_head).run(first);
@@ -93,8 +91,8 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     parameters.items = what.items;
     parameters.merges = what.merges;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
-    const LaunchShape launch_shape{dim3(static_cast<unsigned>(what.blocks * shape.num_kv_heads)), dim3(V::kThreads),
-                                   sizeof(Shared<V>) + 1024, what.early};
+    const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
+    const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.early};
     return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);
 }
 

@@ -258,24 +258,14 @@ class Consumer {
 
     __device__ void run() {
         RingPlace<kSteps> place;
-        bool rehearsal = true;
-        for (bool done = false; !done;) {
+        for (bool done = false; !done; place.advance()) {
             const Step<V>& step = shared_.steps[place.stage];
-            if (!rehearsal) {
-                barrier_wait(&shared_.step_full[place.stage], place.parity, "a step");
-                if (step.begins) begin_item(step);
-                attend(step);
-            }
-            // The first time for nothing: while the first tiles come, what an item ends with is fetched, which takes as
-            // long as several tiles.
-            if (rehearsal || step.ends) end_item(step, rehearsal);
-            if (rehearsal) {
-                rehearsal = false;
-                continue;
-            }
+            barrier_wait(&shared_.step_full[place.stage], place.parity, "a step");
+            if (step.begins && step.item.partial == kMergesRest) read_rest(step);
+            attend(step);
+            if (step.ends) end_item(step);
             done = step.ends_block;
             barrier_arrive(&shared_.step_empty[place.stage]);
-            place.advance();
             if (arrivals_ > 0 && (done || arrivals_full(arrivals_, kVectors))) {
                 finish_arrivals<Consumers>(p_.a, p_.shape, kv_head_, shared_.arrivals, arrivals_);
             }
@@ -284,7 +274,6 @@ class Consumer {
 
   private:
     static constexpr int kReadEarly = V::kFp8 || V::kDim > 128 ? 1 : 4;  // partial results of others
-    static constexpr int kNothing = -3;  // in place of AttentionItem::partial: nothing is written
     // Between the halves of a tile's K or V.
     static constexpr int kHalfBytes = V::kWarpTokens * kRowBytes * (V::kWhole ? V::kBoxes : 1);
 
@@ -294,10 +283,8 @@ class Consumer {
         __device__ static void sync() { named_barrier_sync(1, V::kConsumers); }
     };
 
-    // Reads of what is merged at the item's end begin here.
-    __device__ __forceinline__ void begin_item(const Step<V>& step) {
-        softmax_ = Softmax<V>();
-        if (step.item.partial != kMergesRest) return;
+    // Reads of what is merged at the item's end begin at its beginning.
+    __device__ __forceinline__ void read_rest(const Step<V>& step) {
         wait_for_launches_before();
         const int quads = p_.shape.head_dim / 4;
         const int row = static_cast<int>(threadIdx.x) / quads;
@@ -311,16 +298,15 @@ class Consumer {
         Queries<V> queries;
         queries.load(step);
         const Sight sight(step);
-        const int end = step.end_token;
         const int half = warp_index() % 2;
-        int first = step.first_token + turn_ * V::kTokens;
+        const int tiles = (step.end_token - step.first_token + V::kTokens - 1) / V::kTokens;
 #pragma unroll 1
-        for (; first < end; first += V::kPairs * V::kTokens) {
+        for (; turn_ < tiles; turn_ += V::kPairs) {
             const int tile = tile_.stage * V::kPairs + warp_index() / 2;
             std::byte* const keys = shared_.tiles[tile] + half * kHalfBytes;
             barrier_wait(&shared_.full[tile], tile_.parity, "a tile");
-            const int token = first + half * V::kWarpTokens;
-            const int left = end - token;
+            const int token = step.first_token + turn_ * V::kTokens + half * V::kWarpTokens;
+            const int left = step.end_token - token;
             if (left > 0) {
                 if (left < V::kWarpTokens) clear_values(keys + V::kTensorBytes, left);
                 softmax_.attend(p_, step, queries, sight, keys, token);
@@ -329,8 +315,7 @@ class Consumer {
             if (lane_index() == 0) barrier_arrive(&shared_.empty[tile]);
             tile_.advance();
         }
-        const int tiles = (end - step.first_token + V::kTokens - 1) / V::kTokens;
-        turn_ = (first - step.first_token) / V::kTokens - tiles;
+        turn_ -= tiles;
     }
 
     // Rows of V from `left` on hold anything, which even a weight of zero would not hide.
@@ -346,18 +331,23 @@ class Consumer {
         __syncwarp();
     }
 
-    __device__ __forceinline__ void end_item(const Step<V>& step, bool rehearsal) {
-        const int num_vectors = rehearsal ? 1 : step.item.num_vectors;
-        const int partial = rehearsal ? kNothing : step.item.partial;
+    __device__ __forceinline__ void end_item(const Step<V>& step) {
+        const AttentionItem& item = step.item;
 #pragma unroll 1
-        for (int first = 0; first < num_vectors; first += V::kResultRows) {
+        for (int first = 0; first < item.num_vectors; first += V::kResultRows) {
             Consumers::sync();  // what was there is read
             if (first == 0) put_sums();
             put_results<V>(softmax_, first, shared_);
             Consumers::sync();
-            write_results(step, first, min(V::kResultRows, num_vectors - first), partial);
+            write_results(step, first, min(V::kResultRows, item.num_vectors - first), item.partial);
         }
-        if (partial >= 0) note_arrivals<Consumers>(p_.a, step.item, shared_.arrivals, arrivals_);
+        if (item.partial >= 0) {
+            const int heads = p_.a.units.heads;
+            const int skipped = item.first_vector % heads;
+            note_arrivals<Consumers>(p_.a, item, shared_.arrivals, arrivals_,
+                                     [&](int row) { return step.rows[max(row * heads - skipped, 0)]; });
+        }
+        softmax_ = Softmax<V>();
     }
 
     __device__ __forceinline__ void put_sums() {
@@ -367,8 +357,7 @@ class Consumer {
             sum += __shfl_xor_sync(kAllLanes, sum, 1);
             sum += __shfl_xor_sync(kAllLanes, sum, 2);
             if (lane_index() % 4 != 0) continue;
-            shared_.highest[warp_index()][lane_index() / 4 + 8 * i] = softmax_.highest[i];
-            shared_.sums[warp_index()][lane_index() / 4 + 8 * i] = sum;
+            shared_.sums[lane_index() / 4 + 8 * i][warp_index()] = {softmax_.highest[i], sum};
         }
     }
 
@@ -388,23 +377,31 @@ class Consumer {
     // Elements [dim, dim + 4) of vector m; the warps' are at `results`. `early` of others' are in rest_.
     __device__ __forceinline__ void write_part(const Step<V>& step, int m, int dim, const float* results, int partial,
                                                int early) const {
+        WarpSum sums[V::kWarps];
+        float4 parts[V::kWarps];
+#pragma unroll
+        for (int w = 0; w < V::kWarps; ++w) sums[w] = shared_.sums[m][w];
+#pragma unroll
+        for (int w = 0; w < V::kWarps; ++w) {
+            parts[w] = *reinterpret_cast<const float4*>(results + w * V::kResultRows * V::kResultStride);
+        }
         float top = -INFINITY;
 #pragma unroll
-        for (int w = 0; w < V::kWarps; ++w) top = fmaxf(top, shared_.highest[w][m]);
+        for (int w = 0; w < V::kWarps; ++w) top = fmaxf(top, sums[w].highest);
+        // Where nothing was seen any finite number will do: the weights are zero.
+        const float base = top == -INFINITY ? 0.0F : top;
         float sum = 0;
         float4 output = make_float4(0, 0, 0, 0);
-#pragma unroll 4
+#pragma unroll
         for (int w = 0; w < V::kWarps; ++w) {
-            const float highest = shared_.highest[w][m];
-            const float weight = highest == -INFINITY ? 0.0F : fast_exp2(highest - top);
-            const float4 part = *reinterpret_cast<const float4*>(results + w * V::kResultRows * V::kResultStride);
-            sum = fmaf(weight, shared_.sums[w][m], sum);
-            output.x = fmaf(weight, part.x, output.x);
-            output.y = fmaf(weight, part.y, output.y);
-            output.z = fmaf(weight, part.z, output.z);
-            output.w = fmaf(weight, part.w, output.w);
+            const float weight = fast_exp2(sums[w].highest - base);
+            sum = fmaf(weight, sums[w].sum, sum);
+            output.x = fmaf(weight, parts[w].x, output.x);
+            output.y = fmaf(weight, parts[w].y, output.y);
+            output.z = fmaf(weight, parts[w].z, output.z);
+            output.w = fmaf(weight, parts[w].w, output.w);
         }
-        const float inverse = sum == 0 ? 0.0F : p_.a.value_scale / sum;
+        const float inverse = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
         output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
         const float log_sum = sum == 0 ? -INFINITY : top + log2f(sum);
         if (partial >= 0) {
@@ -423,7 +420,7 @@ class Consumer {
     __device__ __forceinline__ void write_merged(const Step<V>& step, int m, int dim, const float4& output,
                                                  float log_sum, int early) const {
         Merged merged;
-        merged.add(output, log_sum);
+        merged.add<1>({output}, {log_sum});
         if (early > 0) rest_.add_to(merged);
         add_partials<4>(p_.a, p_.shape, step.rest[m], early, kv_head_, head_in_unit(step, m), dim, merged);
         store_merged(p_.a, p_.shape, step.rows[m], step.heads[m], dim, merged);

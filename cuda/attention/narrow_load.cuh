@@ -2,6 +2,8 @@
 // order of the block's items, as fast as places for them become free.
 #pragma once
 
+#include <algorithm>
+
 #include "attention/narrow_shared.cuh"
 #include "device/tma.cuh"
 
@@ -21,14 +23,17 @@ class Loader {
         first_eight_ = (tensor * p.shape.num_kv_heads + kv_head) * eights;
     }
 
-    __device__ void run(const NarrowItem* first) {
+    __device__ void run(const ItemWords& first) {
         for_each_span(p_.a.work, first, [&](const ItemWords& words, const Span& span, int index, bool, bool) {
             load_span(span, index == 0 ? words.page() : find_page(span, span.first_token));
         });
     }
 
   private:
-    static constexpr int kHead = V::kPairs;          // tiles that are loaded before the first step is there
+    // Tiles that are asked for at once, 64 KiB of pages. More would not come sooner, but all other reads would come
+    // later.
+    static constexpr int kUnderWay =
+        std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
     static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages are looked up at once
 
     // Lane i's: that of the 16 tokens number i behind `token`.
@@ -57,11 +62,15 @@ class Loader {
         uint64_t* const full = &shared_.full[place_.stage];
         std::byte* const tensor = shared_.tiles[place_.stage] + tensor_ * V::kTensorBytes;
         barrier_wait(&shared_.empty[place_.stage], place_.parity ^ 1U, "a place for a tile");
+        if (asked_ < kUnderWay) {
+            ++asked_;
+        } else {
+            barrier_wait(&shared_.full[oldest_.stage], oldest_.parity, "the oldest tile");
+            oldest_.advance();
+        }
         if (lane_index() == 0) {
             barrier_arrive_expect(full, static_cast<uint32_t>((boxes << box_shift_) * kRowBytes * V::kBoxes));
         }
-        // The first queries would come behind all that is asked for before them.
-        if (loaded_++ == kHead) barrier_wait(&shared_.begun, 0, "the first step");
 #pragma unroll 1
         for (int box = 0; box < boxes; ++box) {
             const int at = box << box_shift_;
@@ -92,8 +101,9 @@ class Loader {
     int box_shift_;
     int page_eights_;  // of rows
     int first_eight_;  // of a page's keys or values of the KV head
-    int loaded_ = 0;
+    int asked_ = 0;
     RingPlace<V::kTiles> place_;
+    RingPlace<V::kTiles> oldest_;  // that may not have come yet
 };
 
 }  // namespace nanolith::cuda::narrow

@@ -15,10 +15,12 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<V>& p, int kv_head)
         : shared_(shared), p_(p), kv_head_(kv_head) {}
 
-    __device__ void run(const NarrowItem* first) {
+    __device__ void run(const ItemWords& first) {
         for_each_span(p_.a.work, first,
                       [&](const ItemWords& words, const Span& span, int index, bool ends, bool ends_block) {
                           if (index == 0) find_vector(words);
+                          // What takes longest is asked for first.
+                          Fours fours = read_fours(lane_index(), span.base);
                           Step<V>& step = shared_.steps[place_.stage];
                           barrier_wait(&shared_.step_empty[place_.stage], place_.parity ^ 1U, "a place for a step");
                           if (lane_index() == 0) {
@@ -30,33 +32,38 @@ class Preparer {
                               step.ends_block = ends_block;
                           }
                           note_sight(step, span);
-                          rotate(step, span.base);
+                          rotate(step, span.base, fours);
                           barrier_arrive(&shared_.step_full[place_.stage]);
-                          if (first_ && lane_index() == 0) barrier_arrive(&shared_.begun);
-                          first_ = false;
                           if (index == 0) prefetch_places();
                           place_.advance();
                       });
     }
 
   private:
+    static constexpr int kParts = V::kDim / 8;  // of a vector
+
     // Lane m finds where vector m stands: its row, its query head, and its position counted like the spans' bases.
     __device__ __forceinline__ void find_vector(const ItemWords& words) {
         item_ = words.item();
-        const int vector = item_.first_vector + lane_index();
-        const int entry = vector / p_.group;
-        head_ = kv_head_ * p_.group + vector - entry * p_.group;
         row_ = words.row();
         position_ = words.position();
-        if (entry > 0 && lane_index() < item_.num_vectors) {
-            const QueryRow query = p_.a.work.queries[item_.first_query + entry];
-            row_ = query.row;
-            position_ = p_.a.work.positions[query.row] - query.base;
+        int in_group = item_.first_vector + lane_index();
+        if (item_.first_vector + item_.num_vectors > p_.group) {
+            const int entry = in_group / p_.group;
+            in_group -= entry * p_.group;
+            if (entry > 0 && lane_index() < item_.num_vectors) {
+                const QueryRow query = p_.a.work.queries[item_.first_query + entry];
+                row_ = query.row;
+                position_ = p_.a.work.positions[query.row] - query.base;
+            }
         }
+        head_ = kv_head_ * p_.group + in_group;
         if (lane_index() >= item_.num_vectors) return;
-        const typename V::T* const query = p_.a.queries + p_.a.query_layout.offset(row_, head_);
-        prefetch(query);
-        prefetch(query + p_.shape.head_dim / 2);
+        if (item_.num_vectors * kParts > kWarp) {  // more than are read at once
+            const auto* const query = p_.a.queries + p_.a.query_layout.offset(row_, head_);
+            prefetch(query);
+            prefetch(query + p_.shape.head_dim / 2);
+        }
         if (item_.partial == kMergesRest) rest_ = unit();
     }
 
@@ -99,37 +106,32 @@ class Preparer {
         float4 turns[2];
     };
 
-    // Brings the vectors to the step as they are to stand for a span of that base. Where there are none anything may
-    // be: the rows of a product don't meet.
-    __device__ __forceinline__ void rotate(Step<V>& step, int base) const {
-        constexpr int kParts = V::kDim / 8;  // of a vector
-        constexpr int kAtOnce = 2;           // reads of each lane that go on together
-        __syncwarp();
+    // Brings the vectors to the step as they are to stand for a span of that base; the first fours are there. Where
+    // there are no vectors anything may be: the rows of a product don't meet.
+    __device__ __forceinline__ void rotate(Step<V>& step, int base, Fours& fours) const {
+        const int parts = item_.num_vectors * kParts;
 #pragma unroll 1
-        for (int i = lane_index(); i < item_.num_vectors * kParts; i += kAtOnce * kWarp) {
-            Fours fours[kAtOnce];
-#pragma unroll
-            for (int j = 0; j < kAtOnce; ++j) {
-                const int part = i + j * kWarp;
-                fours[j] = read_fours(step, part / kParts, part % kParts * 4, base);
-            }
-#pragma unroll
-            for (int j = 0; j < kAtOnce; ++j) {
-                const int part = i + j * kWarp;
-                if (part < item_.num_vectors * kParts) {
-                    write_fours(step.queries[part / kParts], part % kParts * 4, fours[j]);
-                }
-            }
+        for (int first = 0;;) {
+            const int part = first + lane_index();
+            if (part < parts) write_fours(step.queries[part / kParts], part % kParts * 4, fours);
+            first += kWarp;
+            if (first >= parts) return;
+            fours = read_fours(first + lane_index(), base);
         }
     }
 
-    __device__ __forceinline__ Fours read_fours(const Step<V>& step, int m, int dim, int base) const {
+    // To be called by the whole warp.
+    __device__ __forceinline__ Fours read_fours(int part, int base) const {
         const int half = p_.shape.head_dim / 2;
+        const int m = part / kParts;
+        const int dim = part % kParts * 4;
+        const int row = __shfl_sync(kAllLanes, row_, m);
+        const int head = __shfl_sync(kAllLanes, head_, m);
+        const int position = __shfl_sync(kAllLanes, position_, m) - base;
         Fours fours{};
         fours.turns[0] = fours.turns[1] = make_float4(1, 0, 1, 0);
         if (m >= item_.num_vectors || dim >= half) return fours;
-        const int position = step.positions[m] - base;
-        const typename V::T* const query = p_.a.queries + p_.a.query_layout.offset(step.rows[m], step.heads[m]) + dim;
+        const typename V::T* const query = p_.a.queries + p_.a.query_layout.offset(row, head) + dim;
         fours.low = *reinterpret_cast<const uint2*>(query);
         fours.high = *reinterpret_cast<const uint2*>(query + half);
         if (p_.a.rope == nullptr || position < 0) return fours;
@@ -169,7 +171,6 @@ class Preparer {
     int head_ = 0;
     int position_ = 0;
     RowPartials rest_{};
-    bool first_ = true;
     RingPlace<kSteps> place_;
 };
 

@@ -31,8 +31,12 @@ struct Variant {
     static constexpr int kWarps = kDim <= 128 ? 8 : 4;  // that consume
     static constexpr int kConsumers = kWarps * kWarp;
     static constexpr int kThreads = kConsumers + 4 * kWarp;  // the last warpgroup loads and prepares
+    static constexpr bool kSharesRegisters = kDim > 64;      // smaller heads do with what a block begins with
     static constexpr int kConsumerRegisters = kWarps == 8 ? 216 : 248;
     static constexpr int kProducerRegisters = 72;
+    // A block begins with as many of the 65,536 for each thread, in eights; who asks for more waits forever.
+    static constexpr int kRegisters = 65536 / kThreads / 8 * 8;
+    static_assert(kConsumers * kConsumerRegisters + 4 * kWarp * kProducerRegisters <= kThreads * kRegisters);
     static constexpr bool kFp8 = sizeof(P) == 1;
     using M = std::conditional_t<kFp8, __half, T>;  // what is multiplied
     static constexpr int kBoxDims = kRowBytes / static_cast<int>(sizeof(P));
@@ -79,19 +83,23 @@ struct Step {
     int all_end;
 };
 
+// Of a warp's weights of one vector: powers of two relative to the highest score.
+struct alignas(8) WarpSum {
+    float highest;
+    float sum;
+};
+
 template <typename V>
 struct Shared {
     alignas(1024) std::byte tiles[V::kTiles][V::kTileBytes];
     alignas(16) float results[V::kWarps][V::kResultRows][V::kResultStride];
     Step<V> steps[kSteps];
-    float highest[V::kWarps][kVectors];
-    float sums[V::kWarps][kVectors];
+    WarpSum sums[kVectors][V::kWarps];
     Arrivals arrivals;
     uint64_t full[V::kTiles];
     uint64_t empty[V::kTiles];
     uint64_t step_full[kSteps];
     uint64_t step_empty[kSteps];
-    uint64_t begun;  // the first step is there
 };
 
 template <typename V>
@@ -115,20 +123,23 @@ __device__ inline void prefetch(const void* address) {
     asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
 
-// For one thread: a barrier's address must be the same in a whole warp, or they are made one after the other, slowly.
+// For one thread of each warp: a barrier's address must be the same in a whole warp, or they are made one
+// after the other, slowly.
 template <typename V>
-__device__ __forceinline__ void init_barriers(Shared<V>& shared) {
+__device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
+    if (warp == 0) {
 #pragma unroll
-    for (int i = 0; i < V::kTiles; ++i) {
-        barrier_init(&shared.full[i], 2);  // K and V
-        barrier_init(&shared.empty[i], 2);
-    }
+        for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.full[i], 2);  // K and V
+    } else if (warp == 1) {
 #pragma unroll
-    for (int i = 0; i < kSteps; ++i) {
-        barrier_init(&shared.step_full[i], kWarp);
-        barrier_init(&shared.step_empty[i], V::kConsumers);
+        for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.empty[i], 2);
+    } else if (warp == 2) {
+#pragma unroll
+        for (int i = 0; i < kSteps; ++i) {
+            barrier_init(&shared.step_full[i], kWarp);
+            barrier_init(&shared.step_empty[i], V::kConsumers);
+        }
     }
-    barrier_init(&shared.begun, 1);
     fence_barrier_init();
 }
 
@@ -139,6 +150,7 @@ class ItemWords {
         : word_(__ldg(reinterpret_cast<const int*>(item) + lane_index())) {}
 
     __device__ AttentionItem item() const { return {get(0), get(1), get(2), get(3), get(4), get(5)}; }
+    __device__ int num_vectors() const { return get(offsetof(AttentionItem, num_vectors) / 4); }
     __device__ int num_spans() const { return get(offsetof(AttentionItem, num_spans) / 4); }
     __device__ int first_span() const { return get(offsetof(AttentionItem, first_span) / 4); }
     __device__ int next() const { return get(offsetof(NarrowItem, next) / 4); }
@@ -164,11 +176,10 @@ static_assert(sizeof(AttentionItem) == 6 * sizeof(int) && offsetof(AttentionItem
 // Calls visit(span, index, item's words) for each span of each of a block's items in turn, reading ahead. An item
 // without spans has an empty one. visit returns nothing; `last` tells it that nothing comes after.
 template <typename Visit>
-__device__ __forceinline__ void for_each_span(const WorkView& work, const NarrowItem* first, const Visit& visit) {
-    ItemWords words(first);
+__device__ __forceinline__ void for_each_span(const WorkView& work, ItemWords words, const Visit& visit) {
     for (;;) {
         const int next = words.next();
-        const ItemWords following(next >= 0 ? work.narrow + next : first);
+        const ItemWords following(work.narrow + max(next, 0));
         const int num_spans = words.num_spans();
         Span span = num_spans > 0 ? words.span() : Span{0, 0, 0, 0};
         for (int s = 0;;) {

@@ -254,8 +254,9 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
         const NarrowItem* const from = a.work.narrow + index;
         const AttentionItem item = from->item;
         if (item.num_vectors == 0) return;
+        const auto row_of = [&](int row) { return a.work.queries[item.first_query + row].row; };
         run_item<kLaneDims>(a, shape, from, item, kv_head, shared);
-        if (item.partial >= 0) note_arrivals(a, item, arrivals, count);
+        if (item.partial >= 0) note_arrivals(a, item, arrivals, count, row_of);
         if (arrivals_full(count, kTileVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
         __syncthreads();  // all have done with the item

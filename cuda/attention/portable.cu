@@ -502,12 +502,13 @@ __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
         const NarrowItem* const from = a.work.narrow + index;
         const AttentionItem item = from->item;
         if (item.num_vectors == 0) return;
+        const auto row_of = [&](int row) { return a.work.queries[item.first_query + row].row; };
         if (item.num_vectors <= kRows) {
             run_item<T, kDim, false>(a, shape, from, item, kv_head, shared);
         } else {
             run_item<T, kDim, true>(a, shape, from, item, kv_head, shared);
         }
-        if (item.partial >= 0) note_arrivals(a, item, arrivals, count);
+        if (item.partial >= 0) note_arrivals(a, item, arrivals, count, row_of);
         if (arrivals_full(count, kMaxVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
         __syncthreads();  // all have read the results
