@@ -114,7 +114,13 @@ $([ -e include/nanolith/nanolith_ops.h ] && echo ./usr/include/nanolith/nanolith
 ./usr/share/doc/libnanolith-dev/copyright
 END
 )
-for library in libc6 libstdc++6 libsentencepiece0 libdnnl; do has "$(field libnanolith0 Depends)" "$library"; done
+# packages_of FILE: Debian's names of the libraries that it needs, from their sonames; those of libc6 once.
+packages_of() {
+    readelf -d "$1" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' | grep -v '^libm\.\|^ld-linux\|^libcublasLt' |
+        sed 's/_/-/g; s/\([0-9]\)\.so\./\1-/; s/\.so\.//'
+}
+packages_of "$build/lib/libnanolith.so" | grep -q '^libsentencepiece0$'
+for package in $(packages_of "$build/lib/libnanolith.so"); do has "$(field libnanolith0 Depends)" "$package"; done
 [ "$(field libnanolith-dev Depends)" = "libnanolith0 (= $version)" ]
 has "$(dpkg-deb --ctrl-tarfile "$(deb libnanolith0)" | tar -xO ./postinst)" ldconfig
 has "$(dpkg-deb --ctrl-tarfile "$(deb libnanolith0)" | tar -xO ./shlibs)" '^libnanolith 0 libnanolith0'
@@ -126,7 +132,7 @@ END
     # The packages of its own version and of Debian, with versions, must be there; NVIDIA's need not be known to apt.
     cuda_depends=$(field libnanolith-cuda Depends)
     has "$cuda_depends" "^libnanolith0 (= $version), "
-    for library in libc6 libstdc++6; do has "$cuda_depends" "$library (>= [0-9.]*)"; done
+    for package in $(packages_of "$build/lib/libnanolith_cuda.so"); do has "$cuda_depends" "$package (>= [0-9.]*)"; done
     lacks "$cuda_depends" 'cublas\|cuda'
     cublas=$(readelf -d "$build/lib/libnanolith_cuda.so" | sed -n 's/.*NEEDED.*\[\(libcublasLt.so.[0-9]*\)\].*/\1/p')
     has "$(field libnanolith-cuda Recommends)" "^libcublas-${cublas##*.}-[0-9]* |"
