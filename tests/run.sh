@@ -104,6 +104,9 @@ clang_tool() {
     return 1
 }
 
+# Its header for OpenMP, which is in a package of its own.
+clang_omp_header() { compgen -G '/usr/lib/llvm-14/lib/clang/14*/include/omp.h' >/dev/null; }
+
 setup() {
     local install=yes
     [ "${1:-}" = --no-install ] && install=no
@@ -116,6 +119,7 @@ setup() {
     need_command clang clang
     if ! clang_tool clang-format >/dev/null; then missing_packages+=(clang-format-14); fi
     if ! clang_tool clang-tidy >/dev/null; then missing_packages+=(clang-tidy-14); fi
+    clang_omp_header || missing_packages+=(libomp-14-dev)
     install_missing $install || echo "Going on without ${missing_packages[*]}"
     use_build_tools
 }
@@ -127,10 +131,10 @@ style() {
     else
         skip "clang-format: version 14 is not there"
     fi
-    if tidy=$(clang_tool clang-tidy); then
+    if tidy=$(clang_tool clang-tidy) && clang_omp_header; then
         check clang-tidy tests/check_tidy.sh "$tidy" build/dev
     else
-        skip "clang-tidy: version 14 is not there"
+        skip "clang-tidy: version 14 is not there, with libomp-14-dev"
     fi
 }
 
