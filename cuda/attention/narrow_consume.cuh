@@ -267,6 +267,7 @@ class Consumer {
             done = step.ends_block;
             barrier_arrive(&shared_.step_empty[place.stage]);
             if (arrivals_ > 0 && (done || arrivals_full(arrivals_, kVectors))) {
+                wait_for_launches_before();  // wide items may have left parts of these units
                 finish_arrivals<Consumers>(p_.a, p_.shape, kv_head_, shared_.arrivals, arrivals_);
             }
         }

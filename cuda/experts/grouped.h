@@ -25,7 +25,7 @@ struct GroupedProduct {
     int size = 0;
     int outputs = 0;
 
-    // Experts that have pairs.
+    // Experts that have pairs, at most.
     [[nodiscard]] int most_chosen() const { return std::min(experts, num_pairs); }
 };
 

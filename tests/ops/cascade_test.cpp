@@ -104,6 +104,20 @@ TEST_P(Cascade, RandomSharing) {
     }
 }
 
+// Tails so long that several blocks share each: who merges one must wait for what the long chunk leaves.
+TEST_P(Cascade, LongTailsBehindALongChunk) {
+    Random random;
+    for (int round = 0; round < 3; ++round) {
+        PagedCase batch(rotated_kind(Format::f16), random);
+        const size_t chunk = batch.add_chunk(6000);
+        for (int32_t i = 0; i < 12; ++i) {
+            add_conversation(batch, 1, i < 2 ? random.integer(700, 900) : 10, {{chunk, 6000}});
+        }
+        expect_right(batch);
+        if (HasFatalFailure()) return;
+    }
+}
+
 // Prefills of several conversations behind one document, beside conversations that decode behind it.
 TEST_P(Cascade, PrefillBehindASharedChunk) {
     Random random;
