@@ -122,8 +122,9 @@ packages_of() {
 packages_of "$build/lib/libnanolith.so" | grep -q '^libsentencepiece0$'
 for package in $(packages_of "$build/lib/libnanolith.so"); do has "$(field libnanolith0 Depends)" "$package"; done
 [ "$(field libnanolith-dev Depends)" = "libnanolith0 (= $version)" ]
-has "$(dpkg-deb --ctrl-tarfile "$(deb libnanolith0)" | tar -xO ./postinst)" ldconfig
-has "$(dpkg-deb --ctrl-tarfile "$(deb libnanolith0)" | tar -xO ./shlibs)" '^libnanolith 0 libnanolith0'
+# Since CMake 4 ldconfig is run by a trigger, before by a script.
+has "$(dpkg-deb -e "$(deb libnanolith0)" "$work/control" && cat "$work"/control/{postinst,triggers} 2>/dev/null)" ldconfig
+has "$(cat "$work/control/shlibs")" '^libnanolith 0 libnanolith0'
 if [ -e "$build/lib/libnanolith_cuda.so" ]; then
     diff <(contents libnanolith-cuda) - <<END
 ./usr/lib/libnanolith_cuda.so
