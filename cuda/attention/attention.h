@@ -29,15 +29,14 @@ struct RowLayout {
 
 // What every kernel reads of a plan, on the device.
 struct WorkView {
-    const int32_t* positions = nullptr;  // [rows]
     const int32_t* page_table = nullptr;
     const QueryRow* queries = nullptr;
     const Span* spans = nullptr;
     const NarrowItem* narrow = nullptr;
-    const AttentionItem* wide = nullptr;
+    const WideItem* wide = nullptr;
     const RowPartials* units = nullptr;  // [rows, RowUnits::count]
     const int32_t* partials = nullptr;
-    const int32_t* merges = nullptr;  // units; -1: none
+    const Merge* merges = nullptr;
 };
 
 // Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
@@ -81,11 +80,9 @@ enum class NarrowKernel : uint8_t {
 // What is launched for a plan.
 struct AttentionLaunch {
     NarrowKernel kernel = NarrowKernel::portable;
-    int narrow_blocks = 0;      // for each KV head; 0: no narrow kernel
-    bool narrow_items = false;  // there may be some; else the narrow kernel is for the merges
+    int narrow_blocks = 0;  // for each KV head; 0: no narrow kernel
     int wide_items = 0;
     bool pairs = false;  // wide items are for pairs of multiprocessors
-    int merges = 0;      // room for WorkView::merges
     bool fp8 = false;    // pages are fp8 e4m3; hopper alone
 };
 

@@ -111,11 +111,11 @@ __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, con
     if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
 }
 
-// Elements [dim, dim + 4) of one query head of a row.
+// Elements [dim, dim + 4) of one query head of a row's unit.
 template <int kAtOnce, typename T>
-__device__ void merge_part(const AttentionArguments<T>& a, const HeadShape& shape, int row, int unit, int kv_head,
-                           int head, int dim) {
-    const RowPartials partials = a.work.units[static_cast<int64_t>(row) * a.units.count + unit];
+__device__ __forceinline__ void merge_part(const AttentionArguments<T>& a, const HeadShape& shape,
+                                           const RowPartials& partials, int row, int unit, int kv_head, int head,
+                                           int dim) {
     Merged merged;
     add_partials<kAtOnce>(a, shape, partials, 0, kv_head, head, dim, merged);
     const int query_head = kv_head * (shape.num_heads / shape.num_kv_heads) + unit * a.units.heads + head;
@@ -134,6 +134,7 @@ struct WholeBlock {
     static constexpr int kAtOnce = 4;  // reads of each thread that go on together
     __device__ static int threads() { return static_cast<int>(blockDim.x); }
     __device__ static void sync() { __syncthreads(); }
+    __device__ static void await_launches() {}  // that may bring partial results too
 };
 
 // Units of an item; all threads of the team call this once the item's partial results are written. `count`, the units
@@ -182,13 +183,15 @@ __device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape&
     const int group = shape.num_heads / shape.num_kv_heads;
     const int parts = shape.head_dim / 4;
     const int finished = arrivals.finished * a.units.heads * parts;
+    if (finished > 0) Team::await_launches();
 #pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < finished; i += threads) {
         const int index = arrivals.units[i / (a.units.heads * parts)];
         const int part = i % (a.units.heads * parts);
         const int unit = index % a.units.count;
         if (unit * a.units.heads + part / parts >= group) continue;
-        merge_part<Team::kAtOnce>(a, shape, index / a.units.count, unit, kv_head, part / parts, part % parts * 4);
+        merge_part<Team::kAtOnce>(a, shape, a.work.units[index], index / a.units.count, unit, kv_head, part / parts,
+                                  part % parts * 4);
     }
     count = 0;
 }

@@ -28,21 +28,31 @@ namespace nanolith::cuda {
 
 namespace narrow {
 
-// Of the partial results of wide items that no narrow one merges, `turn` of `turns` warps' share of a KV head's units.
+// The block's share of what is merged at the end, a warp for each query head.
 template <typename V>
-__device__ __forceinline__ void merge_rest(const Parameters<V>& p, int kv_head, int turn, int turns) {
+__device__ __forceinline__ void merge_rest(const Parameters<V>& p, int kv_head, int first, int count, int warp) {
     const int group = p.shape.num_heads / p.shape.num_kv_heads;
+    const int heads = p.a.units.heads;
     const int parts = p.shape.head_dim / 4;
 #pragma unroll 1
-    for (int m = turn; m < p.merges; m += turns) {
-        const int place = p.a.work.merges[m];
-        if (place < 0) return;  // so are all that follow
-        const int unit = place % p.a.units.count;
-        const int heads = min(p.a.units.heads, group - unit * p.a.units.heads);
+    for (int task = warp; task < count * heads; task += V::kThreads / kWarp) {
+        const Merge merge = p.a.work.merges[first + task / heads];
+        const int unit = merge.unit % p.a.units.count;
+        const int here = min(heads, group - unit * heads);
+        const int head = task % heads;
+        if (head >= here) continue;
+        prefetch(p.a.work.partials + merge.first_partial);
+        wait_for_launches_before();
+        int32_t* const arrived =
+            p.a.partial.arrived + static_cast<int64_t>(merge.unit) * p.shape.num_kv_heads + kv_head;
+        if (merge.num_arrivals > 0) await_arrivals(arrived, merge.num_arrivals);
+        const RowPartials partials{merge.first_partial, merge.num_partials, 0};
 #pragma unroll 1
-        for (int i = lane_index(); i < heads * parts; i += kWarp) {
-            merge_part<4>(p.a, p.shape, place / p.a.units.count, unit, kv_head, i / parts, i % parts * 4);
+        for (int part = lane_index(); part < parts; part += kWarp) {
+            merge_part<4>(p.a, p.shape, partials, merge.unit / p.a.units.count, unit, kv_head, head, part * 4);
         }
+        // The last of the unit's heads leaves the counter as it was.
+        if (merge.num_arrivals > 0 && lane_index() == 0) arrive_and_wrap(arrived, merge.num_arrivals + here - 1);
     }
 }
 
@@ -52,14 +62,11 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     Shared<V>& shared = *reinterpret_cast<Shared<V>*>(dynamic_shared_1024());
     const int kv_head = static_cast<int>(blockIdx.x);
     const int block = static_cast<int>(blockIdx.y);
-    const int blocks = static_cast<int>(gridDim.y);
     const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
     const ItemWords first(p.a.work.narrow + block);  // which comes while all else is made ready
     if (lane_index() == 0) init_barriers(shared, warp);
     if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
-    const int turn = block * 4 + warp - V::kWarps;  // among the warps that merge what is left
-    if (turn >= 0 && turn < p.merges) prefetch(p.a.work.merges + turn);
-    if (p.items && first.num_vectors() > 0) {
+    if (first.num_vectors() > 0) {
         __syncthreads();
         if (warp < V::kWarps) {
             if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
@@ -71,8 +78,8 @@ __global__ void __launch_bounds__(V::kThreads, 1)
             if (role == 2) Preparer<V>(shared, p, kv_head).run(first);
         }
     }
-    wait_for_launches_before();  // whether their results are read here or not: what follows this follows those too
-    if (warp >= V::kWarps) merge_rest(p, kv_head, turn, blocks * 4);
+    if (first.num_merges() > 0) merge_rest(p, kv_head, first.first_merge(), first.num_merges(), warp);
+    wait_for_launches_before();  // whether their results were read here or not: what follows this follows those too
 }
 
 template <typename V>
@@ -88,8 +95,6 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     parameters.a = arguments;
     parameters.shape = shape;
     parameters.group = shape.num_heads / shape.num_kv_heads;
-    parameters.items = what.items;
-    parameters.merges = what.merges;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
     const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
     const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.early};

@@ -10,8 +10,6 @@ bool narrow_takes(const HeadShape& shape, int major);
 
 struct NarrowLaunch {
     int blocks = 0;      // for each KV head
-    bool items = false;  // WorkView::narrow has any; else this is for the merges
-    int merges = 0;      // room for WorkView::merges
     bool fp8 = false;    // pages are fp8 e4m3 instead of T
     bool early = false;  // the launch in front is of this plan's wide items
 };

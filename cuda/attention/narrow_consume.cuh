@@ -267,7 +267,6 @@ class Consumer {
             done = step.ends_block;
             barrier_arrive(&shared_.step_empty[place.stage]);
             if (arrivals_ > 0 && (done || arrivals_full(arrivals_, kVectors))) {
-                wait_for_launches_before();  // wide items may have left parts of these units
                 finish_arrivals<Consumers>(p_.a, p_.shape, kv_head_, shared_.arrivals, arrivals_);
             }
         }
@@ -282,15 +281,17 @@ class Consumer {
         static constexpr int kAtOnce = 8;
         __device__ static int threads() { return V::kConsumers; }
         __device__ static void sync() { named_barrier_sync(1, V::kConsumers); }
+        __device__ static void await_launches() { wait_for_launches_before(); }
     };
 
     // Reads of what is merged at the item's end begin at its beginning.
     __device__ __forceinline__ void read_rest(const Step<V>& step) {
         wait_for_launches_before();
+        const int merger = my_turn();
         const int quads = p_.shape.head_dim / 4;
-        const int row = static_cast<int>(threadIdx.x) / quads;
-        const int dim = (static_cast<int>(threadIdx.x) - row * quads) * 4;
-        if (row >= step.item.num_vectors) return;
+        const int row = merger / quads;
+        const int dim = (merger - row * quads) * 4;
+        if (merger < 0 || row >= step.item.num_vectors) return;
         rest_.read(p_.a, p_.shape, step.rest[row], 0, kv_head_, head_in_unit(step, row), dim);
     }
 
@@ -332,15 +333,28 @@ class Consumer {
         __syncwarp();
     }
 
+    // The thread's number among those that merge the next results, or below 0. Others go on to the next item meanwhile.
+    __device__ __forceinline__ int my_turn() const {
+        const int thread = static_cast<int>(threadIdx.x) - merging_ * V::kMergers;
+        return thread < V::kMergers ? thread : -1;
+    }
+
     __device__ __forceinline__ void end_item(const Step<V>& step) {
         const AttentionItem& item = step.item;
 #pragma unroll 1
         for (int first = 0; first < item.num_vectors; first += V::kResultRows) {
-            Consumers::sync();  // what was there is read
+            barrier_wait(&shared_.results_empty, results_parity_ ^ 1U, "a place for results");
             if (first == 0) put_sums();
             put_results<V>(softmax_, first, shared_);
-            Consumers::sync();
-            write_results(step, first, min(V::kResultRows, item.num_vectors - first), item.partial);
+            barrier_arrive(&shared_.results_full);
+            const int merger = my_turn();
+            if (merger >= 0) {
+                barrier_wait(&shared_.results_full, results_parity_, "results");
+                write_results(step, first, min(V::kResultRows, item.num_vectors - first), merger);
+                barrier_arrive(&shared_.results_empty);
+            }
+            results_parity_ ^= 1U;
+            merging_ = merging_ + 1 == V::kConsumers / V::kMergers ? 0 : merging_ + 1;
         }
         if (item.partial >= 0) {
             const int heads = p_.a.units.heads;
@@ -362,17 +376,14 @@ class Consumer {
         }
     }
 
-    // Merges the warps' results of `rows` vectors from `first` on and writes them where `partial` says.
-    __device__ __forceinline__ void write_results(const Step<V>& step, int first, int rows, int partial) const {
+    // Merges the warps' results of `rows` vectors from `first` on and writes them where the item says.
+    __device__ __forceinline__ void write_results(const Step<V>& step, int first, int rows, int merger) const {
         const int quads = p_.shape.head_dim / 4;
-#pragma unroll 1
-        for (int i = static_cast<int>(threadIdx.x); i < rows * quads; i += V::kConsumers) {
-            const int row = i / quads;
-            const int dim = (i - row * quads) * 4;
-            // In the first round begin_item has read some of what others left.
-            const int early = first == 0 && i < V::kConsumers ? kReadEarly : 0;
-            write_part(step, first + row, dim, &shared_.results[0][row][dim], partial, early);
-        }
+        const int row = merger / quads;
+        const int dim = (merger - row * quads) * 4;
+        // In the first round read_rest has read some of what others left.
+        const int early = first == 0 ? kReadEarly : 0;
+        if (row < rows) write_part(step, first + row, dim, &shared_.results[0][row][dim], step.item.partial, early);
     }
 
     // Elements [dim, dim + 4) of vector m; the warps' are at `results`. `early` of others' are in rest_.
@@ -437,6 +448,8 @@ class Consumer {
     int turn_;  // tiles of other pairs that come before the warp's next one
     RingPlace<V::kStages> tile_;
     int arrivals_ = 0;
+    uint32_t results_parity_ = 0;
+    int merging_ = 0;  // whose turn it is
     Softmax<V> softmax_;
     Parts<kReadEarly> rest_;
 };

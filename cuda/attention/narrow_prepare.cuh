@@ -34,7 +34,7 @@ class Preparer {
                           note_sight(step, span);
                           rotate(step, span.base, fours);
                           barrier_arrive(&shared_.step_full[place_.stage]);
-                          if (index == 0) prefetch_places();
+                          if (index == 0 && ends_block) prefetch_places();
                           place_.advance();
                       });
     }
@@ -54,7 +54,7 @@ class Preparer {
             if (entry > 0 && lane_index() < item_.num_vectors) {
                 const QueryRow query = p_.a.work.queries[item_.first_query + entry];
                 row_ = query.row;
-                position_ = p_.a.work.positions[query.row] - query.base;
+                position_ = query.position;
             }
         }
         head_ = kv_head_ * p_.group + in_group;

@@ -12,6 +12,7 @@
 #include "attention/attention.h"
 #include "attention/merge.cuh"
 #include "device/mbarrier.cuh"
+#include "device/prefetch.cuh"
 #include "device/reduce.cuh"
 
 namespace nanolith::cuda::narrow {
@@ -53,6 +54,8 @@ struct Variant {
     static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
     static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
     static constexpr int kResultStride = kDim + 4;
+    static constexpr int kMergers = 128;  // threads that merge these, by turns
+    static_assert(kResultRows * kDim / 4 <= kMergers && kConsumers % kMergers == 0);
 
     // Where a tile's copy of K or V has the 16 bytes `piece` (0 to 7) of a token's box: swizzled, so that matrix loads
     // meet no bank conflict. Whole heads come in eights of tokens.
@@ -100,6 +103,8 @@ struct Shared {
     uint64_t empty[V::kTiles];
     uint64_t step_full[kSteps];
     uint64_t step_empty[kSteps];
+    uint64_t results_full;
+    uint64_t results_empty;
 };
 
 template <typename V>
@@ -108,8 +113,6 @@ struct Parameters {
     HeadShape shape;
     int group;
     int page_shift;
-    bool items;  // there are any
-    int merges;  // room for them
 };
 
 __device__ inline int warp_index() {
@@ -117,10 +120,6 @@ __device__ inline int warp_index() {
 }
 __device__ inline int lane_index() {
     return static_cast<int>(threadIdx.x) % kWarp;
-}
-
-__device__ inline void prefetch(const void* address) {
-    asm volatile("prefetch.global.L1 [%0];" ::"l"(address));
 }
 
 // For one thread of each warp: a barrier's address must be the same in a whole warp, or they are made one
@@ -139,6 +138,8 @@ __device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
             barrier_init(&shared.step_full[i], kWarp);
             barrier_init(&shared.step_empty[i], V::kConsumers);
         }
+        barrier_init(&shared.results_full, V::kConsumers);
+        barrier_init(&shared.results_empty, V::kMergers);
     }
     fence_barrier_init();
 }
@@ -156,6 +157,8 @@ class ItemWords {
     __device__ int next() const { return get(offsetof(NarrowItem, next) / 4); }
     __device__ int row() const { return get(offsetof(NarrowItem, row) / 4); }
     __device__ int position() const { return get(offsetof(NarrowItem, position) / 4); }
+    __device__ int first_merge() const { return get(offsetof(NarrowItem, first_merge) / 4); }
+    __device__ int num_merges() const { return get(offsetof(NarrowItem, num_merges) / 4); }
     __device__ Span span() const {
         constexpr int kAt = offsetof(NarrowItem, span) / 4;
         return {get(kAt), get(kAt + 1), get(kAt + 2), get(kAt + 3)};

@@ -7,15 +7,15 @@ namespace nanolith::cuda {
 
 struct VectorPlace {
     int row;
-    int head;  // query head
-    int base;
+    int head;      // query head
+    int position;  // counted like the spans' bases
 };
 
 __device__ inline VectorPlace vector_place(const WorkView& work, const AttentionItem& item, int group, int kv_head,
                                            int m) {
     const int vector = item.first_vector + m;
     const QueryRow query = work.queries[item.first_query + vector / group];
-    return {query.row, kv_head * group + vector % group, query.base};
+    return {query.row, kv_head * group + vector % group, query.position};
 }
 
 // Tokens [first, end) of a span.

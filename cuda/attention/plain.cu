@@ -79,7 +79,7 @@ __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, co
         float2 rotated = make_float2(0, 0);
         if (m < item.num_vectors) {
             const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            const int position = a.work.positions[place.row] - place.base - span.base;
+            const int position = place.position - span.base;
             const Visible visible = visible_tokens(a, span, position);
             if (visible.first < visible.end) {
                 const float* const q = a.queries + a.query_layout.offset(place.row, place.head);
@@ -214,7 +214,7 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
         for (int j = 0; j < kPerWarp; ++j) {
             const int m = min(first + j, item.num_vectors - 1);
             const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            visible[j] = visible_tokens(a, span, a.work.positions[place.row] - place.base - span.base);
+            visible[j] = visible_tokens(a, span, place.position - span.base);
         }
         __syncthreads();
         rotate_queries(a, item, span, shape, kv_head, shared);

@@ -1,6 +1,7 @@
 #include "attention/plan.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace nanolith::cuda {
 
@@ -9,12 +10,8 @@ namespace {
 constexpr int kNarrowVectors = 16;
 constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
 constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
-// The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
-constexpr double kMemoryRate = 4.5e6;
-constexpr double kBlockRate = 5.5e4;
-// Microseconds until partial results are merged, and between a block's items.
+// Microseconds until partial results are merged.
 constexpr double kMergeCost = 2.0;
-constexpr double kItemCost = 1.0;
 
 int64_t divide_up(int64_t a, int64_t b) {
     return (a + b - 1) / b;
@@ -84,17 +81,20 @@ AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
       max_partials_(max_partial_vectors(shape, max_rows)) {}
 
 const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
-    build(input, true);
-    // Cascades whose lines were cut in many pieces may need more room than there is.
-    if (place_partials(input.positions.size()) > max_partials_) {
-        build(input, false);
-        place_partials(input.positions.size());
+    // Lines that end before others do, and cascades, bring partial results: there may be no room for all of them.
+    constexpr struct {
+        bool cascades;
+        bool overlap;
+    } kAttempts[] = {{true, true}, {true, false}, {false, false}};
+    for (const auto& attempt : kAttempts) {
+        build(input, attempt.cascades, attempt.overlap);
+        if (place_partials(input.positions.size()) <= max_partials_) break;
     }
     emit(input);
     return plan_;
 }
 
-void AttentionPlanner::build(const AttentionInput& input, bool with_cascades) {
+void AttentionPlanner::build(const AttentionInput& input, bool with_cascades, bool with_overlap) {
     plan_.queries.clear();
     plan_.spans.clear();
     plan_.narrow.clear();
@@ -106,6 +106,7 @@ void AttentionPlanner::build(const AttentionInput& input, bool with_cascades) {
     cascade_partials_ = 0;
     if (with_cascades) find_cascades(input);
     for (const Sequence& sequence : input.sequences) add_sequence(input, sequence);
+    choose_overlap(with_overlap);
     cut_narrow();
     cut_wide();
 }
@@ -175,7 +176,10 @@ void AttentionPlanner::add_cascade(const AttentionInput& input, std::span<const 
         cascaded_[static_cast<size_t>(use.segment)] = 1;
         const Sequence& sequence = input.sequences[static_cast<size_t>(use.sequence)];
         const int32_t base = input.segments[static_cast<size_t>(use.segment)].base;
-        for (int32_t i = 0; i < sequence.num_rows; ++i) plan_.queries.push_back({sequence.first_row + i, base});
+        for (int32_t i = 0; i < sequence.num_rows; ++i) {
+            const int32_t row = sequence.first_row + i;
+            plan_.queries.push_back({row, input.positions[static_cast<size_t>(row)] - base});
+        }
     }
     const auto num_rows = static_cast<int32_t>(plan_.queries.size()) - first_query;
     cascade_partials_ += int64_t{2} * num_rows * shape_.group();
@@ -189,7 +193,10 @@ void AttentionPlanner::add_cascade(const AttentionInput& input, std::span<const 
 
 void AttentionPlanner::add_sequence(const AttentionInput& input, const Sequence& sequence) {
     const auto first_query = static_cast<int32_t>(plan_.queries.size());
-    for (int32_t i = 0; i < sequence.num_rows; ++i) plan_.queries.push_back({sequence.first_row + i, 0});
+    for (int32_t i = 0; i < sequence.num_rows; ++i) {
+        const int32_t row = sequence.first_row + i;
+        plan_.queries.push_back({row, input.positions[static_cast<size_t>(row)]});
+    }
     bool cascades = false;
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
         cascades = cascades || cascaded_[static_cast<size_t>(sequence.first_segment + i)] != 0;
@@ -279,6 +286,29 @@ int AttentionPlanner::choose_blocks(int64_t lines, int64_t tiles, int64_t longes
     return best;
 }
 
+void AttentionPlanner::choose_overlap(bool allowed) {
+    wide_tiles_.clear();
+    int64_t narrow_lines = 0;
+    int64_t narrow_tiles = 0;
+    for (const Line& line : lines_) {
+        if (line.wide) {
+            wide_tiles_.push_back(line.tiles);
+        } else {
+            ++narrow_lines;
+            narrow_tiles += line.tiles;
+        }
+    }
+    overlap_ = cuda::choose_overlap(shape_, wide_tiles_, narrow_lines, allowed ? narrow_tiles : 0);
+}
+
+AttentionPlanner::Shares AttentionPlanner::choose_shares(int64_t lines, int64_t tiles, int64_t longest) const {
+    if (overlap_.early == 0) return {choose_blocks(lines, tiles, longest), 0, 0, 0, 1};
+    // Who waits for wide items that take longer than predicted loses more than who doesn't wait.
+    const double ahead = 1.25 * overlap_.ahead;
+    const int blocks = overlap_.late_share > 0 ? narrow_blocks(shape_) : overlap_.early;
+    return {blocks, overlap_.early, ahead, overlap_.share, overlap_.late_share};
+}
+
 void AttentionPlanner::cut_narrow() {
     int64_t lines = 0;
     int64_t tiles = 0;
@@ -290,44 +320,51 @@ void AttentionPlanner::cut_narrow() {
         longest = std::max<int64_t>(longest, line.tiles);
     }
     if (lines == 0) return;
-    const int blocks = choose_blocks(lines, tiles, longest);
-    const auto share = static_cast<int32_t>(std::max<int64_t>(1, divide_up(tiles, blocks)));
-    // A block may take a little more so that a line is not cut for it.
-    const int32_t slack = share / 16;
-    int32_t block = 0;
-    int32_t room = share;
+    const Shares shares = choose_shares(lines, tiles, longest);
+    const auto worth_a_cut = static_cast<int32_t>((kMergeCost + kItemCost) * kBlockRate / shape_.tile_bytes);
+    int32_t block = -1;
+    int32_t share = 0;
+    int32_t room = 0;
+    const auto begin_block = [&] {
+        ++block;
+        // What blocks in front have left goes to all that follow.
+        const int early = std::max(0, shares.early - block);
+        const int late = shares.blocks - block - early;
+        const double mine = block < shares.early ? shares.early_share : shares.share;
+        const double all = early * shares.early_share + late * shares.share;
+        share = std::max(1, static_cast<int32_t>(std::ceil(static_cast<double>(tiles) * mine / all)));
+        room = share;
+    };
+    begin_block();
     for (size_t i = 0; i < lines_.size(); ++i) {
         Line& line = lines_[i];
         if (line.wide) continue;
         int32_t done = 0;
         do {
             const int32_t left = line.tiles - done;
-            if (room <= slack && left > room && block + 1 < blocks) {
-                ++block;
-                room = share;
-            }
-            const bool last = block + 1 == blocks;
+            // A block may take a little more so that a line is not cut for it, if that takes no longer than merging.
+            const int32_t slack = shares.early > 0 ? worth_a_cut : std::min(share / 16, worth_a_cut);
+            if (room <= slack && left > room && block + 1 < shares.blocks) begin_block();
+            const bool last = block + 1 == shares.blocks;
             const int32_t take = last || left <= room + slack ? left : room;
             cuts_.push_back({static_cast<int32_t>(i), done, take, block});
             ++line.pieces;
+            const bool waits = block < shares.early && share - room <= shares.ahead;
+            line.early = block < shares.early && (waits || line.early);
             done += take;
             room -= take;
+            tiles -= take;
         } while (done < line.tiles);
     }
 }
 
 void AttentionPlanner::cut_wide() {
     int64_t tiles = 0;
-    for (const Line& line : lines_) tiles += line.wide ? line.tiles : 0;
-    // As many pieces as there are multiprocessors, in shares of at least this.
-    constexpr int64_t kLeastShare = 8;
-    const int64_t places = std::max(1, shape_.multiprocessors / shape_.num_kv_heads);
+    for (const int32_t line : wide_tiles_) tiles += line;
     for (size_t i = 0; i < lines_.size(); ++i) {
         Line& line = lines_[i];
         if (!line.wide) continue;
-        const int64_t wanted = std::min(tiles == 0 ? 1 : line.tiles * places / tiles, line.tiles / kLeastShare);
-        const int64_t pieces = std::max<int64_t>(1, wanted);
-        const auto step = static_cast<int32_t>(divide_up(divide_up(line.tiles, pieces), 2) * 2);
+        const int32_t step = wide_step(line.tiles, tiles, overlap_.places);
         int32_t done = 0;
         do {
             const int32_t take = std::min(step, line.tiles - done);
@@ -350,14 +387,26 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
     }
 }
 
-int64_t AttentionPlanner::place_partials(size_t num_rows) {
+void AttentionPlanner::count_partials(size_t num_rows) {
     plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
     for (const Line& line : lines_) {
         for_each_unit(line, [&](size_t unit, int32_t) {
             plan_.units[unit].num_partials += line.pieces;
-            plan_.units[unit].num_arrivals += line.wide ? 0 : line.pieces;
+            plan_.units[unit].num_arrivals += line.wide || line.early ? 0 : line.pieces;
         });
     }
+    for (const Line& line : lines_) {
+        if (!line.early) continue;
+        for_each_unit(line, [&](size_t unit, int32_t) {
+            // Where others come late these can be merged with them.
+            int32_t& arrivals = plan_.units[unit].num_arrivals;
+            arrivals += arrivals > 0 ? line.pieces : -line.pieces;
+        });
+    }
+}
+
+int64_t AttentionPlanner::place_partials(size_t num_rows) {
+    count_partials(num_rows);
     int64_t places = 0;
     for (Line& line : lines_) {
         bool alone = true;
@@ -390,12 +439,6 @@ int64_t AttentionPlanner::place_partials(size_t num_rows) {
             }
         });
     }
-    plan_.merges.clear();
-    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-        if (plan_.units[unit].num_partials > 0 && plan_.units[unit].num_arrivals == 0) {
-            plan_.merges.push_back(static_cast<int32_t>(unit));
-        }
-    }
     return places;
 }
 
@@ -423,13 +466,25 @@ AttentionItem AttentionPlanner::cut_item(const Line& line, int32_t first_tile, i
     return item;
 }
 
+WideItem AttentionPlanner::wide_item(const AttentionItem& item) const {
+    const int32_t rows = (item.first_vector + item.num_vectors + shape_.group() - 1) / shape_.group();
+    WideItem wide{item, INT32_MAX, INT32_MIN, {}};
+    for (int32_t i = 0; i < rows; ++i) {
+        const int32_t position = plan_.queries[static_cast<size_t>(item.first_query + i)].position;
+        wide.lowest = std::min(wide.lowest, position);
+        wide.highest = std::max(wide.highest, position);
+    }
+    if (item.num_spans > 0) wide.span = plan_.spans[static_cast<size_t>(item.first_span)];
+    return wide;
+}
+
 NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const AttentionItem& item) const {
     NarrowItem narrow{};
     narrow.item = item;
     narrow.next = -1;
     const QueryRow first = plan_.queries[static_cast<size_t>(item.first_query)];
     narrow.row = first.row;
-    narrow.position = input.positions[static_cast<size_t>(first.row)] - first.base;
+    narrow.position = first.position;
     if (item.num_spans == 0) return narrow;
     narrow.span = plan_.spans[static_cast<size_t>(item.first_span)];
     int32_t token = narrow.span.first_token;
@@ -441,9 +496,54 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
     return narrow;
 }
 
+// Units that no item merges, as many to each block. Those that wait for narrow items go to the block of the last of
+// these, or to blocks behind all early ones.
+void AttentionPlanner::share_merges() {
+    plan_.merges.clear();
+    waiting_.clear();
+    last_block_.assign(plan_.units.size(), -1);
+    for (const Cut& cut : cuts_) {
+        const Line& line = lines_[static_cast<size_t>(cut.line)];
+        if (!line.early) continue;
+        for_each_unit(line, [&](size_t unit, int32_t) { last_block_[unit] = std::max(last_block_[unit], cut.block); });
+    }
+    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+        const RowPartials& partials = plan_.units[unit];
+        if (partials.num_partials > 0 && partials.num_arrivals <= 0) waiting_.push_back(static_cast<int32_t>(unit));
+    }
+    if (waiting_.empty()) return;
+    std::stable_sort(waiting_.begin(), waiting_.end(), [&](int32_t a, int32_t b) {
+        return last_block_[static_cast<size_t>(a)] < last_block_[static_cast<size_t>(b)];
+    });
+    const auto add = [&](NarrowItem& item, int32_t unit) {
+        const RowPartials& partials = plan_.units[static_cast<size_t>(unit)];
+        if (item.num_merges++ == 0) item.first_merge = static_cast<int32_t>(plan_.merges.size());
+        plan_.merges.push_back({unit, partials.first_partial, partials.num_partials, -partials.num_arrivals});
+    };
+    const auto blocks = static_cast<int64_t>(narrow_blocks(shape_));
+    const int64_t each = divide_up(static_cast<int64_t>(waiting_.size()), blocks);
+    size_t left = 0;
+    for (const int32_t unit : waiting_) {
+        const int32_t block = last_block_[static_cast<size_t>(unit)];
+        if (block >= 0 && plan_.narrow[static_cast<size_t>(block)].num_merges < each) {
+            add(plan_.narrow[static_cast<size_t>(block)], unit);
+        } else {
+            waiting_[left++] = unit;
+        }
+    }
+    for (size_t i = 0; i < left; ++i) {
+        const auto late = static_cast<size_t>(blocks - overlap_.early);
+        add(plan_.narrow[static_cast<size_t>(overlap_.early) + i * late / left], waiting_[i]);
+    }
+}
+
 void AttentionPlanner::emit(const AttentionInput& input) {
     const bool narrow_lines = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return !line.wide; });
-    if (narrow_lines) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
+    const bool merges = std::any_of(plan_.units.begin(), plan_.units.end(), [](const RowPartials& unit) {
+        return unit.num_partials > 0 && unit.num_arrivals <= 0;
+    });
+    if (narrow_lines || merges) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
+    share_merges();
     int32_t line_index = -1;
     int32_t piece = 0;
     int32_t block = -1;
@@ -455,13 +555,15 @@ void AttentionPlanner::emit(const AttentionInput& input) {
         AttentionItem item = cut_item(line, cut.first_tile, cut.num_tiles);
         if (item.partial >= 0) item.partial += piece * item.num_vectors;
         if (line.wide) {
-            plan_.wide.push_back(item);
+            plan_.wide.push_back(wide_item(item));
             continue;
         }
-        const NarrowItem narrow = narrow_item(input, item);
+        NarrowItem narrow = narrow_item(input, item);
         if (cut.block != block) {
             block = cut.block;
             tail = static_cast<size_t>(block);
+            narrow.first_merge = plan_.narrow[tail].first_merge;
+            narrow.num_merges = plan_.narrow[tail].num_merges;
             plan_.narrow[tail] = narrow;
         } else {
             plan_.narrow[tail].next = static_cast<int32_t>(plan_.narrow.size());
@@ -478,7 +580,7 @@ void AttentionPlanner::emit(const AttentionInput& input) {
         return sum;
     };
     std::stable_sort(plan_.wide.begin(), plan_.wide.end(),
-                     [&](const AttentionItem& a, const AttentionItem& b) { return tokens(a) > tokens(b); });
+                     [&](const WideItem& a, const WideItem& b) { return tokens(a.item) > tokens(b.item); });
 }
 
 }  // namespace nanolith::cuda

@@ -12,10 +12,17 @@
 #include <vector>
 
 #include "attention/attention.h"
+#include "attention/overlap.h"
 #include "attention/work.h"
 #include "backend/backend.h"
 
 namespace nanolith::cuda {
+
+// The rates that costs are predicted with, in bytes a microsecond: device memory, and what one block reaches alone.
+constexpr double kMemoryRate = 4.5e6;
+constexpr double kBlockRate = 5.5e4;
+// Microseconds between a block's items.
+constexpr double kItemCost = 1.0;
 
 // What a plan depends on beside the batch.
 struct PlanShape {
@@ -59,11 +66,11 @@ struct AttentionInput {
 struct AttentionPlan {
     std::vector<QueryRow> queries;
     std::vector<Span> spans;
-    std::vector<NarrowItem> narrow;   // the first narrow_blocks() are where the blocks begin
-    std::vector<AttentionItem> wide;  // costliest first
-    std::vector<RowPartials> units;   // [rows, RowUnits::count]
+    std::vector<NarrowItem> narrow;  // the first narrow_blocks() are where the blocks begin
+    std::vector<WideItem> wide;      // costliest first
+    std::vector<RowPartials> units;  // [rows, RowUnits::count]
     std::vector<int32_t> partials;
-    std::vector<int32_t> merges;  // units that wide items alone have partial results of
+    std::vector<Merge> merges;  // units that no narrow item merges
 };
 
 // Makes plans, keeping its memory from one to the next.
@@ -81,6 +88,7 @@ class AttentionPlanner {
         int32_t tiles;       // of 64 tokens
         int32_t pieces;
         bool wide;
+        bool early;  // narrow and of early blocks, done before the wide items may have ended
     };
     // A piece of a line, and the block that does it.
     struct Cut {
@@ -95,7 +103,16 @@ class AttentionPlanner {
         int32_t sequence;
     };
 
-    void build(const AttentionInput& input, bool with_cascades);
+    // What narrow blocks take of the lines.
+    struct Shares {
+        int blocks;
+        int early;           // the first of them begin beside wide items
+        double ahead;        // tiles that these do before the wide items end
+        double early_share;  // tiles, in proportion to
+        double share;        // those of the others
+    };
+
+    void build(const AttentionInput& input, bool with_cascades, bool with_overlap);
     void find_cascades(const AttentionInput& input);
     [[nodiscard]] bool worth_cascading(const AttentionInput& input, std::span<const Use> uses) const;
     void add_cascade(const AttentionInput& input, std::span<const Use> uses);
@@ -108,14 +125,19 @@ class AttentionPlanner {
 
     [[nodiscard]] double narrow_cost(int64_t lines, int64_t tiles, int64_t longest, int blocks) const;
     [[nodiscard]] int choose_blocks(int64_t lines, int64_t tiles, int64_t longest) const;
+    void choose_overlap(bool allowed);
+    [[nodiscard]] Shares choose_shares(int64_t lines, int64_t tiles, int64_t longest) const;
     void cut_narrow();
     void cut_wide();
 
     template <typename Visit>
     void for_each_unit(const Line& line, const Visit& visit) const;
+    void count_partials(size_t num_rows);
     int64_t place_partials(size_t num_rows);
     AttentionItem cut_item(const Line& line, int32_t first_tile, int32_t num_tiles);
+    [[nodiscard]] WideItem wide_item(const AttentionItem& item) const;
     [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
+    void share_merges();
     void emit(const AttentionInput& input);
 
     const PlanShape shape_;
@@ -128,6 +150,10 @@ class AttentionPlanner {
     std::vector<Use> uses_;
     std::vector<uint8_t> cascaded_;  // [segments]
     int64_t cascade_partials_ = 0;
+    Overlap overlap_;
+    std::vector<int32_t> wide_tiles_;  // of each wide line
+    std::vector<int32_t> waiting_;     // units that no item merges
+    std::vector<int32_t> last_block_;  // [units] that brings narrow results of such a unit; -1: none
 };
 
 }  // namespace nanolith::cuda

@@ -172,7 +172,7 @@ class Queries {
             visible[i] = {INT_MAX, 0};
             if (m >= item.num_vectors) continue;
             const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            const int position = a.work.positions[place.row] - place.base - span.base;
+            const int position = place.position - span.base;
             visible[i] = visible_tokens(a, span, position);
             whole_first = max(whole_first, visible[i].first);
             whole_end = min(whole_end, visible[i].end);

@@ -38,6 +38,8 @@ __global__ void __launch_bounds__(kThreads, 1) NL_CLUSTER(V::kCluster)
     if (threadIdx.x == 0) {
         tma_prefetch_map(&map);
         init_barriers(shared);
+    } else if (threadIdx.x == 32) {
+        Preparer<V>::prefetch_first(parameters);
     }
     let_next_launch_begin();  // narrow items, on multiprocessors that this has left
     if constexpr (V::kCluster > 1) {

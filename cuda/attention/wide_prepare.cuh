@@ -6,6 +6,7 @@
 
 #include "attention/wide_shared.cuh"
 #include "device/number.cuh"
+#include "device/prefetch.cuh"
 
 namespace nanolith::cuda::wide {
 
@@ -16,6 +17,12 @@ class Preparer {
 
     __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
         : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
+
+    // The block's first item, before all else is ready.
+    static __device__ void prefetch_first(const Parameters<T>& p) {
+        const int work = static_cast<int>(blockIdx.x) / V::kCluster;
+        if (work < p.num_items * p.shape.num_kv_heads) prefetch(p.a.work.wide + work / p.shape.num_kv_heads);
+    }
 
     // Two rounds over the blocks, there and back, and then the first block to come gets the next work: it comes when it
     // begins the work but one before, so that no block hoards work that others could do.
@@ -30,8 +37,8 @@ class Preparer {
             const int work =
                 free ? 2 * blocks + claim() : round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
             if (work < total) {
-                const AttentionItem& item = p_.a.work.wide[work / heads];
-                if (item.num_vectors == 0) break;  // so are all that follow
+                const WideItem item = p_.a.work.wide[work / heads];
+                if (item.item.num_vectors == 0) break;  // so are all that follow
                 prepare(item, work % heads);
             } else if (free) {
                 break;
@@ -56,9 +63,11 @@ class Preparer {
         return work;
     }
 
-    __device__ void prepare(const AttentionItem& item, int kv_head) {
+    __device__ void prepare(const WideItem& wide, int kv_head) {
         const AttentionArguments<T>& a = p_.a;
-        load_rows(item);
+        const AttentionItem& item = wide.item;
+        lowest_ = wide.lowest;
+        highest_ = wide.highest;
         Step step{};
         step.kv_head = kv_head;
         step.num_vectors = item.num_vectors;
@@ -67,7 +76,7 @@ class Preparer {
         int base = 0;
         bool any = false;
         for (int s = 0; s < item.num_spans; ++s) {
-            const Span span = a.work.spans[item.first_span + s];
+            const Span span = s == 0 ? wide.span : a.work.spans[item.first_span + s];
             Step next = step;
             if (!place(span, next)) continue;
             if (any) {
@@ -81,45 +90,6 @@ class Preparer {
             step = next;
         }
         hand_over(step, true, item, kv_head);
-    }
-
-    // Rows of the item and where they stand, and the lowest and highest position.
-    __device__ void load_rows(const AttentionItem& item) {
-        const AttentionArguments<T>& a = p_.a;
-        const int rows = (item.first_vector + item.num_vectors + p_.group - 1) / p_.group;
-        constexpr int kRows = (V::kItemVectors + kPreparers - 1) / kPreparers;  // of a thread
-        int row[kRows];
-        int position[kRows];
-        int low = INT32_MAX;
-        int high = INT32_MIN;
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-            const int r = thread_ + i * kPreparers;
-            row[i] = -1;
-            if (r < rows) {
-                const QueryRow query = a.work.queries[item.first_query + r];
-                row[i] = query.row;
-                position[i] = a.work.positions[query.row] - query.base;
-                low = min(low, position[i]);
-                high = max(high, position[i]);
-            }
-        }
-        low = __reduce_min_sync(~0U, low);
-        high = __reduce_max_sync(~0U, high);
-        named_barrier_sync(kPreparerBarrier, kPreparers);  // the last item's are read
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-            if (row[i] < 0) continue;
-            shared_.rows[thread_ + i * kPreparers] = row[i];
-            shared_.positions[thread_ + i * kPreparers] = position[i];
-        }
-        if (thread_ % 32 == 0) {
-            shared_.bounds[0][thread_ / 32] = low;
-            shared_.bounds[1][thread_ / 32] = high;
-        }
-        named_barrier_sync(kPreparerBarrier, kPreparers);
-        lowest_ = min(min(shared_.bounds[0][0], shared_.bounds[0][1]), shared_.bounds[0][2]);
-        highest_ = max(max(shared_.bounds[1][0], shared_.bounds[1][1]), shared_.bounds[1][2]);
     }
 
     // Which tiles of `span` the rows see. False: none.
@@ -164,24 +134,29 @@ class Preparer {
 
     static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte pieces of half a vector
 
-    static __device__ int piece(int m, int c) {
-        return query_piece<V>(m, c);
-    }
+    static __device__ int piece(int m, int c) { return query_piece<V>(m, c); }
 
     // Fills the next query slot, rotated for spans at `base`.
     __device__ void load_queries(const AttentionItem& item, int kv_head, int base) {
         const AttentionArguments<T>& a = p_.a;
         const int slot = query_slot_.stage;
         barrier_wait(&shared_.query_empty[slot], query_slot_.parity ^ 1U, "a query slot");
-        for (int m = thread_; m < kWideVectors; m += kPreparers) {
-            Vector vector{-1, 0, 0};
-            const int in_item = cluster_rank<V>() * kWideVectors + m;
-            if (in_item < item.num_vectors) {
-                const int place = item.first_vector + in_item;
-                const int r = place / p_.group;
-                vector = {shared_.rows[r], kv_head * p_.group + place - r * p_.group, shared_.positions[r]};
-            }
-            shared_.vectors[slot][m] = vector;
+        constexpr int kEach = (kWideVectors + kPreparers - 1) / kPreparers;
+        Vector vectors[kEach];
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            vectors[i] = {-1, 0, 0};
+            const int in_item = cluster_rank<V>() * kWideVectors + thread_ + i * kPreparers;
+            if (in_item >= item.num_vectors) continue;
+            const int place = item.first_vector + in_item;
+            const int r = place / p_.group;
+            const QueryRow query = a.work.queries[item.first_query + r];
+            vectors[i] = {query.row, kv_head * p_.group + place - r * p_.group, query.position};
+        }
+#pragma unroll
+        for (int i = 0; i < kEach; ++i) {
+            const int m = thread_ + i * kPreparers;
+            if (m < kWideVectors) shared_.vectors[slot][m] = vectors[i];
         }
         named_barrier_sync(kPreparerBarrier, kPreparers);
         std::byte* const to = shared_.queries[slot];
@@ -193,6 +168,7 @@ class Preparer {
                 const T* const from = a.queries + a.query_layout.offset(vector.row, vector.head);
                 copy_async(to + piece(m, c), from + c * 8);
                 copy_async(to + piece(m, c + kHalf), from + (c + kHalf) * 8);
+                if (a.rope != nullptr) prefetch(turns_of(max(0, vector.position - base), c));
             } else {
                 *reinterpret_cast<uint4*>(to + piece(m, c)) = make_uint4(0, 0, 0, 0);
                 *reinterpret_cast<uint4*>(to + piece(m, c + kHalf)) = make_uint4(0, 0, 0, 0);
@@ -214,6 +190,11 @@ class Preparer {
         query_slot_.advance();
     }
 
+    // The rotations of 8 pairs of values from 8 c on.
+    __device__ const float2* turns_of(int position, int c) const {
+        return p_.a.rope + static_cast<int64_t>(position) * (V::kHeadDim / 2) + c * 8;
+    }
+
     static __device__ void copy_async(void* to, const void* from) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
     }
@@ -227,7 +208,7 @@ class Preparer {
         const auto sign = static_cast<float>(p_.query_sign);
         float2 turns[8];
         if (p_.a.rope != nullptr) {
-            const float2* const from = p_.a.rope + static_cast<int64_t>(position) * (V::kHeadDim / 2) + c * 8;
+            const float2* const from = turns_of(position, c);
 #pragma unroll
             for (int i = 0; i < 8; i += 2) {
                 *reinterpret_cast<float4*>(turns + i) = __ldg(reinterpret_cast<const float4*>(from + i));

@@ -84,7 +84,7 @@ struct Step {
 struct alignas(16) Vector {
     int32_t row;
     int32_t head;
-    int32_t position;  // less QueryRow::base
+    int32_t position;  // counted like the spans' bases
 };
 
 template <typename V>
@@ -94,10 +94,7 @@ struct Shared {
     std::byte values[V::kStages][V::kTileBytes];
     Vector vectors[V::kQuerySlots][kWideVectors];
     Step steps[kSteps];
-    int32_t rows[V::kItemVectors];       // of the item that is prepared
-    int32_t positions[V::kItemVectors];  // of those rows, less QueryRow::base
-    int32_t bounds[2][3];                // lowest and highest position seen by each preparing warp
-    int32_t work;                        // that the preparers come to next
+    int32_t work;  // that the preparers come to next
     uint64_t key_full[V::kStages];
     uint64_t key_empty[V::kStages];
     uint64_t value_full[V::kStages];

@@ -9,14 +9,14 @@
 
 namespace nanolith::cuda {
 
-// A row of the batch as an item sees it. `base` is added to the bases of the item's spans.
+// A row of the batch as an item sees it, and where it stands, counted like the bases of the item's spans.
 struct QueryRow {
     int32_t row;
-    int32_t base;
+    int32_t position;
 };
 
 // Tokens [first_token, end_token) of a segment whose pages begin at page_table[first_page]; first_token is a multiple
-// of 64. With p = positions[row] - base - QueryRow::base, the row is rotated for position p and sees the tokens t <= p.
+// of 64. With p = QueryRow::position - base, the row is rotated for position p and sees the tokens t <= p.
 // A row with p < first_token sees nothing of it.
 struct Span {
     int32_t first_page;
@@ -39,6 +39,14 @@ constexpr int32_t kAlone = -1;
 // A narrow item whose rows have no other narrow ones: it merges its result with those of the rows' wide items.
 constexpr int32_t kMergesRest = -2;
 
+// An item of the wide kernel, with what its first loads need.
+struct alignas(16) WideItem {
+    AttentionItem item;
+    int32_t lowest;  // position of its rows
+    int32_t highest;
+    Span span;  // spans[item.first_span]
+};
+
 // Tokens that the narrow kernels take at once.
 constexpr int kNarrowTokens = 64;
 
@@ -46,18 +54,29 @@ constexpr int kNarrowTokens = 64;
 // loads need lies in here, 128 bytes in all, since each load that waits for another costs as much as a tile.
 struct alignas(128) NarrowItem {
     AttentionItem item;
-    int32_t next;       // the block's next item; -1: none
-    int32_t row;        // of queries[item.first_query]
-    int32_t position;   // positions[row] - QueryRow::base
-    Span span;          // spans[item.first_span]
-    int32_t pages[16];  // page_table entries of the span's first 256 tokens, 16 tokens each
+    int32_t next;         // the block's next item; -1: none
+    int32_t row;          // of queries[item.first_query]
+    int32_t position;     // of that row
+    Span span;            // spans[item.first_span]
+    int32_t pages[16];    // page_table entries of the span's first 256 tokens, 16 tokens each
+    int32_t first_merge;  // of a block's first item: what of WorkView::merges the block does at its end
+    int32_t num_merges;
 };
 
 // Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
 // first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
-// from narrow items, which run last: the one that brings the last merges all. Where there are none, an item with
-// kMergesRest does, or else the narrow kernel's end.
+// from narrow items: the one that brings the last merges all. Where there are none, an item with kMergesRest does, or
+// else the narrow kernel's end. So it is where they may come before those of wide items: num_arrivals is negative then.
 struct RowPartials {
+    int32_t first_partial;
+    int32_t num_partials;
+    int32_t num_arrivals;
+};
+
+// A unit that is merged at the narrow kernel's end, once num_arrivals of its partial results have come. They come from
+// the block that merges and blocks in front of it: nobody waits for a block that may still wait for a place.
+struct alignas(16) Merge {
+    int32_t unit;
     int32_t first_partial;
     int32_t num_partials;
     int32_t num_arrivals;

@@ -46,12 +46,11 @@ void put_all(std::byte* to, const std::vector<T>& from) {
 
 }  // namespace
 
-Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input,
-                               std::span<const AttentionPlan* const> plans, bool* moved) {
+Result<void> DeviceBatch::pack(const Batch& batch, std::span<const AttentionPlan* const> plans, bool* moved) {
     BatchShape shape;
     shape.rows = static_cast<int32_t>(batch.tokens.size());
     shape.output_rows = static_cast<int32_t>(batch.output_rows.size());
-    for (const AttentionPlan* plan : plans) shape.work.push_back(count_work(input, *plan));
+    for (const AttentionPlan* plan : plans) shape.work.push_back(count_work(*plan));
     const Offsets at = place(shape, batch.page_table.size());
 
     *moved = at.end > device_.bytes();
@@ -69,7 +68,7 @@ Result<void> DeviceBatch::pack(const Batch& batch, const AttentionInput& input,
     put_all(to + at.slots, batch.slots);
     put_all(to + at.output_rows, batch.output_rows);
     put_all(to + at.sampling, batch.sampling);
-    for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, input, *plans[i]);
+    for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
     put_all(to + at.page_table, batch.page_table);
 
     const std::byte* const base = device_.data();

@@ -37,8 +37,7 @@ class DeviceBatch {
   public:
     // Lays the batch and its plans out in page-locked memory. The copy of the batch before must have ended.
     // *moved tells whether the arrays have new addresses for every shape, since the memory had to grow.
-    Result<void> pack(const Batch& batch, const AttentionInput& input, std::span<const AttentionPlan* const> plans,
-                      bool* moved);
+    Result<void> pack(const Batch& batch, std::span<const AttentionPlan* const> plans, bool* moved);
 
     // Starts the copy to the device.
     Result<void> upload(cudaStream_t stream) const;

@@ -20,9 +20,8 @@ void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
 
 }  // namespace
 
-WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan) {
+WorkCounts count_work(const AttentionPlan& plan) {
     WorkCounts counts;
-    counts.rows = input.positions.size();
     counts.units = plan.units.size();
     counts.queries = round_up(plan.queries.size());
     counts.spans = round_up(plan.spans.size());
@@ -37,27 +36,23 @@ AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
     AttentionLaunch what;
     what.kernel = shape.kernel;
     what.fp8 = shape.fp8;
-    what.narrow_items = counts.narrow > 0;
-    what.narrow_blocks = counts.narrow > 0 || counts.merges > 0 ? narrow_blocks(shape) : 0;
+    what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
     what.wide_items = static_cast<int>(counts.wide);
     what.pairs = shape.wide_vectors > kWideVectors;
-    what.merges = static_cast<int>(counts.merges);
     return what;
 }
 
 WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
     : counts_(counts),
-      positions_(layout.reserve<int32_t>(counts.rows)),
       units_(layout.reserve<RowPartials>(counts.units)),
       queries_(layout.reserve<QueryRow>(counts.queries)),
       spans_(layout.reserve<Span>(counts.spans)),
       narrow_(layout.reserve<NarrowItem>(counts.narrow)),
-      wide_(layout.reserve<AttentionItem>(counts.wide)),
+      wide_(layout.reserve<WideItem>(counts.wide)),
       partials_(layout.reserve<int32_t>(counts.partials)),
-      merges_(layout.reserve<int32_t>(counts.merges)) {}
+      merges_(layout.reserve<Merge>(counts.merges)) {}
 
-void WorkArrays::put(std::byte* base, const AttentionInput& input, const AttentionPlan& plan) const {
-    nanolith::cuda::put(base + positions_, input.positions, 0);
+void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
     put_all(base + units_, plan.units, 0);
     put_all(base + queries_, plan.queries, 0);
     put_all(base + spans_, plan.spans, 0);
@@ -65,20 +60,17 @@ void WorkArrays::put(std::byte* base, const AttentionInput& input, const Attenti
     put_all(base + wide_, plan.wide, counts_.wide);
     put_all(base + partials_, plan.partials, 0);
     put_all(base + merges_, plan.merges, 0);
-    const size_t no_merges = counts_.merges - plan.merges.size();
-    std::memset(base + merges_ + plan.merges.size() * sizeof(int32_t), 0xff, no_merges * sizeof(int32_t));  // -1
 }
 
 WorkView WorkArrays::view(const std::byte* base) const {
     WorkView view;
-    view.positions = reinterpret_cast<const int32_t*>(base + positions_);
     view.units = reinterpret_cast<const RowPartials*>(base + units_);
     view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
     view.spans = reinterpret_cast<const Span*>(base + spans_);
     view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);
-    view.wide = reinterpret_cast<const AttentionItem*>(base + wide_);
+    view.wide = reinterpret_cast<const WideItem*>(base + wide_);
     view.partials = reinterpret_cast<const int32_t*>(base + partials_);
-    view.merges = reinterpret_cast<const int32_t*>(base + merges_);
+    view.merges = reinterpret_cast<const Merge*>(base + merges_);
     return view;
 }
 

@@ -9,7 +9,6 @@ namespace nanolith::cuda {
 
 // Elements that there is room for.
 struct WorkCounts {
-    size_t rows = 0;
     size_t units = 0;
     size_t queries = 0;
     size_t spans = 0;
@@ -22,7 +21,7 @@ struct WorkCounts {
 };
 
 // What a plan needs. Counts that change from step to step as contexts grow are rounded up to powers of two.
-WorkCounts count_work(const AttentionInput& input, const AttentionPlan& plan);
+WorkCounts count_work(const AttentionPlan& plan);
 
 // What is launched for a plan that fills these counts: room that it leaves is filled with no work.
 AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape);
@@ -34,14 +33,13 @@ class WorkArrays {
     WorkArrays(Layout& layout, const WorkCounts& counts);
 
     // Copies the plan to `base`; rooms for more items than it has become items without work.
-    void put(std::byte* base, const AttentionInput& input, const AttentionPlan& plan) const;
+    void put(std::byte* base, const AttentionPlan& plan) const;
     // The arrays at `base`, page_table excepted.
     [[nodiscard]] WorkView view(const std::byte* base) const;
     [[nodiscard]] const WorkCounts& counts() const { return counts_; }
 
   private:
     WorkCounts counts_;
-    size_t positions_ = 0;
     size_t units_ = 0;
     size_t queries_ = 0;
     size_t spans_ = 0;

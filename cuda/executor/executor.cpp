@@ -113,7 +113,7 @@ class CudaExecutor final : public Executor {
             std::vector<const AttentionPlan*> plans;
             for (AttentionPlanner& planner : planners_) plans.push_back(&planner.plan(input));
             bool moved = false;
-            NL_TRY(batch_.pack(batch, input, plans, &moved));
+            NL_TRY(batch_.pack(batch, plans, &moved));
             if (moved) graphs_.clear();
             NL_TRY(batch_.upload(stream_.get()));
             const Result<void> submitted = submit(forward);

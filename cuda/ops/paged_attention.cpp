@@ -65,7 +65,6 @@ WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     const int64_t rows = capacity.rows;
     const PlanBounds bounds = plan_bounds(shape, rows, capacity.sequences, capacity.segments);
     WorkCounts counts;
-    counts.rows = static_cast<size_t>(rows);
     counts.units = static_cast<size_t>(rows * row_units(shape).count);
     counts.queries = static_cast<size_t>(bounds.queries);
     counts.spans = static_cast<size_t>(std::min(bounds.spans, kMaxSpans));
@@ -130,7 +129,7 @@ class CudaPagedAttention final : public PagedAttention {
         const AttentionPlan& plan = planner_.plan(input);
         NL_TRY(check_room(plan));
         NL_ASSIGN(Stage* const stage, next_stage(work_stages_, work_turn_));
-        arrays_.put(stage->host.data(), input, plan);
+        arrays_.put(stage->host.data(), plan);
         put(stage->host.data() + page_table_, step.page_table, 0);
         const size_t used = page_table_ + step.page_table.size_bytes();
         return send(*stage, work_, used);

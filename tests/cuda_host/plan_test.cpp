@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <random>
 #include <set>
@@ -38,7 +40,7 @@ class Generator {
         shape.multiprocessors = 1 + below(140);
         shape.tile_bytes = 64 * 2 * 2 * (64 << below(3));
         shape.kernel = static_cast<NarrowKernel>(below(3));
-        if (shape.kernel == NarrowKernel::hopper && below(2) == 0) shape.wide_vectors = 128 << below(2);
+        if (shape.kernel == NarrowKernel::hopper && below(4) > 0) shape.wide_vectors = 128 << below(2);
         shape.causal = below(8) != 0;
         if (shape.causal && below(3) == 0) shape.window = 1 + below(400);
         return shape;
@@ -93,14 +95,14 @@ class Work {
   public:
     Work(const PlanShape& shape, const Step& step, const AttentionPlan& plan)
         : shape_(shape), step_(step), plan_(plan) {
-        for (const AttentionItem& item : plan.wide) add(item, false);
+        for (const WideItem& wide : plan.wide) add_wide(wide);
         std::vector<int> visits(plan.narrow.size());
         const auto blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
         for (size_t block = 0; block < blocks; ++block) {
             for (auto i = static_cast<int32_t>(block); i >= 0; i = plan.narrow[static_cast<size_t>(i)].next) {
                 if (++visits.at(static_cast<size_t>(i)) > 1) break;                    // told below
                 if (plan.narrow[static_cast<size_t>(i)].item.num_vectors == 0) break;  // a block without work
-                add_narrow(plan.narrow[static_cast<size_t>(i)]);
+                add_narrow(plan.narrow[static_cast<size_t>(i)], static_cast<int>(block));
             }
         }
         for (size_t i = 0; i < visits.size(); ++i) EXPECT_EQ(visits[i], 1) << "item " << i << " in lists of blocks";
@@ -116,10 +118,26 @@ class Work {
         }
     }
 
+    // Every merge is one block's, and waits for no block behind it: that may have no place before this one has ended.
+    void expect_shared_merges() const {
+        const auto blocks = std::min(plan_.narrow.size(), static_cast<size_t>(narrow_blocks(shape_)));
+        std::vector<int> times(plan_.merges.size(), 0);
+        for (size_t block = 0; block < blocks; ++block) {
+            const NarrowItem& item = plan_.narrow[block];
+            for (int32_t i = item.first_merge; i < item.first_merge + item.num_merges; ++i) {
+                const Merge& merge = plan_.merges.at(static_cast<size_t>(i));
+                ++times[static_cast<size_t>(i)];
+                if (merge.num_arrivals == 0) continue;
+                EXPECT_LE(outputs_.at(merge.unit).last_block, block);
+            }
+        }
+        for (const int count : times) EXPECT_EQ(count, 1);
+    }
+
     // Each unit's partial results are those that items write, and their number tells who merges.
     void expect_partials_to_meet() const {
         const RowUnits units = row_units(shape_);
-        std::set<int32_t> to_merge;
+        std::map<int32_t, int> to_merge;  // units, and the narrow results to wait for
         for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
             const RowPartials& listed = plan_.units[unit];
             const auto found = outputs_.find(static_cast<int32_t>(unit));
@@ -132,16 +150,25 @@ class Work {
             EXPECT_LE(output.merging, 1) << "unit " << unit;
             EXPECT_EQ(output.alone, merged || output.merging > 0 ? 0 : 1) << "unit " << unit;
             if (!merged) continue;
-            EXPECT_EQ(listed.num_arrivals, output.narrow + output.merging);
+            EXPECT_EQ(std::abs(listed.num_arrivals), output.narrow + output.merging);
             if (output.merging > 0) {
                 EXPECT_EQ(output.narrow, 0) << "unit " << unit << " is merged twice";
-            } else if (output.narrow == 0) {
-                to_merge.insert(static_cast<int32_t>(unit));
+                EXPECT_EQ(listed.num_arrivals, 1);
+            } else if (listed.num_arrivals <= 0) {
+                to_merge[static_cast<int32_t>(unit)] = output.narrow;
             }
         }
         EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
-        EXPECT_EQ(std::set<int32_t>(plan_.merges.begin(), plan_.merges.end()), to_merge);
         EXPECT_EQ(plan_.merges.size(), to_merge.size());
+        for (const Merge& merge : plan_.merges) {
+            const auto found = to_merge.find(merge.unit);
+            ASSERT_NE(found, to_merge.end()) << "unit " << merge.unit;
+            EXPECT_EQ(merge.num_arrivals, found->second);
+            const RowPartials& listed = plan_.units[static_cast<size_t>(merge.unit)];
+            EXPECT_EQ(merge.first_partial, listed.first_partial);
+            EXPECT_EQ(merge.num_partials, listed.num_partials);
+            to_merge.erase(found);
+        }
         // No two results in one place.
         std::set<int32_t> taken;
         for (const auto& [unit, output] : outputs_) {
@@ -156,34 +183,54 @@ class Work {
   private:
     struct Output {
         std::multiset<int32_t> places;
-        int alone = 0;    // items that are all there is
-        int merging = 0;  // items that merge all others' with their own
-        int narrow = 0;   // narrow items that bring partial results
+        int alone = 0;          // items that are all there is
+        int merging = 0;        // items that merge all others' with their own
+        int narrow = 0;         // narrow items that bring partial results
+        size_t last_block = 0;  // of those
     };
 
-    void add_narrow(const NarrowItem& narrow) {
-        add(narrow.item, true);
+    void add_wide(const WideItem& wide) {
+        add(wide.item, -1);
+        const int32_t rows = (wide.item.first_vector + wide.item.num_vectors + shape_.group() - 1) / shape_.group();
+        const auto first = plan_.queries.begin() + wide.item.first_query;
+        const auto [low, high] = std::minmax_element(
+            first, first + rows, [](const QueryRow& a, const QueryRow& b) { return a.position < b.position; });
+        EXPECT_EQ(wide.lowest, low->position);
+        EXPECT_EQ(wide.highest, high->position);
+        if (wide.item.num_spans > 0) expect_span(wide.item, wide.span);
+    }
+
+    void expect_span(const AttentionItem& item, const Span& found) const {
+        const Span& span = plan_.spans[static_cast<size_t>(item.first_span)];
+        EXPECT_EQ(std::tie(found.first_page, found.first_token, found.end_token, found.base),
+                  std::tie(span.first_page, span.first_token, span.end_token, span.base));
+    }
+
+    void add_narrow(const NarrowItem& narrow, int block) {
+        add(narrow.item, block);
         const QueryRow& first = plan_.queries[static_cast<size_t>(narrow.item.first_query)];
         EXPECT_EQ(narrow.row, first.row);
-        EXPECT_EQ(narrow.position, step_.positions[static_cast<size_t>(first.row)] - first.base);
+        EXPECT_EQ(narrow.position, first.position);
         if (narrow.item.num_spans == 0) return;
         const Span& span = plan_.spans[static_cast<size_t>(narrow.item.first_span)];
-        EXPECT_EQ(std::tie(narrow.span.first_page, narrow.span.first_token, narrow.span.end_token, narrow.span.base),
-                  std::tie(span.first_page, span.first_token, span.end_token, span.base));
+        expect_span(narrow.item, narrow.span);
         for (int i = 0; i < 16 && span.first_token + 16 * i < span.end_token; ++i) {
             const int32_t page = (span.first_token + 16 * i) / shape_.page_size;
             EXPECT_EQ(narrow.pages[i], step_.page_table[static_cast<size_t>(span.first_page + page)]);
         }
     }
 
-    void add(const AttentionItem& item, bool is_narrow) {
+    // `block`: of a narrow item; -1: it is wide.
+    void add(const AttentionItem& item, int block) {
+        const bool is_narrow = block >= 0;
         const int group = shape_.group();
         const RowUnits units = row_units(shape_);
         for (int32_t m = 0; m < item.num_vectors; ++m) {
             const int head = (item.first_vector + m) % group;
             const QueryRow& query =
                 plan_.queries[static_cast<size_t>(item.first_query + (item.first_vector + m) / group)];
-            for (int32_t i = 0; i < item.num_spans; ++i) ++spans_[{query.row, head}][{item.first_span + i, query.base}];
+            const int32_t base = step_.positions[static_cast<size_t>(query.row)] - query.position;
+            for (int32_t i = 0; i < item.num_spans; ++i) ++spans_[{query.row, head}][{item.first_span + i, base}];
             if (head % units.heads != 0) continue;
             Output& output = outputs_[query.row * units.count + head / units.heads];
             if (item.partial < 0) {
@@ -192,7 +239,9 @@ class Work {
                 continue;
             }
             output.places.insert(item.partial + m);
-            output.narrow += is_narrow ? 1 : 0;
+            if (!is_narrow) continue;
+            ++output.narrow;
+            output.last_block = std::max(output.last_block, static_cast<size_t>(block));
         }
     }
 
@@ -244,7 +293,7 @@ void expect_within_bounds(const PlanShape& shape, const Step& step, const Attent
     for (const NarrowItem& narrow : plan.narrow) {
         if (narrow.item.num_vectors > 0) count(narrow.item);
     }
-    for (const AttentionItem& item : plan.wide) count(item);
+    for (const WideItem& wide : plan.wide) count(wide.item);
     EXPECT_LE(end, max_partial_vectors(shape, max_rows));
 }
 
@@ -254,6 +303,7 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
     Generator generator(seed);
     int cascades = 0;
     int wide = 0;
+    int overlapping = 0;
     for (int round = 0; round < 150; ++round) {
         SCOPED_TRACE("round " + std::to_string(round) + " of seed " + std::to_string(seed));
         const PlanShape shape = generator.shape();
@@ -265,15 +315,22 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
             const Work work(shape, step, plan);
             work.expect_every_token_once();
             work.expect_partials_to_meet();
+            work.expect_shared_merges();
             expect_within_bounds(shape, step, plan, max_rows);
             cascades += plan.queries.size() > step.positions.size() ? 1 : 0;
             wide += plan.wide.empty() ? 0 : 1;
+            overlapping += std::any_of(plan.merges.begin(), plan.merges.end(),
+                                       [](const Merge& merge) { return merge.num_arrivals > 0; })
+                               ? 1
+                               : 0;
             if (::testing::Test::HasFailure()) return;
         }
     }
     // Else the above saw but the simplest plans.
     EXPECT_GT(cascades, 10);
     EXPECT_GT(wide, 10);
+    std::printf("overlapping %d\n", overlapping);
+    EXPECT_GT(overlapping, 2);
 }
 
 // A long segment that many sequences share is read once, and not where two short ones do.
