@@ -341,13 +341,14 @@ class Consumer {
 
     __device__ __forceinline__ void end_item(const Step<V>& step) {
         const AttentionItem& item = step.item;
+        int merger = -1;
 #pragma unroll 1
         for (int first = 0; first < item.num_vectors; first += V::kResultRows) {
             barrier_wait(&shared_.results_empty, results_parity_ ^ 1U, "a place for results");
             if (first == 0) put_sums();
             put_results<V>(softmax_, first, shared_);
             barrier_arrive(&shared_.results_full);
-            const int merger = my_turn();
+            merger = my_turn();
             if (merger >= 0) {
                 barrier_wait(&shared_.results_full, results_parity_, "results");
                 write_results(step, first, min(V::kResultRows, item.num_vectors - first), merger);
@@ -356,13 +357,40 @@ class Consumer {
             results_parity_ ^= 1U;
             merging_ = merging_ + 1 == V::kConsumers / V::kMergers ? 0 : merging_ + 1;
         }
-        if (item.partial >= 0) {
-            const int heads = p_.a.units.heads;
-            const int skipped = item.first_vector % heads;
+        const int heads = p_.a.units.heads;
+        const int skipped = item.first_vector % heads;
+        if (item.partial >= 0 && V::kFinishesUnits && step.ends_block && arrivals_ == 0 &&
+            item.num_vectors <= min(V::kResultRows, heads - skipped)) {
+            if (merger >= 0) finish_unit(step, merger);
+        } else if (item.partial >= 0) {
             note_arrivals<Consumers>(p_.a, item, shared_.arrivals, arrivals_,
                                      [&](int row) { return step.rows[max(row * heads - skipped, 0)]; });
         }
         softmax_ = Softmax<V>();
+    }
+
+    // The block's last item is a part of one unit, and nothing else waits: what finish_arrivals would do, by those who
+    // have just written the part, in as few instructions.
+    __device__ __forceinline__ void finish_unit(const Step<V>& step, int merger) {
+        const RowPartials& rest = step.rest[0];
+        named_barrier_sync(2, V::kMergers);
+        if (merger == 0) {
+            const int unit = step.rows[0] * p_.a.units.count + step.item.first_vector / p_.a.units.heads;
+            int32_t* const arrived =
+                p_.a.partial.arrived + static_cast<int64_t>(unit) * p_.shape.num_kv_heads + kv_head_;
+            const bool last = arrive_on_device(arrived) == rest.num_arrivals - 1;
+            if (last) *arrived = 0;
+            shared_.arrivals.finished = last ? 1 : 0;
+        }
+        named_barrier_sync(2, V::kMergers);
+        const int quads = p_.shape.head_dim / 4;
+        const int row = merger / quads;
+        const int dim = (merger - row * quads) * 4;
+        if (shared_.arrivals.finished == 0 || row >= step.item.num_vectors) return;
+        wait_for_launches_before();
+        Merged merged;
+        add_partials<8>(p_.a, p_.shape, rest, 0, kv_head_, head_in_unit(step, row), dim, merged);
+        store_merged(p_.a, p_.shape, step.rows[row], step.heads[row], dim, merged);
     }
 
     __device__ __forceinline__ void put_sums() {

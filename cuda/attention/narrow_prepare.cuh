@@ -64,7 +64,7 @@ class Preparer {
             prefetch(query);
             prefetch(query + p_.shape.head_dim / 2);
         }
-        if (item_.partial == kMergesRest) rest_ = unit();
+        if (item_.partial == kMergesRest || (V::kFinishesUnits && item_.partial >= 0)) rest_ = unit();
     }
 
     // Who merges at the end finds in the cache what it looks up first.

@@ -54,6 +54,9 @@ struct Variant {
     static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
     static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
     static constexpr int kResultStride = kDim + 4;
+    // Units that a block's last item may end are merged in a short way. Smaller heads do without: where tiles are
+    // attended to, they have no registers for it.
+    static constexpr bool kFinishesUnits = kSharesRegisters;
     static constexpr int kMergers = 128;  // threads that merge these, by turns
     static_assert(kResultRows * kDim / 4 <= kMergers && kConsumers % kMergers == 0);
 
@@ -79,7 +82,7 @@ struct Step {
     int rows[kVectors];
     int heads[kVectors];
     int positions[kVectors];     // counted like the spans' bases
-    RowPartials rest[kVectors];  // what others leave of the vector's unit, where the item merges it
+    RowPartials rest[kVectors];  // of the vector's unit, where the item merges it
     int seen_first[kVectors];    // of vector m, tokens [seen_first[m], seen_end[m])
     int seen_end[kVectors];
     int all_first;  // all vectors see the tokens [all_first, all_end)

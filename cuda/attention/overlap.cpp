@@ -27,9 +27,9 @@ struct Narrow {
     double tile_bytes;
     int num_kv_heads;
 
-    // Tiles that each of so many blocks does in a microsecond.
-    [[nodiscard]] double rate(int blocks) const {
-        const double memory = tile_bytes * blocks * num_kv_heads / kMemoryRate;
+    // Tiles that each of so many blocks does in a microsecond, where memory leaves that for them.
+    [[nodiscard]] double rate(int blocks, double memory_rate) const {
+        const double memory = tile_bytes * blocks * num_kv_heads / memory_rate;
         return 1.0 / std::max(memory, tile_bytes / kBlockRate + item_cost);
     }
 };
@@ -39,16 +39,18 @@ struct Timed {
     double time;
 };
 
-// Wide items that take `used` of `all` multiprocessors and this long, and narrow tiles on what they leave.
-Timed divide(const Narrow& narrow, int used, int all, double wide_time) {
+// Wide items that take `used` of `all` multiprocessors, this long, and so much of what memory brings in a microsecond,
+// and narrow tiles on what they leave.
+Timed divide(const Narrow& narrow, int used, int all, double wide_time, double wide_rate) {
     const int early = all - used;
     Overlap overlap;
     overlap.early = early;
-    const double rate = early > 0 ? narrow.rate(early) : 0;
-    overlap.ahead = rate * std::max(0.0, wide_time - kEarlyStart);
+    const double rate = early > 0 ? narrow.rate(early, kMemoryRate) : 0;
+    const double beside = early > 0 ? narrow.rate(early, std::max(0.1 * kMemoryRate, kMemoryRate - wide_rate)) : 0;
+    overlap.ahead = beside * std::max(0.0, wide_time - kEarlyStart);
     const double left = std::max(0.0, narrow.tiles - early * overlap.ahead);
     const double together = std::max(0.0, left - early * rate * kLateStart) / all;
-    const double late_time = kLateStart + together / narrow.rate(all);
+    const double late_time = kLateStart + together / narrow.rate(all, kMemoryRate);
     if (early > 0 && left / (early * rate) <= late_time) {
         overlap.share = narrow.tiles / early;
         return {overlap, wide_time + left / (early * rate)};
@@ -68,19 +70,20 @@ int32_t wide_step(int32_t tiles, int64_t all_tiles, int places) {
     return static_cast<int32_t>(std::max<int64_t>(1, divide_up(step, 2)) * 2);
 }
 
-Overlap choose_overlap(const PlanShape& shape, std::span<const int32_t> wide_tiles, int64_t narrow_lines,
-                       int64_t narrow_tiles) {
+Overlap choose_overlap(const PlanShape& shape, const OverlapWork& work) {
     const int all = std::max(1, shape.multiprocessors / shape.num_kv_heads);
     Overlap best;
     best.places = all;
     // Lines that fill the multiprocessors without being cut take turns on all of them.
-    if (narrow_tiles == 0 || wide_tiles.empty() || static_cast<int64_t>(wide_tiles.size()) >= all) return best;
+    const std::span<const int32_t> wide_tiles = work.wide_tiles;
+    if (work.narrow_tiles == 0 || wide_tiles.empty() || static_cast<int64_t>(wide_tiles.size()) >= all) return best;
     int64_t all_tiles = 0;
     for (const int32_t tiles : wide_tiles) all_tiles += tiles;
-    const auto tiles = static_cast<double>(narrow_tiles);
-    const Narrow narrow{tiles, kItemCost * static_cast<double>(narrow_lines) / tiles,
+    const auto tiles = static_cast<double>(work.narrow_tiles);
+    const Narrow narrow{tiles, kItemCost * static_cast<double>(work.narrow_lines) / tiles,
                         static_cast<double>(shape.tile_bytes), shape.num_kv_heads};
     const double tile_time = static_cast<double>(shape.tile_bytes) * shape.wide_vectors / kWideFlops;
+    const double read = static_cast<double>(work.read_tiles) * shape.tile_bytes * shape.num_kv_heads;  // bytes
     double best_time = 1e30;
     constexpr int kChoices = 16;
     for (int choice = kChoices; choice > 0; --choice) {
@@ -93,7 +96,8 @@ Overlap choose_overlap(const PlanShape& shape, std::span<const int32_t> wide_til
             longest = std::max(longest, step);
         }
         if (pieces > all) continue;
-        const Timed timed = divide(narrow, static_cast<int>(pieces), all, kWideStart + longest * tile_time);
+        const double busy = std::max(longest * tile_time, read / kMemoryRate);
+        const Timed timed = divide(narrow, static_cast<int>(pieces), all, kWideStart + busy, read / busy);
         if (timed.time >= best_time) continue;
         best_time = timed.time;
         best = timed.overlap;

@@ -22,8 +22,15 @@ struct Overlap {
 // Tiles of each piece of a wide line, where `all_tiles` of all wide lines go to so many places.
 int32_t wide_step(int32_t tiles, int64_t all_tiles, int places);
 
-// The division that is predicted to end first. `wide_tiles`: of each line.
-Overlap choose_overlap(const PlanShape& shape, std::span<const int32_t> wide_tiles, int64_t narrow_lines,
-                       int64_t narrow_tiles);
+// What is to be divided.
+struct OverlapWork {
+    std::span<const int32_t> wide_tiles;  // of each wide line
+    int64_t read_tiles = 0;               // of these, those that come from memory: lines of the same tokens share them
+    int64_t narrow_lines = 0;
+    int64_t narrow_tiles = 0;
+};
+
+// The division that is predicted to end first.
+Overlap choose_overlap(const PlanShape& shape, const OverlapWork& work);
 
 }  // namespace nanolith::cuda

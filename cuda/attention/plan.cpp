@@ -288,17 +288,20 @@ int AttentionPlanner::choose_blocks(int64_t lines, int64_t tiles, int64_t longes
 
 void AttentionPlanner::choose_overlap(bool allowed) {
     wide_tiles_.clear();
-    int64_t narrow_lines = 0;
-    int64_t narrow_tiles = 0;
+    OverlapWork work;
+    int32_t span = -1;  // of the latest wide line
     for (const Line& line : lines_) {
         if (line.wide) {
             wide_tiles_.push_back(line.tiles);
-        } else {
-            ++narrow_lines;
-            narrow_tiles += line.tiles;
+            if (line.item.first_span != span) work.read_tiles += line.tiles;
+            span = line.item.first_span;
+        } else if (allowed) {
+            ++work.narrow_lines;
+            work.narrow_tiles += line.tiles;
         }
     }
-    overlap_ = cuda::choose_overlap(shape_, wide_tiles_, narrow_lines, allowed ? narrow_tiles : 0);
+    work.wide_tiles = wide_tiles_;
+    overlap_ = cuda::choose_overlap(shape_, work);
 }
 
 AttentionPlanner::Shares AttentionPlanner::choose_shares(int64_t lines, int64_t tiles, int64_t longest) const {

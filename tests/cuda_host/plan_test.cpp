@@ -329,7 +329,6 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
     // Else the above saw but the simplest plans.
     EXPECT_GT(cascades, 10);
     EXPECT_GT(wide, 10);
-    std::printf("overlapping %d\n", overlapping);
     EXPECT_GT(overlapping, 2);
 }
 
