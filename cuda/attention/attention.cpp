@@ -8,7 +8,7 @@
 
 namespace nanolith::cuda {
 
-// Wide items first: narrow items merge what both have left.
+// Wide items first; narrow blocks begin beside them where there is room, and merge what both have left.
 template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream) {

@@ -7,9 +7,14 @@
 // KiB are asked for at once. Fp8 pages become float16 between shared memory and the products, which take the elements
 // of a head and its outputs in another order for that.
 //
+// At an item's end the warps' results meet in shared memory, and half of the warps merge them, by turns, while the
+// others go on. Beside wide items the first blocks begin at once on multiprocessors that those leave (overlap.h); what
+// they bring too early is merged by all blocks at the end.
+//
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
-// by what comes one after the other: item, queries, first tile, merging. Code that is run for the first time is fetched
-// from memory too, a few cycles an instruction while tiles are under way: what runs once is kept short.
+// by what comes one after the other: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
+// alone would take 2. Code that is run for the first time is fetched from memory too, a few cycles an instruction while
+// tiles are under way: what runs once is kept short.
 #include "attention/narrow.h"
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // A line is a tile of query vectors and the tokens that it attends to. Segments that several sequences use become lines
 // of their own over the rows of all of them, where reading once saves more than the merging of partial results costs
 // (cascade attention; Ye et al., FlashInfer, 2025); what is left of each sequence becomes lines of that sequence.
-// The lines are cut along the tokens so that all multiprocessors have equal shares (Dao et al., Flash-Decoding, 2023),
-// and each piece is an item. Cost: in the order of rows, segments and items.
+// The lines are cut along the tokens so that all multiprocessors end together (Dao et al., Flash-Decoding, 2023; wide
+// lines beside narrow ones: overlap.h), and each piece is an item. Cost: in the order of rows, segments and items.
 #pragma once
 
 #include <cstdint>
