@@ -502,7 +502,6 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
 // Units that no item merges, as many to each block. Those that wait for narrow items go to the block of the last of
 // these, or to blocks behind all early ones.
 void AttentionPlanner::share_merges() {
-    plan_.merges.clear();
     waiting_.clear();
     last_block_.assign(plan_.units.size(), -1);
     for (const Cut& cut : cuts_) {
@@ -542,11 +541,13 @@ void AttentionPlanner::share_merges() {
 
 void AttentionPlanner::emit(const AttentionInput& input) {
     const bool narrow_lines = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return !line.wide; });
-    const bool merges = std::any_of(plan_.units.begin(), plan_.units.end(), [](const RowPartials& unit) {
-        return unit.num_partials > 0 && unit.num_arrivals <= 0;
+    // Else items merge all that there is.
+    const bool parts = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) {
+        return (line.wide || line.early) && line.item.partial >= 0;
     });
-    if (narrow_lines || merges) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
-    share_merges();
+    if (narrow_lines || parts) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
+    plan_.merges.clear();
+    if (parts) share_merges();
     int32_t line_index = -1;
     int32_t piece = 0;
     int32_t block = -1;
