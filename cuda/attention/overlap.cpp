@@ -16,10 +16,6 @@ constexpr double kLateStart = 7.0;
 // Of a wide item, in each microsecond.
 constexpr double kWideFlops = 5.1e6;
 
-int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 // What the narrow blocks of a KV head have to do.
 struct Narrow {
     double tiles;
@@ -71,7 +67,7 @@ int32_t wide_step(int32_t tiles, int64_t all_tiles, int places) {
 }
 
 Overlap choose_overlap(const PlanShape& shape, const OverlapWork& work) {
-    const int all = std::max(1, shape.multiprocessors / shape.num_kv_heads);
+    const int all = narrow_blocks(shape);  // one on each multiprocessor
     Overlap best;
     best.places = all;
     // Lines that fill the multiprocessors without being cut take turns on all of them.

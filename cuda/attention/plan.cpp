@@ -13,10 +13,6 @@ constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warp
 // Microseconds until partial results are merged.
 constexpr double kMergeCost = 2.0;
 
-int64_t divide_up(int64_t a, int64_t b) {
-    return (a + b - 1) / b;
-}
-
 int32_t tiles_of(const Span& span) {
     return static_cast<int32_t>(divide_up(span.end_token - span.first_token, kNarrowTokens));
 }

@@ -24,6 +24,10 @@ constexpr double kBlockRate = 5.5e4;
 // Microseconds between a block's items.
 constexpr double kItemCost = 1.0;
 
+constexpr int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
 // What a plan depends on beside the batch.
 struct PlanShape {
     int num_heads = 0;

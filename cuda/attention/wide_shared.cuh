@@ -37,7 +37,8 @@ struct Parameters {
     float cap_scale = 0;    // base-2 scores are the tanh times this
 };
 
-// A compile-time variant. kCluster blocks share an item of kItemVectors query vectors and what they read of K and V.
+// A compile-time variant. kCluster blocks share an item of kCluster * kWideVectors query vectors and what they read of
+// K and V.
 template <typename T_, int kHeadDim_, bool kWindow_ = false, bool kSoftCap_ = false, int kCluster_ = 1>
 struct Variant {
     using T = T_;
@@ -45,7 +46,6 @@ struct Variant {
     static constexpr bool kWindow = kWindow_;
     static constexpr bool kSoftCap = kSoftCap_;
     static constexpr int kCluster = kCluster_;
-    static constexpr int kItemVectors = kCluster * kWideVectors;
 
     static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
     static constexpr int kStages = 2;                         // such tiles of K, and of V, in shared memory
