@@ -40,12 +40,15 @@ struct WorkView {
 };
 
 // Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
+// Vectors at places below handed_over are narrow blocks', word by word (device/hand_over.cuh): their log-sum-exps come
+// once with each 4 elements, since whoever takes these takes it too. The others are wide items', once their launch has
+// ended, each with one.
 struct PartialView {
     float* outputs = nullptr;          // [num_kv_heads, capacity, head_dim]
-    float* sums = nullptr;             // [num_kv_heads, capacity]
-    int32_t* arrived = nullptr;        // [rows, RowUnits::count, num_kv_heads] zeros between steps
+    float* sums = nullptr;             // [num_kv_heads, capacity, head_dim / 4]
     int32_t* wide_counters = nullptr;  // 2, zeros between launches
     int64_t capacity = 0;
+    int32_t handed_over = 0;
 };
 
 template <typename T>

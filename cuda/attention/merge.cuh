@@ -1,15 +1,16 @@
-// Partial results of a row over disjoint tokens merge exactly by their log-sum-exp. The block that brings a row's last
-// partial result merges it: no launch of its own, and always in the plan's order, so that the same plan gives the same
-// bits. A block does so once for all its items, since each step of it waits for memory.
+// Partial results of a row over disjoint tokens merge exactly by their log-sum-exp: in the item that the plan chose for
+// it or at the end of a block, always in the plan's order, so that the same plan gives the same bits.
 //
-// Bytes: 4 * head_dim of each partial result, written and read once, mostly in L2. Bound by the latency of two reads
-// one after the other.
+// Bytes: 5 * head_dim of each partial result, written and read once, and put back where narrow blocks hand it over,
+// mostly in L2. Bound by the latency of one write and one read.
 #pragma once
 
 #include "attention/place.cuh"
-#include "device/arrive.cuh"
+#include "device/dependent.cuh"
 #include "device/exp2.cuh"
+#include "device/hand_over.cuh"
 #include "device/number.cuh"
+#include "device/reduce.cuh"
 
 namespace nanolith::cuda {
 
@@ -55,49 +56,122 @@ struct Merged {
         }
     }
 
+    // What the lane whose number differs by `other` in one bit has; both add the same.
+    __device__ __forceinline__ void add_from_lane(int other) {
+        const float theirs = __shfl_xor_sync(kAllLanes, highest, other);
+        const float top = fmaxf(highest, theirs);
+        scale(highest == -INFINITY ? 0.0F : fast_exp2(highest - top));
+        highest = top;
+        total += __shfl_xor_sync(kAllLanes, total, other);
+        output.x += __shfl_xor_sync(kAllLanes, output.x, other);
+        output.y += __shfl_xor_sync(kAllLanes, output.y, other);
+        output.z += __shfl_xor_sync(kAllLanes, output.z, other);
+        output.w += __shfl_xor_sync(kAllLanes, output.w, other);
+    }
+
     __device__ __forceinline__ void scale(float factor) {
         total *= factor;
         output = make_float4(output.x * factor, output.y * factor, output.z * factor, output.w * factor);
     }
 };
 
-// Some of a unit's partial results, of its query head `head`; the reads go on together.
+// Leaves elements [dim, dim + 4) of a partial result for others; `place`: that of the vector.
+template <typename T>
+__device__ __forceinline__ void leave_part(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
+                                           int place, int dim, const float4& output, float log_sum) {
+    const int64_t quad = ((kv_head * a.partial.capacity + place) * shape.head_dim + dim) / 4;
+    hand_over(reinterpret_cast<float4*>(a.partial.outputs) + quad, output);
+    hand_over(a.partial.sums + quad, log_sum);
+}
+
+// Where a thread finds elements [dim, dim + 4) of a unit's partial results: number `index`, `index` + step and so on.
+struct PartList {
+    float4* outputs;  // of the unit's query head in a vector at place 0
+    float* sums;
+    const int32_t* places;
+    int count;
+    int handed_over;  // PartialView
+    int quads;        // of head_dim
+    int quad;
+
+    template <typename T>
+    __device__ __forceinline__ PartList(const AttentionArguments<T>& a, const HeadShape& shape, int first_partial,
+                                        int num_partials, int kv_head, int head, int dim)
+        : places(a.work.partials + first_partial),
+          count(num_partials),
+          handed_over(a.partial.handed_over),
+          quads(shape.head_dim / 4),
+          quad(dim / 4) {
+        const int64_t first = (kv_head * a.partial.capacity + head) * quads;
+        outputs = reinterpret_cast<float4*>(a.partial.outputs) + first + quad;
+        sums = a.partial.sums + first;
+    }
+
+    __device__ __forceinline__ float4* output(int place) const { return outputs + static_cast<int64_t>(place) * quads; }
+    __device__ __forceinline__ float* log_sum(int place) const {
+        return sums + static_cast<int64_t>(place) * quads + (place < handed_over ? quad : 0);
+    }
+};
+
+// Some of these. Each is one thread's to take.
 template <int kCount>
 struct Parts {
+    int places[kCount];  // -1: there are no more
     float4 outputs[kCount];
     float log_sums[kCount];
 
-    // Those from `first` on; -infinity where there are no more.
-    template <typename T>
-    __device__ __forceinline__ void read(const AttentionArguments<T>& a, const HeadShape& shape,
-                                         const RowPartials& partials, int first, int kv_head, int head, int dim) {
-        const int32_t* const places = a.work.partials + partials.first_partial;
-        const int64_t begin = kv_head * a.partial.capacity + head;
+    // Those from `first` on.
+    __device__ __forceinline__ void find(const PartList& list, int first, int step = 1) {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const int at = first + i * step;
+            places[i] = at < list.count ? list.places[at] : -1;
+        }
+    }
+
+    // Reads them, come or not, behind wide items. The reads go on together.
+    __device__ __forceinline__ void read(const PartList& list) {
+        wait_for_launches_before();
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             outputs[i] = make_float4(0, 0, 0, 0);
             log_sums[i] = -INFINITY;
-            if (first + i >= partials.num_partials) continue;
-            const int64_t place = begin + places[first + i];
-            outputs[i] = __ldcg(reinterpret_cast<const float4*>(a.partial.outputs + place * shape.head_dim + dim));
-            log_sums[i] = __ldcg(a.partial.sums + place);
+            if (places[i] < 0) continue;
+            outputs[i] = look(list.output(places[i]));
+            log_sums[i] = look(list.log_sum(places[i]));
         }
     }
-    __device__ __forceinline__ void add_to(Merged& merged) const {
+
+    // Waits for those that blocks which have begun hand over, and adds all.
+    __device__ __forceinline__ void take(const PartList& list, Merged& merged) {
+        while (!all_come()) read(list);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            if (places[i] < 0 || places[i] >= list.handed_over) continue;
+            put_back(list.output(places[i]));
+            put_back(list.log_sum(places[i]));
+        }
         merged.add(outputs, log_sums);
+    }
+
+  private:
+    __device__ __forceinline__ bool all_come() const {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) all = all && has_come(outputs[i]) && has_come(log_sums[i]);
+        return all;
     }
 };
 
-// Adds a unit's partial results from `first` on.
-template <int kAtOnce, typename T>
-__device__ __forceinline__ void add_partials(const AttentionArguments<T>& a, const HeadShape& shape,
-                                             const RowPartials& partials, int first, int kv_head, int head, int dim,
-                                             Merged& merged) {
+// Adds the list's partial results from `first` on.
+template <int kAtOnce>
+__device__ __forceinline__ void add_partials(const PartList& list, int first, int step, Merged& merged) {
 #pragma unroll 1
-    for (; first < partials.num_partials; first += kAtOnce) {
+    for (; first < list.count; first += kAtOnce * step) {
         Parts<kAtOnce> parts;
-        parts.read(a, shape, partials, first, kv_head, head, dim);
-        parts.add_to(merged);
+        parts.find(list, first, step);
+        parts.read(list);
+        parts.take(list, merged);
     }
 }
 
@@ -111,89 +185,31 @@ __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, con
     if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
 }
 
-// Elements [dim, dim + 4) of one query head of a row's unit.
+// Merges units that no item does, at a block's end: merges[first ... + count). To be called by `threads` threads in whole
+// warps, each with its number. Where there are many for few results, up to 4 share the reading for each.
 template <int kAtOnce, typename T>
-__device__ __forceinline__ void merge_part(const AttentionArguments<T>& a, const HeadShape& shape,
-                                           const RowPartials& partials, int row, int unit, int kv_head, int head,
-                                           int dim) {
-    Merged merged;
-    add_partials<kAtOnce>(a, shape, partials, 0, kv_head, head, dim, merged);
-    const int query_head = kv_head * (shape.num_heads / shape.num_kv_heads) + unit * a.units.heads + head;
-    store_merged(a, shape, row, query_head, dim, merged);
-}
-
-// Units that a block has brought partial results of, in shared memory.
-struct Arrivals {
-    static constexpr int kMax = 192;
-    int finished;
-    int units[kMax];
-};
-
-// The threads that merge: all of a block.
-struct WholeBlock {
-    static constexpr int kAtOnce = 4;  // reads of each thread that go on together
-    __device__ static int threads() { return static_cast<int>(blockDim.x); }
-    __device__ static void sync() { __syncthreads(); }
-    __device__ static void await_launches() {}  // that may bring partial results too
-};
-
-// Units of an item; all threads of the team call this once the item's partial results are written. `count`, the units
-// that there are already, grows. row_of(i) is the item's row number i.
-template <typename Team = WholeBlock, typename T, typename RowOf>
-__device__ void note_arrivals(const AttentionArguments<T>& a, const AttentionItem& item, Arrivals& arrivals, int& count,
-                              const RowOf& row_of) {
-    const int unit = item.first_vector / a.units.heads;
-    const int rows = (item.first_vector % a.units.heads + item.num_vectors + a.units.heads - 1) / a.units.heads;
-#pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < rows; i += Team::threads()) {
-        arrivals.units[count + i] = row_of(i) * a.units.count + unit;
-    }
-    count += rows;
-}
-
-// Whether another item's units may be too many.
-__device__ inline bool arrivals_full(int count, int item_rows) {
-    return count + item_rows > Arrivals::kMax;
-}
-
-// Merges the units whose last partial results are among the `count` arrivals. To be called by all threads of the team.
-template <typename Team = WholeBlock, typename T>
-__device__ void finish_arrivals(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head, Arrivals& arrivals,
-                                int& count) {
-    if (threadIdx.x == 0) arrivals.finished = 0;
-    Team::sync();
-    // A thread keeps its unit in a register while the list is rewritten: there are no more units than threads, or they
-    // go in rounds of as many.
-    const int threads = Team::threads();
-#pragma unroll 1
-    for (int first = 0; first < count; first += threads) {
-        const int i = first + static_cast<int>(threadIdx.x);
-        const int index = i < count ? arrivals.units[i] : -1;
-        bool last = false;
-        if (index >= 0) {
-            int32_t* const arrived = a.partial.arrived + static_cast<int64_t>(index) * shape.num_kv_heads + kv_head;
-            last = arrive_on_device(arrived) == a.work.units[index].num_arrivals - 1;
-            if (last) *arrived = 0;
-        }
-        Team::sync();
-        // At most `first` and this round's units are finished, so none that is still to come is overwritten.
-        if (last) arrivals.units[atomicAdd(&arrivals.finished, 1)] = index;
-        Team::sync();
-    }
+__device__ __forceinline__ void merge_units(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
+                                            int first, int count, int thread, int threads) {
     const int group = shape.num_heads / shape.num_kv_heads;
-    const int parts = shape.head_dim / 4;
-    const int finished = arrivals.finished * a.units.heads * parts;
-    if (finished > 0) Team::await_launches();
+    const int heads = a.units.heads;
+    const int quads = shape.head_dim / 4;
+    const int results = count * heads * quads;
+    const int sharers = results * 4 <= threads ? 4 : results * 2 <= threads ? 2 : 1;
 #pragma unroll 1
-    for (int i = static_cast<int>(threadIdx.x); i < finished; i += threads) {
-        const int index = arrivals.units[i / (a.units.heads * parts)];
-        const int part = i % (a.units.heads * parts);
-        const int unit = index % a.units.count;
-        if (unit * a.units.heads + part / parts >= group) continue;
-        merge_part<Team::kAtOnce>(a, shape, a.work.units[index], index / a.units.count, unit, kv_head, part / parts,
-                                  part % parts * 4);
+    for (int i = thread; (i & -kWarp) < results * sharers; i += threads) {
+        const int result = min(i / sharers, results - 1);
+        const Merge merge = a.work.merges[first + result / (heads * quads)];
+        const int head = result / quads % heads;
+        const int in_group = merge.unit % a.units.count * heads + head;
+        const int dim = result % quads * 4;
+        const bool there = i < results * sharers && in_group < group;
+        const PartList list(a, shape, merge.first_partial, there ? merge.num_partials : 0, kv_head, head, dim);
+        Merged merged;
+        add_partials<kAtOnce>(list, i % sharers, sharers, merged);
+        for (int other = 1; other < sharers; other *= 2) merged.add_from_lane(other);
+        if (!there || i % sharers != 0) continue;
+        store_merged(a, shape, merge.unit / a.units.count, kv_head * group + in_group, dim, merged);
     }
-    count = 0;
 }
 
 }  // namespace nanolith::cuda

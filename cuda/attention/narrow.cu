@@ -8,8 +8,9 @@
 // of a head and its outputs in another order for that.
 //
 // At an item's end the warps' results meet in shared memory, and half of the warps merge them, by turns, while the
-// others go on. Beside wide items the first blocks begin at once on multiprocessors that those leave (overlap.h); what
-// they bring too early is merged by all blocks at the end.
+// others go on. An item merges what wide ones have left of its rows, and a block's last one a few results of other
+// blocks; all else is merged at blocks' ends. Beside wide items the first blocks begin at once on multiprocessors that
+// those leave (overlap.h).
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by what comes one after the other: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
@@ -25,6 +26,7 @@
 #include "attention/narrow_load.cuh"
 #include "attention/narrow_prepare.cuh"
 #include "attention/page_map.h"
+#include "device/dependent.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/registers.cuh"
 #include "runtime/launch.h"
@@ -33,32 +35,12 @@ namespace nanolith::cuda {
 
 namespace narrow {
 
-// The block's share of what is merged at the end, a warp for each query head.
-template <typename V>
-__device__ __forceinline__ void merge_rest(const Parameters<V>& p, int kv_head, int first, int count, int warp) {
-    const int group = p.shape.num_heads / p.shape.num_kv_heads;
-    const int heads = p.a.units.heads;
-    const int parts = p.shape.head_dim / 4;
+// Who merges at the block's end finds in the cache what it looks up first.
+__device__ __forceinline__ void prefetch_merges(const WorkView& work, const ItemWords& first) {
+    const Merge* const merges = work.merges + first.first_merge();
+    const int count = first.num_merges();
 #pragma unroll 1
-    for (int task = warp; task < count * heads; task += V::kThreads / kWarp) {
-        const Merge merge = p.a.work.merges[first + task / heads];
-        const int unit = merge.unit % p.a.units.count;
-        const int here = min(heads, group - unit * heads);
-        const int head = task % heads;
-        if (head >= here) continue;
-        prefetch(p.a.work.partials + merge.first_partial);
-        wait_for_launches_before();
-        int32_t* const arrived =
-            p.a.partial.arrived + static_cast<int64_t>(merge.unit) * p.shape.num_kv_heads + kv_head;
-        if (merge.num_arrivals > 0) await_arrivals(arrived, merge.num_arrivals);
-        const RowPartials partials{merge.first_partial, merge.num_partials, 0};
-#pragma unroll 1
-        for (int part = lane_index(); part < parts; part += kWarp) {
-            merge_part<4>(p.a, p.shape, partials, merge.unit / p.a.units.count, unit, kv_head, head, part * 4);
-        }
-        // The last of the unit's heads leaves the counter as it was.
-        if (merge.num_arrivals > 0 && lane_index() == 0) arrive_and_wrap(arrived, merge.num_arrivals + here - 1);
-    }
+    for (int i = lane_index(); i < count; i += kWarp) prefetch(work.partials + merges[i].first_partial);
 }
 
 template <typename V>
@@ -71,20 +53,21 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     const ItemWords first(p.a.work.narrow + block);  // which comes while all else is made ready
     if (lane_index() == 0) init_barriers(shared, warp);
     if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
-    if (first.num_vectors() > 0) {
-        __syncthreads();
-        if (warp < V::kWarps) {
-            if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
-            Consumer<V>(shared, p, kv_head).run();
-        } else {
-            if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
-            const int role = warp - V::kWarps;
-            if (role < 2) Loader<V>(shared, p, &map, kv_head, role).run(first);
-            if (role == 2) Preparer<V>(shared, p, kv_head).run(first);
-        }
+    const bool works = first.num_vectors() > 0;
+    __syncthreads();
+    if (warp < V::kWarps) {
+        if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
+        if (works) Consumer<V>(shared, p, kv_head).run();
+        merge_units<4>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(), static_cast<int>(threadIdx.x),
+                       V::kConsumers);
+    } else {
+        if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
+        const int role = warp - V::kWarps;
+        if (role < 2 && works) Loader<V>(shared, p, &map, kv_head, role).run(first);
+        if (role == 2 && works) Preparer<V>(shared, p, kv_head).run(first);
+        if (role == 3) prefetch_merges(p.a.work, first);
     }
-    if (first.num_merges() > 0) merge_rest(p, kv_head, first.first_merge(), first.num_merges(), warp);
-    wait_for_launches_before();  // whether their results were read here or not: what follows this follows those too
+    wait_for_launches_before();  // what follows this follows those too
 }
 
 template <typename V>

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "attention/narrow_shared.cuh"
-#include "device/dependent.cuh"
 #include "device/exp2.cuh"
 #include "device/mma.cuh"
 #include "device/pair.cuh"
@@ -266,9 +265,6 @@ class Consumer {
             if (step.ends) end_item(step);
             done = step.ends_block;
             barrier_arrive(&shared_.step_empty[place.stage]);
-            if (arrivals_ > 0 && (done || arrivals_full(arrivals_, kVectors))) {
-                finish_arrivals<Consumers>(p_.a, p_.shape, kv_head_, shared_.arrivals, arrivals_);
-            }
         }
     }
 
@@ -277,22 +273,16 @@ class Consumer {
     // Between the halves of a tile's K or V.
     static constexpr int kHalfBytes = V::kWarpTokens * kRowBytes * (V::kWhole ? V::kBoxes : 1);
 
-    struct Consumers {
-        static constexpr int kAtOnce = 8;
-        __device__ static int threads() { return V::kConsumers; }
-        __device__ static void sync() { named_barrier_sync(1, V::kConsumers); }
-        __device__ static void await_launches() { wait_for_launches_before(); }
-    };
-
     // Reads of what is merged at the item's end begin at its beginning.
     __device__ __forceinline__ void read_rest(const Step<V>& step) {
-        wait_for_launches_before();
         const int merger = my_turn();
         const int quads = p_.shape.head_dim / 4;
         const int row = merger / quads;
         const int dim = (merger - row * quads) * 4;
         if (merger < 0 || row >= step.item.num_vectors) return;
-        rest_.read(p_.a, p_.shape, step.rest[row], 0, kv_head_, head_in_unit(step, row), dim);
+        const PartList list = list_rest(step, row, dim);
+        rest_.find(list, 0);
+        rest_.read(list);
     }
 
     // The warp's halves of its pair's tiles of a step.
@@ -340,57 +330,23 @@ class Consumer {
     }
 
     __device__ __forceinline__ void end_item(const Step<V>& step) {
-        const AttentionItem& item = step.item;
-        int merger = -1;
+        const int num_vectors = step.item.num_vectors;
 #pragma unroll 1
-        for (int first = 0; first < item.num_vectors; first += V::kResultRows) {
+        for (int first = 0; first < num_vectors; first += V::kResultRows) {
             barrier_wait(&shared_.results_empty, results_parity_ ^ 1U, "a place for results");
             if (first == 0) put_sums();
             put_results<V>(softmax_, first, shared_);
             barrier_arrive(&shared_.results_full);
-            merger = my_turn();
+            const int merger = my_turn();
             if (merger >= 0) {
                 barrier_wait(&shared_.results_full, results_parity_, "results");
-                write_results(step, first, min(V::kResultRows, item.num_vectors - first), merger);
+                write_results(step, first, min(V::kResultRows, num_vectors - first), merger);
                 barrier_arrive(&shared_.results_empty);
             }
             results_parity_ ^= 1U;
             merging_ = merging_ + 1 == V::kConsumers / V::kMergers ? 0 : merging_ + 1;
         }
-        const int heads = p_.a.units.heads;
-        const int skipped = item.first_vector % heads;
-        if (item.partial >= 0 && V::kFinishesUnits && step.ends_block && arrivals_ == 0 &&
-            item.num_vectors <= min(V::kResultRows, heads - skipped)) {
-            if (merger >= 0) finish_unit(step, merger);
-        } else if (item.partial >= 0) {
-            note_arrivals<Consumers>(p_.a, item, shared_.arrivals, arrivals_,
-                                     [&](int row) { return step.rows[max(row * heads - skipped, 0)]; });
-        }
         softmax_ = Softmax<V>();
-    }
-
-    // The block's last item is a part of one unit, and nothing else waits: what finish_arrivals would do, by those who
-    // have just written the part, in as few instructions.
-    __device__ __forceinline__ void finish_unit(const Step<V>& step, int merger) {
-        const RowPartials& rest = step.rest[0];
-        named_barrier_sync(2, V::kMergers);
-        if (merger == 0) {
-            const int unit = step.rows[0] * p_.a.units.count + step.item.first_vector / p_.a.units.heads;
-            int32_t* const arrived =
-                p_.a.partial.arrived + static_cast<int64_t>(unit) * p_.shape.num_kv_heads + kv_head_;
-            const bool last = arrive_on_device(arrived) == rest.num_arrivals - 1;
-            if (last) *arrived = 0;
-            shared_.arrivals.finished = last ? 1 : 0;
-        }
-        named_barrier_sync(2, V::kMergers);
-        const int quads = p_.shape.head_dim / 4;
-        const int row = merger / quads;
-        const int dim = (merger - row * quads) * 4;
-        if (shared_.arrivals.finished == 0 || row >= step.item.num_vectors) return;
-        wait_for_launches_before();
-        Merged merged;
-        add_partials<8>(p_.a, p_.shape, rest, 0, kv_head_, head_in_unit(step, row), dim, merged);
-        store_merged(p_.a, p_.shape, step.rows[row], step.heads[row], dim, merged);
     }
 
     __device__ __forceinline__ void put_sums() {
@@ -405,7 +361,7 @@ class Consumer {
     }
 
     // Merges the warps' results of `rows` vectors from `first` on and writes them where the item says.
-    __device__ __forceinline__ void write_results(const Step<V>& step, int first, int rows, int merger) const {
+    __device__ __forceinline__ void write_results(const Step<V>& step, int first, int rows, int merger) {
         const int quads = p_.shape.head_dim / 4;
         const int row = merger / quads;
         const int dim = (merger - row * quads) * 4;
@@ -416,7 +372,7 @@ class Consumer {
 
     // Elements [dim, dim + 4) of vector m; the warps' are at `results`. `early` of others' are in rest_.
     __device__ __forceinline__ void write_part(const Step<V>& step, int m, int dim, const float* results, int partial,
-                                               int early) const {
+                                               int early) {
         WarpSum sums[V::kWarps];
         float4 parts[V::kWarps];
 #pragma unroll
@@ -445,9 +401,7 @@ class Consumer {
         output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
         const float log_sum = sum == 0 ? -INFINITY : top + log2f(sum);
         if (partial >= 0) {
-            const int64_t at = kv_head_ * p_.a.partial.capacity + partial + m;
-            *reinterpret_cast<float4*>(p_.a.partial.outputs + at * p_.shape.head_dim + dim) = output;
-            if (dim == 0) p_.a.partial.sums[at] = log_sum;
+            leave_part(p_.a, p_.shape, kv_head_, partial + m, dim, output, log_sum);
         } else if (partial == kMergesRest) {
             write_merged(step, m, dim, output, log_sum, early);
         } else if (partial == kAlone) {
@@ -456,18 +410,21 @@ class Consumer {
         }
     }
 
-    // Together with what wide items have left of vector m.
+    // Together with what others have left of vector m.
     __device__ __forceinline__ void write_merged(const Step<V>& step, int m, int dim, const float4& output,
-                                                 float log_sum, int early) const {
+                                                 float log_sum, int early) {
         Merged merged;
         merged.add<1>({output}, {log_sum});
-        if (early > 0) rest_.add_to(merged);
-        add_partials<4>(p_.a, p_.shape, step.rest[m], early, kv_head_, head_in_unit(step, m), dim, merged);
+        const PartList list = list_rest(step, m, dim);
+        if (early > 0) rest_.take(list, merged);
+        add_partials<4>(list, early, 1, merged);
         store_merged(p_.a, p_.shape, step.rows[m], step.heads[m], dim, merged);
     }
 
-    __device__ __forceinline__ int head_in_unit(const Step<V>& step, int m) const {
-        return (step.heads[m] - kv_head_ * p_.group) % p_.a.units.heads;
+    // Of what others have left of vector m.
+    __device__ __forceinline__ PartList list_rest(const Step<V>& step, int m, int dim) const {
+        const int head = (step.heads[m] - kv_head_ * p_.group) % p_.a.units.heads;
+        return PartList(p_.a, p_.shape, step.rest[m].first_partial, step.rest[m].num_partials, kv_head_, head, dim);
     }
 
     Shared<V>& shared_;
@@ -475,7 +432,6 @@ class Consumer {
     const int kv_head_;
     int turn_;  // tiles of other pairs that come before the warp's next one
     RingPlace<V::kStages> tile_;
-    int arrivals_ = 0;
     uint32_t results_parity_ = 0;
     int merging_ = 0;  // whose turn it is
     Softmax<V> softmax_;

@@ -34,7 +34,6 @@ class Preparer {
                           note_sight(step, span);
                           rotate(step, span.base, fours);
                           barrier_arrive(&shared_.step_full[place_.stage]);
-                          if (index == 0 && ends_block) prefetch_places();
                           place_.advance();
                       });
     }
@@ -64,13 +63,9 @@ class Preparer {
             prefetch(query);
             prefetch(query + p_.shape.head_dim / 2);
         }
-        if (item_.partial == kMergesRest || (V::kFinishesUnits && item_.partial >= 0)) rest_ = unit();
-    }
-
-    // Who merges at the end finds in the cache what it looks up first.
-    __device__ __forceinline__ void prefetch_places() const {
-        if (item_.partial >= 0 && lane_index() < item_.num_vectors) {
-            prefetch(p_.a.work.partials + unit().first_partial);
+        if (item_.partial == kMergesRest) {
+            rest_ = unit();
+            prefetch(p_.a.work.partials + rest_.first_partial);
         }
     }
 
@@ -86,7 +81,6 @@ class Preparer {
         if (lane_index() < kVectors) {
             step.rows[lane_index()] = row_;
             step.heads[lane_index()] = head_;
-            step.positions[lane_index()] = position_;
             step.rest[lane_index()] = rest_;
             step.seen_first[lane_index()] = seen.first;
             step.seen_end[lane_index()] = seen.end;

@@ -54,9 +54,6 @@ struct Variant {
     static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
     static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
     static constexpr int kResultStride = kDim + 4;
-    // Units that a block's last item may end are merged in a short way. Smaller heads do without: where tiles are
-    // attended to, they have no registers for it.
-    static constexpr bool kFinishesUnits = kSharesRegisters;
     static constexpr int kMergers = 128;  // threads that merge these, by turns
     static_assert(kResultRows * kDim / 4 <= kMergers && kConsumers % kMergers == 0);
 
@@ -81,7 +78,6 @@ struct Step {
     bool ends_block;  // nothing comes after it
     int rows[kVectors];
     int heads[kVectors];
-    int positions[kVectors];     // counted like the spans' bases
     RowPartials rest[kVectors];  // of the vector's unit, where the item merges it
     int seen_first[kVectors];    // of vector m, tokens [seen_first[m], seen_end[m])
     int seen_end[kVectors];
@@ -101,7 +97,6 @@ struct Shared {
     alignas(16) float results[V::kWarps][V::kResultRows][V::kResultStride];
     Step<V> steps[kSteps];
     WarpSum sums[kVectors][V::kWarps];
-    Arrivals arrivals;
     uint64_t full[V::kTiles];
     uint64_t empty[V::kTiles];
     uint64_t step_full[kSteps];

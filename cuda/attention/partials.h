@@ -17,8 +17,9 @@ class Partials {
   private:
     DeviceBuffer outputs_;
     DeviceBuffer sums_;
-    DeviceBuffer arrived_;
+    DeviceBuffer counters_;
     int64_t capacity_ = 0;
+    int32_t handed_over_ = 0;
 };
 
 }  // namespace nanolith::cuda

@@ -175,22 +175,23 @@ __device__ void write_vector(const Arguments& a, const HeadShape& shape, const A
                              const WarpState<kLaneDims>& state, int j) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-    const int64_t at = kv_head * a.partial.capacity + item.partial + m;
-    float* const to = item.partial < 0 ? a.output + a.output_layout.offset(place.row, place.head)
-                                       : a.partial.outputs + at * shape.head_dim;
     const float inverse = state.sum[j] == 0 ? 0.0F : a.value_scale / state.sum[j];
+    const float lse = state.sum[j] == 0 ? -INFINITY : state.maximum[j] + log2f(state.sum[j]);
+    const int64_t part = (kv_head * a.partial.capacity + item.partial + m) * shape.head_dim;
+    float* const to = a.output + a.output_layout.offset(place.row, place.head);
 #pragma unroll
     for (int d = 0; d < kLaneDims; ++d) {
         const int dim = lane * kLaneDims + d;
-        if (dim < shape.head_dim) to[dim] = state.output[j][d] * inverse;
+        if (dim >= shape.head_dim) continue;
+        const float value = state.output[j][d] * inverse;
+        if (item.partial < 0) {
+            to[dim] = value;
+        } else {
+            hand_over(a.partial.outputs + part + dim, value);
+            if (dim % 4 == 0) hand_over(a.partial.sums + (part + dim) / 4, lse);
+        }
     }
-    if (lane != 0) return;
-    const float lse = state.sum[j] == 0 ? -INFINITY : state.maximum[j] + log2f(state.sum[j]);
-    if (item.partial < 0) {
-        store_lse(a, shape, place.row, place.head, lse);
-    } else {
-        a.partial.sums[at] = lse;
-    }
+    if (item.partial < 0 && lane == 0) store_lse(a, shape, place.row, place.head, lse);
 }
 
 template <int kLaneDims>
@@ -246,22 +247,19 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
 
 template <int kLaneDims>
 __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__ Arguments a, HeadShape shape) {
-    __shared__ Arrivals arrivals;
-    int count = 0;
     float* const shared = reinterpret_cast<float*>(dynamic_shared());
     const int kv_head = static_cast<int>(blockIdx.x) % shape.num_kv_heads;
-    for (int index = static_cast<int>(blockIdx.x) / shape.num_kv_heads; index >= 0;) {
+    const int block = static_cast<int>(blockIdx.x) / shape.num_kv_heads;
+    for (int index = block; index >= 0;) {
         const NarrowItem* const from = a.work.narrow + index;
         const AttentionItem item = from->item;
-        if (item.num_vectors == 0) return;
-        const auto row_of = [&](int row) { return a.work.queries[item.first_query + row].row; };
+        if (item.num_vectors == 0) break;
         run_item<kLaneDims>(a, shape, from, item, kv_head, shared);
-        if (item.partial >= 0) note_arrivals(a, item, arrivals, count, row_of);
-        if (arrivals_full(count, kTileVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
         __syncthreads();  // all have done with the item
     }
-    if (count > 0) finish_arrivals(a, shape, kv_head, arrivals, count);
+    const NarrowItem& begin = a.work.narrow[block];
+    merge_units<4>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x), kThreads);
 }
 
 template <int kLaneDims>

@@ -10,6 +10,7 @@ namespace {
 constexpr int kNarrowVectors = 16;
 constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
 constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
+constexpr int kFewParts = 4;  // results of others that an item merges in one go
 // Microseconds until partial results are merged.
 constexpr double kMergeCost = 2.0;
 
@@ -43,11 +44,14 @@ int64_t cascade_allowance(const PlanShape& shape, int64_t max_rows) {
 
 }  // namespace
 
-int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows) {
+PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows) {
     // A line is cut where a block's share ends, so the pieces of cut lines are at most twice the blocks.
-    const int64_t narrow = int64_t{2} * narrow_blocks(shape) * most_vectors(shape);
-    const int64_t wide = 2 * (shape.multiprocessors / shape.num_kv_heads + 1) * shape.wide_vectors;
-    return narrow + wide + cascade_allowance(shape, max_rows);
+    const int64_t cascades = cascade_allowance(shape, max_rows);
+    PartialBounds bounds;
+    bounds.narrow = int64_t{2} * narrow_blocks(shape) * most_vectors(shape) + cascades;
+    if (shape.wide_vectors > 0)
+        bounds.wide = 2 * (shape.multiprocessors / shape.num_kv_heads + 1) * shape.wide_vectors + cascades;
+    return bounds;
 }
 
 PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
@@ -74,7 +78,7 @@ AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
     : shape_(shape),
       units_(row_units(shape)),
       max_cascade_partials_(cascade_allowance(shape, max_rows)),
-      max_partials_(max_partial_vectors(shape, max_rows)) {}
+      max_partials_(partial_bounds(shape, max_rows)) {}
 
 const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
     // Lines that end before others do, and cascades, bring partial results: there may be no room for all of them.
@@ -84,7 +88,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
     } kAttempts[] = {{true, true}, {true, false}, {false, false}};
     for (const auto& attempt : kAttempts) {
         build(input, attempt.cascades, attempt.overlap);
-        if (place_partials(input.positions.size()) <= max_partials_) break;
+        if (place_partials(input.positions.size())) break;
     }
     emit(input);
     return plan_;
@@ -346,6 +350,7 @@ void AttentionPlanner::cut_narrow() {
             if (room <= slack && left > room && block + 1 < shares.blocks) begin_block();
             const bool last = block + 1 == shares.blocks;
             const int32_t take = last || left <= room + slack ? left : room;
+            line.last_cut = static_cast<int32_t>(cuts_.size());
             cuts_.push_back({static_cast<int32_t>(i), done, take, block});
             ++line.pieces;
             const bool waits = block < shares.early && share - room <= shares.ahead;
@@ -386,59 +391,71 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
     }
 }
 
-void AttentionPlanner::count_partials(size_t num_rows) {
-    plan_.units.assign(num_rows * static_cast<size_t>(units_.count), RowPartials{0, 0, 0});
+void AttentionPlanner::count_pieces(size_t num_rows) {
+    const size_t units = num_rows * static_cast<size_t>(units_.count);
+    plan_.units.assign(units, RowPartials{0, 0});
+    narrow_pieces_.assign(units, 0);
+    last_block_.assign(units, -1);
     for (const Line& line : lines_) {
+        const int32_t block = line.wide ? -1 : cuts_[static_cast<size_t>(line.last_cut)].block;
         for_each_unit(line, [&](size_t unit, int32_t) {
             plan_.units[unit].num_partials += line.pieces;
-            plan_.units[unit].num_arrivals += line.wide || line.early ? 0 : line.pieces;
-        });
-    }
-    for (const Line& line : lines_) {
-        if (!line.early) continue;
-        for_each_unit(line, [&](size_t unit, int32_t) {
-            // Where others come late these can be merged with them.
-            int32_t& arrivals = plan_.units[unit].num_arrivals;
-            arrivals += arrivals > 0 ? line.pieces : -line.pieces;
+            narrow_pieces_[unit] += line.wide ? 0 : line.pieces;
+            last_block_[unit] = std::max(last_block_[unit], block);
         });
     }
 }
 
-int64_t AttentionPlanner::place_partials(size_t num_rows) {
-    count_partials(num_rows);
-    int64_t places = 0;
+// Whether the line's last piece merges the rest: what wide items bring, which have ended by then, or a few pieces that
+// may come as late as this one, if its block has nothing else to do.
+bool AttentionPlanner::can_merge(const Line& line) const {
+    if (line.wide || line.early || shape_.kernel != NarrowKernel::hopper) return false;
+    const auto cut = static_cast<size_t>(line.last_cut);
+    const int32_t block = cuts_[cut].block;
+    const bool ends_block = cut + 1 == cuts_.size() || cuts_[cut + 1].block != block;
+    bool can = true;
+    for_each_unit(line, [&](size_t unit, int32_t) {
+        const bool waits = ends_block && last_block_[unit] == block && plan_.units[unit].num_partials <= 1 + kFewParts;
+        can = can && (narrow_pieces_[unit] == 1 || waits);
+    });
+    return can;
+}
+
+// False: there is no room for all.
+bool AttentionPlanner::place_partials(size_t num_rows) {
+    count_pieces(num_rows);
+    merged_.assign(plan_.units.size(), 0);
+    int64_t narrow_places = 0;
+    int64_t wide_places = max_partials_.narrow;
     for (Line& line : lines_) {
         bool alone = true;
-        bool last = !line.wide;
-        for_each_unit(line, [&](size_t unit, int32_t) {
-            alone = alone && plan_.units[unit].num_partials == 1;
-            last = last && plan_.units[unit].num_arrivals == 1;
-        });
-        line.item.partial = alone ? kAlone : last ? kMergesRest : static_cast<int32_t>(places);
-        if (!alone && !last) places += int64_t{line.pieces} * line.item.num_vectors;
-    }
-    for (const Line& line : lines_) {
-        if (line.item.partial >= 0) continue;
-        for_each_unit(line, [&](size_t unit, int32_t) { --plan_.units[unit].num_partials; });
+        for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.units[unit].num_partials == 1; });
+        line.merges = !alone && can_merge(line);
+        int64_t& places = line.wide ? wide_places : narrow_places;
+        line.item.partial = alone ? kAlone : static_cast<int32_t>(places);
+        const int32_t left = alone ? 0 : line.pieces - (line.merges ? 1 : 0);  // for others
+        places += int64_t{left} * line.item.num_vectors;
+        if (left < line.pieces) for_each_unit(line, [&](size_t unit, int32_t) { merged_[unit] = 1; });
     }
     int32_t listed = 0;
-    for (RowPartials& unit : plan_.units) {
-        unit.first_partial = listed;
-        listed += unit.num_partials;
-        unit.num_partials = 0;
+    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
+        RowPartials& partials = plan_.units[unit];
+        partials.first_partial = listed;
+        listed += partials.num_partials - (merged_[unit] != 0 ? 1 : 0);
+        partials.num_partials = 0;
     }
     plan_.partials.resize(static_cast<size_t>(listed));
     for (const Line& line : lines_) {
         if (line.item.partial < 0) continue;
         for_each_unit(line, [&](size_t unit, int32_t vector) {
             RowPartials& place = plan_.units[unit];
-            for (int32_t piece = 0; piece < line.pieces; ++piece) {
+            for (int32_t piece = 0; piece < line.pieces - (line.merges ? 1 : 0); ++piece) {
                 plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
                     line.item.partial + piece * line.item.num_vectors + vector;
             }
         });
     }
-    return places;
+    return narrow_places <= max_partials_.narrow && wide_places <= max_partials_.narrow + max_partials_.wide;
 }
 
 // Tiles [first_tile, first_tile + num_tiles) of a line, with spans of their own where that is not all of it.
@@ -495,52 +512,45 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
     return narrow;
 }
 
-// Units that no item merges, as many to each block. Those that wait for narrow items go to the block of the last of
-// these, or to blocks behind all early ones.
+// Units that no item merges, to the block of the last of their narrow pieces, whose results may come as late as its own;
+// but of what early blocks bring no block gets more than others, and what is left goes to blocks behind all early ones.
 void AttentionPlanner::share_merges() {
     waiting_.clear();
-    last_block_.assign(plan_.units.size(), -1);
-    for (const Cut& cut : cuts_) {
-        const Line& line = lines_[static_cast<size_t>(cut.line)];
-        if (!line.early) continue;
-        for_each_unit(line, [&](size_t unit, int32_t) { last_block_[unit] = std::max(last_block_[unit], cut.block); });
-    }
     for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-        const RowPartials& partials = plan_.units[unit];
-        if (partials.num_partials > 0 && partials.num_arrivals <= 0) waiting_.push_back(static_cast<int32_t>(unit));
+        if (plan_.units[unit].num_partials > 0 && merged_[unit] == 0)
+            waiting_.push_back({last_block_[unit], static_cast<int32_t>(unit)});
     }
     if (waiting_.empty()) return;
-    std::stable_sort(waiting_.begin(), waiting_.end(), [&](int32_t a, int32_t b) {
-        return last_block_[static_cast<size_t>(a)] < last_block_[static_cast<size_t>(b)];
-    });
-    const auto add = [&](NarrowItem& item, int32_t unit) {
-        const RowPartials& partials = plan_.units[static_cast<size_t>(unit)];
-        if (item.num_merges++ == 0) item.first_merge = static_cast<int32_t>(plan_.merges.size());
-        plan_.merges.push_back({unit, partials.first_partial, partials.num_partials, -partials.num_arrivals});
-    };
-    const auto blocks = static_cast<int64_t>(narrow_blocks(shape_));
+    const int32_t blocks = narrow_blocks(shape_);
     const int64_t each = divide_up(static_cast<int64_t>(waiting_.size()), blocks);
-    size_t left = 0;
-    for (const int32_t unit : waiting_) {
-        const int32_t block = last_block_[static_cast<size_t>(unit)];
-        if (block >= 0 && plan_.narrow[static_cast<size_t>(block)].num_merges < each) {
-            add(plan_.narrow[static_cast<size_t>(block)], unit);
+    merges_of_.assign(static_cast<size_t>(blocks), 0);
+    int64_t left = 0;
+    for (Waiting& waiting : waiting_) {
+        int32_t& there = merges_of_[static_cast<size_t>(std::max(waiting.block, 0))];
+        if (waiting.block < 0 || (waiting.block < overlap_.early && there >= each)) {
+            waiting.block = -1;
+            ++left;
         } else {
-            waiting_[left++] = unit;
+            ++there;
         }
     }
-    for (size_t i = 0; i < left; ++i) {
-        const auto late = static_cast<size_t>(blocks - overlap_.early);
-        add(plan_.narrow[static_cast<size_t>(overlap_.early) + i * late / left], waiting_[i]);
+    const int64_t late = blocks - overlap_.early;
+    int64_t given = 0;
+    for (Waiting& waiting : waiting_) {
+        if (waiting.block < 0) waiting.block = overlap_.early + static_cast<int32_t>(given++ * late / left);
+    }
+    std::sort(waiting_.begin(), waiting_.end());
+    for (const Waiting& waiting : waiting_) {
+        NarrowItem& begin = plan_.narrow[static_cast<size_t>(waiting.block)];
+        if (begin.num_merges++ == 0) begin.first_merge = static_cast<int32_t>(plan_.merges.size());
+        const RowPartials& partials = plan_.units[static_cast<size_t>(waiting.unit)];
+        plan_.merges.push_back({waiting.unit, partials.first_partial, partials.num_partials});
     }
 }
 
 void AttentionPlanner::emit(const AttentionInput& input) {
     const bool narrow_lines = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return !line.wide; });
-    // Else items merge all that there is.
-    const bool parts = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) {
-        return (line.wide || line.early) && line.item.partial >= 0;
-    });
+    const bool parts = !plan_.partials.empty();
     if (narrow_lines || parts) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});
     plan_.merges.clear();
     if (parts) share_merges();
@@ -553,7 +563,11 @@ void AttentionPlanner::emit(const AttentionInput& input) {
         line_index = cut.line;
         const Line& line = lines_[static_cast<size_t>(cut.line)];
         AttentionItem item = cut_item(line, cut.first_tile, cut.num_tiles);
-        if (item.partial >= 0) item.partial += piece * item.num_vectors;
+        if (line.merges && piece == line.pieces - 1) {
+            item.partial = kMergesRest;
+        } else if (item.partial >= 0) {
+            item.partial += piece * item.num_vectors;
+        }
         if (line.wide) {
             plan_.wide.push_back(wide_item(item));
             continue;

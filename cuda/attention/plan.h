@@ -7,6 +7,7 @@
 // lines beside narrow ones: overlap.h), and each piece is an item. Cost: in the order of rows, segments and items.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -56,8 +57,12 @@ struct PlanBounds {
     int64_t wide = 0;
 };
 PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments);
-// No plan has more partial vectors for each KV head.
-int64_t max_partial_vectors(const PlanShape& shape, int64_t max_rows);
+// No plan has more partial vectors for each KV head: those that narrow blocks hand over come first (PartialView).
+struct PartialBounds {
+    int64_t narrow = 0;
+    int64_t wide = 0;
+};
+PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows);
 
 // What a step attends to: the parts of Batch that matter here.
 struct AttentionInput {
@@ -74,7 +79,7 @@ struct AttentionPlan {
     std::vector<WideItem> wide;      // costliest first
     std::vector<RowPartials> units;  // [rows, RowUnits::count]
     std::vector<int32_t> partials;
-    std::vector<Merge> merges;  // units that no narrow item merges
+    std::vector<Merge> merges;  // units that no item merges
 };
 
 // Makes plans, keeping its memory from one to the next.
@@ -92,7 +97,9 @@ class AttentionPlanner {
         int32_t tiles;       // of 64 tokens
         int32_t pieces;
         bool wide;
-        bool early;  // narrow and of early blocks, done before the wide items may have ended
+        bool early;        // narrow and of early blocks, done before the wide items may have ended
+        bool merges;       // its last piece merges the rest
+        int32_t last_cut;  // that of this piece
     };
     // A piece of a line, and the block that does it.
     struct Cut {
@@ -105,6 +112,13 @@ class AttentionPlanner {
     struct Use {
         int32_t segment;
         int32_t sequence;
+    };
+
+    // A unit that no item merges, and the block that does.
+    struct Waiting {
+        int32_t block;
+        int32_t unit;
+        auto operator<=>(const Waiting&) const = default;
     };
 
     // What narrow blocks take of the lines.
@@ -136,8 +150,9 @@ class AttentionPlanner {
 
     template <typename Visit>
     void for_each_unit(const Line& line, const Visit& visit) const;
-    void count_partials(size_t num_rows);
-    int64_t place_partials(size_t num_rows);
+    void count_pieces(size_t num_rows);
+    [[nodiscard]] bool can_merge(const Line& line) const;
+    bool place_partials(size_t num_rows);
     AttentionItem cut_item(const Line& line, int32_t first_tile, int32_t num_tiles);
     [[nodiscard]] WideItem wide_item(const AttentionItem& item) const;
     [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
@@ -147,7 +162,7 @@ class AttentionPlanner {
     const PlanShape shape_;
     const RowUnits units_;
     const int64_t max_cascade_partials_;
-    const int64_t max_partials_;
+    const PartialBounds max_partials_;
     AttentionPlan plan_;
     std::vector<Line> lines_;
     std::vector<Cut> cuts_;
@@ -155,9 +170,12 @@ class AttentionPlanner {
     std::vector<uint8_t> cascaded_;  // [segments]
     int64_t cascade_partials_ = 0;
     Overlap overlap_;
-    std::vector<int32_t> wide_tiles_;  // of each wide line
-    std::vector<int32_t> waiting_;     // units that no item merges
-    std::vector<int32_t> last_block_;  // [units] that brings narrow results of such a unit; -1: none
+    std::vector<int32_t> wide_tiles_;     // of each wide line
+    std::vector<int32_t> narrow_pieces_;  // [units]
+    std::vector<int32_t> last_block_;     // [units] of these; -1: none
+    std::vector<uint8_t> merged_;         // [units] by an item
+    std::vector<Waiting> waiting_;
+    std::vector<int32_t> merges_of_;  // [blocks]
 };
 
 }  // namespace nanolith::cuda

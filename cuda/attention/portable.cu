@@ -435,9 +435,7 @@ __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shap
             store_output(a, place.row, place.head, dim, output);
             if (dim == 0) store_lse(a, shape, place.row, place.head, lse);
         } else {
-            const int64_t at = kv_head * a.partial.capacity + item.partial + m;
-            *reinterpret_cast<float4*>(a.partial.outputs + at * shape.head_dim + dim) = output;
-            if (dim == 0) a.partial.sums[at] = lse;
+            leave_part(a, shape, kv_head, item.partial + m, dim, output, lse);
         }
     }
 }
@@ -494,26 +492,23 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
 template <typename T, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
     portable_kernel(const __grid_constant__ AttentionArguments<T> a, HeadShape shape) {
-    __shared__ Arrivals arrivals;
-    int count = 0;
     std::byte* const shared = dynamic_shared();
     const int kv_head = static_cast<int>(blockIdx.x) % shape.num_kv_heads;
-    for (int index = static_cast<int>(blockIdx.x) / shape.num_kv_heads; index >= 0;) {
+    const int block = static_cast<int>(blockIdx.x) / shape.num_kv_heads;
+    for (int index = block; index >= 0;) {
         const NarrowItem* const from = a.work.narrow + index;
         const AttentionItem item = from->item;
-        if (item.num_vectors == 0) return;
-        const auto row_of = [&](int row) { return a.work.queries[item.first_query + row].row; };
+        if (item.num_vectors == 0) break;
         if (item.num_vectors <= kRows) {
             run_item<T, kDim, false>(a, shape, from, item, kv_head, shared);
         } else {
             run_item<T, kDim, true>(a, shape, from, item, kv_head, shared);
         }
-        if (item.partial >= 0) note_arrivals(a, item, arrivals, count, row_of);
-        if (arrivals_full(count, kMaxVectors)) finish_arrivals(a, shape, kv_head, arrivals, count);
         index = from->next;
         __syncthreads();  // all have read the results
     }
-    if (count > 0) finish_arrivals(a, shape, kv_head, arrivals, count);
+    const NarrowItem& begin = a.work.narrow[block];
+    merge_units<4>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x), kThreads);
 }
 
 template <typename T, int kDim>

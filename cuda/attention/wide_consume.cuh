@@ -403,12 +403,13 @@ class Consumer {
                                                   float lse) const {
         if (places.vectors[h].row < 0) return;
         const int64_t at = places.kv_head * p_.a.partial.capacity + places.partial + vector_ + 8 * h;
-        float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
+        const int quarter = lane_ % 4;
+        float* const to = p_.a.partial.outputs + at * V::kHeadDim + quarter * 2;
 #pragma unroll
         for (int j = 0; j < kOutputs / 4; ++j) {
             *reinterpret_cast<float2*>(to + 8 * j) = make_float2(output[4 * j + 2 * h], output[4 * j + 2 * h + 1]);
         }
-        if (lane_ % 4 == 0) p_.a.partial.sums[at] = lse;
+        if (quarter == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = lse;
     }
 
     // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.

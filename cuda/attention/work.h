@@ -36,7 +36,7 @@ struct AttentionItem {
 
 // An item that is all that its rows attend to, and writes the output itself.
 constexpr int32_t kAlone = -1;
-// A narrow item whose rows have no other narrow ones: it merges its result with those of the rows' wide items.
+// A narrow item that waits for the results of its rows' other items and merges them with its own.
 constexpr int32_t kMergesRest = -2;
 
 // An item of the wide kernel, with what its first loads need.
@@ -63,23 +63,20 @@ struct alignas(128) NarrowItem {
     int32_t num_merges;
 };
 
-// Where the partial results of a unit (RowUnits) are: partials[first_partial ... + num_partials), each the place of its
-// first vector; the others follow it. Units that one item does alone have num_partials 0. num_arrivals of them come
-// from narrow items: the one that brings the last merges all. Where there are none, an item with kMergesRest does, or
-// else the narrow kernel's end. So it is where they may come before those of wide items: num_arrivals is negative then.
+// Where the partial results of a unit (RowUnits) are that others merge: partials[first_partial ... + num_partials), each
+// the place of its first vector; the others follow it. A unit has none where one item does it alone. Else a narrow item
+// with kMergesRest adds its own and writes the output, or the unit is among the merges of a block.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
-    int32_t num_arrivals;
 };
 
-// A unit that is merged at the narrow kernel's end, once num_arrivals of its partial results have come. They come from
-// the block that merges and blocks in front of it: nobody waits for a block that may still wait for a place.
+// A unit that a narrow block merges at its end. Whoever merges waits for wide items, and for narrow ones of its own block
+// and of blocks in front of it: nobody waits for a block that may still wait for a place.
 struct alignas(16) Merge {
     int32_t unit;
     int32_t first_partial;
     int32_t num_partials;
-    int32_t num_arrivals;
 };
 
 // A row's query heads of one KV head are merged in units of `heads`: the whole group where a tile can hold it.

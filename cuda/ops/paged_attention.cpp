@@ -64,14 +64,15 @@ PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const P
 WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     const int64_t rows = capacity.rows;
     const PlanBounds bounds = plan_bounds(shape, rows, capacity.sequences, capacity.segments);
+    const PartialBounds partials = partial_bounds(shape, rows);
     WorkCounts counts;
     counts.units = static_cast<size_t>(rows * row_units(shape).count);
     counts.queries = static_cast<size_t>(bounds.queries);
     counts.spans = static_cast<size_t>(std::min(bounds.spans, kMaxSpans));
     counts.narrow = static_cast<size_t>(bounds.narrow);
     counts.wide = static_cast<size_t>(bounds.wide);
-    counts.partials = static_cast<size_t>(max_partial_vectors(shape, rows));
-    counts.merges = shape.wide_vectors > 0 ? counts.units : 0;
+    counts.partials = static_cast<size_t>(partials.narrow + partials.wide);
+    counts.merges = counts.units;
     return counts;
 }
 

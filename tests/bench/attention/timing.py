@@ -61,6 +61,10 @@ class Clock:
         torch.cuda.synchronize()
         return Captured(call, graph, out, calls)
 
+    def flush(self):
+        """Fills the L2 cache with clean lines of an unrelated buffer."""
+        self._flush.sum()
+
     def samples(self, captured, count, cold):
         """Microseconds of a call in each of `count` replays."""
         times = []
@@ -71,7 +75,7 @@ class Clock:
                 times.append((time.perf_counter() - begin) * 1e6)
                 continue
             if cold:
-                self._flush.sum()
+                self.flush()
             begin = torch.cuda.Event(enable_timing=True)
             end = torch.cuda.Event(enable_timing=True)
             torch.cuda._sleep(SPIN_CYCLES)
