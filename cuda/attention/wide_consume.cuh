@@ -136,7 +136,7 @@ class Consumer {
     }
 
     __device__ void end_step() {
-        release(&shared_.step_empty[step_.stage]);
+        barrier_arrive(&shared_.step_empty[step_.stage]);
         step_.advance();
     }
 
@@ -147,7 +147,7 @@ class Consumer {
     }
 
     __device__ void end_queries() {
-        release(&shared_.query_empty[query_slot_.stage]);
+        barrier_arrive(&shared_.query_empty[query_slot_.stage]);
         query_slot_.advance();
     }
 
@@ -193,11 +193,6 @@ class Consumer {
         const Step& step = shared_.steps[step_.stage];
         const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
         return {step.kv_head, step.partial, {vectors[0], vectors[8]}};
-    }
-
-    __device__ void release(uint64_t* barrier) const {
-        __syncwarp();
-        if (lane_ == 0) barrier_arrive(barrier);
     }
 
     // Tells the loaders of all blocks of the cluster, for each writes to all.

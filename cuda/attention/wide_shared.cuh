@@ -17,7 +17,7 @@ constexpr int kGroupVectors = 64;
 constexpr int kGroups = kWideVectors / kGroupVectors;  // that compute
 constexpr int kThreads = (1 + kGroups) * kGroupThreads;
 constexpr int kPreparers = 96;  // warps 1 to 3 of the first warpgroup; warp 0 loads K and V
-constexpr int kConsumerWarps = kGroups * 4;
+constexpr int kConsumers = kGroups * kGroupThreads;
 constexpr int kSteps = 4;
 
 // Named barriers.
@@ -122,16 +122,16 @@ __device__ void init_barriers(Shared<V>& shared) {
     for (int i = 0; i < V::kStages; ++i) {
         barrier_init(&shared.key_full[i], 1);
         barrier_init(&shared.value_full[i], 1);
-        barrier_init(&shared.key_empty[i], V::kCluster * kConsumerWarps);
-        barrier_init(&shared.value_empty[i], V::kCluster * kConsumerWarps);
+        barrier_init(&shared.key_empty[i], V::kCluster * kConsumers / 32);
+        barrier_init(&shared.value_empty[i], V::kCluster * kConsumers / 32);
     }
     for (int i = 0; i < V::kQuerySlots; ++i) {
         barrier_init(&shared.query_full[i], kPreparers);
-        barrier_init(&shared.query_empty[i], kConsumerWarps);
+        barrier_init(&shared.query_empty[i], kConsumers);
     }
     for (int i = 0; i < kSteps; ++i) {
         barrier_init(&shared.step_full[i], 1);
-        barrier_init(&shared.step_empty[i], kConsumerWarps + 1);
+        barrier_init(&shared.step_empty[i], kConsumers + 32);  // and the loading warp
     }
     fence_barrier_init();
 }
