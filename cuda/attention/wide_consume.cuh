@@ -82,7 +82,7 @@ class Consumer {
             wgmma_fence();
             start_scores(scores);
             await_values(present);
-            start_output(output, weights);
+            start_output(output, weights, present);
             pass_turn();
             wgmma_wait<1>();
             wgmma_hold(scores);
@@ -129,7 +129,7 @@ class Consumer {
         const Step& step = shared_.steps[step_.stage];
         token_ = step.token;
         tiles_ = step.tiles;
-        end_token_ = step.end_token;
+        end_token_ = __shfl_sync(~0U, step.end_token, 0);  // no branch on it diverges
         all_from_ = step.all_from;
         all_end_ = step.all_end;
         base_ = step.base;
@@ -221,15 +221,14 @@ class Consumer {
 
     __device__ void await_values(int present) {
         barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
-        if (present < V::kTile) clear_values(present);
-        wgmma_fence();
+        if (present < V::kTile && present % V::kPart != 0) clear_values(present);
     }
 
     __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
                                                 int present) {
         wgmma_hold(output);
         await_values(present);
-        start_output(output, weights);
+        start_output(output, weights, present);
         wgmma_wait<0>();
         wgmma_hold(output);
         finish(places_, output);
@@ -251,24 +250,37 @@ class Consumer {
         wgmma_commit();
     }
 
-    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
+    // With the tile's first `present` values, in whole parts. Each number of parts has a fence and a group of its own:
+    // a branch inside a group would make the compiler cut it, and waits would be for other products.
+    template <int kTokens = V::kTile>
+    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                 int present) {
+        if constexpr (kTokens > V::kPart) {
+            if (present <= kTokens - V::kPart) {
+                start_output<kTokens - V::kPart>(output, weights, present);
+                return;
+            }
+        }
         using Product = Wgmma<T, V::kHeadDim>;
         const uint64_t values =
             wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
+        wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < kSlices; ++k) {
+        for (int k = 0; k < kTokens / 16; ++k) {
             Product::template multiply_add<true>(output, weights[k],
                                                  values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4));
         }
         wgmma_commit();
     }
 
-    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in.
+    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in where the
+    // product takes a part for the tokens in front of them.
     __device__ void clear_values(int present) {
+        const int read = (present + V::kPart - 1) / V::kPart * V::kPart;
         std::byte* const values = shared_.values[value_.stage];
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
 #pragma unroll 1
-        for (int i = present * 8 * V::kBlocks + thread; i < V::kTile * 8 * V::kBlocks; i += kGroupThreads) {
+        for (int i = present * 8 * V::kBlocks + thread; i < read * 8 * V::kBlocks; i += kGroupThreads) {
             const int token = i / (8 * V::kBlocks);
             const int piece = i % (8 * V::kBlocks);  // 16 bytes
             *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +

@@ -111,7 +111,7 @@ class Preparer {
         }
         step.first_page = span.first_page;
         step.token = begin;
-        step.end_token = span.end_token;
+        step.end_token = min(span.end_token, begin + (end - begin + V::kPart - 1) / V::kPart * V::kPart);
         step.base = span.base;
         step.tiles = (end - begin + V::kTile - 1) / V::kTile;
         return end > begin;

@@ -48,7 +48,8 @@ struct Variant {
     static constexpr int kCluster = kCluster_;
 
     static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
-    static constexpr int kStages = 2;                         // such tiles of K, and of V, in shared memory
+    static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
+    static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
     static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
     static constexpr int kConsumerRegisters = 216;
     static constexpr int kProducerRegisters = 72;
@@ -69,7 +70,7 @@ struct Step {
     int32_t first_page;
     int32_t token;      // where the first tile begins
     int32_t tiles;      // 0: the item sees nothing; -1: no more items
-    int32_t end_token;  // of the span: what lies behind is not there
+    int32_t end_token;  // what lies behind is not there, or parts that nobody sees
     int32_t all_from;   // tiles within [all_from, all_end) are seen whole by all rows
     int32_t all_end;
     int32_t base;
