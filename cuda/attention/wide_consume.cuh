@@ -64,16 +64,16 @@ class Consumer {
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
-        places_ = read_places();
-        clear(output);
+        item_ = begin_sums();
         softmax(scores, correction);
         round_weights(scores, weights);
 
+        bool adds = false;  // to output that the item has
         for (;;) {
             const int present = end_token_ - token_;  // tokens of the tile whose values are next
             const Next next = advance();
             if (next == Next::kEnd) {
-                finish_last(output, weights, present);
+                finish_last(output, weights, present, adds);
                 return;
             }
             barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
@@ -82,25 +82,22 @@ class Consumer {
             wgmma_fence();
             start_scores(scores);
             await_values(present);
-            start_output(output, weights, present);
+            start_output(output, weights, present, adds);
             pass_turn();
             wgmma_wait<1>();
             wgmma_hold(scores);
             release_tile(&shared_.key_empty[key_.stage]);
             key_.advance();
-            if (next == Next::kItem) {
-                wgmma_wait<0>();
-                wgmma_hold(output);
-                release_tile(&shared_.value_empty[value_.stage]);
-                finish(places_, output);
-                places_ = read_places();
-                clear(output);
-                wgmma_hold(output);
-            }
+            const bool ends = next == Next::kItem;  // the output under way is the last of its item
+            if (ends && !V::kEndsLate) end_item(item_, output);
+            const Item ended = item_;
+            if (ends) item_ = begin_sums();
             softmax(scores, correction);
             wgmma_hold(scores);
-            // Without this branch the compiler would wait for the products before the softmax.
-            if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+            // Without these branches the compiler would wait for the products before the softmax.
+            if (ends) {
+                if (V::kEndsLate) end_item(ended, output);
+            } else if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
                 wgmma_wait<0>();
                 wgmma_hold(output);
                 rescale(output, correction);
@@ -109,7 +106,8 @@ class Consumer {
             wgmma_wait<0>();
             wgmma_hold(output);
             wgmma_hold(scores);
-            if (next == Next::kTile) release_tile(&shared_.value_empty[value_.stage]);
+            if (!ends) release_tile(&shared_.value_empty[value_.stage]);
+            adds = !ends;
             value_.advance();
             round_weights(scores, weights);
         }
@@ -188,6 +186,13 @@ class Consumer {
         Vector vectors[2];
     };
 
+    // With the highest scores and the sums of weights so far.
+    struct Item {
+        Places places;
+        float maximum[2];
+        float sum[2];
+    };
+
     // Of the step and the queries at hand.
     __device__ Places read_places() const {
         const Step& step = shared_.steps[step_.stage];
@@ -209,14 +214,15 @@ class Consumer {
     __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
     __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
 
-    __device__ void clear(float (&output)[kOutputs]) {
-#pragma unroll
-        for (int i = 0; i < kOutputs; ++i) output[i] = 0;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            maximum_[h] = -INFINITY;
-            sum_[h] = 0;
-        }
+    __device__ Item begin_sums() const { return {read_places(), {-INFINITY, -INFINITY}, {0, 0}}; }
+
+    // Waits for the last of an item's output and writes it.
+    __device__ __forceinline__ void end_item(const Item& item, float (&output)[kOutputs]) {
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        release_tile(&shared_.value_empty[value_.stage]);
+        finish(item, output);
+        wgmma_hold(output);
     }
 
     __device__ void await_values(int present) {
@@ -225,13 +231,13 @@ class Consumer {
     }
 
     __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                int present) {
+                                                int present, bool adds) {
         wgmma_hold(output);
         await_values(present);
-        start_output(output, weights, present);
+        start_output(output, weights, present, adds);
         wgmma_wait<0>();
         wgmma_hold(output);
-        finish(places_, output);
+        finish(item_, output);
     }
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
@@ -254,10 +260,10 @@ class Consumer {
     // a branch inside a group would make the compiler cut it, and waits would be for other products.
     template <int kTokens = V::kTile>
     __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                 int present) {
+                                                 int present, bool adds) {
         if constexpr (kTokens > V::kPart) {
             if (present <= kTokens - V::kPart) {
-                start_output<kTokens - V::kPart>(output, weights, present);
+                start_output<kTokens - V::kPart>(output, weights, present, adds);
                 return;
             }
         }
@@ -267,8 +273,8 @@ class Consumer {
         wgmma_fence();
 #pragma unroll
         for (int k = 0; k < kTokens / 16; ++k) {
-            Product::template multiply_add<true>(output, weights[k],
-                                                 values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4));
+            Product::template multiply_add<true>(
+                output, weights[k], values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4), k > 0 || adds);
         }
         wgmma_commit();
     }
@@ -295,7 +301,7 @@ class Consumer {
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int position = places_.vectors[h].position - base_;
+            const int position = item_.places.vectors[h].position - base_;
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
@@ -333,11 +339,11 @@ class Consumer {
             float highest = fmaxf(high[0], high[1]);
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 1));
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
-            const float before = maximum_[h];
+            const float before = item_.maximum[h];
             highest = fmaxf(highest, before);
             // Weights up to 2^8 do no harm: most tiles need no correction then.
             if ((highest - before) * scale <= 8.0F) highest = before;
-            maximum_[h] = highest;
+            item_.maximum[h] = highest;
             if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
             const float offset = highest * scale;
             correction[h] = exp2_approximate((before - highest) * scale);
@@ -351,7 +357,7 @@ class Consumer {
                     part_sum[i] += score;
                 }
             }
-            sum_[h] = fmaf(sum_[h], correction[h], part_sum[0] + part_sum[1]);
+            item_.sum[h] = fmaf(item_.sum[h], correction[h], part_sum[0] + part_sum[1]);
         }
     }
 
@@ -370,15 +376,16 @@ class Consumer {
     }
 
     // Writes the item's output, or its partial result.
-    __device__ __forceinline__ void finish(const Places& places, float (&output)[kOutputs]) {
+    __device__ __forceinline__ void finish(const Item& item, float (&output)[kOutputs]) {
+        const Places& places = item.places;
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            float sum = sum_[h];
+            float sum = item.sum[h];
             sum += __shfl_xor_sync(~0U, sum, 1);
             sum += __shfl_xor_sync(~0U, sum, 2);
             const float inverse = sum == 0 ? 0.0F : p_.a.value_scale / sum;
-            const float lse = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, log2f(sum));
+            const float lse = sum == 0 ? -INFINITY : fmaf(item.maximum[h], scale, log2f(sum));
 #pragma unroll
             for (int i = 0; i < kOutputs / 4; ++i) {
                 output[4 * i + 2 * h] *= inverse;
@@ -474,10 +481,7 @@ class Consumer {
     int all_from_ = 0;
     int all_end_ = 0;
     int base_ = 0;
-    // The item whose output is computed.
-    Places places_ = {};
-    float maximum_[2] = {};
-    float sum_[2] = {};
+    Item item_{};  // that the scores at hand belong to
     uint64_t query_operand_ = 0;
     RingPlace<kSteps> step_;
     RingPlace<V::kQuerySlots> query_slot_;

@@ -51,6 +51,8 @@ struct Variant {
     static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
     static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
     static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
+    // An item's output is written behind the next item's first softmax, where there are registers for both.
+    static constexpr bool kEndsLate = kHeadDim <= 128;
     static constexpr int kConsumerRegisters = 216;
     static constexpr int kProducerRegisters = 72;
 
