@@ -375,41 +375,40 @@ class Consumer {
         for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
     }
 
-    // Writes the item's output, or its partial result.
+    // Divides by the sums, and writes the item's output or its partial result.
     __device__ __forceinline__ void finish(const Item& item, float (&output)[kOutputs]) {
-        const Places& places = item.places;
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+        float lse[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             float sum = item.sum[h];
             sum += __shfl_xor_sync(~0U, sum, 1);
             sum += __shfl_xor_sync(~0U, sum, 2);
-            const float inverse = sum == 0 ? 0.0F : p_.a.value_scale / sum;
-            const float lse = sum == 0 ? -INFINITY : fmaf(item.maximum[h], scale, log2f(sum));
+            const float inverse = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+            lse[h] = sum == 0 ? -INFINITY : fmaf(item.maximum[h], scale, __log2f(sum));
 #pragma unroll
             for (int i = 0; i < kOutputs / 4; ++i) {
                 output[4 * i + 2 * h] *= inverse;
                 output[4 * i + 2 * h + 1] *= inverse;
             }
-            if (places.partial >= 0) {
-                write_partial(places, output, h, lse);
-            } else {
-                write_output(places, output, h, lse);
-            }
         }
+        write(item.places, output, lse);
     }
 
     // The result of an item that sees nothing.
     __device__ void write_nothing() {
-        const Places places = read_places();
-        float zeros[kOutputs] = {};
+        const float zeros[kOutputs] = {};
+        write(read_places(), zeros, {-INFINITY, -INFINITY});
+    }
+
+    __device__ __forceinline__ void write(const Places& places, const float (&output)[kOutputs],
+                                          const float (&lse)[2]) const {
+        if (places.partial >= 0) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            if (places.partial >= 0) {
-                write_partial(places, zeros, h, -INFINITY);
-            } else {
-                write_output(places, zeros, h, -INFINITY);
-            }
+            for (int h = 0; h < 2; ++h) write_partial(places, output, h, lse[h]);
+        } else {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) write_output(places, output, h, lse[h]);
         }
     }
 
@@ -425,47 +424,26 @@ class Consumer {
         if (lane_ % 4 == 0) p_.a.partial.sums[at] = lse;
     }
 
-    // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.
+    // A row's 4 lanes hold pairs of values each. Neighbours exchange one of two pairs, so that each writes 8 bytes at a
+    // time and the 4 of them a sector of 32.
     __device__ __forceinline__ void write_output(const Places& places, const float (&output)[kOutputs], int h,
                                                  float lse) const {
-        static_assert(kOutputs % 16 == 0);
         const Vector place = places.vectors[h];
-        T* const to = p_.a.output + p_.a.output_layout.offset(place.row, place.head);
         const int quarter = lane_ % 4;
+        const bool odd = quarter % 2 != 0;
+        T* const to =
+            p_.a.output + p_.a.output_layout.offset(place.row, place.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
-        for (int j = 0; j < kOutputs / 16; ++j) {
-            uint32_t mine[4];  // pairs of the 4 groups of 8 values
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = 4 * (4 * j + i) + 2 * h;
-                mine[i] = pack_two(output[at], output[at + 1], T());
-            }
-            transpose_quad(mine, quarter);
-            if (place.row >= 0) {
-                *reinterpret_cast<uint4*>(to + (4 * j + quarter) * 8) = make_uint4(mine[0], mine[1], mine[2], mine[3]);
-            }
+        for (int i = 0; i < kOutputs; i += 8) {
+            const uint32_t low = pack_two(output[i + 2 * h], output[i + 2 * h + 1], T());
+            const uint32_t high = pack_two(output[i + 2 * h + 4], output[i + 2 * h + 5], T());
+            const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
+            const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
+            if (place.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
         }
         if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
             constexpr float kLn2 = 0.693147180559945309F;
             p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = lse * kLn2;
-        }
-    }
-
-    // Lane q's value i goes to lane i as its value q.
-    static __device__ __forceinline__ void transpose_quad(uint32_t (&x)[4], int q) {
-        const bool odd = (q & 1) != 0;
-        const bool upper = (q & 2) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            const uint32_t got = __shfl_xor_sync(~0U, odd ? x[i] : x[i + 1], 1);
-            x[i] = odd ? got : x[i];
-            x[i + 1] = odd ? x[i + 1] : got;
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const uint32_t got = __shfl_xor_sync(~0U, upper ? x[i] : x[i + 2], 2);
-            x[i] = upper ? got : x[i];
-            x[i + 2] = upper ? x[i + 2] : got;
         }
     }
 
