@@ -64,7 +64,7 @@ class Consumer {
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
-        item_ = begin_sums();
+        begin_sums();
         softmax(scores, correction);
         round_weights(scores, weights);
 
@@ -84,14 +84,17 @@ class Consumer {
             await_values(present);
             start_output(output, weights, present, adds);
             pass_turn();
+            const bool ends = next == Next::kItem;  // the output under way is the last of its item
+            Result ended{};
+            if (ends) {
+                ended = result();
+                begin_sums();
+            }
             wgmma_wait<1>();
             wgmma_hold(scores);
             release_tile(&shared_.key_empty[key_.stage]);
             key_.advance();
-            const bool ends = next == Next::kItem;  // the output under way is the last of its item
-            if (ends && !V::kEndsLate) end_item(item_, output);
-            const Item ended = item_;
-            if (ends) item_ = begin_sums();
+            if (ends && !V::kEndsLate) end_item(ended, output);
             softmax(scores, correction);
             wgmma_hold(scores);
             // Without these branches the compiler would wait for the products before the softmax.
@@ -186,11 +189,11 @@ class Consumer {
         Vector vectors[2];
     };
 
-    // With the highest scores and the sums of weights so far.
-    struct Item {
+    // What an item's output is multiplied with, and the scores' log-sum-exp.
+    struct Result {
         Places places;
-        float maximum[2];
-        float sum[2];
+        float factor[2];
+        float lse[2];
     };
 
     // Of the step and the queries at hand.
@@ -214,14 +217,37 @@ class Consumer {
     __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
     __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
 
-    __device__ Item begin_sums() const { return {read_places(), {-INFINITY, -INFINITY}, {0, 0}}; }
+    // Of the item whose tiles come next.
+    __device__ void begin_sums() {
+        places_ = read_places();
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            maximum_[h] = -INFINITY;
+            sum_[h] = 0;
+        }
+    }
+
+    __device__ Result result() const {
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+        Result result;
+        result.places = places_;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float sum = sum_[h];
+            sum += __shfl_xor_sync(~0U, sum, 1);
+            sum += __shfl_xor_sync(~0U, sum, 2);
+            result.factor[h] = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+            result.lse[h] = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, __log2f(sum));
+        }
+        return result;
+    }
 
     // Waits for the last of an item's output and writes it.
-    __device__ __forceinline__ void end_item(const Item& item, float (&output)[kOutputs]) {
+    __device__ __forceinline__ void end_item(const Result& result, float (&output)[kOutputs]) {
         wgmma_wait<0>();
         wgmma_hold(output);
         release_tile(&shared_.value_empty[value_.stage]);
-        finish(item, output);
+        write(result, output);
         wgmma_hold(output);
     }
 
@@ -237,7 +263,7 @@ class Consumer {
         start_output(output, weights, present, adds);
         wgmma_wait<0>();
         wgmma_hold(output);
-        finish(item_, output);
+        write(result(), output);
     }
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
@@ -301,7 +327,7 @@ class Consumer {
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int position = item_.places.vectors[h].position - base_;
+            const int position = places_.vectors[h].position - base_;
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
@@ -339,11 +365,11 @@ class Consumer {
             float highest = fmaxf(high[0], high[1]);
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 1));
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
-            const float before = item_.maximum[h];
+            const float before = maximum_[h];
             highest = fmaxf(highest, before);
             // Weights up to 2^8 do no harm: most tiles need no correction then.
             if ((highest - before) * scale <= 8.0F) highest = before;
-            item_.maximum[h] = highest;
+            maximum_[h] = highest;
             if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
             const float offset = highest * scale;
             correction[h] = exp2_approximate((before - highest) * scale);
@@ -357,7 +383,7 @@ class Consumer {
                     part_sum[i] += score;
                 }
             }
-            item_.sum[h] = fmaf(item_.sum[h], correction[h], part_sum[0] + part_sum[1]);
+            sum_[h] = fmaf(sum_[h], correction[h], part_sum[0] + part_sum[1]);
         }
     }
 
@@ -375,75 +401,57 @@ class Consumer {
         for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
     }
 
-    // Divides by the sums, and writes the item's output or its partial result.
-    __device__ __forceinline__ void finish(const Item& item, float (&output)[kOutputs]) {
-        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
-        float lse[2];
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            float sum = item.sum[h];
-            sum += __shfl_xor_sync(~0U, sum, 1);
-            sum += __shfl_xor_sync(~0U, sum, 2);
-            const float inverse = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
-            lse[h] = sum == 0 ? -INFINITY : fmaf(item.maximum[h], scale, __log2f(sum));
-#pragma unroll
-            for (int i = 0; i < kOutputs / 4; ++i) {
-                output[4 * i + 2 * h] *= inverse;
-                output[4 * i + 2 * h + 1] *= inverse;
-            }
-        }
-        write(item.places, output, lse);
-    }
-
     // The result of an item that sees nothing.
-    __device__ void write_nothing() {
+    __device__ void write_nothing() const {
         const float zeros[kOutputs] = {};
-        write(read_places(), zeros, {-INFINITY, -INFINITY});
+        write({read_places(), {0, 0}, {-INFINITY, -INFINITY}}, zeros);
     }
 
-    __device__ __forceinline__ void write(const Places& places, const float (&output)[kOutputs],
-                                          const float (&lse)[2]) const {
-        if (places.partial >= 0) {
+    // Writes the item's output, or its partial result.
+    __device__ __forceinline__ void write(const Result& result, const float (&output)[kOutputs]) const {
+        if (result.places.partial >= 0) {
 #pragma unroll
-            for (int h = 0; h < 2; ++h) write_partial(places, output, h, lse[h]);
+            for (int h = 0; h < 2; ++h) write_partial(result, output, h);
         } else {
 #pragma unroll
-            for (int h = 0; h < 2; ++h) write_output(places, output, h, lse[h]);
+            for (int h = 0; h < 2; ++h) write_output(result, output, h);
         }
     }
 
-    __device__ __forceinline__ void write_partial(const Places& places, const float (&output)[kOutputs], int h,
-                                                  float lse) const {
+    __device__ __forceinline__ void write_partial(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Places& places = result.places;
         if (places.vectors[h].row < 0) return;
         const int64_t at = places.kv_head * p_.a.partial.capacity + places.partial + vector_ + 8 * h;
         float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
+        const float factor = result.factor[h];
 #pragma unroll
         for (int j = 0; j < kOutputs / 4; ++j) {
-            *reinterpret_cast<float2*>(to + 8 * j) = make_float2(output[4 * j + 2 * h], output[4 * j + 2 * h + 1]);
+            *reinterpret_cast<float2*>(to + 8 * j) =
+                make_float2(output[4 * j + 2 * h] * factor, output[4 * j + 2 * h + 1] * factor);
         }
-        if (lane_ % 4 == 0) p_.a.partial.sums[at] = lse;
+        if (lane_ % 4 == 0) p_.a.partial.sums[at] = result.lse[h];
     }
 
     // A row's 4 lanes hold pairs of values each. Neighbours exchange one of two pairs, so that each writes 8 bytes at a
     // time and the 4 of them a sector of 32.
-    __device__ __forceinline__ void write_output(const Places& places, const float (&output)[kOutputs], int h,
-                                                 float lse) const {
-        const Vector place = places.vectors[h];
+    __device__ __forceinline__ void write_output(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Vector place = result.places.vectors[h];
+        const float factor = result.factor[h];
         const int quarter = lane_ % 4;
         const bool odd = quarter % 2 != 0;
         T* const to =
             p_.a.output + p_.a.output_layout.offset(place.row, place.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
         for (int i = 0; i < kOutputs; i += 8) {
-            const uint32_t low = pack_two(output[i + 2 * h], output[i + 2 * h + 1], T());
-            const uint32_t high = pack_two(output[i + 2 * h + 4], output[i + 2 * h + 5], T());
+            const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
+            const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
             const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
             const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
             if (place.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
         }
         if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
             constexpr float kLn2 = 0.693147180559945309F;
-            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = lse * kLn2;
+            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = result.lse[h] * kLn2;
         }
     }
 
@@ -459,7 +467,10 @@ class Consumer {
     int all_from_ = 0;
     int all_end_ = 0;
     int base_ = 0;
-    Item item_{};  // that the scores at hand belong to
+    // The item that the scores at hand belong to.
+    Places places_{};
+    float maximum_[2] = {};
+    float sum_[2] = {};
     uint64_t query_operand_ = 0;
     RingPlace<kSteps> step_;
     RingPlace<V::kQuerySlots> query_slot_;
