@@ -64,16 +64,16 @@ class Consumer {
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
-        places_ = read_places();
-        clear(output);
+        begin_sums();
         softmax(scores, correction);
         round_weights(scores, weights);
 
+        bool adds = false;  // to output that the item has
         for (;;) {
             const int present = end_token_ - token_;  // tokens of the tile whose values are next
             const Next next = advance();
             if (next == Next::kEnd) {
-                finish_last(output, weights, present);
+                finish_last(output, weights, present, adds);
                 return;
             }
             barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
@@ -82,25 +82,25 @@ class Consumer {
             wgmma_fence();
             start_scores(scores);
             await_values(present);
-            start_output(output, weights);
+            start_output(output, weights, present, adds);
             pass_turn();
+            const bool ends = next == Next::kItem;  // the output under way is the last of its item
+            Result ended{};
+            if (ends) {
+                ended = result();
+                begin_sums();
+            }
             wgmma_wait<1>();
             wgmma_hold(scores);
             release_tile(&shared_.key_empty[key_.stage]);
             key_.advance();
-            if (next == Next::kItem) {
-                wgmma_wait<0>();
-                wgmma_hold(output);
-                release_tile(&shared_.value_empty[value_.stage]);
-                finish(places_, output);
-                places_ = read_places();
-                clear(output);
-                wgmma_hold(output);
-            }
+            if (ends && !V::kEndsLate) end_item(ended, output);
             softmax(scores, correction);
             wgmma_hold(scores);
-            // Without this branch the compiler would wait for the products before the softmax.
-            if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
+            // Without these branches the compiler would wait for the products before the softmax.
+            if (ends) {
+                if (V::kEndsLate) end_item(ended, output);
+            } else if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
                 wgmma_wait<0>();
                 wgmma_hold(output);
                 rescale(output, correction);
@@ -109,7 +109,8 @@ class Consumer {
             wgmma_wait<0>();
             wgmma_hold(output);
             wgmma_hold(scores);
-            if (next == Next::kTile) release_tile(&shared_.value_empty[value_.stage]);
+            if (!ends) release_tile(&shared_.value_empty[value_.stage]);
+            adds = !ends;
             value_.advance();
             round_weights(scores, weights);
         }
@@ -129,14 +130,14 @@ class Consumer {
         const Step& step = shared_.steps[step_.stage];
         token_ = step.token;
         tiles_ = step.tiles;
-        end_token_ = step.end_token;
+        end_token_ = __shfl_sync(~0U, step.end_token, 0);  // no branch on it diverges
         all_from_ = step.all_from;
         all_end_ = step.all_end;
         base_ = step.base;
     }
 
     __device__ void end_step() {
-        release(&shared_.step_empty[step_.stage]);
+        barrier_arrive(&shared_.step_empty[step_.stage]);
         step_.advance();
     }
 
@@ -147,7 +148,7 @@ class Consumer {
     }
 
     __device__ void end_queries() {
-        release(&shared_.query_empty[query_slot_.stage]);
+        barrier_arrive(&shared_.query_empty[query_slot_.stage]);
         query_slot_.advance();
     }
 
@@ -188,16 +189,18 @@ class Consumer {
         Vector vectors[2];
     };
 
+    // What an item's output is multiplied with, and the scores' log-sum-exp.
+    struct Result {
+        Places places;
+        float factor[2];
+        float lse[2];
+    };
+
     // Of the step and the queries at hand.
     __device__ Places read_places() const {
         const Step& step = shared_.steps[step_.stage];
         const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
         return {step.kv_head, step.partial, {vectors[0], vectors[8]}};
-    }
-
-    __device__ void release(uint64_t* barrier) const {
-        __syncwarp();
-        if (lane_ == 0) barrier_arrive(barrier);
     }
 
     // Tells the loaders of all blocks of the cluster, for each writes to all.
@@ -214,9 +217,9 @@ class Consumer {
     __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
     __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
 
-    __device__ void clear(float (&output)[kOutputs]) {
-#pragma unroll
-        for (int i = 0; i < kOutputs; ++i) output[i] = 0;
+    // Of the item whose tiles come next.
+    __device__ void begin_sums() {
+        places_ = read_places();
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             maximum_[h] = -INFINITY;
@@ -224,20 +227,43 @@ class Consumer {
         }
     }
 
+    __device__ Result result() const {
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+        Result result;
+        result.places = places_;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float sum = sum_[h];
+            sum += __shfl_xor_sync(~0U, sum, 1);
+            sum += __shfl_xor_sync(~0U, sum, 2);
+            result.factor[h] = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+            result.lse[h] = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, __log2f(sum));
+        }
+        return result;
+    }
+
+    // Waits for the last of an item's output and writes it.
+    __device__ __forceinline__ void end_item(const Result& result, float (&output)[kOutputs]) {
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        release_tile(&shared_.value_empty[value_.stage]);
+        write(result, output);
+        wgmma_hold(output);
+    }
+
     __device__ void await_values(int present) {
         barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
-        if (present < V::kTile) clear_values(present);
-        wgmma_fence();
+        if (present < V::kTile && present % V::kPart != 0) clear_values(present);
     }
 
     __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                int present) {
+                                                int present, bool adds) {
         wgmma_hold(output);
         await_values(present);
-        start_output(output, weights);
+        start_output(output, weights, present, adds);
         wgmma_wait<0>();
         wgmma_hold(output);
-        finish(places_, output);
+        write(result(), output);
     }
 
     __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
@@ -256,24 +282,37 @@ class Consumer {
         wgmma_commit();
     }
 
-    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4]) {
+    // With the tile's first `present` values, in whole parts. Each number of parts has a fence and a group of its own:
+    // a branch inside a group would make the compiler cut it, and waits would be for other products.
+    template <int kTokens = V::kTile>
+    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                 int present, bool adds) {
+        if constexpr (kTokens > V::kPart) {
+            if (present <= kTokens - V::kPart) {
+                start_output<kTokens - V::kPart>(output, weights, present, adds);
+                return;
+            }
+        }
         using Product = Wgmma<T, V::kHeadDim>;
         const uint64_t values =
             wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
+        wgmma_fence();
 #pragma unroll
-        for (int k = 0; k < kSlices; ++k) {
-            Product::template multiply_add<true>(output, weights[k],
-                                                 values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4));
+        for (int k = 0; k < kTokens / 16; ++k) {
+            Product::template multiply_add<true>(
+                output, weights[k], values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4), k > 0 || adds);
         }
         wgmma_commit();
     }
 
-    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in.
+    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in where the
+    // product takes a part for the tokens in front of them.
     __device__ void clear_values(int present) {
+        const int read = (present + V::kPart - 1) / V::kPart * V::kPart;
         std::byte* const values = shared_.values[value_.stage];
         const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
 #pragma unroll 1
-        for (int i = present * 8 * V::kBlocks + thread; i < V::kTile * 8 * V::kBlocks; i += kGroupThreads) {
+        for (int i = present * 8 * V::kBlocks + thread; i < read * 8 * V::kBlocks; i += kGroupThreads) {
             const int token = i / (8 * V::kBlocks);
             const int piece = i % (8 * V::kBlocks);  // 16 bytes
             *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
@@ -362,97 +401,57 @@ class Consumer {
         for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
     }
 
-    // Writes the item's output, or its partial result.
-    __device__ __forceinline__ void finish(const Places& places, float (&output)[kOutputs]) {
-        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            float sum = sum_[h];
-            sum += __shfl_xor_sync(~0U, sum, 1);
-            sum += __shfl_xor_sync(~0U, sum, 2);
-            const float inverse = sum == 0 ? 0.0F : p_.a.value_scale / sum;
-            const float lse = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, log2f(sum));
-#pragma unroll
-            for (int i = 0; i < kOutputs / 4; ++i) {
-                output[4 * i + 2 * h] *= inverse;
-                output[4 * i + 2 * h + 1] *= inverse;
-            }
-            if (places.partial >= 0) {
-                write_partial(places, output, h, lse);
-            } else {
-                write_output(places, output, h, lse);
-            }
-        }
-    }
-
     // The result of an item that sees nothing.
-    __device__ void write_nothing() {
-        const Places places = read_places();
-        float zeros[kOutputs] = {};
+    __device__ void write_nothing() const {
+        const float zeros[kOutputs] = {};
+        write({read_places(), {0, 0}, {-INFINITY, -INFINITY}}, zeros);
+    }
+
+    // Writes the item's output, or its partial result.
+    __device__ __forceinline__ void write(const Result& result, const float (&output)[kOutputs]) const {
+        if (result.places.partial >= 0) {
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            if (places.partial >= 0) {
-                write_partial(places, zeros, h, -INFINITY);
-            } else {
-                write_output(places, zeros, h, -INFINITY);
-            }
+            for (int h = 0; h < 2; ++h) write_partial(result, output, h);
+        } else {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) write_output(result, output, h);
         }
     }
 
-    __device__ __forceinline__ void write_partial(const Places& places, const float (&output)[kOutputs], int h,
-                                                  float lse) const {
+    __device__ __forceinline__ void write_partial(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Places& places = result.places;
         if (places.vectors[h].row < 0) return;
         const int64_t at = places.kv_head * p_.a.partial.capacity + places.partial + vector_ + 8 * h;
-        const int quarter = lane_ % 4;
-        float* const to = p_.a.partial.outputs + at * V::kHeadDim + quarter * 2;
+        float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
+        const float factor = result.factor[h];
 #pragma unroll
         for (int j = 0; j < kOutputs / 4; ++j) {
-            *reinterpret_cast<float2*>(to + 8 * j) = make_float2(output[4 * j + 2 * h], output[4 * j + 2 * h + 1]);
+            *reinterpret_cast<float2*>(to + 8 * j) =
+                make_float2(output[4 * j + 2 * h] * factor, output[4 * j + 2 * h + 1] * factor);
         }
-        if (quarter == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = lse;
+        if (lane_ % 4 == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = result.lse[h];
     }
 
-    // A row's 4 lanes hold pairs of values each; they exchange them so that each writes 16 bytes at a time.
-    __device__ __forceinline__ void write_output(const Places& places, const float (&output)[kOutputs], int h,
-                                                 float lse) const {
-        static_assert(kOutputs % 16 == 0);
-        const Vector place = places.vectors[h];
-        T* const to = p_.a.output + p_.a.output_layout.offset(place.row, place.head);
+    // A row's 4 lanes hold pairs of values each. Neighbours exchange one of two pairs, so that each writes 8 bytes at a
+    // time and the 4 of them a sector of 32.
+    __device__ __forceinline__ void write_output(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Vector place = result.places.vectors[h];
+        const float factor = result.factor[h];
         const int quarter = lane_ % 4;
+        const bool odd = quarter % 2 != 0;
+        T* const to =
+            p_.a.output + p_.a.output_layout.offset(place.row, place.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
-        for (int j = 0; j < kOutputs / 16; ++j) {
-            uint32_t mine[4];  // pairs of the 4 groups of 8 values
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = 4 * (4 * j + i) + 2 * h;
-                mine[i] = pack_two(output[at], output[at + 1], T());
-            }
-            transpose_quad(mine, quarter);
-            if (place.row >= 0) {
-                *reinterpret_cast<uint4*>(to + (4 * j + quarter) * 8) = make_uint4(mine[0], mine[1], mine[2], mine[3]);
-            }
+        for (int i = 0; i < kOutputs; i += 8) {
+            const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
+            const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
+            const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
+            const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
+            if (place.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
         }
         if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
             constexpr float kLn2 = 0.693147180559945309F;
-            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = lse * kLn2;
-        }
-    }
-
-    // Lane q's value i goes to lane i as its value q.
-    static __device__ __forceinline__ void transpose_quad(uint32_t (&x)[4], int q) {
-        const bool odd = (q & 1) != 0;
-        const bool upper = (q & 2) != 0;
-#pragma unroll
-        for (int i = 0; i < 4; i += 2) {
-            const uint32_t got = __shfl_xor_sync(~0U, odd ? x[i] : x[i + 1], 1);
-            x[i] = odd ? got : x[i];
-            x[i + 1] = odd ? x[i + 1] : got;
-        }
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const uint32_t got = __shfl_xor_sync(~0U, upper ? x[i] : x[i + 2], 2);
-            x[i] = upper ? got : x[i];
-            x[i + 2] = upper ? x[i + 2] : got;
+            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = result.lse[h] * kLn2;
         }
     }
 
@@ -468,8 +467,8 @@ class Consumer {
     int all_from_ = 0;
     int all_end_ = 0;
     int base_ = 0;
-    // The item whose output is computed.
-    Places places_ = {};
+    // The item that the scores at hand belong to.
+    Places places_{};
     float maximum_[2] = {};
     float sum_[2] = {};
     uint64_t query_operand_ = 0;

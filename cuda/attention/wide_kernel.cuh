@@ -1,11 +1,12 @@
 // The kernel of wide.h: FlashAttention-3's pipeline (Shah et al., 2024) over a work list of paged segments.
 //
-// Tiling: persistent blocks of 3 warpgroups, one on each multiprocessor, take (item, KV head) pairs, costliest first:
-// 128 query vectors against tiles of 128 tokens (64 at head_dim 256). One warp has the copy engine bring K and V, two
-// stages each, straight from the pages; three warps prepare the next item's queries, rotated; the other two warpgroups
-// compute 64 vectors each, S = Q K^T from shared memory and O += P V with P from registers, one issuing its products
-// while the other computes its softmax. Tiles of consecutive items flow into each other. 216 registers a computing
-// thread, 72 for the others, no spills (sm_90a, nvcc 13.0); 197 KiB of shared memory at head_dim 128.
+// Tiling: persistent blocks of 3 warpgroups, one on each multiprocessor, take (item, KV head) pairs, costliest first,
+// and of long contexts some KV heads after the others, so that L2 holds what they read: 128 query vectors against tiles
+// of 128 tokens (64 at head_dim 256). One warp has the copy engine bring K and V, two stages each, straight from the
+// pages; three warps prepare the next item's queries, rotated; the other two warpgroups compute 64 vectors each,
+// S = Q K^T from shared memory and O += P V with P from registers, one issuing its products while the other computes
+// its softmax. Tiles of consecutive items flow into each other. 216 registers a computing thread, 72 for the others, no
+// spills (sm_90a, nvcc 13.0); 197 KiB of shared memory at head_dim 128.
 //
 // Flops: 4 * head_dim for each vector and token that it sees, and up to a tile's more at the causal edge. Bytes: each
 // item reads 4 * head_dim for each token and KV head, mostly from L2: 128 flops a byte. On an H200 with head_dim 128

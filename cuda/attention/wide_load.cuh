@@ -38,8 +38,7 @@ class Loader {
             const int end = shared_step.end_token;
             const bool last = shared_step.last;
             int token = shared_step.token;
-            __syncwarp();
-            if (lane_ == 0) barrier_arrive(&shared_.step_empty[place.stage]);
+            barrier_arrive(&shared_.step_empty[place.stage]);
             place.advance();
             if (tiles < 0) break;
             const int32_t* const pages = p_.a.work.page_table + first_page;

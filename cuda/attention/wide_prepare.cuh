@@ -18,31 +18,37 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
         : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
 
-    // The block's first item, before all else is ready.
+    // What is read before all else: the costliest item and, unless few heads are done at once, the block's first.
     static __device__ void prefetch_first(const Parameters<T>& p) {
         const int work = static_cast<int>(blockIdx.x) / V::kCluster;
+        prefetch(p.a.work.wide);
         if (work < p.num_items * p.shape.num_kv_heads) prefetch(p.a.work.wide + work / p.shape.num_kv_heads);
     }
 
-    // Two rounds over the blocks, there and back, and then the first block to come gets the next work: it comes when it
-    // begins the work but one before, so that no block hoards work that others could do.
+    // KV heads are done in groups, one after the other, and each group's work in rounds over the blocks. Two rounds go
+    // there and back, and then the first block to come gets the next work: it comes when it begins the work but one
+    // before, so that no block hoards work that others could do. Pairs go there and back to the end; every other group
+    // begins with the way back, for what a group has left for its last round.
     __device__ void run() {
-        const int heads = p_.shape.num_kv_heads;
-        const int total = p_.num_items * heads;
         const int blocks = static_cast<int>(gridDim.x) / V::kCluster;
         const int block = static_cast<int>(blockIdx.x) / V::kCluster;
+        const int heads = p_.shape.num_kv_heads;
+        const int at_once = heads_at_once(blocks);
+        const int groups = (heads + at_once - 1) / at_once;
+        const int rounds = (p_.num_items * at_once + blocks - 1) / blocks;  // of a group
         for (int round = 0;; ++round) {
             const bool free = V::kCluster == 1 && round >= 2;
-            if (!free && round * blocks >= total) break;
-            const int work =
-                free ? 2 * blocks + claim() : round * blocks + ((round & 1) != 0 ? blocks - 1 - block : block);
-            if (work < total) {
-                const WideItem item = p_.a.work.wide[work / heads];
-                if (item.item.num_vectors == 0) break;  // so are all that follow
-                prepare(item, work % heads);
-            } else if (free) {
-                break;
-            }
+            const bool back = (round / rounds + round % rounds) % 2 != 0;
+            const int work = free ? 2 * blocks + claim() : round * blocks + (back ? blocks - 1 - block : block);
+            const int group = work / (rounds * blocks);
+            if (group >= groups) break;
+            const int in_group = work - group * rounds * blocks;
+            const int group_heads = min(at_once, heads - group * at_once);
+            if (prepare(in_group / group_heads, group * at_once + in_group % group_heads)) continue;
+            if (group + 1 == groups) break;
+            // On to the next group: in this one, all later work is none either.
+            if (free && thread_ == 0) atomicMax(p_.counters, ((group + 1) * rounds - 2) * blocks);
+            round = max(round, (group + 1) * rounds - 1);
         }
         Step end{};
         end.tiles = -1;
@@ -63,9 +69,24 @@ class Preparer {
         return work;
     }
 
-    __device__ void prepare(const WideItem& wide, int kv_head) {
+    // As many as the L2 cache holds keys and values of, as far as the costliest item tells: what is read again and
+    // again from memory costs power. Little work would not be shared as evenly by groups.
+    __device__ int heads_at_once(int blocks) const {
+        const int heads = p_.shape.num_kv_heads;
+        const Span longest = p_.a.work.wide[0].span;
+        const int fit = max(1, V::kCachedTokens / max(1, longest.end_token - longest.first_token));
+        if (fit >= heads || p_.num_items * heads < 4 * blocks) return heads;
+        const int groups = (heads + fit - 1) / fit;
+        return (heads + groups - 1) / groups;
+    }
+
+    // False: there is no such item.
+    __device__ bool prepare(int index, int kv_head) {
+        if (index >= p_.num_items) return false;
         const AttentionArguments<T>& a = p_.a;
+        const WideItem wide = a.work.wide[index];
         const AttentionItem& item = wide.item;
+        if (item.num_vectors == 0) return false;  // nor are there any that follow
         lowest_ = wide.lowest;
         highest_ = wide.highest;
         Step step{};
@@ -90,6 +111,7 @@ class Preparer {
             step = next;
         }
         hand_over(step, true, item, kv_head);
+        return true;
     }
 
     // Which tiles of `span` the rows see. False: none.
@@ -111,7 +133,7 @@ class Preparer {
         }
         step.first_page = span.first_page;
         step.token = begin;
-        step.end_token = span.end_token;
+        step.end_token = min(span.end_token, begin + (end - begin + V::kPart - 1) / V::kPart * V::kPart);
         step.base = span.base;
         step.tiles = (end - begin + V::kTile - 1) / V::kTile;
         return end > begin;

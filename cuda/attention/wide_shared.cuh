@@ -17,7 +17,7 @@ constexpr int kGroupVectors = 64;
 constexpr int kGroups = kWideVectors / kGroupVectors;  // that compute
 constexpr int kThreads = (1 + kGroups) * kGroupThreads;
 constexpr int kPreparers = 96;  // warps 1 to 3 of the first warpgroup; warp 0 loads K and V
-constexpr int kConsumerWarps = kGroups * 4;
+constexpr int kConsumers = kGroups * kGroupThreads;
 constexpr int kSteps = 4;
 
 // Named barriers.
@@ -48,8 +48,12 @@ struct Variant {
     static constexpr int kCluster = kCluster_;
 
     static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
-    static constexpr int kStages = 2;                         // such tiles of K, and of V, in shared memory
+    static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
+    static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
+    static constexpr int kCachedTokens = (24 << 20) / (4 * kHeadDim);  // of a KV head, in half of the L2 cache
     static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
+    // An item's output is written behind the next item's first softmax, where there are registers for both.
+    static constexpr bool kEndsLate = kHeadDim <= 128;
     static constexpr int kConsumerRegisters = 216;
     static constexpr int kProducerRegisters = 72;
 
@@ -69,7 +73,7 @@ struct Step {
     int32_t first_page;
     int32_t token;      // where the first tile begins
     int32_t tiles;      // 0: the item sees nothing; -1: no more items
-    int32_t end_token;  // of the span: what lies behind is not there
+    int32_t end_token;  // what lies behind is not there, or parts that nobody sees
     int32_t all_from;   // tiles within [all_from, all_end) are seen whole by all rows
     int32_t all_end;
     int32_t base;
@@ -122,16 +126,16 @@ __device__ void init_barriers(Shared<V>& shared) {
     for (int i = 0; i < V::kStages; ++i) {
         barrier_init(&shared.key_full[i], 1);
         barrier_init(&shared.value_full[i], 1);
-        barrier_init(&shared.key_empty[i], V::kCluster * kConsumerWarps);
-        barrier_init(&shared.value_empty[i], V::kCluster * kConsumerWarps);
+        barrier_init(&shared.key_empty[i], V::kCluster * kConsumers / 32);
+        barrier_init(&shared.value_empty[i], V::kCluster * kConsumers / 32);
     }
     for (int i = 0; i < V::kQuerySlots; ++i) {
         barrier_init(&shared.query_full[i], kPreparers);
-        barrier_init(&shared.query_empty[i], kConsumerWarps);
+        barrier_init(&shared.query_empty[i], kConsumers);
     }
     for (int i = 0; i < kSteps; ++i) {
         barrier_init(&shared.step_full[i], 1);
-        barrier_init(&shared.step_empty[i], kConsumerWarps + 1);
+        barrier_init(&shared.step_empty[i], kConsumers + 32);  // and the loading warp
     }
     fence_barrier_init();
 }

@@ -45,8 +45,8 @@ __device__ inline void wgmma_hold(float (&d)[kCount]) {
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// multiply: d = A B, multiply_add: d += A B. A comes from registers or, K-major, from shared memory; B comes from
-// shared memory, K-major, or N-major where kNMajor says so.
+// multiply: d = A B, multiply_add: d += A B; where it says so, `adds` chooses. A comes from registers or, K-major, from
+// shared memory; B comes from shared memory, K-major, or N-major where kNMajor says so.
 template <typename T, int kN>
 struct Wgmma;
 
@@ -71,8 +71,8 @@ struct Wgmma;
 #define NL_EACH_128(C, d) \
     NL_EACH_64(C, d), NL_EACH_16(C, d, 64), NL_EACH_16(C, d, 80), NL_EACH_16(C, d, 96), NL_EACH_16(C, d, 112)
 
-// I0 ... I5: the numbers of the operands that follow the accumulator's registers.
-#define NL_DEFINE_WGMMA(T, TYPE, N, REGISTERS, EACH, I0, I1, I2, I3, I4, I5)                                         \
+// I0 ... I6: the numbers of the operands that follow the accumulator's registers.
+#define NL_DEFINE_WGMMA(T, TYPE, N, REGISTERS, EACH, I0, I1, I2, I3, I4, I5, I6)                                     \
     template <>                                                                                                      \
     struct Wgmma<T, N> {                                                                                             \
         static __device__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {                                 \
@@ -100,22 +100,23 @@ struct Wgmma;
                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                               \
         }                                                                                                            \
         template <bool kNMajor>                                                                                      \
-        static __device__ void multiply_add(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b) {                 \
-            asm volatile(                                                                                            \
-                "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"                                                           \
-                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0 ", %" #I1 \
-                ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, %" #I5 ";\n}"                                             \
-                : EACH(NL_UPDATE, d)                                                                                 \
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kNMajor ? 1 : 0));                         \
+        static __device__ void multiply_add(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool adds) {      \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I6                                                    \
+                         ", 0;\n"                                                                                    \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0  \
+                         ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, %" #I5 ";\n}"                          \
+                         : EACH(NL_UPDATE, d)                                                                        \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kNMajor ? 1 : 0),                 \
+                           "r"(static_cast<int>(adds)));                                                             \
         }                                                                                                            \
     };
 #define NL_DEFINE_WGMMAS(T, TYPE)                                                                                      \
-    NL_DEFINE_WGMMA(T, TYPE, 64, NL_REGISTERS_0_31, NL_EACH_32, 32, 33, 34, 35, 36, 37)                                \
-    NL_DEFINE_WGMMA(T, TYPE, 96, NL_REGISTERS_0_31 NL_REGISTERS_32_47, NL_EACH_48, 48, 49, 50, 51, 52, 53)             \
+    NL_DEFINE_WGMMA(T, TYPE, 64, NL_REGISTERS_0_31, NL_EACH_32, 32, 33, 34, 35, 36, 37, 38)                            \
+    NL_DEFINE_WGMMA(T, TYPE, 96, NL_REGISTERS_0_31 NL_REGISTERS_32_47, NL_EACH_48, 48, 49, 50, 51, 52, 53, 54)         \
     NL_DEFINE_WGMMA(T, TYPE, 128, NL_REGISTERS_0_31 NL_REGISTERS_32_47 NL_REGISTERS_48_63, NL_EACH_64, 64, 65, 66, 67, \
-                    68, 69)                                                                                            \
+                    68, 69, 70)                                                                                        \
     NL_DEFINE_WGMMA(T, TYPE, 256, NL_REGISTERS_0_31 NL_REGISTERS_32_47 NL_REGISTERS_48_63 NL_REGISTERS_64_127,         \
-                    NL_EACH_128, 128, 129, 130, 131, 132, 133)
+                    NL_EACH_128, 128, 129, 130, 131, 132, 133, 134)
 NL_DEFINE_WGMMAS(__half, "f16")
 NL_DEFINE_WGMMAS(__nv_bfloat16, "bf16")
 
