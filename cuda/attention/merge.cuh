@@ -107,9 +107,9 @@ struct PartList {
         sums = a.partial.sums + first;
     }
 
-    __device__ __forceinline__ float4* output(int place) const { return outputs + static_cast<int64_t>(place) * quads; }
+    __device__ __forceinline__ float4* output(int place) const { return outputs + place * quads; }
     __device__ __forceinline__ float* log_sum(int place) const {
-        return sums + static_cast<int64_t>(place) * quads + (place < handed_over ? quad : 0);
+        return sums + (place * quads + (place < handed_over ? quad : 0));
     }
 };
 
@@ -129,9 +129,8 @@ struct Parts {
         }
     }
 
-    // Reads them, come or not, behind wide items. The reads go on together.
+    // Reads them, come or not. The reads go on together.
     __device__ __forceinline__ void read(const PartList& list) {
-        wait_for_launches_before();
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             outputs[i] = make_float4(0, 0, 0, 0);
@@ -142,9 +141,14 @@ struct Parts {
         }
     }
 
-    // Waits for those that blocks which have begun hand over, and adds all.
+    __device__ __forceinline__ bool all_come() const {
+        bool all = true;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) all = all && has_come(outputs[i]) && has_come(log_sums[i]);
+        return all;
+    }
+
     __device__ __forceinline__ void take(const PartList& list, Merged& merged) {
-        while (!all_come()) read(list);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             if (places[i] < 0 || places[i] >= list.handed_over) continue;
@@ -153,24 +157,20 @@ struct Parts {
         }
         merged.add(outputs, log_sums);
     }
-
-  private:
-    __device__ __forceinline__ bool all_come() const {
-        bool all = true;
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) all = all && has_come(outputs[i]) && has_come(log_sums[i]);
-        return all;
-    }
 };
 
-// Adds the list's partial results from `first` on.
+// Adds the list's partial results from `first` on. `wait`: for the launches before this one, which is done then.
 template <int kAtOnce>
-__device__ __forceinline__ void add_partials(const PartList& list, int first, int step, Merged& merged) {
+__device__ __forceinline__ void add_partials(const PartList& list, int first, int step, bool& wait, Merged& merged) {
 #pragma unroll 1
     for (; first < list.count; first += kAtOnce * step) {
         Parts<kAtOnce> parts;
         parts.find(list, first, step);
-        parts.read(list);
+        if (wait) wait_for_launches_before();
+        wait = false;
+        do {
+            parts.read(list);
+        } while (!parts.all_come());
         parts.take(list, merged);
     }
 }
@@ -185,30 +185,34 @@ __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, con
     if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
 }
 
-// Merges units that no item does, at a block's end: merges[first ... + count). To be called by `threads` threads in whole
-// warps, each with its number. Where there are many for few results, up to 4 share the reading for each.
-template <int kAtOnce, typename T>
+// Merges units that no item does, at a block's end: merges[first ... + count). To be called by `threads` threads in
+// whole warps, each with its number. Where there are many for few results, up to 4 share the reading for each. kDim:
+// head_dim or more.
+template <int kAtOnce, int kDim, typename T>
 __device__ __forceinline__ void merge_units(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
                                             int first, int count, int thread, int threads) {
+    constexpr int kQuads = kDim / 4;
     const int group = shape.num_heads / shape.num_kv_heads;
     const int heads = a.units.heads;
-    const int quads = shape.head_dim / 4;
-    const int results = count * heads * quads;
-    const int sharers = results * 4 <= threads ? 4 : results * 2 <= threads ? 2 : 1;
+    const int results = count * heads * kQuads;
+    const int shift = results * 4 <= threads ? 2 : results * 2 <= threads ? 1 : 0;
+    const int sharer = thread & ((1 << shift) - 1);
+    bool wait = true;
 #pragma unroll 1
-    for (int i = thread; (i & -kWarp) < results * sharers; i += threads) {
-        const int result = min(i / sharers, results - 1);
-        const Merge merge = a.work.merges[first + result / (heads * quads)];
-        const int head = result / quads % heads;
-        const int in_group = merge.unit % a.units.count * heads + head;
-        const int dim = result % quads * 4;
-        const bool there = i < results * sharers && in_group < group;
+    for (int i = thread; (i & -kWarp) < results << shift; i += threads) {
+        const int result = i >> shift;
+        const int head_of_all = min(result / kQuads, count * heads - 1);
+        const int index = head_of_all / heads;
+        const int head = head_of_all - index * heads;
+        const Merge merge = a.work.merges[first + index];
+        const int in_group = merge.unit * heads + head;
+        const int dim = result % kQuads * 4;
+        const bool there = result < results && in_group < group && dim < shape.head_dim;
         const PartList list(a, shape, merge.first_partial, there ? merge.num_partials : 0, kv_head, head, dim);
         Merged merged;
-        add_partials<kAtOnce>(list, i % sharers, sharers, merged);
-        for (int other = 1; other < sharers; other *= 2) merged.add_from_lane(other);
-        if (!there || i % sharers != 0) continue;
-        store_merged(a, shape, merge.unit / a.units.count, kv_head * group + in_group, dim, merged);
+        add_partials<kAtOnce>(list, sharer, 1 << shift, wait, merged);
+        for (int other = 1; other < 1 << shift; other *= 2) merged.add_from_lane(other);
+        if (there && sharer == 0) store_merged(a, shape, merge.row, kv_head * group + in_group, dim, merged);
     }
 }
 

@@ -58,8 +58,8 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     if (warp < V::kWarps) {
         if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
         if (works) Consumer<V>(shared, p, kv_head).run();
-        merge_units<4>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(), static_cast<int>(threadIdx.x),
-                       V::kConsumers);
+        merge_units<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
+                                static_cast<int>(threadIdx.x), V::kConsumers);
     } else {
         if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
         const int role = warp - V::kWarps;

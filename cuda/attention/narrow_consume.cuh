@@ -4,6 +4,7 @@
 #pragma once
 
 #include "attention/narrow_shared.cuh"
+#include "device/dependent.cuh"
 #include "device/exp2.cuh"
 #include "device/mma.cuh"
 #include "device/pair.cuh"
@@ -269,19 +270,21 @@ class Consumer {
     }
 
   private:
-    static constexpr int kReadEarly = V::kFp8 || V::kDim > 128 ? 1 : 4;  // partial results of others
+    // Partial results of others. Where registers are short, few.
+    static constexpr int kReadEarly = V::kFp8 || V::kDim != 128 ? 1 : 4;
     // Between the halves of a tile's K or V.
     static constexpr int kHalfBytes = V::kWarpTokens * kRowBytes * (V::kWhole ? V::kBoxes : 1);
 
     // Reads of what is merged at the item's end begin at its beginning.
     __device__ __forceinline__ void read_rest(const Step<V>& step) {
         const int merger = my_turn();
-        const int quads = p_.shape.head_dim / 4;
-        const int row = merger / quads;
-        const int dim = (merger - row * quads) * 4;
-        if (merger < 0 || row >= step.item.num_vectors) return;
+        const int row = merger / (V::kDim / 4);
+        const int dim = merger % (V::kDim / 4) * 4;
+        if (merger < 0 || row >= step.item.num_vectors || dim >= p_.shape.head_dim) return;
         const PartList list = list_rest(step, row, dim);
+        if (list.count == 0) return;
         rest_.find(list, 0);
+        wait_for_launches_before();
         rest_.read(list);
     }
 
@@ -362,12 +365,12 @@ class Consumer {
 
     // Merges the warps' results of `rows` vectors from `first` on and writes them where the item says.
     __device__ __forceinline__ void write_results(const Step<V>& step, int first, int rows, int merger) {
-        const int quads = p_.shape.head_dim / 4;
-        const int row = merger / quads;
-        const int dim = (merger - row * quads) * 4;
+        const int row = merger / (V::kDim / 4);
+        const int dim = merger % (V::kDim / 4) * 4;
         // In the first round read_rest has read some of what others left.
         const int early = first == 0 ? kReadEarly : 0;
-        if (row < rows) write_part(step, first + row, dim, &shared_.results[0][row][dim], step.item.partial, early);
+        if (row < rows && dim < p_.shape.head_dim)
+            write_part(step, first + row, dim, &shared_.results[0][row][dim], step.item.partial, early);
     }
 
     // Elements [dim, dim + 4) of vector m; the warps' are at `results`. `early` of others' are in rest_.
@@ -416,8 +419,12 @@ class Consumer {
         Merged merged;
         merged.add<1>({output}, {log_sum});
         const PartList list = list_rest(step, m, dim);
-        if (early > 0) rest_.take(list, merged);
-        add_partials<4>(list, early, 1, merged);
+        if (early > 0 && list.count > 0) {
+            while (!rest_.all_come()) rest_.read(list);
+            rest_.take(list, merged);
+        }
+        bool wait = false;
+        add_partials<4>(list, early, 1, wait, merged);
         store_merged(p_.a, p_.shape, step.rows[m], step.heads[m], dim, merged);
     }
 

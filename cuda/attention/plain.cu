@@ -259,7 +259,8 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
         __syncthreads();  // all have done with the item
     }
     const NarrowItem& begin = a.work.narrow[block];
-    merge_units<4>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x), kThreads);
+    merge_units<4, kLaneDims * kWarp>(a, shape, kv_head, begin.first_merge, begin.num_merges,
+                                      static_cast<int>(threadIdx.x), kThreads);
 }
 
 template <int kLaneDims>

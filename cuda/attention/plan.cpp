@@ -10,7 +10,7 @@ namespace {
 constexpr int kNarrowVectors = 16;
 constexpr int kPageTokens = 16;     // of each entry of NarrowItem::pages
 constexpr int kMiddleVectors = 64;  // of the portable kernel's items whose warps share the tokens
-constexpr int kFewParts = 4;  // results of others that an item merges in one go
+constexpr int kFewParts = 4;        // results of others that an item merges in one go
 // Microseconds until partial results are merged.
 constexpr double kMergeCost = 2.0;
 
@@ -484,7 +484,7 @@ AttentionItem AttentionPlanner::cut_item(const Line& line, int32_t first_tile, i
 
 WideItem AttentionPlanner::wide_item(const AttentionItem& item) const {
     const int32_t rows = (item.first_vector + item.num_vectors + shape_.group() - 1) / shape_.group();
-    WideItem wide{item, INT32_MAX, INT32_MIN, {}};
+    WideItem wide{item, INT32_MAX, INT32_MIN, {}, 0};
     for (int32_t i = 0; i < rows; ++i) {
         const int32_t position = plan_.queries[static_cast<size_t>(item.first_query + i)].position;
         wide.lowest = std::min(wide.lowest, position);
@@ -512,8 +512,9 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const Atte
     return narrow;
 }
 
-// Units that no item merges, to the block of the last of their narrow pieces, whose results may come as late as its own;
-// but of what early blocks bring no block gets more than others, and what is left goes to blocks behind all early ones.
+// Units that no item merges, to the block of the last of their narrow pieces, whose results may come as late as its
+// own; but of what early blocks bring no block gets more than others, and what is left goes to blocks behind all early
+// ones.
 void AttentionPlanner::share_merges() {
     waiting_.clear();
     for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
@@ -544,8 +545,20 @@ void AttentionPlanner::share_merges() {
         NarrowItem& begin = plan_.narrow[static_cast<size_t>(waiting.block)];
         if (begin.num_merges++ == 0) begin.first_merge = static_cast<int32_t>(plan_.merges.size());
         const RowPartials& partials = plan_.units[static_cast<size_t>(waiting.unit)];
-        plan_.merges.push_back({waiting.unit, partials.first_partial, partials.num_partials});
+        plan_.merges.push_back(
+            {waiting.unit / units_.count, waiting.unit % units_.count, partials.first_partial, partials.num_partials});
     }
+}
+
+// As many KV heads as the L2 cache holds keys and values of, as far as the longest item tells: what is read again and
+// again from memory costs power. 0: all. Little work would not be shared as evenly.
+int AttentionPlanner::heads_at_once(int32_t tokens) const {
+    constexpr int64_t kCached = 24 << 20;  // about half of the cache
+    constexpr int64_t kRounds = 4;
+    const int heads = shape_.num_kv_heads;
+    const int64_t fit = std::max<int64_t>(1, kCached * kNarrowTokens / (int64_t{tokens + 1} * shape_.tile_bytes));
+    if (fit >= heads || static_cast<int64_t>(plan_.wide.size()) * heads < kRounds * shape_.multiprocessors) return 0;
+    return static_cast<int>(divide_up(heads, divide_up(heads, fit)));
 }
 
 void AttentionPlanner::emit(const AttentionInput& input) {
@@ -595,6 +608,9 @@ void AttentionPlanner::emit(const AttentionInput& input) {
     };
     std::stable_sort(plan_.wide.begin(), plan_.wide.end(),
                      [&](const WideItem& a, const WideItem& b) { return tokens(a.item) > tokens(b.item); });
+    if (plan_.wide.empty()) return;
+    const int heads = heads_at_once(tokens(plan_.wide.front().item));
+    for (WideItem& item : plan_.wide) item.heads_at_once = heads;
 }
 
 }  // namespace nanolith::cuda

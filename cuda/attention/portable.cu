@@ -508,7 +508,8 @@ __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
         __syncthreads();  // all have read the results
     }
     const NarrowItem& begin = a.work.narrow[block];
-    merge_units<4>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x), kThreads);
+    merge_units<4, kDim>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x),
+                         kThreads);
 }
 
 template <typename T, int kDim>

@@ -2,6 +2,7 @@
 // each item reads, and bring its queries, rotated, to shared memory.
 #pragma once
 
+#include <climits>
 #include <cstdint>
 
 #include "attention/wide_shared.cuh"
@@ -18,10 +19,9 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
         : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
 
-    // What is read before all else: the costliest item and, unless few heads are done at once, the block's first.
+    // The block's first item, before all else is ready.
     static __device__ void prefetch_first(const Parameters<T>& p) {
         const int work = static_cast<int>(blockIdx.x) / V::kCluster;
-        prefetch(p.a.work.wide);
         if (work < p.num_items * p.shape.num_kv_heads) prefetch(p.a.work.wide + work / p.shape.num_kv_heads);
     }
 
@@ -33,17 +33,24 @@ class Preparer {
         const int blocks = static_cast<int>(gridDim.x) / V::kCluster;
         const int block = static_cast<int>(blockIdx.x) / V::kCluster;
         const int heads = p_.shape.num_kv_heads;
-        const int at_once = heads_at_once(blocks);
-        const int groups = (heads + at_once - 1) / at_once;
-        const int rounds = (p_.num_items * at_once + blocks - 1) / blocks;  // of a group
+        const int at_once = p_.a.work.wide[block / heads].heads_at_once;
+        // A launch begins with code that is run for the first time: most have one group, and divide no more than that.
+        const bool grouped = at_once > 0;
+        const int groups = grouped ? (heads + at_once - 1) / at_once : 1;
+        const int rounds = grouped ? (p_.num_items * at_once + blocks - 1) / blocks : INT_MAX;  // of a group
+        int group = 0;
         for (int round = 0;; ++round) {
             const bool free = V::kCluster == 1 && round >= 2;
-            const bool back = (round / rounds + round % rounds) % 2 != 0;
+            const bool back = (grouped ? round / rounds + round % rounds : round) % 2 != 0;
             const int work = free ? 2 * blocks + claim() : round * blocks + (back ? blocks - 1 - block : block);
-            const int group = work / (rounds * blocks);
-            if (group >= groups) break;
-            const int in_group = work - group * rounds * blocks;
-            const int group_heads = min(at_once, heads - group * at_once);
+            int in_group = work;
+            int group_heads = heads;
+            if (grouped) {
+                group = work / (rounds * blocks);
+                if (group >= groups) break;
+                in_group -= group * rounds * blocks;
+                group_heads = min(at_once, heads - group * at_once);
+            }
             if (prepare(in_group / group_heads, group * at_once + in_group % group_heads)) continue;
             if (group + 1 == groups) break;
             // On to the next group: in this one, all later work is none either.
@@ -67,17 +74,6 @@ class Preparer {
         const int work = shared_.work;
         named_barrier_sync(kPreparerBarrier, kPreparers);
         return work;
-    }
-
-    // As many as the L2 cache holds keys and values of, as far as the costliest item tells: what is read again and
-    // again from memory costs power. Little work would not be shared as evenly by groups.
-    __device__ int heads_at_once(int blocks) const {
-        const int heads = p_.shape.num_kv_heads;
-        const Span longest = p_.a.work.wide[0].span;
-        const int fit = max(1, V::kCachedTokens / max(1, longest.end_token - longest.first_token));
-        if (fit >= heads || p_.num_items * heads < 4 * blocks) return heads;
-        const int groups = (heads + fit - 1) / fit;
-        return (heads + groups - 1) / groups;
     }
 
     // False: there is no such item.

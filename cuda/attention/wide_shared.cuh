@@ -50,7 +50,6 @@ struct Variant {
     static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
     static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
     static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
-    static constexpr int kCachedTokens = (24 << 20) / (4 * kHeadDim);  // of a KV head, in half of the L2 cache
     static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
     // An item's output is written behind the next item's first softmax, where there are registers for both.
     static constexpr bool kEndsLate = kHeadDim <= 128;

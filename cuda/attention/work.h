@@ -44,7 +44,8 @@ struct alignas(16) WideItem {
     AttentionItem item;
     int32_t lowest;  // position of its rows
     int32_t highest;
-    Span span;  // spans[item.first_span]
+    Span span;              // spans[item.first_span]
+    int32_t heads_at_once;  // KV heads that are done at the same time, for all items of a step; 0: all
 };
 
 // Tokens that the narrow kernels take at once.
@@ -63,18 +64,19 @@ struct alignas(128) NarrowItem {
     int32_t num_merges;
 };
 
-// Where the partial results of a unit (RowUnits) are that others merge: partials[first_partial ... + num_partials), each
-// the place of its first vector; the others follow it. A unit has none where one item does it alone. Else a narrow item
-// with kMergesRest adds its own and writes the output, or the unit is among the merges of a block.
+// Where the partial results of a unit (RowUnits) are that others merge: partials[first_partial ... + num_partials),
+// each the place of its first vector; the others follow it. A unit has none where one item does it alone. Else a narrow
+// item with kMergesRest adds its own and writes the output, or the unit is among the merges of a block.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
 };
 
-// A unit that a narrow block merges at its end. Whoever merges waits for wide items, and for narrow ones of its own block
-// and of blocks in front of it: nobody waits for a block that may still wait for a place.
+// A unit that a narrow block merges at its end. Whoever merges waits for wide items, and for narrow ones of its own
+// block and of blocks in front of it: nobody waits for a block that may still wait for a place.
 struct alignas(16) Merge {
-    int32_t unit;
+    int32_t row;
+    int32_t unit;  // of the row's
     int32_t first_partial;
     int32_t num_partials;
 };

@@ -134,7 +134,7 @@ class Work {
             const NarrowItem& item = plan_.narrow[block];
             for (int32_t i = item.first_merge; i < item.first_merge + item.num_merges; ++i) {
                 ++times.at(static_cast<size_t>(i));
-                for (const Place& place : outputs_.at(plan_.merges[static_cast<size_t>(i)].unit).narrow)
+                for (const Place& place : outputs_.at(unit_of(plan_.merges[static_cast<size_t>(i)])).narrow)
                     EXPECT_LE(place.block, block);
             }
         }
@@ -165,8 +165,8 @@ class Work {
         }
         EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
         for (const Merge& merge : plan_.merges) {
-            EXPECT_EQ(to_merge.erase(merge.unit), 1U) << "unit " << merge.unit;
-            const RowPartials& listed = plan_.units[static_cast<size_t>(merge.unit)];
+            EXPECT_EQ(to_merge.erase(unit_of(merge)), 1U) << "unit " << unit_of(merge);
+            const RowPartials& listed = plan_.units[static_cast<size_t>(unit_of(merge))];
             EXPECT_EQ(merge.first_partial, listed.first_partial);
             EXPECT_EQ(merge.num_partials, listed.num_partials);
         }
@@ -196,6 +196,8 @@ class Work {
         std::vector<Place> merging;  // that merge all others' with their own
         std::vector<Place> narrow;   // that bring partial results
     };
+
+    [[nodiscard]] int32_t unit_of(const Merge& merge) const { return merge.row * row_units(shape_).count + merge.unit; }
 
     void add_wide(const WideItem& wide) {
         add(wide.item, nullptr);
@@ -370,6 +372,31 @@ TEST(AttentionPlan, LaterItemsMerge) {
     EXPECT_GT(merging, 0);
     EXPECT_GT(plan.merges.size(), 0U);
     EXPECT_EQ(static_cast<size_t>(merging) + plan.merges.size(), size_t{kRows});
+}
+
+// What all KV heads of a long prompt keep does not fit in the L2 cache: a few are done at once.
+TEST(AttentionPlan, LongPromptsGoByHeads) {
+    PlanShape shape;
+    shape.num_heads = 32;
+    shape.num_kv_heads = 8;
+    shape.page_size = 64;
+    shape.multiprocessors = 132;
+    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
+    shape.kernel = NarrowKernel::hopper;
+    shape.wide_vectors = 256;
+    const auto heads = [&](int32_t rows, int32_t history) {
+        Step step;
+        for (int32_t i = 0; i < (history + rows + 63) / 64; ++i) step.page_table.push_back(i);
+        step.sequences.push_back({0, rows, 0, 1});
+        step.segments.push_back({0, history + rows, 0});
+        for (int32_t i = 0; i < rows; ++i) step.positions.push_back(history + i);
+        AttentionPlanner planner(shape, rows);
+        return planner.plan(step.input()).wide.front().heads_at_once;
+    };
+    EXPECT_EQ(heads(2048, 0), 0);
+    EXPECT_EQ(heads(8192, 0), 4);     // 4 MiB each
+    EXPECT_EQ(heads(32768, 0), 1);    // 16 MiB each
+    EXPECT_EQ(heads(512, 65536), 0);  // no more than a round or two
 }
 
 // A long segment that many sequences share is read once, and not where two short ones do.

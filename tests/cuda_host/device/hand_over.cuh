@@ -28,7 +28,8 @@ inline void hand_over(float4* to, const float4& words) {
 
 inline float look(const float* from) {
     if (has_come(*from)) return *from;
-    std::fprintf(stderr, "cuda_host: block (%u, %u) waits for what no block before it brings\n", blockIdx.x, blockIdx.y);
+    std::fprintf(stderr, "cuda_host: block (%u, %u) waits for what no block before it brings\n", blockIdx.x,
+                 blockIdx.y);
     std::abort();
 }
 inline float4 look(const float4* from) {
