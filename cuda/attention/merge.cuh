@@ -84,7 +84,7 @@ __device__ __forceinline__ void leave_part(const AttentionArguments<T>& a, const
     hand_over(a.partial.sums + quad, log_sum);
 }
 
-// Where a thread finds elements [dim, dim + 4) of a unit's partial results: number `index`, `index` + step and so on.
+// Where a thread finds elements [dim, dim + 4) of a unit's partial results.
 struct PartList {
     float4* outputs;  // of the unit's query head in a vector at place 0
     float* sums;
@@ -92,7 +92,7 @@ struct PartList {
     int count;
     int handed_over;  // PartialView
     int quads;        // of head_dim
-    int quad;
+    int quad;         // these elements
 
     template <typename T>
     __device__ __forceinline__ PartList(const AttentionArguments<T>& a, const HeadShape& shape, int first_partial,
