@@ -397,11 +397,11 @@ void AttentionPlanner::count_pieces(size_t num_rows) {
     narrow_pieces_.assign(units, 0);
     last_block_.assign(units, -1);
     for (const Line& line : lines_) {
-        const int32_t block = line.wide ? -1 : cuts_[static_cast<size_t>(line.last_cut)].block;
         for_each_unit(line, [&](size_t unit, int32_t) {
             plan_.units[unit].num_partials += line.pieces;
-            narrow_pieces_[unit] += line.wide ? 0 : line.pieces;
-            last_block_[unit] = std::max(last_block_[unit], block);
+            if (line.wide) return;
+            narrow_pieces_[unit] += line.pieces;
+            last_block_[unit] = std::max(last_block_[unit], cuts_[static_cast<size_t>(line.last_cut)].block);
         });
     }
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attention/plan.h"
+#include "cuda_host/llama_shape.h"
 
 namespace nanolith::cuda {
 namespace {
@@ -27,14 +28,7 @@ constexpr Case kCases[] = {
 };
 
 double median_us(const Case& c) {
-    PlanShape shape;  // of Llama-3.1-8B on an H200
-    shape.num_heads = 32;
-    shape.num_kv_heads = 8;
-    shape.page_size = 64;
-    shape.multiprocessors = 132;
-    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
-    shape.kernel = NarrowKernel::hopper;
-    shape.wide_vectors = 128;
+    const PlanShape shape = llama_shape(128);
     std::vector<int32_t> pages;
     std::vector<Segment> segments;
     std::vector<Sequence> sequences;

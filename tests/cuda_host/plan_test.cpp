@@ -11,6 +11,8 @@
 #include <set>
 #include <tuple>
 
+#include "cuda_host/llama_shape.h"
+
 namespace nanolith::cuda {
 namespace {
 
@@ -342,14 +344,7 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
 
 // Behind a long chunk, rows' own items that come early leave their results, and later ones merge those of wide items.
 TEST(AttentionPlan, LaterItemsMerge) {
-    PlanShape shape;
-    shape.num_heads = 32;
-    shape.num_kv_heads = 8;
-    shape.page_size = 64;
-    shape.multiprocessors = 132;
-    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
-    shape.kernel = NarrowKernel::hopper;
-    shape.wide_vectors = 128;
+    const PlanShape shape = llama_shape(128);
     constexpr int32_t kRows = 256;
     constexpr int32_t kShared = 2048;
     constexpr int32_t kOwn = 256;
@@ -376,14 +371,7 @@ TEST(AttentionPlan, LaterItemsMerge) {
 
 // What all KV heads of a long prompt keep does not fit in the L2 cache: a few are done at once.
 TEST(AttentionPlan, LongPromptsGoByHeads) {
-    PlanShape shape;
-    shape.num_heads = 32;
-    shape.num_kv_heads = 8;
-    shape.page_size = 64;
-    shape.multiprocessors = 132;
-    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
-    shape.kernel = NarrowKernel::hopper;
-    shape.wide_vectors = 256;
+    const PlanShape shape = llama_shape(256);
     const auto heads = [&](int32_t rows, int32_t history) {
         Step step;
         for (int32_t i = 0; i < (history + rows + 63) / 64; ++i) step.page_table.push_back(i);
@@ -401,12 +389,8 @@ TEST(AttentionPlan, LongPromptsGoByHeads) {
 
 // A long segment that many sequences share is read once, and not where two short ones do.
 TEST(AttentionPlan, SharesWhereItPays) {
-    PlanShape shape;
-    shape.num_heads = 32;
-    shape.num_kv_heads = 8;
-    shape.page_size = 64;
-    shape.multiprocessors = 132;
-    shape.tile_bytes = 2 * kNarrowTokens * 128 * 2;
+    PlanShape shape = llama_shape(0);
+    shape.kernel = NarrowKernel::portable;
     const auto queries = [&](int sequences, int32_t length) {
         Step step;
         const int32_t pages = (length + 63) / 64;
