@@ -79,6 +79,11 @@ class Consumer {
             barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
             await_turn();
             wgmma_hold(output);
+            if (kHasShort && next == Next::kTile && present >= V::kTile && end_token_ - token_ <= kShortTile) {
+                do_short_tile(output, weights, adds);
+                adds = true;
+                continue;
+            }
             wgmma_fence();
             start_scores(scores);
             await_values(present);
@@ -100,11 +105,8 @@ class Consumer {
             // Without these branches the compiler would wait for the products before the softmax.
             if (ends) {
                 if (V::kEndsLate) end_item(ended, output);
-            } else if (!__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) {
-                wgmma_wait<0>();
-                wgmma_hold(output);
-                rescale(output, correction);
-                wgmma_hold(output);
+            } else {
+                correct(output, correction);
             }
             wgmma_wait<0>();
             wgmma_hold(output);
@@ -121,6 +123,9 @@ class Consumer {
     static constexpr int kOutputs = V::kHeadDim / 2;
     static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
     static constexpr int kQuerySlices = V::kHeadDim / 16;
+    // The last tile of a span where no more of it is seen.
+    static constexpr int kShortTile = 64;
+    static constexpr bool kHasShort = V::kTile > kShortTile;
 
     enum class Next { kTile, kItem, kEnd };
 
@@ -266,8 +271,35 @@ class Consumer {
         write(result(), output);
     }
 
-    __device__ __forceinline__ void start_scores(float (&scores)[kScores]) {
-        using Product = Wgmma<T, V::kTile>;
+    // The short last tile of a span, behind a whole one of its item: less of everything, without what only others need.
+    __device__ __forceinline__ void do_short_tile(float (&output)[kOutputs], uint32_t (&weights)[kSlices][4],
+                                                  bool adds) {
+        float scores[kShortTile / 2];
+        float correction[2];
+        wgmma_fence();
+        start_scores(scores);
+        barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
+        multiply_values<V::kTile>(output, weights, adds);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        release_tile(&shared_.key_empty[key_.stage]);
+        key_.advance();
+        softmax(scores, correction);
+        wgmma_hold(scores);
+        correct(output, correction);
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        wgmma_hold(scores);
+        release_tile(&shared_.value_empty[value_.stage]);
+        value_.advance();
+        round_weights(scores, weights);
+    }
+
+    // Of the tile's first tokens, two of a thread's scores for each.
+    template <int kCount>
+    __device__ __forceinline__ void start_scores(float (&scores)[kCount]) {
+        using Product = Wgmma<T, kCount * 2>;
         const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]), V::kOctetBytes);
 #pragma unroll
         for (int k = 0; k < kQuerySlices; ++k) {
@@ -293,6 +325,12 @@ class Consumer {
                 return;
             }
         }
+        multiply_values<kTokens>(output, weights, adds);
+    }
+
+    template <int kTokens>
+    __device__ __forceinline__ void multiply_values(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                    bool adds) {
         using Product = Wgmma<T, V::kHeadDim>;
         const uint64_t values =
             wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
@@ -323,7 +361,8 @@ class Consumer {
     }
 
     // Scores of tokens that a row doesn't see become -inf.
-    __device__ __forceinline__ void mask(float (&scores)[kScores]) const {
+    template <int kCount>
+    __device__ __forceinline__ void mask(float (&scores)[kCount]) const {
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -331,7 +370,7 @@ class Consumer {
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
-            for (int j = 0; j < kScores / 4; ++j) {
+            for (int j = 0; j < kCount / 4; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     bool seen = 8 * j + i < end;
@@ -345,12 +384,13 @@ class Consumer {
 
     // Turns scores into weights relative to the rows' maxima so far. `correction`: what the weights before must be
     // multiplied with.
-    __device__ __forceinline__ void softmax(float (&scores)[kScores], float (&correction)[2]) {
+    template <int kCount>
+    __device__ __forceinline__ void softmax(float (&scores)[kCount], float (&correction)[2]) {
         if constexpr (V::kSoftCap) {
 #pragma unroll
-            for (int i = 0; i < kScores; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
+            for (int i = 0; i < kCount; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
         }
-        bool part = token_ + V::kTile > all_end_;
+        bool part = kCount < kScores || token_ + V::kTile > all_end_;
         if constexpr (V::kWindow) part = part || token_ < all_from_;
         if (part) mask(scores);
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
@@ -358,7 +398,7 @@ class Consumer {
         for (int h = 0; h < 2; ++h) {
             float high[2] = {scores[2 * h], scores[2 * h + 1]};
 #pragma unroll
-            for (int j = 1; j < kScores / 4; ++j) {
+            for (int j = 1; j < kCount / 4; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) high[i] = fmaxf(high[i], scores[4 * j + 2 * h + i]);
             }
@@ -375,7 +415,7 @@ class Consumer {
             correction[h] = exp2_approximate((before - highest) * scale);
             float part_sum[2] = {0, 0};
 #pragma unroll
-            for (int j = 0; j < kScores / 4; ++j) {
+            for (int j = 0; j < kCount / 4; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float& score = scores[4 * j + 2 * h + i];
@@ -387,13 +427,23 @@ class Consumer {
         }
     }
 
-    __device__ __forceinline__ void round_weights(const float (&scores)[kScores],
+    template <int kCount>
+    __device__ __forceinline__ void round_weights(const float (&scores)[kCount],
                                                   uint32_t (&weights)[kSlices][4]) const {
 #pragma unroll
-        for (int k = 0; k < kSlices; ++k) {
+        for (int k = 0; k < kCount / 8; ++k) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) weights[k][i] = pack_two(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
         }
+    }
+
+    // Of the output under way, where the rows' maxima have grown.
+    __device__ __forceinline__ void correct(float (&output)[kOutputs], const float (&correction)[2]) const {
+        if (__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) return;
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        rescale(output, correction);
+        wgmma_hold(output);
     }
 
     __device__ __forceinline__ void rescale(float (&output)[kOutputs], const float (&correction)[2]) const {

@@ -89,24 +89,23 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     float highest = -INFINITY;
     for (int64_t p = at.lane; p < a.num_parts; p += kWarp) highest = fmaxf(highest, lse[p * a.lse_part_stride]);
     highest = warp_max(highest);
+    if (highest == -INFINITY) highest = 0;  // no numbers, but there may be NaN
     float total = 0;
-    if (highest > -INFINITY) {
-        for (int64_t p = at.lane; p < a.num_parts; p += kWarp) total += expf(lse[p * a.lse_part_stride] - highest);
-        total = warp_sum(total);
-    }
+    for (int64_t p = at.lane; p < a.num_parts; p += kWarp) total += expf(lse[p * a.lse_part_stride] - highest);
+    total = warp_sum(total);
     const T* const parts = outputs + from.offset(at.row, at.head);
     T* const target = out + to.offset(at.row, at.head);
     for (int i = at.lane; i < a.head_dim; i += kWarp) {
         float sum = 0;
-        for (int64_t p = 0; p < a.num_parts && total > 0; ++p) {
+        for (int64_t p = 0; p < a.num_parts && total != 0; ++p) {
             const float part = lse[p * a.lse_part_stride];
-            if (part > -INFINITY) sum = fmaf(expf(part - highest), to_float(parts[p * a.part_stride + i]), sum);
+            if (part != -INFINITY) sum = fmaf(expf(part - highest), to_float(parts[p * a.part_stride + i]), sum);
         }
-        store_number(target + i, total > 0 ? sum / total : 0.0F);
+        store_number(target + i, total == 0 ? 0.0F : sum / total);
     }
     __syncwarp();  // out_lse may be one of the parts'
     if (at.lane == 0 && a.out_lse != nullptr) {
-        a.out_lse[static_cast<int64_t>(at.row) * a.num_heads + at.head] = total > 0 ? highest + logf(total) : -INFINITY;
+        a.out_lse[static_cast<int64_t>(at.row) * a.num_heads + at.head] = total == 0 ? -INFINITY : highest + logf(total);
     }
 }
 

@@ -1,5 +1,6 @@
 // Decode, prefill with history and mixes of them over the grid of shapes and formats, against float64.
 #include <cmath>
+#include <utility>
 
 #include "ops/paged_case.h"
 
@@ -208,6 +209,26 @@ TEST_P(Attention, LargeScoresStayFinite) {
         }
         expect_right(batch);
         if (HasFatalFailure()) return;
+    }
+}
+
+// NaN among keys or values reaches the rows that see it, through contexts that many blocks share too, and no others.
+TEST_P(Attention, NotANumber) {
+    Random random;
+    for (const auto& [format, kv_format] : {std::pair{Format::f32, Format::f32}, std::pair{Format::f16, Format::f16},
+                                            std::pair{Format::bf16, Format::bf16}, std::pair{Format::f16, Format::f8}}) {
+        for (const bool key : {false, true}) {
+            PagedCase batch(kind_of(4, 128, 64, format, kv_format), random);
+            for (const int32_t rows : {1, 40}) {
+                const size_t chunk = batch.add_chunk(3000);
+                const int32_t token = random.integer(0, 3000 - rows);
+                key ? batch.spoil_key(chunk, token) : batch.spoil_value(chunk, token);
+                batch.add_sequence(rows, 3000 - rows, {{chunk, 3000, 0}});
+            }
+            batch.add_simple_sequence(1, 700);
+            expect_right(batch);
+            if (HasFatalFailure()) return;
+        }
     }
 }
 

@@ -129,6 +129,33 @@ TEST_P(Merge, IntoOneOfTheParts) {
     }
 }
 
+// A part whose log-sum-exp is NaN makes its row's head NaN, whatever the other parts are, and no others.
+TEST_P(Merge, NotANumber) {
+    Random random;
+    SCOPED_TRACE(random.seed());
+    Parts parts = random_parts(random, Format::f32, 2, 0);
+    parts.lse[parts.lse_at(0, 1, 2)] = std::nanf("");
+    parts.lse[parts.lse_at(0, 3, 0)] = std::nanf("");
+    parts.lse[parts.lse_at(1, 3, 0)] = -kInfinity;
+    const size_t stride = parts.num_heads * parts.head_dim;
+    const Buffer outputs(device(), parts.outputs);
+    const Buffer lse = Buffer::of(device(), parts.lse);
+    const Buffer out = Buffer::of(device(), std::vector<float>(parts.num_rows * stride));
+    const Buffer out_lse = Buffer::of(device(), std::vector<float>(parts.num_rows * parts.num_heads));
+    NL_CHECK(nl_attention_merge(ops(), NL_DTYPE_F32, 2, 5, 3, 64, outputs.data(),
+                                static_cast<int64_t>(parts.part_stride()), static_cast<int64_t>(parts.row_stride()), 64,
+                                lse.as<float>(), static_cast<int64_t>(parts.lse_at(1, 0, 0)), out.data(),
+                                static_cast<int64_t>(stride), 64, out_lse.as<float>()));
+    const std::vector<float> found = out.values<float>();
+    const std::vector<float> found_lse = out_lse.values<float>();
+    for (size_t at = 0; at < found_lse.size(); ++at) {
+        const bool expected = at == 1 * parts.num_heads + 2 || at == 3 * parts.num_heads;
+        EXPECT_EQ(std::isnan(found_lse[at]), expected) << "row " << at / parts.num_heads;
+        for (size_t i = 0; i < parts.head_dim; ++i)
+            ASSERT_EQ(std::isnan(found[at * parts.head_dim + i]), expected) << "row " << at / parts.num_heads;
+    }
+}
+
 TEST_P(Merge, Arguments) {
     const Buffer tensor(device(), std::vector<std::byte>(4096));
     float* const p = tensor.as<float>();

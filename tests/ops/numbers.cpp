@@ -58,6 +58,7 @@ double round_to(Format format, double value) {
 }
 
 uint32_t encode(Format format, double value) {
+    if (std::isnan(value)) return ~0U;
     const Layout layout = layout_of(format);
     const double magnitude = std::fabs(value);
     const int exponent = stored_exponent(layout, magnitude);

@@ -16,7 +16,7 @@ const char* format_name(Format format);
 
 // The nearest number of the format, ties to even; beyond the range its largest.
 double round_to(Format format, double value);
-// The bits of a number that is one of the format's.
+// The bits of a number that is one of the format's. NaN: all ones, as in poison().
 uint32_t encode(Format format, double value);
 double decode(Format format, uint32_t bits);
 

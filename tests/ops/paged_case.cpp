@@ -112,6 +112,11 @@ size_t PagedCase::add_chunk_with_keys(const std::vector<std::vector<double>>& ke
     return spans_.size() - 1;
 }
 
+void PagedCase::spoil(std::vector<double>& elements, int32_t token) const {
+    const int64_t size = int64_t{kind_.num_kv_heads} * kind_.head_dim;
+    std::fill_n(elements.begin() + token * size, size, std::nan(""));
+}
+
 void PagedCase::add_sequence(int32_t num_rows, int32_t first_position, std::vector<ChunkUse> chunks) {
     sequences_.push_back({num_rows, first_position, std::move(chunks)});
 }
@@ -196,13 +201,16 @@ void PagedCase::compare_head(int64_t row, int32_t head, const CaseSequence& sequ
                             positions_[static_cast<size_t>(row)], sequence.chunks, spans_, expected.data());
     double worst = 0;
     for (size_t i = 0; i < dim; ++i) {
-        const double difference = std::fabs(get(kind_.dtype, out, at + i) - expected[i]);
+        const double found = get(kind_.dtype, out, at + i);
+        const double difference = std::isnan(expected[i]) && std::isnan(found) ? 0 : std::fabs(found - expected[i]);
         worst = difference <= worst ? worst : difference;  // NaN too
     }
     ASSERT_LE(worst, tolerance(kind_.dtype)) << "row " << row << " head " << head;
     if (lse.empty()) return;
     const auto found = static_cast<double>(lse[static_cast<size_t>(row * kind_.num_heads + head)]);
-    if (std::isinf(expected_lse)) {
+    if (std::isnan(expected_lse)) {
+        ASSERT_TRUE(std::isnan(found)) << "row " << row << " head " << head << " has " << found;
+    } else if (std::isinf(expected_lse)) {
         ASSERT_EQ(found, expected_lse) << "row " << row << " head " << head;
     } else {
         ASSERT_NEAR(found, expected_lse, 4 * tolerance(kind_.dtype) * std::max(1.0, std::fabs(expected_lse) / 16))

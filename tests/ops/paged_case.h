@@ -70,6 +70,9 @@ class PagedCase {
     size_t add_chunk(int32_t length);
     // The same with given keys, [length][head_dim] for every KV head.
     size_t add_chunk_with_keys(const std::vector<std::vector<double>>& keys);
+    // Makes a key or a value of a chunk NaN, for every KV head.
+    void spoil_key(size_t chunk, int32_t token) { spoil(spans_[chunk].keys, token); }
+    void spoil_value(size_t chunk, int32_t token) { spoil(spans_[chunk].values, token); }
     void add_sequence(int32_t num_rows, int32_t first_position, std::vector<ChunkUse> chunks);
     // A decode or prefill of `num_rows` at the end of a chunk of `length` tokens of its own.
     void add_simple_sequence(int32_t num_rows, int32_t length);
@@ -100,6 +103,7 @@ class PagedCase {
 
   private:
     TokenSpan make_span(int32_t length);
+    void spoil(std::vector<double>& elements, int32_t token) const;
     void place(const TokenSpan& span);
     void compare_head(int64_t row, int32_t head, const CaseSequence& sequence, const std::vector<std::byte>& out,
                       const std::vector<float>& lse) const;

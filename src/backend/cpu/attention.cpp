@@ -128,7 +128,7 @@ void attend_block(const AttentionInput<T>& input, const AttentionBlock& block, A
         const float total = scratch.totals()[query];
         T* to = input.output +
                 ((block.first_row + query / group) * input.num_heads + block.kv_head * group + query % group) * dim;
-        scale_row(scratch.sums() + query * dim, total > 0 ? 1.0F / total : 0.0F, dim, to);
+        scale_row(scratch.sums() + query * dim, total == 0 ? 0.0F : 1.0F / total, dim, to);
     }
 }
 

@@ -92,25 +92,24 @@ NL_INLINE void softmax_tile_body(float* scores, int64_t visible, int64_t count, 
                                  float* sums, int64_t dim) {
     float top = *highest;
     for (int64_t t = 0; t < visible; ++t) top = scores[t] > top ? scores[t] : top;
+    if (top > *highest) {  // exp(-inf - top) is 0: the first tile clears nothing but zeros
+        const float shrink = std::exp(*highest - top);
+        *total *= shrink;
+        scale_row_body<Lanes>(sums, shrink, dim, sums);
+        *highest = top;
+    }
+    if (top == -std::numeric_limits<float>::infinity()) top = 0;  // no numbers so far, but there may be NaN
+    Vec<Lanes> masses{};
     int64_t t = 0;
-    if (top > -std::numeric_limits<float>::infinity()) {
-        if (top > *highest) {  // exp(-inf - top) is 0: the first tile clears nothing but zeros
-            const float shrink = std::exp(*highest - top);
-            *total *= shrink;
-            scale_row_body<Lanes>(sums, shrink, dim, sums);
-            *highest = top;
-        }
-        Vec<Lanes> masses{};
-        for (; t + Lanes <= visible; t += Lanes) {
-            const Vec<Lanes> mass = exp<Lanes>(load<Lanes>(scores + t) - top);
-            masses += mass;
-            store<Lanes>(scores + t, mass);
-        }
-        *total += sum<Lanes>(masses);
-        for (; t < visible; ++t) {
-            scores[t] = std::exp(scores[t] - top);
-            *total += scores[t];
-        }
+    for (; t + Lanes <= visible; t += Lanes) {
+        const Vec<Lanes> mass = exp<Lanes>(load<Lanes>(scores + t) - top);
+        masses += mass;
+        store<Lanes>(scores + t, mass);
+    }
+    *total += sum<Lanes>(masses);
+    for (; t < visible; ++t) {
+        scores[t] = std::exp(scores[t] - top);
+        *total += scores[t];
     }
     for (; t < count; ++t) scores[t] = 0;
 }

@@ -34,13 +34,14 @@ void merge_head(const MergeArguments& a, int64_t row, int64_t head, float* scrat
     const float* const lse = a.lse + row * a.num_heads + head;
     float highest = -kInfinity;
     for (int64_t part = 0; part < a.num_parts; ++part) highest = std::fmax(highest, lse[part * a.lse_part_stride]);
+    if (highest == -kInfinity) highest = 0;  // no numbers, but there may be NaN
 
     float* const sums = scratch;
     float* const values = scratch + dim;
     std::fill_n(sums, dim, 0.0F);
     float total = 0;
     const KvDType format = format_of(a.dtype);
-    for (int64_t part = 0; part < a.num_parts && highest > -kInfinity; ++part) {
+    for (int64_t part = 0; part < a.num_parts; ++part) {
         const float weight = std::exp(lse[part * a.lse_part_stride] - highest);
         if (weight == 0) continue;
         load_row(format, element(format, a.outputs.data, part * a.part_stride + a.outputs.offset(row, head)), dim,
@@ -48,9 +49,9 @@ void merge_head(const MergeArguments& a, int64_t row, int64_t head, float* scrat
         for (int64_t i = 0; i < dim; ++i) sums[i] += weight * values[i];
         total += weight;
     }
-    for (int64_t i = 0; i < dim && total > 0; ++i) sums[i] /= total;
+    for (int64_t i = 0; i < dim && total != 0; ++i) sums[i] /= total;
     store_head(a.dtype, sums, dim, a.out, row, head);
-    if (a.out_lse != nullptr) a.out_lse[row * a.num_heads + head] = total > 0 ? highest + std::log(total) : -kInfinity;
+    if (a.out_lse != nullptr) a.out_lse[row * a.num_heads + head] = total == 0 ? -kInfinity : highest + std::log(total);
 }
 
 class CpuKernels final : public Kernels {

@@ -233,11 +233,11 @@ void CpuPagedAttention::attend(const Tensors& tensors, const AttentionBlock& blo
         const int64_t head = int64_t{block.kv_head} * group() + query % group();
         const float total = scratch.totals()[query];
         float* sums = scratch.sums() + query * dim;
-        scale_row(sums, total > 0 ? tensors.pages.v_scale / total : 0.0F, dim, sums);
+        scale_row(sums, total == 0 ? 0.0F : tensors.pages.v_scale / total, dim, sums);
         store_head(spec_.dtype, sums, dim, tensors.out, row, head);
         if (tensors.lse != nullptr)
             tensors.lse[row * spec_.num_heads + head] =
-                total > 0 ? scratch.highest()[query] + std::log(total) : -kInfinity;
+                total == 0 ? -kInfinity : scratch.highest()[query] + std::log(total);
     }
 }
 

@@ -1,7 +1,6 @@
 // Blocks come one after another: what a block waits for has come, or never will.
 #pragma once
 
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 
@@ -17,9 +16,8 @@ inline bool has_come(const float4& words) {
     return has_come(words.x) && has_come(words.y) && has_come(words.z) && has_come(words.w);
 }
 
-// A CPU keeps the bits of a NaN that it computes with; a GPU does not.
 inline void hand_over(float* to, float word) {
-    *to = std::isnan(word) ? std::nanf("") : word;
+    *to = __uint_as_float(min(__float_as_uint(word), ~1U));
 }
 inline void hand_over(float4* to, const float4& words) {
     const float from[] = {words.x, words.y, words.z, words.w};
