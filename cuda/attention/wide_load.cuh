@@ -40,7 +40,7 @@ class Loader {
             int token = shared_step.token;
             barrier_arrive(&shared_.step_empty[place.stage]);
             place.advance();
-            if (tiles < 0) break;
+            if (tiles == 0) break;
             const int32_t* const pages = p_.a.work.page_table + first_page;
             int page = ahead ? ahead_page : page_of(pages, token, end);
             ahead = false;
@@ -77,7 +77,7 @@ class Loader {
     __device__ bool look_ahead(const RingPlace<kSteps>& place, int& page) const {
         if (!__all_sync(~0U, barrier_try_wait(&shared_.step_full[place.stage], place.parity))) return false;
         const Step& step = shared_.steps[place.stage];
-        if (step.tiles <= 0) return false;
+        if (step.tiles == 0) return false;
         page = page_of(p_.a.work.page_table + step.first_page, step.token, step.end_token);
         return true;
     }

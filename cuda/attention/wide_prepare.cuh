@@ -57,9 +57,7 @@ class Preparer {
             if (free && thread_ == 0) atomicMax(p_.counters, ((group + 1) * rounds - 2) * blocks);
             round = max(round, (group + 1) * rounds - 1);
         }
-        Step end{};
-        end.tiles = -1;
-        push(end);
+        push(Step{});
         // The last block to end leaves the counters as they were.
         if (V::kCluster == 1 && thread_ == 0 && atomicAdd(p_.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
             p_.counters[0] = 0;
@@ -88,26 +86,60 @@ class Preparer {
         Step step{};
         step.kv_head = kv_head;
         step.num_vectors = item.num_vectors;
-        step.partial = item.partial < 0 ? -1 : item.partial + cluster_rank<V>() * kWideVectors;
+        if (item.partial < 0) {
+            step.partial = -1;
+        } else {
+            step.partial =
+                static_cast<int>(kv_head * a.partial.capacity) + item.partial + cluster_rank<V>() * kWideVectors;
+        }
         step.new_queries = true;
         int base = 0;
-        bool any = false;
-        for (int s = 0; s < item.num_spans; ++s) {
-            const Span span = s == 0 ? wide.span : a.work.spans[item.first_span + s];
+        bool any = false;  // of the item is in `step`
+        for (int s = 0;; ++s) {
+            const bool end = s == item.num_spans;
             Step next = step;
-            if (!place(span, next)) continue;
-            if (any) {
-                hand_over(step, false, item, kv_head);
-                next.new_queries = a.rope != nullptr && span.base != base;
-            } else {
-                next.new_queries = true;
+            if (!end) {
+                const Span span = s == 0 ? wide.span : a.work.spans[item.first_span + s];
+                if (!place(span, next)) continue;
+                next.new_queries = !any || (a.rope != nullptr && span.base != base);
+                base = span.base;
             }
+            if (any) hand_over(step, end, item, kv_head);
+            if (end) break;
             any = true;
-            base = span.base;
             step = next;
         }
-        hand_over(step, true, item, kv_head);
+        if (!any) write_nothing(item, kv_head, step.partial);
         return true;
+    }
+
+    // The results of an item that sees nothing.
+    __device__ void write_nothing(const AttentionItem& item, int kv_head, int partial) const {
+        const AttentionArguments<T>& a = p_.a;
+        for (int m = thread_; m < kWideVectors; m += kPreparers) {
+            const Vector vector = vector_of(item, kv_head, m);
+            if (vector.row < 0) return;
+            if (partial >= 0) {
+                const int64_t at = int64_t{partial} + m;
+                for (int i = 0; i < V::kHeadDim; ++i) a.partial.outputs[at * V::kHeadDim + i] = 0;
+                a.partial.sums[at * (V::kHeadDim / 4)] = -INFINITY;
+                continue;
+            }
+            T* const output = a.output + a.output_layout.offset(vector.row, vector.head);
+            for (int i = 0; i < V::kHeadDim; ++i) output[i] = from_float<T>(0);
+            if (a.lse != nullptr)
+                a.lse[static_cast<int64_t>(vector.row) * p_.shape.num_heads + vector.head] = -INFINITY;
+        }
+    }
+
+    // Of the block's vectors of an item, the m-th.
+    __device__ Vector vector_of(const AttentionItem& item, int kv_head, int m) const {
+        const int in_item = cluster_rank<V>() * kWideVectors + m;
+        if (in_item >= item.num_vectors) return {-1, 0, 0};
+        const int place = item.first_vector + in_item;
+        const int r = place / p_.group;
+        const QueryRow query = p_.a.work.queries[item.first_query + r];
+        return {query.row, kv_head * p_.group + place - r * p_.group, query.position};
     }
 
     // Which tiles of `span` the rows see. False: none.
@@ -162,15 +194,7 @@ class Preparer {
         constexpr int kEach = (kWideVectors + kPreparers - 1) / kPreparers;
         Vector vectors[kEach];
 #pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            vectors[i] = {-1, 0, 0};
-            const int in_item = cluster_rank<V>() * kWideVectors + thread_ + i * kPreparers;
-            if (in_item >= item.num_vectors) continue;
-            const int place = item.first_vector + in_item;
-            const int r = place / p_.group;
-            const QueryRow query = a.work.queries[item.first_query + r];
-            vectors[i] = {query.row, kv_head * p_.group + place - r * p_.group, query.position};
-        }
+        for (int i = 0; i < kEach; ++i) vectors[i] = vector_of(item, kv_head, thread_ + i * kPreparers);
 #pragma unroll
         for (int i = 0; i < kEach; ++i) {
             const int m = thread_ + i * kPreparers;

@@ -71,14 +71,14 @@ struct Variant {
 struct Step {
     int32_t first_page;
     int32_t token;      // where the first tile begins
-    int32_t tiles;      // 0: the item sees nothing; -1: no more items
+    int32_t tiles;      // 0: no more items
     int32_t end_token;  // what lies behind is not there, or parts that nobody sees
     int32_t all_from;   // tiles within [all_from, all_end) are seen whole by all rows
     int32_t all_end;
     int32_t base;
     int32_t kv_head;
     int32_t num_vectors;
-    int32_t partial;
+    int32_t partial;   // where vector 0 goes among all partial results; -1: nowhere
     bool new_queries;  // these wait in the next query slot
     bool last;         // of the item
 };
