@@ -550,15 +550,56 @@ void AttentionPlanner::share_merges() {
     }
 }
 
-// As many KV heads as the L2 cache holds keys and values of, as far as the longest item tells: what is read again and
-// again from memory costs power. 0: all. Little work would not be shared as evenly.
-int AttentionPlanner::heads_at_once(int32_t tokens) const {
-    constexpr int64_t kCached = 24 << 20;  // about half of the cache
+int32_t AttentionPlanner::tokens_of(const AttentionItem& item) const {
+    int32_t tokens = 0;
+    for (int32_t i = 0; i < item.num_spans; ++i) {
+        const Span& span = plan_.spans[static_cast<size_t>(item.first_span + i)];
+        tokens += span.end_token - span.first_token;
+    }
+    return tokens;
+}
+
+// Costliest items first, in groups that read no more keys and values than the L2 cache holds: what is read again and
+// again from memory costs time and power. Sequences go together, and where one of them is too long, not all KV heads of
+// them at once. Little work is one group: it would not be shared as evenly.
+void AttentionPlanner::order_wide() {
+    constexpr int64_t kCached = 24 << 20;  // bytes, about half of the cache
     constexpr int64_t kRounds = 4;
     const int heads = shape_.num_kv_heads;
-    const int64_t fit = std::max<int64_t>(1, kCached * kNarrowTokens / (int64_t{tokens + 1} * shape_.tile_bytes));
-    if (fit >= heads || static_cast<int64_t>(plan_.wide.size()) * heads < kRounds * shape_.multiprocessors) return 0;
-    return static_cast<int>(divide_up(heads, divide_up(heads, fit)));
+    const int64_t fit = std::max<int64_t>(1, kCached * kNarrowTokens / shape_.tile_bytes);  // tokens of a head
+    // Items that read the same tokens follow each other, and a later one sees more of them.
+    const auto begins_sequence = [&](size_t i) {
+        const AttentionItem& item = plan_.wide[i].item;
+        return i == 0 || plan_.wide[i].span.first_page != plan_.wide[i - 1].span.first_page ||
+               tokens_of(item) < tokens_of(plan_.wide[i - 1].item);
+    };
+    int64_t all_tokens = 0;
+    for (size_t i = 0; i < plan_.wide.size(); ++i) {
+        if (i + 1 == plan_.wide.size() || begins_sequence(i + 1)) all_tokens += tokens_of(plan_.wide[i].item);
+    }
+    const bool little = static_cast<int64_t>(plan_.wide.size()) * heads < kRounds * shape_.multiprocessors;
+    const int64_t groups = little ? 1 : divide_up(all_tokens * heads, fit);
+    const int64_t share = divide_up(all_tokens, std::max<int64_t>(1, groups));  // of a group
+    int64_t most = 0;
+    size_t first = 0;
+    int64_t tokens = 0;
+    for (size_t i = 0; i < plan_.wide.size(); ++i) {
+        const bool end = i + 1 == plan_.wide.size();
+        if (!end && !begins_sequence(i + 1)) continue;
+        tokens += tokens_of(plan_.wide[i].item);
+        if (!end && tokens < share) continue;
+        std::stable_sort(plan_.wide.begin() + static_cast<ptrdiff_t>(first),
+                         plan_.wide.begin() + static_cast<ptrdiff_t>(i + 1),
+                         [&](const WideItem& a, const WideItem& b) { return tokens_of(a.item) > tokens_of(b.item); });
+        most = std::max(most, tokens);
+        first = i + 1;
+        tokens = 0;
+    }
+    const int64_t heads_fit = std::max<int64_t>(1, fit / std::max<int64_t>(1, most));
+    const bool all_heads = little || heads_fit >= heads;
+    for (WideItem& item : plan_.wide) {
+        item.heads_at_once = all_heads ? 0 : static_cast<int>(divide_up(heads, divide_up(heads, heads_fit)));
+    }
 }
 
 void AttentionPlanner::emit(const AttentionInput& input) {
@@ -598,19 +639,7 @@ void AttentionPlanner::emit(const AttentionInput& input) {
             plan_.narrow.push_back(narrow);
         }
     }
-    const auto tokens = [&](const AttentionItem& item) {
-        int32_t sum = 0;
-        for (int32_t i = 0; i < item.num_spans; ++i) {
-            const Span& span = plan_.spans[static_cast<size_t>(item.first_span + i)];
-            sum += span.end_token - span.first_token;
-        }
-        return sum;
-    };
-    std::stable_sort(plan_.wide.begin(), plan_.wide.end(),
-                     [&](const WideItem& a, const WideItem& b) { return tokens(a.item) > tokens(b.item); });
-    if (plan_.wide.empty()) return;
-    const int heads = heads_at_once(tokens(plan_.wide.front().item));
-    for (WideItem& item : plan_.wide) item.heads_at_once = heads;
+    order_wide();
 }
 
 }  // namespace nanolith::cuda

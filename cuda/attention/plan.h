@@ -157,7 +157,8 @@ class AttentionPlanner {
     [[nodiscard]] WideItem wide_item(const AttentionItem& item) const;
     [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
     void share_merges();
-    [[nodiscard]] int heads_at_once(int32_t tokens) const;
+    [[nodiscard]] int32_t tokens_of(const AttentionItem& item) const;
+    void order_wide();
     void emit(const AttentionInput& input);
 
     const PlanShape shape_;

@@ -387,6 +387,30 @@ TEST(AttentionPlan, LongPromptsGoByHeads) {
     EXPECT_EQ(heads(512, 65536), 0);  // no more than a round or two
 }
 
+// Sequences whose keys and values the cache doesn't hold all at once go in groups, each with its costliest items first.
+TEST(AttentionPlan, PromptsGoInGroups) {
+    const PlanShape shape = llama_shape(128);
+    Step step;
+    constexpr int32_t kRows = 2048;  // 8 MiB of keys and values
+    for (int32_t sequence = 0; sequence < 4; ++sequence) {
+        step.sequences.push_back({sequence * kRows, kRows, sequence, 1});
+        step.segments.push_back({sequence * kRows / 64, kRows, 0});
+        for (int32_t i = 0; i < kRows; ++i) step.positions.push_back(i);
+    }
+    for (int32_t page = 0; page < 4 * kRows / 64; ++page) step.page_table.push_back(page);
+    AttentionPlanner planner(shape, 4 * kRows);
+    const AttentionPlan& plan = planner.plan(step.input());
+    ASSERT_EQ(plan.wide.size(), 256U);
+    for (size_t i = 0; i < plan.wide.size(); ++i) {
+        const WideItem& item = plan.wide[i];
+        EXPECT_EQ(item.heads_at_once, 0);
+        EXPECT_EQ(item.span.first_page / (2 * kRows / 64), i < 128 ? 0 : 1) << "item " << i;
+        if (i % 128 != 0) {
+            EXPECT_LE(item.span.end_token, plan.wide[i - 1].span.end_token) << "item " << i;
+        }
+    }
+}
+
 // A long segment that many sequences share is read once, and not where two short ones do.
 TEST(AttentionPlan, SharesWhereItPays) {
     PlanShape shape = llama_shape(0);
