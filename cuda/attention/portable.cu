@@ -12,6 +12,8 @@
 //
 // Bytes: K and V once for each item and KV head. Flops: 4 * max(vectors, 16) * tokens * head_dim. Up to about 64
 // vectors it is bound by memory.
+#include <climits>
+
 #include "attention/merge.cuh"
 #include "device/async_copy.cuh"
 #include "device/dynamic_shared.cuh"

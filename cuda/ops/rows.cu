@@ -5,6 +5,8 @@
 
 #include <cuda_fp8.h>
 
+#include <climits>
+
 #include "device/number.cuh"
 #include "device/reduce.cuh"
 #include "device/rope.cuh"

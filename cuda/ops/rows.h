@@ -11,6 +11,7 @@ namespace nanolith::cuda {
 
 template <typename Data>
 RowLayout layout_of(const HeadRows<Data>& rows) {
+    if (rows.rows_per_block == INT32_MAX) return {rows.row_stride, rows.head_stride};
     return {rows.row_stride, rows.head_stride, rows.block_stride, rows.rows_per_block};
 }
 
