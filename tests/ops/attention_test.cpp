@@ -118,6 +118,26 @@ TEST_P(Attention, PrefillWithHistory) {
     }
 }
 
+// Plans for prompts of thousands of rows may be done by other kernels, whatever they are set to.
+TEST_P(Attention, PlansForLongPrompts) {
+    Random random;
+    for (const int32_t rows : {1, 40, 130, 300}) {
+        AttentionKind kind = kind_of(4, 128, 64, rows % 4 == 0 ? Format::bf16 : Format::f16, Format::f16);
+        kind.kv_dtype = kind.dtype;
+        kind.rotated = rows == 130;
+        kind.causal = rows != 40;
+        PagedCase batch(kind, random);
+        batch.set_max_rows(8192);
+        if (kind.rotated) batch.set_query_bound(1);
+        const int32_t history = random.integer(1, 700);
+        const size_t chunk = batch.add_chunk(history);
+        const size_t own = batch.add_chunk(rows);
+        batch.add_sequence(rows, history, {{chunk, history, 0}, {own, rows, history}});
+        expect_right(batch);
+        if (HasFatalFailure()) return;
+    }
+}
+
 TEST_P(Attention, NotCausal) {
     Random random;
     for (const Format format : {Format::f32, Format::f16}) {
@@ -215,8 +235,9 @@ TEST_P(Attention, LargeScoresStayFinite) {
 // NaN among keys or values reaches the rows that see it, through contexts that many blocks share too, and no others.
 TEST_P(Attention, NotANumber) {
     Random random;
-    for (const auto& [format, kv_format] : {std::pair{Format::f32, Format::f32}, std::pair{Format::f16, Format::f16},
-                                            std::pair{Format::bf16, Format::bf16}, std::pair{Format::f16, Format::f8}}) {
+    for (const auto& [format, kv_format] :
+         {std::pair{Format::f32, Format::f32}, std::pair{Format::f16, Format::f16},
+          std::pair{Format::bf16, Format::bf16}, std::pair{Format::f16, Format::f8}}) {
         for (const bool key : {false, true}) {
             PagedCase batch(kind_of(4, 128, 64, format, kv_format), random);
             for (const int32_t rows : {1, 40}) {

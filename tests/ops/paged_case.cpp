@@ -236,7 +236,7 @@ void PagedCase::compare(const std::vector<std::byte>& out, const std::vector<flo
 void PagedCase::expect_right(nl_ops* ops, const std::string& device) {
     SCOPED_TRACE(kind_.name() + ", seed " + std::to_string(random_.seed()));
     const AttentionOptions options = kind_.options();
-    const AttentionPlan plan = make_plan(ops, options.get(), num_rows(), num_sequences(),
+    const AttentionPlan plan = make_plan(ops, options.get(), std::max(num_rows(), max_rows_), num_sequences(),
                                          std::max<int64_t>(num_segments(), 1), std::max<int64_t>(num_entries(), 1));
     ASSERT_NE(plan, nullptr);
     NL_CHECK(set(plan.get()));

@@ -80,6 +80,9 @@ class PagedCase {
     void set_query_bound(double bound) { query_bound_ = bound; }
     void set_query(const std::vector<double>& query) { fixed_query_ = query; }
 
+    // The plan that expect_right makes is for so many rows; for those that there are unless set.
+    void set_max_rows(int64_t rows) { max_rows_ = rows; }
+
     // Lays the chunks out in shuffled pages among poisoned ones, and draws the queries.
     void finish();
 
@@ -112,6 +115,7 @@ class PagedCase {
     Random& random_;
     double query_bound_ = 4;
     std::vector<double> fixed_query_;
+    int64_t max_rows_ = 0;
     std::vector<TokenSpan> spans_;
     std::vector<CaseSequence> sequences_;
 
