@@ -1,6 +1,6 @@
 // Numbers that a block hands to another through device memory, each its own flag: a word that has not come is all ones.
-// A NaN with these bits is handed over as another. Who takes a word puts the ones back, so that memory is as it was once
-// all have been taken. No counters, no fences: what is waited for is one write and one read of L2.
+// A NaN with these bits is handed over as another. Who takes a word puts the ones back, so that memory is as it was
+// once all have been taken. No counters, no fences: what is waited for is one write and one read of L2.
 #pragma once
 
 #include <cstdint>

@@ -72,43 +72,35 @@ struct Wgmma;
     NL_EACH_64(C, d), NL_EACH_16(C, d, 64), NL_EACH_16(C, d, 80), NL_EACH_16(C, d, 96), NL_EACH_16(C, d, 112)
 
 // I0 ... I6: the numbers of the operands that follow the accumulator's registers.
-#define NL_DEFINE_WGMMA(T, TYPE, N, REGISTERS, EACH, I0, I1, I2, I3, I4, I5, I6)                                     \
-    template <>                                                                                                      \
-    struct Wgmma<T, N> {                                                                                             \
-        static __device__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {                                 \
-            asm volatile(                                                                                            \
-                "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                           \
-                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1  \
-                ", p, 1, 1, 0, 0;\n}"                                                                                \
-                : EACH(NL_WRITE, d)                                                                                  \
-                : "l"(a), "l"(b));                                                                                   \
-        }                                                                                                            \
-        static __device__ void multiply_add(float (&d)[N / 2], uint64_t a, uint64_t b) {                             \
-            asm volatile(                                                                                            \
-                "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"                                                           \
-                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1  \
-                ", p, 1, 1, 0, 0;\n}"                                                                                \
-                : EACH(NL_UPDATE, d)                                                                                 \
-                : "l"(a), "l"(b));                                                                                   \
-        }                                                                                                            \
-        static __device__ void multiply(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b) {                     \
-            asm volatile(                                                                                            \
-                "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                           \
-                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0 ", %" #I1 \
-                ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, 0;\n}"                                                    \
-                : EACH(NL_WRITE, d)                                                                                  \
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));                                               \
-        }                                                                                                            \
-        template <bool kNMajor>                                                                                      \
-        static __device__ void multiply_add(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool adds) {      \
-            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I6                                                    \
-                         ", 0;\n"                                                                                    \
-                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0  \
-                         ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, %" #I5 ";\n}"                          \
-                         : EACH(NL_UPDATE, d)                                                                        \
-                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kNMajor ? 1 : 0),                 \
-                           "r"(static_cast<int>(adds)));                                                             \
-        }                                                                                                            \
+#define NL_DEFINE_WGMMA(T, TYPE, N, REGISTERS, EACH, I0, I1, I2, I3, I4, I5, I6)                                    \
+    template <>                                                                                                     \
+    struct Wgmma<T, N> {                                                                                            \
+        static __device__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {                                \
+            asm volatile(                                                                                           \
+                "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                          \
+                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1 \
+                ", p, 1, 1, 0, 0;\n}"                                                                               \
+                : EACH(NL_WRITE, d)                                                                                 \
+                : "l"(a), "l"(b));                                                                                  \
+        }                                                                                                           \
+        static __device__ void multiply_add(float (&d)[N / 2], uint64_t a, uint64_t b) {                            \
+            asm volatile(                                                                                           \
+                "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"                                                          \
+                "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1 \
+                ", p, 1, 1, 0, 0;\n}"                                                                               \
+                : EACH(NL_UPDATE, d)                                                                                \
+                : "l"(a), "l"(b));                                                                                  \
+        }                                                                                                           \
+        template <bool kNMajor>                                                                                     \
+        static __device__ void multiply_add(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool adds) {     \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I6                                                   \
+                         ", 0;\n"                                                                                   \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0 \
+                         ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, %" #I5 ";\n}"                         \
+                         : EACH(NL_UPDATE, d)                                                                       \
+                         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kNMajor ? 1 : 0),                \
+                           "r"(static_cast<int>(adds)));                                                            \
+        }                                                                                                           \
     };
 #define NL_DEFINE_WGMMAS(T, TYPE)                                                                                      \
     NL_DEFINE_WGMMA(T, TYPE, 64, NL_REGISTERS_0_31, NL_EACH_32, 32, 33, 34, 35, 36, 37, 38)                            \
