@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     }
     __syncwarp();  // out_lse may be one of the parts'
     if (at.lane == 0 && a.out_lse != nullptr) {
-        a.out_lse[static_cast<int64_t>(at.row) * a.num_heads + at.head] = total == 0 ? -INFINITY : highest + logf(total);
+        a.out_lse[static_cast<int64_t>(at.row) * a.num_heads + at.head] =
+            total == 0 ? -INFINITY : highest + logf(total);
     }
 }
 
