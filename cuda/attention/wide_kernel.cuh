@@ -12,9 +12,9 @@
 //
 // Flops: 4 * head_dim for each vector and token that it sees, and up to 64 tokens' more at the causal edge. Bytes: each
 // item reads 4 * head_dim for each token and KV head, mostly from L2: 128 flops a byte. On an H200 with head_dim 128
-// (bf16, causal, 32:8 heads): 565 TFLOP/s for 4 x 2048 tokens, 690 to 700 for 8192 and 620 to 670 for 32768. Long
-// contexts are bound by power, not by a unit: the clock falls to 1.55 GHz of 1.98 and 75 to 80% of its products are
-// reached. Short ones are bound by what an item costs beside its tiles.
+// (bf16, causal, 32:8 heads): 590 to 600 TFLOP/s for 4 x 2048 tokens, 705 to 715 for 8192 and 640 to 730 for 32768.
+// Long contexts are bound by power, not by a unit: the clock falls to 1.65 GHz of 1.98, and tensor cores are busy 82%
+// of the time. Short ones are bound by what an item costs beside its tiles.
 //
 // ptxas may serialize products where code around them changes (warnings C75xx), and splits a group of them silently at
 // a branch: look at the warnings, and at the number of HGMMA and DEPBAR, after any change.
