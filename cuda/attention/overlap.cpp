@@ -10,7 +10,7 @@ namespace {
 
 // Microseconds until the first products of a wide item with its end, the first tiles of a narrow block that begins
 // beside wide items, and the first item's end beyond its tiles of one that takes what those leave.
-constexpr double kWideStart = 6.5;
+constexpr double kWideStart = 6.0;
 constexpr double kEarlyStart = 5.0;
 constexpr double kLateStart = 7.0;
 // Of a wide item, in each microsecond.
