@@ -568,14 +568,15 @@ void AttentionPlanner::order_wide() {
     const int heads = shape_.num_kv_heads;
     const int64_t fit = std::max<int64_t>(1, kCached * kNarrowTokens / shape_.tile_bytes);  // tokens of a head
     // Items that read the same tokens follow each other, and a later one sees more of them.
-    const auto begins_sequence = [&](size_t i) {
-        const AttentionItem& item = plan_.wide[i].item;
-        return i == 0 || plan_.wide[i].span.first_page != plan_.wide[i - 1].span.first_page ||
-               tokens_of(item) < tokens_of(plan_.wide[i - 1].item);
+    const auto ends_sequence = [&](size_t i) {
+        if (i + 1 == plan_.wide.size()) return true;
+        const WideItem& next = plan_.wide[i + 1];
+        return next.span.first_page != plan_.wide[i].span.first_page ||
+               tokens_of(next.item) < tokens_of(plan_.wide[i].item);
     };
     int64_t all_tokens = 0;
     for (size_t i = 0; i < plan_.wide.size(); ++i) {
-        if (i + 1 == plan_.wide.size() || begins_sequence(i + 1)) all_tokens += tokens_of(plan_.wide[i].item);
+        if (ends_sequence(i)) all_tokens += tokens_of(plan_.wide[i].item);
     }
     const bool little = static_cast<int64_t>(plan_.wide.size()) * heads < kRounds * shape_.multiprocessors;
     const int64_t groups = little ? 1 : divide_up(all_tokens * heads, fit);
@@ -584,10 +585,9 @@ void AttentionPlanner::order_wide() {
     size_t first = 0;
     int64_t tokens = 0;
     for (size_t i = 0; i < plan_.wide.size(); ++i) {
-        const bool end = i + 1 == plan_.wide.size();
-        if (!end && !begins_sequence(i + 1)) continue;
+        if (!ends_sequence(i)) continue;
         tokens += tokens_of(plan_.wide[i].item);
-        if (!end && tokens < share) continue;
+        if (tokens < share && i + 1 < plan_.wide.size()) continue;
         std::stable_sort(plan_.wide.begin() + static_cast<ptrdiff_t>(first),
                          plan_.wide.begin() + static_cast<ptrdiff_t>(i + 1),
                          [&](const WideItem& a, const WideItem& b) { return tokens_of(a.item) > tokens_of(b.item); });
