@@ -62,7 +62,11 @@ enum {
     NL_ERROR_CONTEXT_FULL = 7,     /* the context would grow beyond its maximum length */
     NL_ERROR_BUFFER_TOO_SMALL = 8, /* the caller's buffer is too small; the needed size was written */
     NL_ERROR_DEVICE = 9,           /* the device or its driver failed */
-    NL_ERROR_INTERNAL = 10         /* a defect of the library; please report it */
+    NL_ERROR_INTERNAL = 10,        /* a defect of the library; please report it */
+    NL_ERROR_CANCELLED = 11,       /* the call was cancelled */
+    NL_ERROR_TIMEOUT = 12,         /* the time given was over first; the call may be made again */
+    NL_ERROR_BUSY = 13,            /* the cache is generating, or too many requests wait already */
+    NL_ERROR_IO = 14               /* reading or writing failed */
 };
 
 /* The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. */

@@ -52,6 +52,14 @@ const char* nl_status_name(nl_status status) {
             return "NL_ERROR_DEVICE";
         case NL_ERROR_INTERNAL:
             return "NL_ERROR_INTERNAL";
+        case NL_ERROR_CANCELLED:
+            return "NL_ERROR_CANCELLED";
+        case NL_ERROR_TIMEOUT:
+            return "NL_ERROR_TIMEOUT";
+        case NL_ERROR_BUSY:
+            return "NL_ERROR_BUSY";
+        case NL_ERROR_IO:
+            return "NL_ERROR_IO";
         default:
             return "NL_ERROR_UNKNOWN";
     }
