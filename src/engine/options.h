@@ -36,9 +36,9 @@ struct SamplingOptions {
 struct GenerationOptions {
     int64_t max_tokens = 0;  // 0: until the context is full
     int64_t min_tokens = 0;
-    std::vector<int32_t> stop_tokens;
+    std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's
-    std::vector<std::string> stop_texts;
+    std::vector<std::string> stop_texts = {};
     int64_t deadline_ms = 0;  // 0: none
     int32_t priority = 0;
     int32_t buffer_tokens = 1024;

@@ -132,7 +132,7 @@ TEST_P(StepLoop, AConversationIsInEveryStepOfALongPrefill) {
     generation->cancel();
     const std::lock_guard lock(engine.record->mutex);
     for (size_t step = 0; step < engine.record->rows.size(); ++step)
-        if (engine.record->rows[step] > 5) EXPECT_GE(engine.record->outputs[step], 1U) << "step " << step;
+        EXPECT_TRUE(engine.record->rows[step] <= 5 || engine.record->outputs[step] >= 1) << "step " << step;
 }
 
 TEST_P(StepLoop, AReaderWhoDoesNotReadHoldsUpHisOwnGenerationAlone) {
@@ -339,7 +339,7 @@ TEST_P(StepLoop, GenerationsThatLackPagesWaitForOthersAndTheLastGivesWay) {
         ASSERT_LE(answer.tokens.size(), expected.tokens.size());
         EXPECT_TRUE(std::equal(answer.tokens.begin(), answer.tokens.end(), expected.tokens.begin()));
         if (answer.end == NL_END_LENGTH) ++ended;
-        if (answer.end != NL_END_LENGTH) EXPECT_EQ(answer.end, NL_END_ERROR);
+        EXPECT_TRUE(answer.end == NL_END_LENGTH || answer.end == NL_END_ERROR);
     }
     EXPECT_GE(ended, 1);
     EXPECT_EQ(engine.spare_pages(), 8);
