@@ -39,7 +39,8 @@
  * - enum NL_NAMED(Name, PREFIX_) { ... }: the values of one type, called Name in languages that have such types, where
  *   the constants lose the prefix. With NL_FLAGS they may be added together.
  * - NL_INT, NL_BOOL (an integer, 0 or 1), NL_CHOICE(Name) (an integer, one of that type's), NL_FLOAT, NL_TEXT,
- *   NL_INT_LIST and NL_TEXT_LIST behind an option's key: what it takes.
+ *   NL_INT_LIST and NL_TEXT_LIST behind an option's key: what it takes. Except with NL_BOOL, 0 and the empty text are
+ *   the option's default or out of its bounds.
  */
 #ifndef NANOLITH_NANOLITH_H
 #define NANOLITH_NANOLITH_H
