@@ -340,11 +340,11 @@ const (
 type SamplingOption int32
 
 const (
-	// 0: greedy. [0 (default) to 1000000000]
+	// 0: greedy. [0 (default) to 3e38]
 	OptionTemperature SamplingOption = C.NL_OPTION_TEMPERATURE
 	// 0 keeps all. [0 (default) to 2147483647]
 	OptionTopK SamplingOption = C.NL_OPTION_TOP_K
-	// 1 keeps all. [0.000000001 to 1 (default)]
+	// 1 keeps all. [1e-30 to 1 (default)]
 	OptionTopP SamplingOption = C.NL_OPTION_TOP_P
 	// 0 keeps all. [0 (default) to 1]
 	OptionMinP SamplingOption = C.NL_OPTION_MIN_P

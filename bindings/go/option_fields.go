@@ -136,11 +136,11 @@ func (o *CacheOptions) apply(options *C.nl_options) error {
 //
 // The zero value of a field means the library's default.
 type SamplingOptions struct {
-	// 0: greedy. [0 (default) to 1000000000]
+	// 0: greedy. [0 (default) to 3e38]
 	Temperature float64
 	// 0 keeps all. [0 (default) to 2147483647]
 	TopK int64
-	// 1 keeps all. [0.000000001 to 1 (default)]
+	// 1 keeps all. [1e-30 to 1 (default)]
 	TopP float64
 	// 0 keeps all. [0 (default) to 1]
 	MinP float64

@@ -668,11 +668,11 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
  * The draw depends only on the logits, these options, the seed and the position in the context.
  */
 enum NL_NAMED(SamplingOption, NL_OPTION_) {
-    /* 0: greedy. [0 (default) to 1000000000] */
+    /* 0: greedy. [0 (default) to 3e38] */
     NL_OPTION_TEMPERATURE = 200 NL_TAKES_FLOAT,
     /* 0 keeps all. [0 (default) to 2147483647] */
     NL_OPTION_TOP_K = 201 NL_TAKES_INT,
-    /* 1 keeps all. [0.000000001 to 1 (default)] */
+    /* 1 keeps all. [1e-30 to 1 (default)] */
     NL_OPTION_TOP_P = 202 NL_TAKES_FLOAT,
     /* 0 keeps all. [0 (default) to 1] */
     NL_OPTION_MIN_P = 203 NL_TAKES_FLOAT,

@@ -96,9 +96,9 @@ constexpr Option kOptions[] = {
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
 
-    number(NL_OPTION_TEMPERATURE, kSampling, "TEMPERATURE", {0, 1e9, 0}, "What logits are divided by; 0: greedy."),
+    number(NL_OPTION_TEMPERATURE, kSampling, "TEMPERATURE", {0, 3e38, 0}, "What logits are divided by; 0: greedy."),
     integer(NL_OPTION_TOP_K, kSampling, "TOP_K", {0, kMostInt32, 0}, "Keeps the k highest logits; 0 keeps all."),
-    number(NL_OPTION_TOP_P, kSampling, "TOP_P", {1e-9, 1, 1},
+    number(NL_OPTION_TOP_P, kSampling, "TOP_P", {1e-30, 1, 1},
            "Keeps the most probable tokens until their share reaches p; 1 keeps all."),
     number(NL_OPTION_MIN_P, kSampling, "MIN_P", {0, 1, 0},
            "Keeps tokens at least this many times as probable as the best; 0 keeps all."),

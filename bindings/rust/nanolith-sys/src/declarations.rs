@@ -255,11 +255,11 @@ pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
 /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
 pub const NL_OPTION_COMPOSITION: i32 = 100;
 
-/// 0: greedy. \[0 (default) to 1000000000]
+/// 0: greedy. \[0 (default) to 3e38]
 pub const NL_OPTION_TEMPERATURE: i32 = 200;
 /// 0 keeps all. \[0 (default) to 2147483647]
 pub const NL_OPTION_TOP_K: i32 = 201;
-/// 1 keeps all. \[0.000000001 to 1 (default)]
+/// 1 keeps all. \[1e-30 to 1 (default)]
 pub const NL_OPTION_TOP_P: i32 = 202;
 /// 0 keeps all. \[0 (default) to 1]
 pub const NL_OPTION_MIN_P: i32 = 203;

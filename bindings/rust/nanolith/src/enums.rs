@@ -380,11 +380,11 @@ impl CacheOption {
 pub struct SamplingOption(pub i32);
 
 impl SamplingOption {
-    /// 0: greedy. \[0 (default) to 1000000000]
+    /// 0: greedy. \[0 (default) to 3e38]
     pub const TEMPERATURE: SamplingOption = SamplingOption(sys::NL_OPTION_TEMPERATURE);
     /// 0 keeps all. \[0 (default) to 2147483647]
     pub const TOP_K: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_K);
-    /// 1 keeps all. \[0.000000001 to 1 (default)]
+    /// 1 keeps all. \[1e-30 to 1 (default)]
     pub const TOP_P: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_P);
     /// 0 keeps all. \[0 (default) to 1]
     pub const MIN_P: SamplingOption = SamplingOption(sys::NL_OPTION_MIN_P);
