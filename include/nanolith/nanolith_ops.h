@@ -34,10 +34,6 @@
 extern "C" {
 #endif
 
-/* A number format of key-value pages alone, beside those of nanolith.h: 1 sign, 4 exponent and 3 fraction bits, no
-   infinities, values up to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022). */
-enum { NL_DTYPE_F8_E4M3 = 4 };
-
 typedef struct nl_ops nl_ops;                             /* the kernels of a device */
 typedef struct nl_attention_options nl_attention_options; /* the shape and kind of an attention */
 typedef struct nl_attention_plan nl_attention_plan;       /* what one step attends to */
