@@ -130,8 +130,8 @@ static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));
 }  // namespace
 
 std::span<const Option> options_of(int32_t kind) {
-    const auto found = std::ranges::equal_range(kOptions, kind, {}, &Option::kind);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(kOptions, kind, {}, &Option::kind),
+            std::ranges::upper_bound(kOptions, kind, {}, &Option::kind)};
 }
 
 const Option* find_option(int32_t key) {
