@@ -11,7 +11,9 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
     for (const auto& chunk : chunks) total += chunk->num_tokens();
     if (total > spec().max_context)
         return fail(NL_ERROR_CONTEXT_FULL, "the ", chunks.size(), " chunks hold ", total, " tokens: the context holds ",
-                    spec().max_context);
+                    spec().max_context)
+            .with(NL_DETAIL_NEEDED, total)
+            .with(NL_DETAIL_AVAILABLE, spec().max_context);
 
     Lock lock(mutex_);
     std::vector<ChunkUse> uses;
@@ -65,14 +67,17 @@ Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>
 
 Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.empty()) return {};
-    NL_TRY(check_tokens(tokens));
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
     const auto& sequence = cache.sequence;
     const int32_t have = sequence->num_tokens();
-    if (tokens.size() > static_cast<size_t>(spec().max_context - have))
+    const int32_t room = spec().max_context - have;
+    if (tokens.size() > static_cast<size_t>(room))
         return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ", have,
-                    " tokens already: the context holds ", spec().max_context);
+                    " tokens already: the context holds ", spec().max_context)
+            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()))
+            .with(NL_DETAIL_AVAILABLE, room);
+    NL_TRY(check_tokens(tokens));
     return compute(lock, sequence, tokens, Draw::remember, {});
 }
 
