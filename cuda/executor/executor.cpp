@@ -442,7 +442,7 @@ Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpe
         case DType::bf16:
             return create_typed<__nv_bfloat16>(index, gpu, spec, weights, options);
         case DType::f32:
-        case DType::f8_e4m3:  // of files alone
+        case DType::f8_e4m3:  // of files and pages
             break;
     }
     return create_typed<float>(index, gpu, spec, weights, options);

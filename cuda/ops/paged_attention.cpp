@@ -43,10 +43,10 @@ PlanShape plan_shape(const OpsDevice& device, const AttentionSpec& spec, const P
     shape.num_kv_heads = spec.num_kv_heads;
     shape.page_size = spec.page_size;
     shape.multiprocessors = device.multiprocessors;
-    shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(kv_dtype_bytes(spec.kv_dtype));
+    shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
     shape.causal = spec.causal;
     shape.window = spec.window;
-    shape.fp8 = spec.kv_dtype == KvDType::f8_e4m3;
+    shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
     const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
     if (spec.dtype == DType::f32) {
         shape.kernel = NarrowKernel::plain;
@@ -175,7 +175,7 @@ class CudaPagedAttention final : public PagedAttention {
             case DType::bf16:
                 return attend(arguments<__nv_bfloat16>(q, pages, out, lse), shape_, what, device_.stream);
             case DType::f32:
-            case DType::f8_e4m3:  // of files alone
+            case DType::f8_e4m3:  // of files and pages
                 break;
         }
         return attend(arguments<float>(q, pages, out, lse), shape_, what, device_.stream);
@@ -282,15 +282,15 @@ Result<std::unique_ptr<PagedAttention>> create_paged_attention(const OpsDevice& 
         return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim, ", CUDA takes multiples of 8 up to ",
                     kMaxHeadDim);
     }
-    const bool same = static_cast<int>(spec.kv_dtype) == static_cast<int>(spec.dtype);
-    const bool fp8 = spec.kv_dtype == KvDType::f8_e4m3 && spec.dtype != DType::f32;
+    const bool same = spec.kv_dtype == spec.dtype;
+    const bool fp8 = spec.kv_dtype == DType::f8_e4m3 && spec.dtype != DType::f32;
     if (!same && !fp8) {
-        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", kv_dtype_name(spec.kv_dtype), " with ",
-                    dtype_name(spec.dtype), " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", dtype_name(spec.kv_dtype), " with ", dtype_name(spec.dtype),
+                    " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
     }
     const HeadShape heads{spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
     if (fp8 && !(narrow_takes(heads, device.major) && spec.head_dim % 16 == 0)) {
-        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8 e4m3 with heads of ", spec.head_dim,
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3 with heads of ", spec.head_dim,
                     " elements on compute capability ", device.major,
                     ".x; CUDA takes it on 9.x with heads of a multiple of 16");
     }

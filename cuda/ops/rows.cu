@@ -162,7 +162,7 @@ Result<void> with_type(DType dtype, const Visit& visit) {
         case DType::bf16:
             return visit(__nv_bfloat16());
         case DType::f32:
-        case DType::f8_e4m3:  // of files alone
+        case DType::f8_e4m3:  // of files and pages
             break;
     }
     return visit(float());
@@ -177,7 +177,7 @@ Result<void> append_rows(const AppendRows& arguments, const HeadShape& shape, cu
     return with_type(arguments.dtype, [&]<typename T>(T) -> Result<void> {
         const auto* const k = static_cast<const T*>(arguments.k.data);
         const auto* const v = static_cast<const T*>(arguments.v.data);
-        if (arguments.kv_dtype == KvDType::f8_e4m3) {
+        if (arguments.kv_dtype == DType::f8_e4m3) {
             return launch(append_rows_kernel<T, __nv_fp8_e4m3>, launch_shape, stream, k, v,
                           static_cast<__nv_fp8_e4m3*>(arguments.pages.data), arguments, layouts, shape);
         }

@@ -131,7 +131,7 @@ Result<void> check_slots(const SlotArguments& arguments, const AttentionSpec& sp
 Result<void> check_pages(const void* pages, const AttentionSpec& spec, int64_t rows, size_t alignment) {
     if (rows == 0) return {};
     NL_TRY(check_pointer(pages, "pages"));
-    return check_address("pages", pages, std::max(alignment, kv_dtype_bytes(spec.kv_dtype)));
+    return check_address("pages", pages, std::max(alignment, dtype_bytes(spec.kv_dtype)));
 }
 
 }  // namespace nanolith::api

@@ -23,7 +23,7 @@ enum class DType : uint8_t {
     f32,
     f16,
     bf16,
-    f8_e4m3  // of weights in files alone
+    f8_e4m3  // of weights in files, and of key-value pages
 };
 
 constexpr size_t dtype_bytes(DType dtype) {

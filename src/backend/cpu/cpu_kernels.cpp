@@ -40,11 +40,10 @@ void merge_head(const MergeArguments& a, int64_t row, int64_t head, float* scrat
     float* const values = scratch + dim;
     std::fill_n(sums, dim, 0.0F);
     float total = 0;
-    const KvDType format = format_of(a.dtype);
     for (int64_t part = 0; part < a.num_parts; ++part) {
         const float weight = std::exp(lse[part * a.lse_part_stride] - highest);
         if (weight == 0) continue;
-        load_row(format, element(format, a.outputs.data, part * a.part_stride + a.outputs.offset(row, head)), dim,
+        load_row(a.dtype, element(a.dtype, a.outputs.data, part * a.part_stride + a.outputs.offset(row, head)), dim,
                  values);
         for (int64_t i = 0; i < dim; ++i) sums[i] += weight * values[i];
         total += weight;
@@ -90,7 +89,7 @@ class CpuKernels final : public Kernels {
     Result<void> rms_norm(const RmsNormArguments& a) override {
         NL_ASSIGN(auto scratch, scratch_rows(1, a.size));
         NL_ASSIGN(auto weight, Buffer<float>::allocate("a norm's weight", {a.size}));
-        load_row(format_of(a.dtype), a.weight, a.size, weight.data());
+        load_row(a.dtype, a.weight, a.size, weight.data());
         parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
             float* const values = scratch.data() + int64_t{thread} * a.size;
             for (int64_t head = 0; head < a.num_heads; ++head) {
