@@ -73,9 +73,8 @@ class CpuKernels final : public Kernels {
         NL_ASSIGN(auto buffer, Buffer<std::byte>::allocate("tensors", {static_cast<int64_t>(bytes)}));
         return std::unique_ptr<DeviceMemory>(std::make_unique<HostMemory>(std::move(buffer)));
     }
-    Result<std::unique_ptr<PagedAttention>> create_plan(const AttentionSpec& spec,
-                                                        const PlanCapacity& capacity) override {
-        return CpuPagedAttention::create(spec, capacity, num_threads_);
+    Result<std::unique_ptr<PagedAttention>> create_plan(const AttentionSpec& spec, const PlanCapacity&) override {
+        return CpuPagedAttention::create(spec, num_threads_);
     }
 
     Result<void> merge(const MergeArguments& a) override {
@@ -105,7 +104,7 @@ class CpuKernels final : public Kernels {
         parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
             float* const values = scratch.data() + int64_t{thread} * 2 * a.head_dim;
             float* const turn = values + a.head_dim;
-            make_turn(a.frequencies, a.head_dim, a.positions[row], turn);
+            make_turn({a.frequencies, static_cast<size_t>(a.head_dim / 2)}, {}, a.positions[row], turn);
             for (int64_t head = 0; head < a.num_heads; ++head) {
                 load_head(a.dtype, a.x, row, head, a.head_dim, values);
                 rotate(values, turn, a.head_dim, 1, values);

@@ -1,6 +1,5 @@
 #include "backend/cpu/rows.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/norm_rope.h"
@@ -32,15 +31,6 @@ void store_row(DType dtype, const float* from, int64_t size, void* to) {
             return convert(from, size, static_cast<BFloat16*>(to));
         case DType::f8_e4m3:
             return convert(from, size, static_cast<Float8E4M3*>(to));
-    }
-}
-
-void make_turn(const float* frequencies, int64_t head_dim, int32_t position, float* turn) {
-    const int64_t half = head_dim / 2;
-    for (int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
-        turn[i] = static_cast<float>(std::cos(angle));
-        turn[half + i] = static_cast<float>(std::sin(angle));
     }
 }
 

@@ -30,8 +30,4 @@ inline void store_head(DType dtype, const float* from, int64_t size, const Mutab
     store_row(dtype, from, size, element(dtype, to.data, to.offset(row, head)));
 }
 
-// The cosines [head_dim/2] and sines [head_dim/2] of position * frequency, as rotate() takes them. Angles are computed
-// in double, so far positions are as exact as near ones.
-void make_turn(const float* frequencies, int64_t head_dim, int32_t position, float* turn);
-
 }  // namespace nanolith::cpu
