@@ -24,7 +24,7 @@ struct AppendRows {
     const float2* rope = nullptr;            // [max_position, head_dim / 2], or null
     int rows = 0;
     DType dtype = DType::bf16;
-    KvDType kv_dtype = KvDType::bf16;
+    DType kv_dtype = DType::bf16;
 };
 
 Result<void> append_rows(const AppendRows& arguments, const HeadShape& shape, cudaStream_t stream);
