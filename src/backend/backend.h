@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -212,12 +213,17 @@ class Executor;
 using Forward = std::function<Result<void>(Executor&)>;
 
 struct ExecutorOptions {
-    DType dtype = DType::f32;  // weights, activations and the KV cache; residuals and logits are float32
+    DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
+    // Of the KV cache; none: dtype. f8_e4m3 keeps keys and values as they are, without scales: what is beyond 448
+    // becomes 448. UNSUPPORTED where the device has no kernels for it.
+    std::optional<DType> kv_dtype = std::nullopt;
     int32_t page_size = 64;
     int32_t num_pages = 0;
     int32_t max_rows = 512;         // most rows of a batch
     int32_t max_output_rows = 512;  // most output rows of a batch
     int32_t num_threads = 0;        // CPU only; 0: all cores
+
+    [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };
 
 class Executor {

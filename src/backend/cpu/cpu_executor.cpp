@@ -48,7 +48,7 @@ int32_t farthest_turn(const Batch& batch) {
 
 AttentionShape attention_shape(const ModelSpec& spec, const ExecutorOptions& options) {
     return {.num_heads = spec.num_heads,
-            .pool = {spec.num_kv_heads, options.page_size, spec.head_dim, options.dtype},
+            .pool = {spec.num_kv_heads, options.page_size, spec.head_dim, options.page_dtype()},
             .query_dtype = DType::f32,
             .output_dtype = options.dtype};
 }
