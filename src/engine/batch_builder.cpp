@@ -9,11 +9,12 @@ void BatchBuilder::clear() {
     batch_.positions.clear();
     batch_.key_positions.clear();
     batch_.slots.clear();
-    batch_.page_table.clear();
+    page_table_.clear();
     batch_.segments.clear();
     batch_.sequences.clear();
     batch_.output_rows.clear();
     batch_.sampling.clear();
+    batch_.kept_logits.clear();
     slices_.clear();
     placed_.clear();
 }
@@ -21,7 +22,8 @@ void BatchBuilder::clear() {
 bool BatchBuilder::add(Job& job) {
     const auto rows_before = static_cast<int32_t>(batch_.tokens.size());
     const int32_t take = std::min(job.rows_left(), max_rows_ - rows_before);
-    if (take <= 0) return false;
+    const bool keeps_logits = take == job.rows_left() && !job.logits.empty();
+    if (take <= 0 || (keeps_logits && batch_.kept_logits.size() == kMaxKeptLogits)) return false;
 
     Sequence sequence{rows_before, take, static_cast<int32_t>(batch_.segments.size()), 0};
     for (const History& history : job.history)
@@ -37,7 +39,10 @@ bool BatchBuilder::add(Job& job) {
         slice.output_index = static_cast<int32_t>(batch_.output_rows.size());
         batch_.output_rows.push_back(rows_before + take - 1);
         batch_.sampling.push_back(job.sampling);
+        if (keeps_logits) batch_.kept_logits.push_back(slice.output_index);
     }
+    batch_.page_table = page_table_;
+    batch_.changed_entries = {{0, static_cast<int32_t>(page_table_.size())}};
     slices_.push_back(slice);
     return true;
 }
@@ -52,13 +57,13 @@ void BatchBuilder::add_row(const Job& job, int32_t row) {
 }
 
 int32_t BatchBuilder::place_pages(const History& history) {
-    const auto end = static_cast<int32_t>(batch_.page_table.size());
+    const auto end = static_cast<int32_t>(page_table_.size());
     if (history.key != nullptr) {
         // A truncated use of a chunk still lists all its pages, so that equal keys mean equal page lists.
         const auto [it, is_new] = placed_.try_emplace(history.key, end);
         if (!is_new) return it->second;
     }
-    batch_.page_table.insert(batch_.page_table.end(), history.pages.begin(), history.pages.end());
+    page_table_.insert(page_table_.end(), history.pages.begin(), history.pages.end());
     return end;
 }
 

@@ -9,6 +9,9 @@
 
 namespace nanolith {
 
+// Jobs of a step whose logits are wanted, at most.
+constexpr size_t kMaxKeptLogits = 8;
+
 // A job's rows in the current step, and where its result is found.
 struct Slice {
     Job* job = nullptr;
@@ -34,6 +37,7 @@ class BatchBuilder {
     int32_t page_size_;
     int32_t max_rows_;
     Batch batch_;
+    std::vector<int32_t> page_table_;
     std::vector<Slice> slices_;
     std::unordered_map<const void*, int32_t> placed_;  // where shared segments of this batch begin in the page table
 };

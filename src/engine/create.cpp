@@ -4,7 +4,6 @@
 #include "backend/device_name.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
-#include "model/forward.h"
 
 namespace nanolith {
 namespace {
@@ -84,11 +83,11 @@ Result<void> Engine::start(const EngineOptions& options) {
                                            .num_pages = num_pages,
                                            .max_rows = options.max_batch_tokens,
                                            .max_output_rows = options.max_batch_tokens,
+                                           .max_kept_logits = kMaxKeptLogits,
                                            .num_threads = options.num_threads};
-    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options));
+    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, Progress()));
     pool_ = std::make_unique<PagePool>(num_pages);
-    scheduler_ = std::make_unique<Scheduler>(std::move(executor), make_forward(spec().num_layers), page_size_,
-                                             options.max_batch_tokens);
+    scheduler_ = std::make_unique<Scheduler>(std::move(executor), page_size_, options.max_batch_tokens);
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,

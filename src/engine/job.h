@@ -20,11 +20,6 @@ struct History {
     int32_t base = 0;
 };
 
-struct PageCopy {
-    int32_t from = 0;
-    int32_t to = 0;
-};
-
 struct Job {
     std::vector<History> history;
     History own;                   // the segment of the rows themselves; its length grows as they are computed

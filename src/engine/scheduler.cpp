@@ -6,11 +6,8 @@
 
 namespace nanolith {
 
-Scheduler::Scheduler(std::unique_ptr<Executor> executor, Forward forward, int32_t page_size, int32_t max_rows)
-    : executor_(std::move(executor)),
-      forward_(std::move(forward)),
-      builder_(page_size, max_rows),
-      thread_([this] { loop(); }) {}
+Scheduler::Scheduler(std::unique_ptr<Executor> executor, int32_t page_size, int32_t max_rows)
+    : executor_(std::move(executor)), builder_(page_size, max_rows), thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
     {
@@ -65,10 +62,10 @@ void Scheduler::form_batch() {
 
 Result<void> Scheduler::step() {
     for (const Slice& slice : builder_.slices())
-        if (slice.job->copy && slice.job->rows_done == 0)
-            NL_TRY(executor_->copy_page(slice.job->copy->from, slice.job->copy->to));
+        if (slice.job->copy && slice.job->rows_done == 0) NL_TRY(executor_->copy_pages({&*slice.job->copy, 1}));
     sampled_.resize(builder_.batch().output_rows.size());
-    NL_TRY(executor_->run(builder_.batch(), forward_, sampled_));
+    NL_TRY(executor_->submit(builder_.batch()));
+    NL_TRY(executor_->collect(sampled_));
     for (const Slice& slice : builder_.slices())
         if (slice.output_index >= 0 && !slice.job->logits.empty())
             NL_TRY(executor_->read_logits(slice.output_index, slice.job->logits));

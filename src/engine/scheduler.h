@@ -18,7 +18,7 @@ namespace nanolith {
 
 class Scheduler {
   public:
-    Scheduler(std::unique_ptr<Executor> executor, Forward forward, int32_t page_size, int32_t max_rows);
+    Scheduler(std::unique_ptr<Executor> executor, int32_t page_size, int32_t max_rows);
     ~Scheduler();  // no call may be waiting
 
     // Computes the jobs and returns when all of them are finished, with the first error of any. Thread-safe.
@@ -32,7 +32,6 @@ class Scheduler {
     void fail_all(const Error& error) noexcept;
 
     std::unique_ptr<Executor> executor_;
-    Forward forward_;
     BatchBuilder builder_;
     std::vector<int32_t> sampled_;
 

@@ -58,7 +58,8 @@ TEST(BatchBuilder, SharedChunksStandOnceInThePageTable) {
     ASSERT_TRUE(builder.add(first));
     ASSERT_TRUE(builder.add(second));
     const Batch& batch = builder.batch();
-    EXPECT_EQ(batch.page_table, (std::vector<int32_t>{1, 2, 9, 8}));
+    EXPECT_EQ(std::vector<int32_t>(batch.page_table.begin(), batch.page_table.end()),
+              (std::vector<int32_t>{1, 2, 9, 8}));
     EXPECT_EQ(batch.segments[0].first_page, batch.segments[2].first_page);
     EXPECT_EQ(batch.segments[0].base, 20);
     EXPECT_EQ(batch.segments[2].base, 0);

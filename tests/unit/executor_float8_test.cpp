@@ -49,7 +49,7 @@ class Float8PagesTest : public ExecutorTest {
 
     // Whether the device has kernels for float8 pages of this model; if not, it says so in good words.
     bool is_taken(const RandomModel& model) {
-        const auto made = backend_->create_executor(model.spec, model.weights, float8_options(16, 8));
+        const auto made = backend_->create_executor(model.spec, model.weights, float8_options(16, 8), {});
         if (made.ok()) return true;
         EXPECT_TRUE(GetParam().cuda) << made.error().message;
         EXPECT_EQ(made.error().status, NL_ERROR_UNSUPPORTED);
@@ -121,7 +121,7 @@ TEST_P(Float8PagesTest, PagesAreCopied) {
     expect_near(harness.run({{&original, 0, {}, harness.tokens(21)}}), "original");
     Store fork = original;
     fork.pages[1] = harness.take_page();
-    ASSERT_TRUE(harness.executor().copy_page(original.pages[1], fork.pages[1]).ok());
+    ASSERT_TRUE(harness.executor().copy_pages(std::vector<PageCopy>{{original.pages[1], fork.pages[1]}}).ok());
     expect_near(harness.run({{&fork, 0, {}, harness.tokens(1)}, {&original, 0, {}, harness.tokens(2)}}),
                 "fork and original");
 }
@@ -131,7 +131,7 @@ class Float8RefusedTest : public Float8PagesTest {};
 
 TEST_P(Float8RefusedTest, WhereThereAreNoKernels) {
     RandomModel model(shape_of(4, 2, 24, false), GetParam().dtype, seed_ + 40);
-    const auto made = backend_->create_executor(model.spec, model.weights, float8_options(16, 8));
+    const auto made = backend_->create_executor(model.spec, model.weights, float8_options(16, 8), {});
     ASSERT_FALSE(made.ok());
     EXPECT_EQ(made.error().status, NL_ERROR_UNSUPPORTED);
     EXPECT_NE(made.error().message.find("kv_dtype is float8_e4m3"), std::string::npos) << made.error().message;

@@ -21,7 +21,8 @@ class FakeExecutor : public Executor {
     };
     explicit FakeExecutor(Record& record) : record_(record) {}
 
-    Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) override {
+    [[nodiscard]] int32_t max_in_flight() const override { return 1; }
+    Result<void> submit(const Batch& batch) override {
         {
             const std::lock_guard lock(record_.mutex);
             record_.rows.push_back(batch.tokens.size());
@@ -29,29 +30,27 @@ class FakeExecutor : public Executor {
         }
         if (record_.out_of_memory) throw std::bad_alloc();
         if (record_.fail) return nanolith::fail(NL_ERROR_DEVICE, "the fake device failed");
-        for (size_t i = 0; i < batch.output_rows.size(); ++i)
-            sampled[i] = batch.tokens[static_cast<size_t>(batch.output_rows[i])] + 1;
-        return forward(*this);
+        drawn_.clear();
+        for (const int32_t row : batch.output_rows) drawn_.push_back(batch.tokens[static_cast<size_t>(row)] + 1);
+        return {};
+    }
+    Result<void> collect(std::span<int32_t> sampled) override {
+        std::ranges::copy(drawn_, sampled.begin());
+        return {};
     }
     Result<void> read_logits(int32_t index, std::span<float> logits) override {
         std::ranges::fill(logits, static_cast<float>(index));
         return {};
     }
-    Result<void> copy_page(int32_t from, int32_t to) override {
+    Result<void> copy_pages(std::span<const PageCopy> copies) override {
         const std::lock_guard lock(record_.mutex);
-        record_.copies.push_back({from, to});
+        record_.copies.insert(record_.copies.end(), copies.begin(), copies.end());
         return {};
     }
-    Result<void> embed() override { return {}; }
-    Result<void> attention_input(int32_t) override { return {}; }
-    Result<void> attention(int32_t) override { return {}; }
-    Result<void> attention_output(int32_t) override { return {}; }
-    Result<void> mlp_input(int32_t) override { return {}; }
-    Result<void> mlp_output(int32_t) override { return {}; }
-    Result<void> head() override { return {}; }
 
   private:
     Record& record_;
+    std::vector<int32_t> drawn_;
 };
 
 class SchedulerTest : public testing::Test {
@@ -65,7 +64,7 @@ class SchedulerTest : public testing::Test {
     }
 
     FakeExecutor::Record record;
-    Scheduler scheduler{std::make_unique<FakeExecutor>(record), [](Executor&) { return Result<void>(); }, 16, 8};
+    Scheduler scheduler{std::make_unique<FakeExecutor>(record), 16, 8};
 };
 
 TEST_F(SchedulerTest, RunsSeveralJobsInOneStep) {
