@@ -5,8 +5,12 @@
     bindings/generate.py --check   fails where a file is not what the header asks for
 
 Rust gets its declarations and constants, C# its imports and enums, Go its constants (cgo reads the declarations
-itself). All else in a binding is written by hand. A new function in the header needs a run of this script and a safe
-wrapper in each language; tests/bindings/check_coverage.py tells which ones are missing.
+itself), and each the setters of every option. All else in a binding is written by hand. A new function in the header
+needs a run of this script and a safe wrapper in each language; tests/bindings/check_coverage.py tells which ones are
+missing. A new option or fact needs a run of this script alone.
+
+What a declaration means stands in the header's marks (NL_OUT, NL_ARRAY and so on, which it explains at its top).
+Nothing is guessed from names: a pointer without a mark that needs one ends the run.
 """
 
 import argparse
@@ -16,47 +20,22 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 HEADER = ROOT / "include" / "nanolith" / "nanolith.h"
+NEWER = "A newer library may know more values."
 NOTE = "Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit."
-
-# Constants with this prefix become the type of this name.
-ENUMS = {
-    "NL_ERROR_": "Status",
-    "NL_DTYPE_": "Dtype",
-    "NL_LOG_": "Severity",
-    "NL_ENCODE_": "EncodeFlags",
-    "NL_ENGINE_": "EngineFact",
-    "NL_TOKENIZER_": "TokenizerFact",
-    "NL_CHUNK_": "ChunkFact",
-    "NL_COMPOSE_": "Composition",
-    "NL_CACHE_": "CacheFact",
-    "NL_ROLE_": "Role",
-    "NL_CHAT_": "ChatFlags",
-}
-ENUM_DOCS = {
-    "Status": "What became of a call.",
-    "Dtype": "Number formats of weights, activations and the key-value cache.",
-    "Severity": "How much a log line matters.",
-    "EncodeFlags": "What encoding adds to the tokens.",
-    "EngineFact": "Facts about an engine.",
-    "TokenizerFact": "Facts about a tokenizer.",
-    "ChunkFact": "Facts about a chunk.",
-    "Composition": "How a cache composes its chunks.",
-    "CacheFact": "Facts about a cache.",
-    "Role": "Whose a message of a chat is.",
-    "ChatFlags": "What rendering a chat adds to the tokens.",
-}
 
 
 # ---- Reading the header ----------------------------------------------------------------------------------------
 
 
 class Parameter:
-    """`type` is the C type without its name, with single spaces: "const nl_chunk *const *"."""
+    """`type` is the C type without its name, with single spaces: "const nl_chunk*const*". `mark` is "NL_OUT",
+    "NL_ARRAY" or ""."""
 
     def __init__(self, text):
-        match = re.fullmatch(r"(.*?)\s*(\w+)", text.strip())
-        self.name = match.group(2)
-        self.type = re.sub(r"\s*\*\s*", "*", re.sub(r"\s+", " ", match.group(1))).strip()
+        match = re.fullmatch(r"(?:(NL_OUT|NL_ARRAY)(?:\(\w+\))? )?(.*?)\s*(\w+)", " ".join(text.split()))
+        self.mark = match.group(1) or ""
+        self.name = match.group(3)
+        self.type = re.sub(r"\s*\*\s*", "*", match.group(2))
 
 
 class Function:
@@ -71,8 +50,28 @@ class Function:
 
 
 class Constant:
-    def __init__(self, name, value, doc):
-        self.name, self.value, self.doc = name, value, doc
+    """`takes` is the mark of an option's key, "NL_TAKES_INT" or "NL_TAKES_CHOICE(Dtype)"; "" for other constants."""
+
+    def __init__(self, name, value, doc, takes):
+        self.name, self.value, self.doc, self.takes = name, value, doc, takes
+
+
+class Enum:
+    """The constants of one type. `prefix` is what their names begin with in C."""
+
+    def __init__(self, name, prefix, flags, doc, constants):
+        self.name, self.prefix, self.flags, self.doc, self.constants = name, prefix, flags, doc, constants
+
+    def short(self, constant):
+        """NL_ENGINE_PAGE_SIZE -> PAGE_SIZE; NL_OK, which lacks its type's prefix, -> OK."""
+        return constant.name[len(self.prefix if constant.name.startswith(self.prefix) else "NL_") :]
+
+    def options(self):
+        """Whether these are keys of options; those of EngineOption are set on EngineOptions."""
+        return any(constant.takes for constant in self.constants)
+
+
+PARAMETERS = r"((?:[^()]|\(\w+\))*)"
 
 
 class Header:
@@ -80,34 +79,44 @@ class Header:
         self.handles = re.findall(r"^typedef struct (nl_\w+) \1;", text, re.M)
         self.callbacks = [
             Function(returns, name, parameters, doc_before(text, match_start))
-            for returns, name, parameters, match_start in find(r"^typedef (\w+) \(\*(nl_\w+)\)\((.*?)\);", text)
+            for returns, name, parameters, match_start in find(
+                r"^typedef (\w+) \(\*(nl_\w+)\)\(" + PARAMETERS + r"\);", text
+            )
         ]
         self.functions = [
             Function(returns, name, parameters, doc_before(text, match_start), symbol)
             for returns, name, parameters, symbol, match_start in find(
-                r"^NL_API ([^(]+?[ *])(nl_\w+)\(([^()]*)\)(?: NL_SYMBOL\(\"(\w+)\"\))?;", text
+                r"^NL_API ([^(]+?[ *])(nl_\w+)\(" + PARAMETERS + r"\)(?: NL_SYMBOL\(\"(\w+)\"\))?;", text
             )
         ]
-        self.enums = {}
-        for match in re.finditer(r"enum\s*\{(.*?)\};", text, re.S):
-            for constant in constants_in(match.group(1)):
-                self.enums.setdefault(enum_of(constant.name), []).append(constant)
-        declared = len(re.findall(r"^NL_API ", text, re.M))
-        if declared != len(self.functions):
-            sys.exit(f"{HEADER}: {declared} declarations begin with NL_API, of which {len(self.functions)} were understood")
+        self.enums = [
+            Enum(name, prefix, mark == "FLAGS", doc_before(text, match_start), constants_in(body))
+            for mark, name, prefix, body, match_start in find(
+                r"^enum NL_(NAMED|FLAGS)\((\w+), (\w+)\) \{(.*?)\};", text
+            )
+        ]
+        for begin, understood in (("NL_API ", self.functions), ("enum ", self.enums)):
+            declared = len(re.findall(rf"^{begin}", text, re.M))
+            if declared != len(understood):
+                sys.exit(
+                    f"{HEADER}: {declared} declarations begin with {begin!r}, of which {len(understood)} were understood"
+                )
+        for function in self.functions:
+            for parameter in function.parameters:
+                self.check_mark(function, parameter)
+
+    def check_mark(self, function, parameter):
+        """What only one pointer leads to may be a handle or the caller's data; all other pointers need a mark."""
+        base = re.match(r"(?:const )?(\w+)", parameter.type).group(1)
+        pointers = parameter.type.count("*")
+        plain = pointers == 0 or (pointers == 1 and (base in self.handles or base == "void"))
+        returned = function.returns == "nl_status" or function.returns == "void"
+        if not plain and not parameter.mark and returned:
+            sys.exit(f"{HEADER}: {function.name}: {parameter.name} is a pointer without a mark: expected NL_OUT or NL_ARRAY")
 
 
 def find(pattern, text):
     return [(*match.groups(), match.start()) for match in re.finditer(pattern, text, re.S | re.M)]
-
-
-def enum_of(constant):
-    if constant == "NL_OK":
-        return "Status"
-    for prefix, name in ENUMS.items():
-        if constant.startswith(prefix):
-            return name
-    sys.exit(f"{HEADER}: {constant} belongs to no type: add its prefix to ENUMS in bindings/generate.py")
 
 
 def clean(comment):
@@ -124,18 +133,14 @@ def doc_before(text, position):
 
 def constants_in(body):
     found = []
-    pattern = r"(?:/\*(?P<above>(?:(?!\*/).)*)\*/\s*)?(?P<name>NL_\w+)\s*=\s*(?P<value>\d+),?[ \t]*(?:/\*(?P<after>.*?)\*/)?"
+    pattern = (
+        r"(?:/\*(?P<above>(?:(?!\*/).)*)\*/\s*)?(?P<name>NL_\w+)\s*=\s*(?P<value>\d+)"
+        r"(?: (?P<takes>NL_[A-Z_]+(?:\(\w+\))?))?,?[ \t]*(?:/\*(?P<after>.*?)\*/)?"
+    )
     for match in re.finditer(pattern, body, re.S):
-        found.append(Constant(match["name"], int(match["value"]), clean(match["above"] or match["after"] or "")))
+        doc = clean(match["above"] or match["after"] or "")
+        found.append(Constant(match["name"], int(match["value"]), doc, match["takes"] or ""))
     return found
-
-
-def short(constant, enum):
-    """NL_ENGINE_PAGE_SIZE -> PAGE_SIZE."""
-    if constant.name == "NL_OK":
-        return "OK"
-    prefix = next(p for p, name in ENUMS.items() if name == enum)
-    return constant.name[len(prefix) :]
 
 
 def camel(name):
@@ -145,6 +150,12 @@ def camel(name):
 
 def comment(lines, sign, indent=""):
     return "".join(f"{indent}{sign} {line}\n" for line in lines)
+
+
+def taken(constant):
+    """What an option takes, and of NL_TAKES_CHOICE the type: ("NL_TAKES_CHOICE", "Dtype")."""
+    match = re.fullmatch(r"(\w+?)(?:\((\w+)\))?", constant.takes)
+    return match.group(1), match.group(2)
 
 
 # ---- Rust ------------------------------------------------------------------------------------------------------
@@ -170,16 +181,26 @@ def rust_doc(lines, indent):
     return comment(escaped, "///", indent)
 
 
+def rust_callback(callback):
+    """Laid out as rustfmt does with lines of 120 characters."""
+    arguments = [f"{p.name}: {rust_type(p.type)}" for p in callback.parameters]
+    returns = "" if callback.returns == "void" else f" -> {rust_type(callback.returns)}"
+    head, value = f"pub type {callback.name} =", f"Option<unsafe extern \"C\" fn({', '.join(arguments)}){returns}>;"
+    for layout in (f"{head} {value}\n\n", f"{head}\n    {value}\n\n"):
+        if max(map(len, layout.splitlines())) <= 120:
+            return layout
+    lines = "".join(f"        {argument},\n" for argument in arguments)
+    return f"{head} Option<\n    unsafe extern \"C\" fn(\n{lines}    ){returns},\n>;\n\n"
+
+
 def rust_sys(header):
     out = f"// {NOTE}\n\nuse crate::macros::{{functions, handles}};\nuse std::os::raw::{{c_char, c_void}};\n\n"
     out += "/// What became of a call: one of `NL_OK` and `NL_ERROR_*`.\npub type nl_status = i32;\n\n"
     out += "handles! {\n" + "".join(f"    {handle};\n" for handle in header.handles) + "}\n\n"
     for callback in header.callbacks:
-        arguments = "".join(f"        {p.name}: {rust_type(p.type)},\n" for p in callback.parameters)
-        out += rust_doc(callback.doc, "")
-        out += f"pub type {callback.name} = Option<\n    unsafe extern \"C\" fn(\n{arguments}    ),\n>;\n\n"
-    for constants in header.enums.values():
-        for constant in constants:
+        out += rust_doc(callback.doc, "") + rust_callback(callback)
+    for enum in header.enums:
+        for constant in enum.constants:
             out += rust_doc(constant.doc, "") + f"pub const {constant.name}: i32 = {constant.value};\n"
         out += "\n"
     out += "functions! {\n"
@@ -195,40 +216,113 @@ def rust_sys(header):
 
 def rust_enums(header):
     out = f"// {NOTE}\n\nuse nanolith_sys as sys;\n"
-    for enum, constants in header.enums.items():
-        base = "u32" if enum in ("EncodeFlags", "ChatFlags") else "i32"
+    for enum in header.enums:
+        base = "u32" if enum.flags else "i32"
         cast = f" as {base}" if base != "i32" else ""
-        out += f"\n/// {ENUM_DOCS[enum]} A newer library may know more values.\n"
+        out += "\n" + rust_doc([*enum.doc, NEWER], "")
         out += "#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]\n"
-        out += f"pub struct {enum}(pub {base});\n\nimpl {enum} {{\n"
-        for constant in constants:
+        out += f"pub struct {enum.name}(pub {base});\n\nimpl {enum.name} {{\n"
+        for constant in enum.constants:
             out += rust_doc(constant.doc or [f"`{constant.name}`"], "    ")
-            out += f"    pub const {short(constant, enum)}: {enum} = {enum}(sys::{constant.name}{cast});\n"
+            out += f"    pub const {enum.short(constant)}: {enum.name} = {enum.name}(sys::{constant.name}{cast});\n"
+        out += "}\n"
+    return out
+
+
+def rust_setters(header):
+    """EngineOptions and the others have set_int, set_float and set_text by hand: (self, key, value) -> Self."""
+    out = f"// {NOTE}\n\n" + "//! A setter for each option; those of lists add an element.\n\n"
+    options = [enum for enum in header.enums if enum.options()]
+    choices = {taken(constant)[1] for enum in options for constant in enum.constants} - {None}
+    used = sorted({f"{enum.name}s" for enum in options} | choices)
+    out += f"use crate::{{{', '.join(used)}}};\nuse nanolith_sys as sys;\n"
+    for enum in options:
+        out += f"\nimpl {enum.name}s {{\n"
+        for index, constant in enumerate(enum.constants):
+            takes, choice = taken(constant)
+            kind, argument, value = {
+                "NL_TAKES_INT": ("int", "i64", "value"), "NL_TAKES_INT_LIST": ("int", "i64", "value"),
+                "NL_TAKES_BOOL": ("int", "bool", "i64::from(value)"), "NL_TAKES_CHOICE": ("int", choice, "i64::from(value.0)"),
+                "NL_TAKES_FLOAT": ("float", "f64", "value"),
+                "NL_TAKES_TEXT": ("text", "impl AsRef<str>", "value.as_ref()"),
+                "NL_TAKES_TEXT_LIST": ("text", "impl AsRef<str>", "value.as_ref()"),
+            }[takes]  # fmt: skip
+            out += "\n" if index else ""
+            out += rust_doc(constant.doc, "    ")
+            out += f"    pub fn {enum.short(constant).lower()}(self, value: {argument}) -> Self {{\n"
+            out += f"        self.set_{kind}(sys::{constant.name}, {value})\n    }}\n"
         out += "}\n"
     return out
 
 
 # ---- Go --------------------------------------------------------------------------------------------------------
 
+GO_HEAD = "// Code generated by bindings/generate.py from nanolith.h. DO NOT EDIT.\n\npackage nanolith\n\n"
+GO_HEAD += "// #include <nanolith/nanolith.h>\nimport \"C\"\n"
+
 
 def go_name(constant, enum):
-    if enum == "Status":
-        return "OK" if constant.name == "NL_OK" else "Err" + camel(short(constant, enum))
-    stem = {"EncodeFlags": "Encode", "Composition": "Compose", "ChatFlags": "Chat"}.get(enum, enum[: -len("Fact")] if enum.endswith("Fact") else enum)
-    return stem + camel(short(constant, enum))
+    """NL_ENGINE_PAGE_SIZE -> EnginePageSize; errors are called as Go's habit is: ErrNotFound."""
+    if constant.name == "NL_OK":
+        return "OK"
+    stem = "Err" if enum.name == "Status" else camel(enum.prefix[len("NL_") :])
+    return stem + camel(enum.short(constant))
 
 
 def go_enums(header):
-    out = f"// Code generated by bindings/generate.py from nanolith.h. DO NOT EDIT.\n\npackage nanolith\n\n"
-    out += "// #include <nanolith/nanolith.h>\nimport \"C\"\n"
-    for enum, constants in header.enums.items():
-        base = "uint32" if enum in ("EncodeFlags", "ChatFlags") else "int32"
-        out += f"\n// {enum}: {ENUM_DOCS[enum]} A newer library may know more values.\ntype {enum} {base}\n\nconst (\n"
-        for constant in constants:
+    out = GO_HEAD
+    for enum in header.enums:
+        base = "uint32" if enum.flags else "int32"
+        out += "\n" + comment([f"{enum.name}: {enum.doc[0]}", *enum.doc[1:], NEWER], "//")
+        out += f"type {enum.name} {base}\n\nconst (\n"
+        for constant in enum.constants:
             out += comment(constant.doc, "//", "\t")
-            out += f"\t{go_name(constant, enum)} {enum} = C.{constant.name}\n"
+            out += f"\t{go_name(constant, enum)} {enum.name} = C.{constant.name}\n"
         out += ")\n"
     return go_format(out)
+
+
+# What an engine's options have beside values.
+GO_CALLBACKS = {
+    "EngineOption": """\t// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
+\tLog func(severity Severity, message string)
+\t// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that. It must not
+\t// use this package; a panic in it is caught and ignored.
+\tProgress func(done float64) error
+"""
+}
+
+
+def go_options(header):
+    """setInt, setFloat and setText are written by hand: (options *C.nl_options, key int32, value) error."""
+    out = GO_HEAD
+    for enum in header.enums:
+        if not enum.options():
+            continue
+        struct = f"{enum.name}s"
+        out += "\n" + comment([f"{struct}: {enum.doc[0]}", *enum.doc[1:]], "//")
+        out += "//\n// The zero value of a field means the library's default.\n"
+        fields, sets = "", ""
+        for constant in enum.constants:
+            takes, choice = taken(constant)
+            name = camel(enum.short(constant)) + ("s" if takes.endswith("_LIST") else "")
+            kind, field, given, value = {
+                "NL_TAKES_INT": ("Int", "int64", f"o.{name} != 0", f"o.{name}"),
+                "NL_TAKES_BOOL": ("Int", "*bool", f"o.{name} != nil", f"number(*o.{name})"),
+                "NL_TAKES_CHOICE": ("Int", choice, f"o.{name} != 0", f"int64(o.{name})"),
+                "NL_TAKES_FLOAT": ("Float", "float64", f"o.{name} != 0", f"o.{name}"),
+                "NL_TAKES_TEXT": ("Text", "string", f'o.{name} != ""', f"o.{name}"),
+                "NL_TAKES_INT_LIST": ("Int", "[]int64", "", "element"),
+                "NL_TAKES_TEXT_LIST": ("Text", "[]string", "", "element"),
+            }[takes]
+            fields += comment(constant.doc, "//", "\t") + f"\t{name} {field}\n"
+            head = f"if {given}" if given else f"for _, element := range o.{name}"
+            sets += f"\t{head} {{\n\t\tif err := set{kind}(options, C.{constant.name}, {value}); err != nil {{\n"
+            sets += "\t\t\treturn err\n\t\t}\n\t}\n"
+        out += f"type {struct} struct {{\n{fields}{GO_CALLBACKS.get(enum.name, '')}}}\n\n"
+        out += f"func (o *{struct}) apply(options *C.nl_options) error {{\n{sets}\treturn nil\n}}\n"
+    out += "\nfunc number(flag bool) int64 {\n\tif flag {\n\t\treturn 1\n\t}\n\treturn 0\n}\n"
+    return out
 
 
 def go_format(text):
@@ -262,37 +356,22 @@ CSHARP_TYPES = {
     "size_t": "UIntPtr", "float": "float", "double": "double", "int32_t": "int", "uint32_t": "uint", "int64_t": "long",
     "uint64_t": "ulong", "uint8_t": "byte", "nl_status": "int",
 }  # fmt: skip
-# Arrays of these are marshalled as arrays; a single output of one is an `out` parameter.
-CSHARP_ARRAYS = {"int32_t", "float", "char", "uint8_t", "size_t"}
-# Output that is one number, though its type could be an array's.
-SINGLE = {"token", "is_end", "value", "count", "length"}
 KEYWORDS = {"fixed", "base", "params", "ref", "out", "in", "fork", "event", "object", "string"}
 
 
 def csharp_parameter(parameter, header):
     base = re.match(r"(?:const )?(\w+)", parameter.type).group(1)
-    stars = parameter.type.count("*")
-    constant = parameter.type.startswith("const ")
     name = "@" + parameter.name if parameter.name in KEYWORDS else parameter.name
-    callbacks = {callback.name for callback in header.callbacks}
-    if base in callbacks:
+    if base in {callback.name for callback in header.callbacks}:
         return f"{callback_name(base)} {name}"
-    if base in header.handles:
-        if stars == 2 and "const*" in parameter.type:
-            return f"IntPtr[] {name}"
-        return f"out IntPtr {name}" if stars == 2 else f"IntPtr {name}"
-    if base == "void":
-        return f"IntPtr {name}"
-    if base == "char" and stars == 2:
-        return f"IntPtr[] {name}"
-    if stars == 0:
-        return f"{CSHARP_TYPES[base]} {name}"
-    if not constant and parameter.name in SINGLE:
-        return f"out {CSHARP_TYPES[base]} {name}"
-    if base in CSHARP_ARRAYS:
-        direction = "[In] " if constant else "[In, Out] "
-        return f"{direction}{'byte' if base == 'char' else CSHARP_TYPES[base]}[] {name}"
-    return f"out {CSHARP_TYPES[base]} {name}"
+    pointers = parameter.type.count("*") - (1 if parameter.mark else 0)
+    value = CSHARP_TYPES.get(base, "byte") if pointers == 0 and base not in header.handles else "IntPtr"
+    if parameter.mark == "NL_OUT":
+        return f"out {value} {name}"
+    if parameter.mark == "NL_ARRAY":
+        direction = "[In] " if parameter.type.startswith("const ") or value == "IntPtr" else "[In, Out] "
+        return f"{direction}{value}[] {name}"
+    return f"{value} {name}"
 
 
 def callback_name(name):
@@ -307,7 +386,8 @@ def csharp_native(header):
             f"{'IntPtr' if '*' in p.type else CSHARP_TYPES[p.type]} {p.name}" for p in callback.parameters
         )
         out += "    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]\n"
-        out += f"    internal delegate {callback.returns} {callback_name(callback.name)}({arguments});\n\n"
+        returns = CSHARP_TYPES.get(callback.returns, callback.returns)
+        out += f"    internal delegate {returns} {callback_name(callback.name)}({arguments});\n\n"
     out += "    /// <summary>The functions of nanolith.h.</summary>\n    internal static class Native\n    {\n"
     out += "        private const string Library = \"libnanolith.so.0\";\n"
     for function in header.functions:
@@ -318,20 +398,54 @@ def csharp_native(header):
     return out + "    }\n}\n"
 
 
+def csharp_doc(lines, indent):
+    text = " ".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"{indent}/// <summary>{text}</summary>\n"
+
+
 def csharp_enums(header):
     out = f"// {NOTE}\nusing System;\n\nnamespace Nanolith\n{{\n"
     blocks = []
-    for enum, constants in header.enums.items():
-        flags = enum in ("EncodeFlags", "ChatFlags")
-        block = f"    /// <summary>{ENUM_DOCS[enum]} A newer library may know more values.</summary>\n"
-        block += "    [Flags]\n" if flags else ""
-        block += f"    public enum {enum}{' : uint' if flags else ''}\n    {{\n"
-        block += "        /// <summary>Nothing.</summary>\n        None = 0,\n" if flags else ""
-        for constant in constants:
-            text = " ".join(constant.doc or [constant.name])
-            text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-            block += f"        /// <summary>{text}</summary>\n        {camel(short(constant, enum))} = {constant.value},\n"
+    for enum in header.enums:
+        block = csharp_doc([*enum.doc, NEWER], "    ")
+        block += "    [Flags]\n" if enum.flags else ""
+        block += f"    public enum {enum.name}{' : uint' if enum.flags else ''}\n    {{\n"
+        block += "        /// <summary>Nothing.</summary>\n        None = 0,\n" if enum.flags else ""
+        for constant in enum.constants:
+            block += csharp_doc(constant.doc or [constant.name], "        ")
+            block += f"        {camel(enum.short(constant))} = {constant.value},\n"
         blocks.append(block + "    }\n")
+    return out + "\n".join(blocks) + "}\n"
+
+
+def csharp_options(header):
+    """NativeOptions.Set(IntPtr, int, long), (…, double) and (…, string) are written by hand, and so is the other part
+    of each class."""
+    out = f"// {NOTE}\nusing System;\nusing System.Collections.Generic;\n\nnamespace Nanolith\n{{\n"
+    blocks = []
+    for enum in header.enums:
+        if not enum.options():
+            continue
+        block = csharp_doc([*enum.doc, "What is null keeps the library's default."], "    ")
+        block += f"    public sealed partial class {enum.name}s\n    {{\n"
+        sets = ""
+        for constant in enum.constants:
+            takes, choice = taken(constant)
+            name = camel(enum.short(constant))
+            block += csharp_doc(constant.doc, "        ")
+            if takes.endswith("_LIST"):
+                element = "long" if takes == "NL_TAKES_INT_LIST" else "string"
+                block += f"        public IList<{element}> {name}s {{ get; }} = new List<{element}>();\n\n"
+                sets += f"            foreach ({element} element in {name}s) NativeOptions.Set(raw, {constant.value}, element);\n"
+                continue
+            property_type, value = {
+                "NL_TAKES_INT": ("long?", f"{name}.Value"), "NL_TAKES_FLOAT": ("double?", f"{name}.Value"), "NL_TAKES_TEXT": ("string", name),
+                "NL_TAKES_BOOL": ("bool?", f"{name}.Value ? 1L : 0L"), "NL_TAKES_CHOICE": (f"{choice}?", f"(long){name}.Value"),
+            }[takes]  # fmt: skip
+            block += f"        public {property_type} {name} {{ get; set; }}\n\n"
+            sets += f"            if ({name} != null) NativeOptions.Set(raw, {constant.value}, {value});\n"
+        block += f"        private void SetValues(IntPtr raw)\n        {{\n{sets}        }}\n    }}\n"
+        blocks.append(block)
     return out + "\n".join(blocks) + "}\n"
 
 
@@ -340,9 +454,12 @@ def csharp_enums(header):
 FILES = {
     "bindings/rust/nanolith-sys/src/declarations.rs": rust_sys,
     "bindings/rust/nanolith/src/enums.rs": rust_enums,
+    "bindings/rust/nanolith/src/setters.rs": rust_setters,
     "bindings/go/enums.go": go_enums,
+    "bindings/go/option_fields.go": go_options,
     "bindings/csharp/Nanolith/Native.g.cs": csharp_native,
     "bindings/csharp/Nanolith/Enums.g.cs": csharp_enums,
+    "bindings/csharp/Nanolith/Options.g.cs": csharp_options,
 }
 
 

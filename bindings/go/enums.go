@@ -5,7 +5,8 @@ package nanolith
 // #include <nanolith/nanolith.h>
 import "C"
 
-// Status: What became of a call. A newer library may know more values.
+// Status: What became of a call. Values never change their meaning; new ones may be added. Since 0.1.
+// A newer library may know more values.
 type Status int32
 
 const (
@@ -30,31 +31,32 @@ const (
 	ErrDevice Status = C.NL_ERROR_DEVICE
 	// a defect of the library; please report it
 	ErrInternal Status = C.NL_ERROR_INTERNAL
+	// the call was cancelled. Since 0.2
+	ErrCancelled Status = C.NL_ERROR_CANCELLED
+	// the time given was over first; the call may be made again. Since 0.2
+	ErrTimeout Status = C.NL_ERROR_TIMEOUT
+	// the cache is generating, or too many requests wait already. Since 0.2
+	ErrBusy Status = C.NL_ERROR_BUSY
+	// reading or writing failed. Since 0.2
+	ErrIo Status = C.NL_ERROR_IO
 )
 
-// Dtype: Number formats of weights, activations and the key-value cache. A newer library may know more values.
-type Dtype int32
+// Detail: Numbers that an error may have, for nl_last_error_detail. Since 0.2.
+// A newer library may know more values.
+type Detail int32
 
 const (
-	// bf16 for 16-bit model files where the device is fast at it, else float32
-	DtypeAuto Dtype = C.NL_DTYPE_AUTO
-	DtypeF32  Dtype = C.NL_DTYPE_F32
-	// CUDA only
-	DtypeF16  Dtype = C.NL_DTYPE_F16
-	DtypeBf16 Dtype = C.NL_DTYPE_BF16
+	// which element of the list that was given, from 0: the cache of nl_decode_step, say
+	DetailIndex Detail = C.NL_DETAIL_INDEX
+	// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
+	// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
+	DetailNeeded Detail = C.NL_DETAIL_NEEDED
+	// what there was of it
+	DetailAvailable Detail = C.NL_DETAIL_AVAILABLE
 )
 
-// Severity: How much a log line matters. A newer library may know more values.
-type Severity int32
-
-const (
-	SeverityDebug   Severity = C.NL_LOG_DEBUG
-	SeverityInfo    Severity = C.NL_LOG_INFO
-	SeverityWarning Severity = C.NL_LOG_WARNING
-	SeverityError   Severity = C.NL_LOG_ERROR
-)
-
-// EngineFact: Facts about an engine. A newer library may know more values.
+// EngineFact: Facts about an engine, for nl_engine_query. Since 0.1.
+// A newer library may know more values.
 type EngineFact int32
 
 const (
@@ -83,7 +85,8 @@ const (
 	EngineParameters EngineFact = C.NL_ENGINE_PARAMETERS
 )
 
-// EncodeFlags: What encoding adds to the tokens. A newer library may know more values.
+// EncodeFlags: What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1.
+// A newer library may know more values.
 type EncodeFlags uint32
 
 const (
@@ -100,7 +103,8 @@ const (
 	EncodeSpecialAsText EncodeFlags = C.NL_ENCODE_SPECIAL_AS_TEXT
 )
 
-// TokenizerFact: Facts about a tokenizer. A newer library may know more values.
+// TokenizerFact: Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1.
+// A newer library may know more values.
 type TokenizerFact int32
 
 const (
@@ -111,7 +115,8 @@ const (
 	TokenizerPad       TokenizerFact = C.NL_TOKENIZER_PAD
 )
 
-// Role: Whose a message of a chat is. A newer library may know more values.
+// Role: Whose a message of a chat is. Since 0.1.
+// A newer library may know more values.
 type Role int32
 
 const (
@@ -120,7 +125,8 @@ const (
 	RoleAssistant Role = C.NL_ROLE_ASSISTANT
 )
 
-// ChatFlags: What rendering a chat adds to the tokens. A newer library may know more values.
+// ChatFlags: What rendering a chat adds to the tokens: flags for nl_chat_format_render. Since 0.1.
+// A newer library may know more values.
 type ChatFlags uint32
 
 const (
@@ -128,36 +134,8 @@ const (
 	ChatAddGenerationPrompt ChatFlags = C.NL_CHAT_ADD_GENERATION_PROMPT
 )
 
-// ChunkFact: Facts about a chunk. A newer library may know more values.
-type ChunkFact int32
-
-const (
-	ChunkTokens ChunkFact = C.NL_CHUNK_TOKENS
-	ChunkLevel  ChunkFact = C.NL_CHUNK_LEVEL
-	ChunkPages  ChunkFact = C.NL_CHUNK_PAGES
-	// pages times page bytes
-	ChunkBytes ChunkFact = C.NL_CHUNK_BYTES
-	// by the call that gave this handle: 0 when the chunk was in the store
-	ChunkTokensComputed ChunkFact = C.NL_CHUNK_TOKENS_COMPUTED
-	// handles and caches that hold it now, and calls under way
-	ChunkUsers ChunkFact = C.NL_CHUNK_USERS
-)
-
-// Composition: How a cache composes its chunks. A newer library may know more values.
-type Composition int32
-
-const (
-	// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
-	// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
-	// and kept, so that caches with a common beginning share it (a prefix tree).
-	ComposeExact Composition = C.NL_COMPOSE_EXACT
-	// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
-	// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
-	// one document refers to another.
-	ComposeIndependent Composition = C.NL_COMPOSE_INDEPENDENT
-)
-
-// CacheFact: Facts about a cache. A newer library may know more values.
+// CacheFact: Facts about a cache, for nl_cache_query. Since 0.1.
+// A newer library may know more values.
 type CacheFact int32
 
 const (
@@ -172,4 +150,253 @@ const (
 	CacheTokensReused CacheFact = C.NL_CACHE_TOKENS_REUSED
 	// computed for this cache so far
 	CacheTokensComputed CacheFact = C.NL_CACHE_TOKENS_COMPUTED
+)
+
+// EndReason: Why a generation ended. Since 0.2.
+// A newer library may know more values.
+type EndReason int32
+
+const (
+	// it has not ended, or there is more to fetch
+	EndNone EndReason = C.NL_END_NONE
+	// the last token is an end token of the model or a stop token
+	EndToken EndReason = C.NL_END_TOKEN
+	// a stop text came; the text ends before it
+	EndText EndReason = C.NL_END_TEXT
+	// NL_OPTION_MAX_TOKENS tokens are drawn
+	EndLength EndReason = C.NL_END_LENGTH
+	// the cache holds as many tokens as it may
+	EndContextFull EndReason = C.NL_END_CONTEXT_FULL
+	EndCancelled   EndReason = C.NL_END_CANCELLED
+	// NL_OPTION_DEADLINE_MS is over
+	EndDeadline EndReason = C.NL_END_DEADLINE
+	// the call that would tell the end returns the error's status instead of NL_OK
+	EndError EndReason = C.NL_END_ERROR
+)
+
+// GenerationFact: Facts about a generation, for nl_generation_query. Since 0.2.
+// A newer library may know more values.
+type GenerationFact int32
+
+const (
+	// drawn so far
+	GenerationTokens GenerationFact = C.NL_GENERATION_TOKENS
+	// of the context at its start, those that were computed already
+	GenerationTokensReused GenerationFact = C.NL_GENERATION_TOKENS_REUSED
+	// computed for it so far, those that it drew included
+	GenerationTokensComputed GenerationFact = C.NL_GENERATION_TOKENS_COMPUTED
+	// microseconds from its start to its first step (or until now, or its end)
+	GenerationQueuedUs GenerationFact = C.NL_GENERATION_QUEUED_US
+	// microseconds from its start to its first token; -1 until there is one
+	GenerationFirstTokenUs GenerationFact = C.NL_GENERATION_FIRST_TOKEN_US
+	// microseconds from its start to its end, or until now
+	GenerationTotalUs GenerationFact = C.NL_GENERATION_TOTAL_US
+	// behind the first token, rounded down; 0 while there is one or none
+	GenerationTokensPerSecond GenerationFact = C.NL_GENERATION_TOKENS_PER_SECOND
+	// NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs
+	GenerationEnd GenerationFact = C.NL_GENERATION_END
+)
+
+// Level: A chunk's place in the cascade. Those of the highest level are evicted first. Since 0.2.
+// A newer library may know more values.
+type Level int32
+
+const (
+	// what most conversations begin with
+	LevelSystem Level = C.NL_LEVEL_SYSTEM
+	// what some of them share: a document
+	LevelContext Level = C.NL_LEVEL_CONTEXT
+	// what few will want again
+	LevelQuery Level = C.NL_LEVEL_QUERY
+)
+
+// ChunkFact: Facts about a chunk, for nl_chunk_query. Since 0.1.
+// A newer library may know more values.
+type ChunkFact int32
+
+const (
+	ChunkTokens ChunkFact = C.NL_CHUNK_TOKENS
+	// NL_LEVEL_*
+	ChunkLevel ChunkFact = C.NL_CHUNK_LEVEL
+	ChunkPages ChunkFact = C.NL_CHUNK_PAGES
+	// pages times page bytes
+	ChunkBytes ChunkFact = C.NL_CHUNK_BYTES
+	// by the call that gave this handle: 0 when the chunk was in the store
+	ChunkTokensComputed ChunkFact = C.NL_CHUNK_TOKENS_COMPUTED
+	// handles and caches that hold it now, and calls under way
+	ChunkUsers ChunkFact = C.NL_CHUNK_USERS
+)
+
+// OptionsKind: What a set of options is for. Since 0.2.
+// A newer library may know more values.
+type OptionsKind int32
+
+const (
+	// nl_engine_create: how to load a model
+	OptionsEngine OptionsKind = C.NL_OPTIONS_ENGINE
+	// nl_cache_create: how to compose chunks
+	OptionsCache OptionsKind = C.NL_OPTIONS_CACHE
+	// nl_cache_set_sampling: how to draw tokens
+	OptionsSampling OptionsKind = C.NL_OPTIONS_SAMPLING
+	// nl_generation_start: when to end, and how to hand over
+	OptionsGeneration OptionsKind = C.NL_OPTIONS_GENERATION
+)
+
+// Severity: How much a log line matters. Since 0.1.
+// A newer library may know more values.
+type Severity int32
+
+const (
+	LogDebug   Severity = C.NL_LOG_DEBUG
+	LogInfo    Severity = C.NL_LOG_INFO
+	LogWarning Severity = C.NL_LOG_WARNING
+	LogError   Severity = C.NL_LOG_ERROR
+)
+
+// Dtype: Number formats of weights on the device, activations and the key-value cache. Since 0.1.
+// A newer library may know more values.
+type Dtype int32
+
+const (
+	// bf16 for 16-bit model files where the device is fast at it, else float32
+	DtypeAuto Dtype = C.NL_DTYPE_AUTO
+	DtypeF32  Dtype = C.NL_DTYPE_F32
+	// CUDA only
+	DtypeF16  Dtype = C.NL_DTYPE_F16
+	DtypeBf16 Dtype = C.NL_DTYPE_BF16
+	// of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
+	// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
+	DtypeF8E4m3 Dtype = C.NL_DTYPE_F8_E4M3
+)
+
+// EngineOption: Options of an engine. Since 0.2.
+// Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
+// A newer library may know more values.
+type EngineOption int32
+
+const (
+	// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+	// [1 to 64 bytes]
+	OptionDevice EngineOption = C.NL_OPTION_DEVICE
+	// Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+	OptionDtype EngineOption = C.NL_OPTION_DTYPE
+	// Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to
+	// NL_DTYPE_F8_E4M3]
+	OptionKvDtype EngineOption = C.NL_OPTION_KV_DTYPE
+	// Tokens a page, a power of two. [16 to 256; default 64]
+	OptionPageSize EngineOption = C.NL_OPTION_PAGE_SIZE
+	// Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647]
+	OptionNumPages EngineOption = C.NL_OPTION_NUM_PAGES
+	// Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+	// and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+	// angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]
+	OptionMaxContext EngineOption = C.NL_OPTION_MAX_CONTEXT
+	// Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048]
+	OptionMaxBatchTokens EngineOption = C.NL_OPTION_MAX_BATCH_TOKENS
+	// Most conversations that get a token in one step. [1 to 4096; default 256]
+	OptionMaxOutputRows EngineOption = C.NL_OPTION_MAX_OUTPUT_ROWS
+	// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+	// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+	// [0 (default) to 1000000]
+	OptionStepMs EngineOption = C.NL_OPTION_STEP_MS
+	// Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]
+	OptionQueueLimit EngineOption = C.NL_OPTION_QUEUE_LIMIT
+	// CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024]
+	OptionThreads EngineOption = C.NL_OPTION_THREADS
+	// 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]
+	OptionWarmUp EngineOption = C.NL_OPTION_WARM_UP
+)
+
+// Composition: How a cache composes its chunks. Since 0.1.
+// A newer library may know more values.
+type Composition int32
+
+const (
+	// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+	// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
+	// and kept, so that caches with a common beginning share it (a prefix tree).
+	ComposeExact Composition = C.NL_COMPOSE_EXACT
+	// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
+	// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
+	// one document refers to another.
+	ComposeIndependent Composition = C.NL_COMPOSE_INDEPENDENT
+)
+
+// CacheOption: Options of a cache. Since 0.2.
+// A newer library may know more values.
+type CacheOption int32
+
+const (
+	// How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+	OptionComposition CacheOption = C.NL_OPTION_COMPOSITION
+)
+
+// SamplingOption: Options of drawing. Since 0.2.
+// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
+// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
+// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
+// min_p times as probable as the best. The token is drawn from the rest.
+// The draw depends only on the logits, these options, the seed and the position in the context.
+// A newer library may know more values.
+type SamplingOption int32
+
+const (
+	// 0: greedy. [0 (default) to 3e38]
+	OptionTemperature SamplingOption = C.NL_OPTION_TEMPERATURE
+	// 0 keeps all. [0 (default) to 2147483647]
+	OptionTopK SamplingOption = C.NL_OPTION_TOP_K
+	// 1 keeps all. [1e-30 to 1 (default)]
+	OptionTopP SamplingOption = C.NL_OPTION_TOP_P
+	// 0 keeps all. [0 (default) to 1]
+	OptionMinP SamplingOption = C.NL_OPTION_MIN_P
+	// Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
+	OptionSeed SamplingOption = C.NL_OPTION_SEED
+)
+
+// GenerationOption: Options of a generation. Since 0.2.
+// A newer library may know more values.
+type GenerationOption int32
+
+const (
+	// Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
+	OptionMaxTokens GenerationOption = C.NL_OPTION_MAX_TOKENS
+	// End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]
+	OptionMinTokens GenerationOption = C.NL_OPTION_MIN_TOKENS
+	// Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
+	OptionStopToken GenerationOption = C.NL_OPTION_STOP_TOKEN
+	// 1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)]
+	OptionEndTokens GenerationOption = C.NL_OPTION_END_TOKENS
+	// Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none]
+	OptionStopText GenerationOption = C.NL_OPTION_STOP_TEXT
+	// Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647]
+	OptionDeadlineMs GenerationOption = C.NL_OPTION_DEADLINE_MS
+	// Higher ones are served first. [-100 to 100; default 0]
+	OptionPriority GenerationOption = C.NL_OPTION_PRIORITY
+	// Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024]
+	OptionBufferTokens GenerationOption = C.NL_OPTION_BUFFER_TOKENS
+	// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
+	OptionText GenerationOption = C.NL_OPTION_TEXT
+)
+
+// DescribeFormat: How nl_model_describe writes. Since 0.2.
+// A newer library may know more values.
+type DescribeFormat int32
+
+const (
+	// lines "name: value", each ended by a newline, for people to read
+	DescribeText DescribeFormat = C.NL_DESCRIBE_TEXT
+	// one JSON object with the same names, numbers as numbers
+	DescribeJson DescribeFormat = C.NL_DESCRIBE_JSON
+)
+
+// FactsKind: What facts are about, for nl_fact_describe. Since 0.2.
+// A newer library may know more values.
+type FactsKind int32
+
+const (
+	FactsEngine     FactsKind = C.NL_FACTS_ENGINE
+	FactsTokenizer  FactsKind = C.NL_FACTS_TOKENIZER
+	FactsChunk      FactsKind = C.NL_FACTS_CHUNK
+	FactsCache      FactsKind = C.NL_FACTS_CACHE
+	FactsGeneration FactsKind = C.NL_FACTS_GENERATION
 )

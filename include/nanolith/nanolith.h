@@ -1,14 +1,22 @@
 /*
  * Nanolith: an embeddable large-language-model engine whose first-class object is the chunk.
  *
- * A chunk is a span of tokens (a system prompt, a document) that is prefilled once into a paged
- * key-value cache and then used by any number of conversations, in any order, at any position.
- * Four calls carry everything:
+ * A model answers in six calls (examples/ has them with their checks):
  *
- *   nl_engine_create   loads a model folder on a device and reserves the page pool
- *   nl_chunk_prefill   turns tokens into an immutable chunk
- *   nl_decode_step     draws one token for each of n caches, in one batch
- *   nl_cache_free      ends one conversation
+ *     nl_engine_create(path, strlen(path), NULL, &engine);                     loads a model folder on a device
+ *     nl_engine_tokenizer(engine, &tokenizer);
+ *     nl_tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, 512, &count);
+ *     nl_cache_create(engine, NULL, NULL, 0, &cache);                          a conversation, empty yet
+ *     nl_generation_start(cache, tokens, count, NULL, &generation);            returns at once
+ *     do                                                                       text, as it comes
+ *         nl_generation_next(generation, -1, NULL, 0, NULL, text, sizeof text, &length, &end);
+ *     while (end == NL_END_NONE);
+ *
+ * A chunk is a span of tokens (a system prompt, a document) that nl_chunk_prefill computes once into a paged
+ * key-value cache, and that any number of conversations then begin with, in any order, at any position.
+ *
+ * The sections follow one another from what everybody needs to what few do: errors, engines, tokenizers, chat
+ * formats, caches, generations, chunks, options, drawing step by step, and what the library tells about itself.
  *
  * Conventions, for every declaration below:
  * - A function that can fail returns an nl_status and writes its result through its last pointers.
@@ -18,9 +26,21 @@
  *   Freeing NULL does nothing. Using a handle after freeing it is undefined, as in all of C.
  * - Every function may be called from any thread. Calls on the same cache take turns.
  * - Strings are UTF-8 with an explicit length in bytes and need no terminator. Token ids are int32_t.
- * - Output of variable size goes to a buffer of the caller with its capacity; `*length` (or `*count`)
- *   always receives the size needed, and NL_ERROR_BUFFER_TOO_SMALL says that the capacity was less;
+ * - Sizes of arrays and strings are size_t; all other numbers are int32_t or int64_t.
+ * - Output of variable size goes to a buffer of the caller with its capacity; `*length` (bytes of text) or `*count`
+ *   (elements) always receives the size needed, and NL_ERROR_BUFFER_TOO_SMALL says that the capacity was less;
  *   nothing is written to the buffer then. With capacity 0 the buffer may be NULL.
+ * - "Since" tells the first version that has a declaration, in the form that it has here.
+ *
+ * Marks in declarations mean nothing to a compiler and much to readers and to programs that write bindings:
+ * - NL_OUT before a pointer: the function writes one value through it. Without it a pointer to a handle is the handle.
+ * - NL_ARRAY(n) before a pointer: it points to n elements, or bytes of text, where n is another argument. The function
+ *   reads them where they are const, else it writes them.
+ * - enum NL_NAMED(Name, PREFIX_) { ... }: the values of one type, called Name in languages that have such types, where
+ *   the constants lose the prefix. With NL_FLAGS they may be added together.
+ * - NL_TAKES_INT, NL_TAKES_BOOL (an integer, 0 or 1), NL_TAKES_CHOICE(Name) (an integer, one of that type's),
+ *   NL_TAKES_FLOAT, NL_TAKES_TEXT, NL_TAKES_INT_LIST and NL_TAKES_TEXT_LIST behind an option's key: what it takes.
+ *   Except with NL_TAKES_BOOL, 0 and the empty text are the option's default or out of its bounds.
  */
 #ifndef NANOLITH_NANOLITH_H
 #define NANOLITH_NANOLITH_H
@@ -36,6 +56,18 @@
 #define NL_SYMBOL(name)
 #endif
 
+#define NL_OUT
+#define NL_ARRAY(count)
+#define NL_NAMED(name, prefix)
+#define NL_FLAGS(name, prefix)
+#define NL_TAKES_INT
+#define NL_TAKES_BOOL
+#define NL_TAKES_CHOICE(name)
+#define NL_TAKES_FLOAT
+#define NL_TAKES_TEXT
+#define NL_TAKES_INT_LIST
+#define NL_TAKES_TEXT_LIST
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -43,15 +75,19 @@ extern "C" {
 /* ---- Version, status, errors ---------------------------------------------------------------- */
 
 #define NL_VERSION_MAJOR 0
-#define NL_VERSION_MINOR 1
+#define NL_VERSION_MINOR 2
 #define NL_VERSION_PATCH 0
+/* The version as one number, to compare: 200 is 0.2.0, 10203 is 1.2.3. Since 0.2. */
+#define NL_VERSION_NUMBER (NL_VERSION_MAJOR * 10000 + NL_VERSION_MINOR * 100 + NL_VERSION_PATCH)
 
-/* The version of the library at run time, as "0.1.0". The string lives as long as the library. */
+/* The version of the library at run time, as "0.2.0". The string lives as long as the library. Since 0.1. */
 NL_API const char *nl_version(void);
+/* The version of the library at run time as NL_VERSION_NUMBER counts. Since 0.2. */
+NL_API int32_t nl_version_number(void);
 
-/* What became of a call. Values never change their meaning; new ones may be added. */
 typedef int32_t nl_status;
-enum {
+/* What became of a call. Values never change their meaning; new ones may be added. Since 0.1. */
+enum NL_NAMED(Status, NL_ERROR_) {
     NL_OK = 0,
     NL_ERROR_INVALID_ARGUMENT = 1, /* an argument is out of its range, or arguments don't fit together */
     NL_ERROR_NOT_FOUND = 2,        /* a file, a token or a device that was named does not exist */
@@ -63,106 +99,70 @@ enum {
     NL_ERROR_BUFFER_TOO_SMALL = 8, /* the caller's buffer is too small; the needed size was written */
     NL_ERROR_DEVICE = 9,           /* the device or its driver failed */
     NL_ERROR_INTERNAL = 10,        /* a defect of the library; please report it */
-    NL_ERROR_CANCELLED = 11,       /* the call was cancelled */
-    NL_ERROR_TIMEOUT = 12,         /* the time given was over first; the call may be made again */
-    NL_ERROR_BUSY = 13,            /* the cache is generating, or too many requests wait already */
-    NL_ERROR_IO = 14               /* reading or writing failed */
+    NL_ERROR_CANCELLED = 11,       /* the call was cancelled. Since 0.2 */
+    NL_ERROR_TIMEOUT = 12,         /* the time given was over first; the call may be made again. Since 0.2 */
+    NL_ERROR_BUSY = 13,            /* the cache is generating, or too many requests wait already. Since 0.2 */
+    NL_ERROR_IO = 14               /* reading or writing failed. Since 0.2 */
 };
 
-/* The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. */
+/* The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. Since 0.1. */
 NL_API const char *nl_status_name(nl_status status);
 
 /*
  * One sentence about the calling thread's latest failed call: the argument, its value and what was
- * expected. Never NULL. Valid until the same thread's next failed call or its end.
+ * expected. Never NULL. Valid until the same thread's next failed call or its end. At most 1,023 bytes; a longer
+ * sentence is cut. Since 0.1.
  */
 NL_API const char *nl_last_error(void);
 
+/* Numbers that an error may have, for nl_last_error_detail. Since 0.2. */
+enum NL_NAMED(Detail, NL_DETAIL_) {
+    NL_DETAIL_INDEX = 1,    /* which element of the list that was given, from 0: the cache of nl_decode_step, say */
+    NL_DETAIL_NEEDED = 2,   /* what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
+                               (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY) */
+    NL_DETAIL_AVAILABLE = 3 /* what there was of it */
+};
+/*
+ * A number of the calling thread's latest failed call. NOT_FOUND where that error does not have it; INVALID_ARGUMENT
+ * where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
+ */
+NL_API nl_status nl_last_error_detail(int32_t detail, NL_OUT int64_t *value);
+
 /* ---- Handles -------------------------------------------------------------------------------- */
 
-typedef struct nl_engine_options nl_engine_options;     /* how to load a model */
-typedef struct nl_engine nl_engine;                     /* a loaded model and its page pool */
-typedef struct nl_tokenizer nl_tokenizer;               /* text to tokens and back */
-typedef struct nl_text_stream nl_text_stream;           /* tokens to text, as they come */
-typedef struct nl_chat_format nl_chat_format;           /* messages to tokens */
-typedef struct nl_chunk nl_chunk;                       /* a prefilled span of tokens; immutable */
-typedef struct nl_cache_options nl_cache_options;       /* how to compose chunks */
-typedef struct nl_cache nl_cache;                       /* one conversation's context */
-typedef struct nl_sampling_options nl_sampling_options; /* how to draw tokens */
+typedef struct nl_options nl_options;         /* settings of an engine, a cache, its drawing or a generation */
+typedef struct nl_engine nl_engine;           /* a loaded model and its page pool */
+typedef struct nl_tokenizer nl_tokenizer;     /* text to tokens and back */
+typedef struct nl_text_stream nl_text_stream; /* tokens to text, as they come */
+typedef struct nl_chat_format nl_chat_format; /* messages to tokens */
+typedef struct nl_chunk nl_chunk;             /* a prefilled span of tokens; immutable */
+typedef struct nl_cache nl_cache;             /* one conversation's context */
+typedef struct nl_generation nl_generation;   /* tokens that the engine draws for a cache */
 
-/* ---- Engine options ------------------------------------------------------------------------- */
-
-/* Number formats of weights on the device, activations and the key-value cache. */
-enum {
-    NL_DTYPE_AUTO = 0, /* bf16 for 16-bit model files where the device is fast at it, else float32 */
-    NL_DTYPE_F32 = 1,
-    NL_DTYPE_F16 = 2, /* CUDA only */
-    NL_DTYPE_BF16 = 3
-};
-
-enum { NL_LOG_DEBUG = 0, NL_LOG_INFO = 1, NL_LOG_WARNING = 2, NL_LOG_ERROR = 3 };
-
-/*
- * Receives log lines. May be called from any thread, also from the library's own, but never from two
- * at once for one engine. `message` is UTF-8, not terminated, and valid during the call only.
- * The callback must not call the library.
- */
-typedef void (*nl_log_callback)(void *user_data, int32_t severity, const char *message, size_t length);
-
-/* Options with every default set. Not thread-safe against its own setters. */
-NL_API nl_status nl_engine_options_create(nl_engine_options **options);
-NL_API void nl_engine_options_free(nl_engine_options *options);
-
-/* "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1". */
-NL_API nl_status nl_engine_options_set_device(nl_engine_options *options, const char *device, size_t length);
-/* One of NL_DTYPE_*. Default NL_DTYPE_AUTO. */
-NL_API nl_status nl_engine_options_set_dtype(nl_engine_options *options, int32_t dtype);
-/* Tokens a page: a power of two from 16 to 256. Default 64. */
-NL_API nl_status nl_engine_options_set_page_size(nl_engine_options *options, int32_t page_size);
-/* Pages in the pool, at least 1; 0 (default) sizes the pool from the model and the memory that is free. */
-NL_API nl_status nl_engine_options_set_num_pages(nl_engine_options *options, int64_t num_pages);
-/*
- * Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's. Models with
- * LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context,
- * a longer one the angles for long contexts, whatever a cache holds.
- */
-NL_API nl_status nl_engine_options_set_max_context(nl_engine_options *options, int64_t max_context);
-/* Most tokens computed in one step, 1 to 65536: longer prefills are cut into slices. Default 512. */
-NL_API nl_status nl_engine_options_set_max_batch_tokens(nl_engine_options *options, int32_t max_batch_tokens);
-/* CPU threads, 1 to 1024; 0 (default) takes the cores that the process may use. */
-NL_API nl_status nl_engine_options_set_threads(nl_engine_options *options, int32_t num_threads);
-/* Where log lines go; NULL (default) drops them. `user_data` is handed through untouched. */
-NL_API nl_status nl_engine_options_set_log(nl_engine_options *options, nl_log_callback callback, void *user_data);
-
-/* ---- Models --------------------------------------------------------------------------------- */
-
-/*
- * What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines
- * "name: value", each ended by a newline, for people to read. "model", "tokenizer" and "chat format" are
- * among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason,
- * which names the file, the field or tensor, its value and what is supported. A part that can't be used is no
- * error of this call. An engine on CUDA may refuse what the CPU computes.
- * Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
- */
-NL_API nl_status nl_model_describe(const char *path, size_t path_length, char *buffer, size_t capacity, size_t *length);
-
-/* ---- Engine --------------------------------------------------------------------------------- */
+/* ---- Engines -------------------------------------------------------------------------------- */
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
- * freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
- * while the engine lives: do not truncate them. A tokenizer that is not supported is left out (and logged): the
- * engine works on tokens.
- * Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
+ * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
+ * NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
+ * load. The weight files stay mapped while the engine lives: do not truncate them. A tokenizer that is not supported is
+ * left out (and logged): the engine works on tokens. Since 0.1; nl_options since 0.2.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
+ * (by the progress callback).
  */
-NL_API nl_status nl_engine_create(const char *path, size_t path_length, const nl_engine_options *options,
-                                  nl_engine **engine);
-/* Drops the handle; the engine lives on while chunks, caches or tokenizers made from it do. */
+NL_API nl_status nl_engine_create(NL_ARRAY(path_length) const char *path, size_t path_length, const nl_options *options,
+                                  NL_OUT nl_engine **engine);
+/* Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1. */
 NL_API void nl_engine_free(nl_engine *engine);
+/*
+ * Cancels all calls and generations that are under way on the engine, prefills of chunks among them: they end with
+ * CANCELLED (generations with NL_END_CANCELLED) when the step that runs now is over. What is asked for afterwards is
+ * not concerned. Returns at once. Since 0.2.
+ */
+NL_API nl_status nl_engine_cancel(nl_engine *engine);
 
-/* Facts about an engine, for nl_engine_query. */
-enum {
+/* Facts about an engine, for nl_engine_query. Since 0.1. */
+enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_VOCAB_SIZE = 1, /* logits a token */
     NL_ENGINE_NUM_LAYERS = 2,
     NL_ENGINE_HIDDEN_SIZE = 3,
@@ -178,31 +178,36 @@ enum {
     NL_ENGINE_PAGES_EVICTABLE = 13, /* held only by chunks that nobody uses; freed when pages run short */
     NL_ENGINE_PARAMETERS = 14       /* weights of the model, a tied head counted once */
 };
-NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, int64_t *value);
-/* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". */
-NL_API nl_status nl_engine_device(const nl_engine *engine, char *buffer, size_t capacity, size_t *length);
-/* Whether `token` ends an answer by the model's generation_config.json or config.json: *is_end is 1 or 0. */
-NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, int32_t *is_end);
+/* Since 0.1. */
+NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT int64_t *value);
+/* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1. */
+NL_API nl_status nl_engine_device(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                  NL_OUT size_t *length);
+/* Whether `token` ends an answer by the model's generation_config.json or config.json: *is_end is 1 or 0. Since 0.1. */
+NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, NL_OUT int32_t *is_end);
 
-/* ---- Tokenizer ------------------------------------------------------------------------------ */
+/* ---- Tokenizers ----------------------------------------------------------------------------- */
 
 /*
  * The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
- * that is not known here. Free the handle.
+ * that is not known here. Free the handle. Since 0.1.
  */
-NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, nl_tokenizer **tokenizer);
+NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, NL_OUT nl_tokenizer **tokenizer);
 /*
  * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
  * none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
  * have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
  * add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
+ * Since 0.1.
  * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
  */
-NL_API nl_status nl_tokenizer_load(const char *path, size_t path_length, nl_tokenizer **tokenizer);
+NL_API nl_status nl_tokenizer_load(NL_ARRAY(path_length) const char *path, size_t path_length,
+                                   NL_OUT nl_tokenizer **tokenizer);
+/* Since 0.1. */
 NL_API void nl_tokenizer_free(nl_tokenizer *tokenizer);
 
-/* Flags for nl_tokenizer_encode. */
-enum {
+/* What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1. */
+enum NL_FLAGS(EncodeFlags, NL_ENCODE_) {
     NL_ENCODE_ADD_BOS = 1, /* put the beginning-of-sequence token first; an error where there is none */
     NL_ENCODE_ADD_EOS = 2, /* put the end-of-sequence token last */
     /*
@@ -221,41 +226,47 @@ enum {
 /*
  * Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
  * ill-formed part. Symbols that the tokenizer's files define (for example "<|user|>") are recognised inside
- * the text.
+ * the text. Since 0.1.
  */
-NL_API nl_status nl_tokenizer_encode(const nl_tokenizer *tokenizer, const char *text, size_t text_length,
-                                     uint32_t flags, int32_t *tokens, size_t capacity, size_t *count);
-/* Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD. */
-NL_API nl_status nl_tokenizer_decode(const nl_tokenizer *tokenizer, const int32_t *tokens, size_t num_tokens,
-                                     char *buffer, size_t capacity, size_t *length);
+NL_API nl_status nl_tokenizer_encode(const nl_tokenizer *tokenizer, NL_ARRAY(text_length) const char *text,
+                                     size_t text_length, uint32_t flags, NL_ARRAY(capacity) int32_t *tokens,
+                                     size_t capacity, NL_OUT size_t *count);
+/* Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD. Since 0.1. */
+NL_API nl_status nl_tokenizer_decode(const nl_tokenizer *tokenizer, NL_ARRAY(num_tokens) const int32_t *tokens,
+                                     size_t num_tokens, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                     NL_OUT size_t *length);
 
-/* Facts about a tokenizer; a special token that the model does not have is -1. */
-enum {
+/* Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1. */
+enum NL_NAMED(TokenizerFact, NL_TOKENIZER_) {
     NL_TOKENIZER_VOCAB_SIZE = 1,
     NL_TOKENIZER_BOS = 2,
     NL_TOKENIZER_EOS = 3,
     NL_TOKENIZER_UNK = 4,
     NL_TOKENIZER_PAD = 5
 };
-NL_API nl_status nl_tokenizer_query(const nl_tokenizer *tokenizer, int32_t fact, int64_t *value);
-/* The token written exactly so in the vocabulary (for example "<|user|>"), or NOT_FOUND. */
-NL_API nl_status nl_tokenizer_find(const nl_tokenizer *tokenizer, const char *piece, size_t length, int32_t *token);
-/* The vocabulary's spelling of a token; of byte tokens "<0x41>", of control tokens their name. */
-NL_API nl_status nl_tokenizer_piece(const nl_tokenizer *tokenizer, int32_t token, char *buffer, size_t capacity,
-                                    size_t *length);
+/* Since 0.1. */
+NL_API nl_status nl_tokenizer_query(const nl_tokenizer *tokenizer, int32_t fact, NL_OUT int64_t *value);
+/* The token written exactly so in the vocabulary (for example "<|user|>"), or NOT_FOUND. Since 0.1. */
+NL_API nl_status nl_tokenizer_find(const nl_tokenizer *tokenizer, NL_ARRAY(piece_length) const char *piece,
+                                   size_t piece_length, NL_OUT int32_t *token);
+/* The vocabulary's spelling of a token; of byte tokens "<0x41>", of control tokens their name. Since 0.1. */
+NL_API nl_status nl_tokenizer_piece(const nl_tokenizer *tokenizer, int32_t token, NL_ARRAY(capacity) char *buffer,
+                                    size_t capacity, NL_OUT size_t *length);
 
 /*
  * Turns tokens into text one by one and never splits a UTF-8 character: bytes of an unfinished one wait
  * for the next token. What push and finish give, put together, is what nl_tokenizer_decode gives.
- * A stream is not for two threads at once. It keeps its tokenizer alive.
+ * A stream is not for two threads at once. It keeps its tokenizer alive. Since 0.1.
  */
-NL_API nl_status nl_text_stream_create(const nl_tokenizer *tokenizer, nl_text_stream **stream);
+NL_API nl_status nl_text_stream_create(const nl_tokenizer *tokenizer, NL_OUT nl_text_stream **stream);
+/* Since 0.1. */
 NL_API void nl_text_stream_free(nl_text_stream *stream);
-/* The text that `token` completes, perhaps empty. After BUFFER_TOO_SMALL the same token may be pushed again. */
-NL_API nl_status nl_text_stream_push(nl_text_stream *stream, int32_t token, char *buffer, size_t capacity,
-                                     size_t *length);
-/* What still waits, as U+FFFD where it is ill-formed; the stream is then as new. */
-NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, size_t capacity, size_t *length);
+/* The text that `token` completes, if any. After BUFFER_TOO_SMALL the same token may be pushed again. Since 0.1. */
+NL_API nl_status nl_text_stream_push(nl_text_stream *stream, int32_t token, NL_ARRAY(capacity) char *buffer,
+                                     size_t capacity, NL_OUT size_t *length);
+/* What still waits, as U+FFFD where it is ill-formed; the stream is then as new. Since 0.1. */
+NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                       NL_OUT size_t *length);
 
 /* ---- Chat formats --------------------------------------------------------------------------- */
 
@@ -265,21 +276,24 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, char *buffer, siz
  * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
  * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
  * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
- * recognised by the marks in its chat template. The handle keeps the tokenizer alive.
+ * recognised by the marks in its chat template. The handle keeps the tokenizer alive. Since 0.1.
  * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
  * template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
  * token of the format).
  */
-NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, const char *name, size_t name_length,
-                                       nl_chat_format **format);
+NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, NL_ARRAY(name_length) const char *name,
+                                       size_t name_length, NL_OUT nl_chat_format **format);
+/* Since 0.1. */
 NL_API void nl_chat_format_free(nl_chat_format *format);
-/* The format's name. */
-NL_API nl_status nl_chat_format_name(const nl_chat_format *format, char *buffer, size_t capacity, size_t *length);
+/* The format's name. Since 0.1. */
+NL_API nl_status nl_chat_format_name(const nl_chat_format *format, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                     NL_OUT size_t *length);
 
-enum { NL_ROLE_SYSTEM = 0, NL_ROLE_USER = 1, NL_ROLE_ASSISTANT = 2 };
+/* Whose a message of a chat is. Since 0.1. */
+enum NL_NAMED(Role, NL_ROLE_) { NL_ROLE_SYSTEM = 0, NL_ROLE_USER = 1, NL_ROLE_ASSISTANT = 2 };
 
-/* Flags for nl_chat_format_render. */
-enum {
+/* What rendering a chat adds to the tokens: flags for nl_chat_format_render. Since 0.1. */
+enum NL_FLAGS(ChatFlags, NL_CHAT_) {
     NL_CHAT_ADD_GENERATION_PROMPT = 1 /* end with what stands before an answer, so that the model gives one */
 };
 
@@ -300,11 +314,11 @@ enum {
  *
  *     roles = {NL_ROLE_SYSTEM, NL_ROLE_USER (a document), NL_ROLE_USER (another), NL_ROLE_USER (the question)}
  *     nl_chat_format_render(format, roles, contents, lengths, 4, NL_CHAT_ADD_GENERATION_PROMPT, ends, tokens, ...)
- *     nl_chunk_prefill(engine, tokens, ends[0], 0, NULL, 0, &chunks[0])                    the system prompt
- *     nl_chunk_prefill(engine, tokens + ends[0], ends[1] - ends[0], 1, NULL, 0, &chunks[1])   a document
- *     nl_chunk_prefill(engine, tokens + ends[1], ends[2] - ends[1], 1, NULL, 0, &chunks[2])   another
- *     nl_cache_create(engine, options, chunks, 3, &cache)
- *     nl_cache_extend(cache, tokens + ends[2], count - ends[2])                            what is new
+ *     nl_chunk_prefill(engine, tokens, ends[0], NL_LEVEL_SYSTEM, NULL, 0, &chunks[0])      the system prompt
+ *     nl_chunk_prefill(engine, tokens + ends[0], ends[1] - ends[0], NL_LEVEL_CONTEXT, NULL, 0, &chunks[1])  a document
+ *     nl_chunk_prefill(engine, tokens + ends[1], ends[2] - ends[1], NL_LEVEL_CONTEXT, NULL, 0, &chunks[2])  another
+ *     nl_cache_create(engine, NULL, chunks, 3, &cache)
+ *     nl_generation_start(cache, tokens + ends[2], count - ends[2], NULL, &generation)     behind what is new
  *
  * (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
  * Parts may be empty (skip those).
@@ -315,45 +329,317 @@ enum {
  * Where two parts meet inside a text, a token that both have a share in belongs to the latter.
  *
  * "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
- * thinking first where the encoded text "<think>\n\n</think>\n\n" follows the generation prompt.
+ * thinking first where the encoded text "<think>\n\n</think>\n\n" follows the generation prompt. Since 0.1.
  * Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
  */
-NL_API nl_status nl_chat_format_render(const nl_chat_format *format, const int32_t *roles, const char *const *contents,
-                                       const size_t *content_lengths, size_t num_messages, uint32_t flags, size_t *ends,
-                                       int32_t *tokens, size_t capacity, size_t *count);
+NL_API nl_status nl_chat_format_render(const nl_chat_format *format, NL_ARRAY(num_messages) const int32_t *roles,
+                                       NL_ARRAY(num_messages) const char *const *contents,
+                                       NL_ARRAY(num_messages) const size_t *content_lengths, size_t num_messages,
+                                       uint32_t flags, NL_ARRAY(num_messages) size_t *ends,
+                                       NL_ARRAY(capacity) int32_t *tokens, size_t capacity, NL_OUT size_t *count);
+
+/* ---- Caches --------------------------------------------------------------------------------- */
+
+/*
+ * A conversation's context, which begins with `num_chunks` chunks in the given order (NULL and 0: none; see "Chunks").
+ * The same chunk may stand in it twice. `options` (of kind NL_OPTIONS_CACHE) may be NULL. Blocks only where exact
+ * composition must compute. Since 0.1; nl_options since 0.2.
+ */
+NL_API nl_status nl_cache_create(nl_engine *engine, const nl_options *options,
+                                 NL_ARRAY(num_chunks) const nl_chunk *const *chunks, size_t num_chunks,
+                                 NL_OUT nl_cache **cache);
+/*
+ * Ends the conversation: private pages go back, each chunk loses one user. A generation upon it goes on, and keeps
+ * what it needs. Netlink's libnl-3 has a function of this name as well; so that a process may use both, programs that
+ * are linked to this library reach it by another symbol. Since 0.1.
+ */
+NL_API void nl_cache_free(nl_cache *cache) NL_SYMBOL("nl_nanolith_cache_free");
+
+/*
+ * Appends tokens and computes them. With num_tokens 0 it does nothing. Since 0.1.
+ * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
+ */
+NL_API nl_status nl_cache_extend(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens);
+/*
+ * A second cache with the same context and sampling options. Full pages are shared, and a page that both
+ * would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
+ */
+NL_API nl_status nl_cache_fork(nl_cache *cache, NL_OUT nl_cache **fork);
+/* Keeps the first `num_tokens` tokens, at most what the cache holds, and forgets the rest. Since 0.1. */
+NL_API nl_status nl_cache_truncate(nl_cache *cache, size_t num_tokens);
+/* All tokens of the context, chunks first. While the cache is generating: those that are final now. Since 0.1. */
+NL_API nl_status nl_cache_tokens(const nl_cache *cache, NL_ARRAY(capacity) int32_t *tokens, size_t capacity,
+                                 NL_OUT size_t *count);
+/* Sets how this cache draws from now on. `options` are of kind NL_OPTIONS_SAMPLING and are copied. Since 0.2. */
+NL_API nl_status nl_cache_set_sampling(nl_cache *cache, const nl_options *options);
+/*
+ * Cancels what is under way on this cache: an nl_cache_extend, nl_cache_logits or nl_decode_step returns CANCELLED (the
+ * latter for all of its caches), and a generation ends with NL_END_CANCELLED, when the step that runs now is over.
+ * Where nothing is under way it does nothing. Returns at once. Since 0.2.
+ */
+NL_API nl_status nl_cache_cancel(nl_cache *cache);
+
+/* Facts about a cache, for nl_cache_query. Since 0.1. */
+enum NL_NAMED(CacheFact, NL_CACHE_) {
+    NL_CACHE_TOKENS = 1,
+    NL_CACHE_PAGES = 2,          /* pages it uses, its chunks' included */
+    NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
+    NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
+    NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks or from a fork's origin without computing them */
+    NL_CACHE_TOKENS_COMPUTED = 6 /* computed for this cache so far */
+};
+/* Since 0.1. */
+NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int64_t *value);
+
+/* ---- Generations ---------------------------------------------------------------------------- */
+
+/*
+ * Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then), and has the engine
+ * draw tokens behind them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
+ * was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of
+ * `options`, of kind NL_OPTIONS_GENERATION; NULL takes every default.
+ *
+ * The tokens drawn become part of the cache, the one that ended it included. What a stop text cuts off from the text
+ * stays in the cache as tokens: nl_cache_tokens and nl_cache_truncate serve those who do not want it.
+ *
+ * Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
+ * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
+ * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
+ * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
+ * without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+ * allows).
+ */
+NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                     const nl_options *options, NL_OUT nl_generation **generation);
+
+/* Why a generation ended. Since 0.2. */
+enum NL_NAMED(EndReason, NL_END_) {
+    NL_END_NONE = 0,         /* it has not ended, or there is more to fetch */
+    NL_END_TOKEN = 1,        /* the last token is an end token of the model or a stop token */
+    NL_END_TEXT = 2,         /* a stop text came; the text ends before it */
+    NL_END_LENGTH = 3,       /* NL_OPTION_MAX_TOKENS tokens are drawn */
+    NL_END_CONTEXT_FULL = 4, /* the cache holds as many tokens as it may */
+    NL_END_CANCELLED = 5,
+    NL_END_DEADLINE = 6, /* NL_OPTION_DEADLINE_MS is over */
+    NL_END_ERROR = 7     /* the call that would tell the end returns the error's status instead of NL_OK */
+};
+
+/*
+ * The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`
+ * milliseconds at most (0: not at all; negative: for ever); then TIMEOUT.
+ *
+ * - tokens: up to token_capacity of those drawn, as they are ready; *num_tokens is how many. With `tokens` NULL and
+ *   token_capacity 0 tokens are not wanted: they are dropped, and `num_tokens` may be NULL.
+ * - text: what the tokens say, up to text_capacity bytes (4 or more), always whole UTF-8 characters; *text_length is
+ *   how long it is. Text that may yet become a stop text is held back. With `text` NULL and text_capacity 0 text is not
+ *   wanted: it is dropped, and `text_length` may be NULL.
+ * - *end is NL_END_NONE while more may come, else why it ended; only when all that came before has been given. A call
+ *   after that gives the end again.
+ *
+ * What does not fit waits for the next call (there is no BUFFER_TOO_SMALL here); a reader who lets more than
+ * NL_OPTION_BUFFER_TOKENS tokens wait makes his generation pause, and no other. Tokens and text go their own ways: a
+ * token may be given before or after its text. Calls on one generation take turns.
+ * Where the generation ended by an error, the call that would give the end returns that error's status, with its
+ * sentence and its details, and *end is NL_END_ERROR. Since 0.2.
+ * Errors: INVALID_ARGUMENT, TIMEOUT, and what ended the generation.
+ */
+NL_API nl_status nl_generation_next(nl_generation *generation, int64_t timeout_ms,
+                                    NL_ARRAY(token_capacity) int32_t *tokens, size_t token_capacity,
+                                    NL_OUT size_t *num_tokens, NL_ARRAY(text_capacity) char *text, size_t text_capacity,
+                                    NL_OUT size_t *text_length, NL_OUT int32_t *end);
+/*
+ * Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then
+ * NL_END_CANCELLED. Does nothing where it has ended. Returns at once, also while another thread waits in
+ * nl_generation_next. Since 0.2.
+ */
+NL_API nl_status nl_generation_cancel(nl_generation *generation);
+/* Cancels the generation where it still runs, and drops the handle. Returns at once. Since 0.2. */
+NL_API void nl_generation_free(nl_generation *generation);
+
+/* Facts about a generation, for nl_generation_query. Since 0.2. */
+enum NL_NAMED(GenerationFact, NL_GENERATION_) {
+    NL_GENERATION_TOKENS = 1,            /* drawn so far */
+    NL_GENERATION_TOKENS_REUSED = 2,     /* of the context at its start, those that were computed already */
+    NL_GENERATION_TOKENS_COMPUTED = 3,   /* computed for it so far, those that it drew included */
+    NL_GENERATION_QUEUED_US = 4,         /* microseconds from its start to its first step (or until now, or its end) */
+    NL_GENERATION_FIRST_TOKEN_US = 5,    /* microseconds from its start to its first token; -1 until there is one */
+    NL_GENERATION_TOTAL_US = 6,          /* microseconds from its start to its end, or until now */
+    NL_GENERATION_TOKENS_PER_SECOND = 7, /* behind the first token, rounded down; 0 while there is one or none */
+    NL_GENERATION_END = 8                /* NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs */
+};
+/* Since 0.2. */
+NL_API nl_status nl_generation_query(const nl_generation *generation, int32_t fact, NL_OUT int64_t *value);
+/*
+ * A file descriptor to poll, select or epoll: readable while nl_generation_next would return without waiting. It
+ * belongs to the generation (the same at every call; closed with it): do not read from it, write to it or close it.
+ * Since 0.2.
+ * Errors: IO (the process has no descriptors left).
+ */
+NL_API nl_status nl_generation_descriptor(nl_generation *generation, NL_OUT int32_t *descriptor);
 
 /* ---- Chunks --------------------------------------------------------------------------------- */
 
+/* A chunk's place in the cascade. Those of the highest level are evicted first. Since 0.2. */
+enum NL_NAMED(Level, NL_LEVEL_) {
+    NL_LEVEL_SYSTEM = 0,  /* what most conversations begin with */
+    NL_LEVEL_CONTEXT = 1, /* what some of them share: a document */
+    NL_LEVEL_QUERY = 2    /* what few will want again */
+};
+
 /*
- * Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is the chunk's place in the
- * cascade: 0 system, 1 context, 2 query; when pages run short, chunks that no handle and no cache uses
- * are evicted from level 2 first, from level 0 last.
+ * Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_*; when pages run
+ * short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
  * The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
  * stored); NULL and 0 compute them alone. A chunk with the same tokens behind the same chunks that is
  * still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
- * it is computed.
- * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE.
+ * it is computed. Since 0.1.
+ * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY (too many requests wait),
+ * CANCELLED.
  */
-NL_API nl_status nl_chunk_prefill(nl_engine *engine, const int32_t *tokens, size_t num_tokens, int32_t level,
-                                  const nl_chunk *const *before, size_t num_before, nl_chunk **chunk);
-/* A second handle for the same chunk, to be freed on its own. */
-NL_API nl_status nl_chunk_retain(const nl_chunk *chunk, nl_chunk **again);
+NL_API nl_status nl_chunk_prefill(nl_engine *engine, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                  int32_t level, NL_ARRAY(num_before) const nl_chunk *const *before, size_t num_before,
+                                  NL_OUT nl_chunk **chunk);
+/* A second handle for the same chunk, to be freed on its own. Since 0.1. */
+NL_API nl_status nl_chunk_retain(const nl_chunk *chunk, NL_OUT nl_chunk **again);
+/* Since 0.1. */
 NL_API void nl_chunk_free(nl_chunk *chunk);
 
-enum {
+/* Facts about a chunk, for nl_chunk_query. Since 0.1. */
+enum NL_NAMED(ChunkFact, NL_CHUNK_) {
     NL_CHUNK_TOKENS = 1,
-    NL_CHUNK_LEVEL = 2,
+    NL_CHUNK_LEVEL = 2, /* NL_LEVEL_* */
     NL_CHUNK_PAGES = 3,
     NL_CHUNK_BYTES = 4,           /* pages times page bytes */
     NL_CHUNK_TOKENS_COMPUTED = 5, /* by the call that gave this handle: 0 when the chunk was in the store */
     NL_CHUNK_USERS = 6            /* handles and caches that hold it now, and calls under way */
 };
-NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, int64_t *value);
+/* Since 0.1. */
+NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, NL_OUT int64_t *value);
 
-/* ---- Caches --------------------------------------------------------------------------------- */
+/* ---- Options -------------------------------------------------------------------------------- */
 
-/* How a cache composes its chunks. */
-enum {
+/* What a set of options is for. Since 0.2. */
+enum NL_NAMED(OptionsKind, NL_OPTIONS_) {
+    NL_OPTIONS_ENGINE = 1,    /* nl_engine_create: how to load a model */
+    NL_OPTIONS_CACHE = 2,     /* nl_cache_create: how to compose chunks */
+    NL_OPTIONS_SAMPLING = 3,  /* nl_cache_set_sampling: how to draw tokens */
+    NL_OPTIONS_GENERATION = 4 /* nl_generation_start: when to end, and how to hand over */
+};
+
+/*
+ * Options of one kind with every default set, to be changed one by one:
+ *
+ *     nl_options_create(NL_OPTIONS_SAMPLING, &options);
+ *     nl_options_set_float(options, NL_OPTION_TEMPERATURE, 0.7);
+ *     nl_options_set_int(options, NL_OPTION_SEED, 42);
+ *     nl_cache_set_sampling(cache, options);
+ *
+ * Functions that take options copy them: the same may be used again, changed, and freed at any time. Not thread-safe
+ * against their own setters. Since 0.2.
+ */
+NL_API nl_status nl_options_create(int32_t kind, NL_OUT nl_options **options);
+/* Since 0.2. */
+NL_API void nl_options_free(nl_options *options);
+/*
+ * Set one option, an NL_OPTION_* of the options' kind, by the function for what it takes. A value out of the option's
+ * bounds is INVALID_ARGUMENT, and so are a key of another kind and an option that takes something else; the option is
+ * then as before. An option that is a list gets one element more, up to 1,024 of them. Since 0.2.
+ */
+NL_API nl_status nl_options_set_int(nl_options *options, int32_t option, int64_t value);
+/* As nl_options_set_int. Since 0.2. */
+NL_API nl_status nl_options_set_float(nl_options *options, int32_t option, double value);
+/* As nl_options_set_int. Since 0.2. */
+NL_API nl_status nl_options_set_text(nl_options *options, int32_t option, NL_ARRAY(text_length) const char *text,
+                                     size_t text_length);
+/*
+ * Tell what an option is now. `index` is which element of a list, below nl_options_get_count; 0 for other options.
+ * Since 0.2.
+ */
+NL_API nl_status nl_options_get_int(const nl_options *options, int32_t option, size_t index, NL_OUT int64_t *value);
+/* As nl_options_get_int. Since 0.2. */
+NL_API nl_status nl_options_get_float(const nl_options *options, int32_t option, size_t index, NL_OUT double *value);
+/* As nl_options_get_int. Since 0.2. */
+NL_API nl_status nl_options_get_text(const nl_options *options, int32_t option, size_t index,
+                                     NL_ARRAY(capacity) char *buffer, size_t capacity, NL_OUT size_t *length);
+/* How many elements a list has; 1 for an option that is no list. Since 0.2. */
+NL_API nl_status nl_options_get_count(const nl_options *options, int32_t option, NL_OUT size_t *count);
+/* Gives an option its default again; lists become empty. Since 0.2. */
+NL_API nl_status nl_options_reset(nl_options *options, int32_t option);
+
+/* How much a log line matters. Since 0.1. */
+enum NL_NAMED(Severity, NL_LOG_) { NL_LOG_DEBUG = 0, NL_LOG_INFO = 1, NL_LOG_WARNING = 2, NL_LOG_ERROR = 3 };
+/*
+ * Receives log lines. May be called from any thread, also from the library's own, but never from two
+ * at once for one engine. `message` is UTF-8, not terminated, and valid during the call only.
+ * The callback must not call the library. Since 0.1.
+ */
+typedef void (*nl_log_callback)(void *user_data, int32_t severity, NL_ARRAY(message_length) const char *message,
+                                size_t message_length);
+/*
+ * Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched. Options of
+ * kind NL_OPTIONS_ENGINE alone. Since 0.2.
+ */
+NL_API nl_status nl_options_set_log(nl_options *options, nl_log_callback callback, void *user_data);
+/*
+ * Hears how far nl_engine_create has come: `done` grows from 0 to 1 while weights are loaded and the device is made
+ * ready. Called on the creating thread. Another value than 0 cancels: nl_engine_create returns CANCELLED. The callback
+ * must not call the library. Since 0.2.
+ */
+typedef int32_t (*nl_progress_callback)(void *user_data, double done);
+/* Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2. */
+NL_API nl_status nl_options_set_progress(nl_options *options, nl_progress_callback callback, void *user_data);
+
+/* Number formats of weights on the device, activations and the key-value cache. Since 0.1. */
+enum NL_NAMED(Dtype, NL_DTYPE_) {
+    NL_DTYPE_AUTO = 0, /* bf16 for 16-bit model files where the device is fast at it, else float32 */
+    NL_DTYPE_F32 = 1,
+    NL_DTYPE_F16 = 2, /* CUDA only */
+    NL_DTYPE_BF16 = 3,
+    NL_DTYPE_F8_E4M3 = 4 /* of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
+                            to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022) */
+};
+
+/*
+ * Options of an engine. Since 0.2.
+ * Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
+ */
+enum NL_NAMED(EngineOption, NL_OPTION_) {
+    /* "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+       [1 to 64 bytes] */
+    NL_OPTION_DEVICE = 1 NL_TAKES_TEXT,
+    /* Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16] */
+    NL_OPTION_DTYPE = 2 NL_TAKES_CHOICE(Dtype),
+    /* Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to
+       NL_DTYPE_F8_E4M3] */
+    NL_OPTION_KV_DTYPE = 3 NL_TAKES_CHOICE(Dtype),
+    /* Tokens a page, a power of two. [16 to 256; default 64] */
+    NL_OPTION_PAGE_SIZE = 4 NL_TAKES_INT,
+    /* Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647] */
+    NL_OPTION_NUM_PAGES = 5 NL_TAKES_INT,
+    /*
+     * Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+     * and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+     * angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]
+     */
+    NL_OPTION_MAX_CONTEXT = 6 NL_TAKES_INT,
+    /* Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048] */
+    NL_OPTION_MAX_BATCH_TOKENS = 7 NL_TAKES_INT,
+    /* Most conversations that get a token in one step. [1 to 4096; default 256] */
+    NL_OPTION_MAX_OUTPUT_ROWS = 8 NL_TAKES_INT,
+    /* Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+       to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+       [0 (default) to 1000000] */
+    NL_OPTION_STEP_MS = 9 NL_TAKES_FLOAT,
+    /* Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096] */
+    NL_OPTION_QUEUE_LIMIT = 10 NL_TAKES_INT,
+    /* CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024] */
+    NL_OPTION_THREADS = 11 NL_TAKES_INT,
+    /* 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)] */
+    NL_OPTION_WARM_UP = 12 NL_TAKES_BOOL
+};
+
+/* How a cache composes its chunks. Since 0.1. */
+enum NL_NAMED(Composition, NL_COMPOSE_) {
     /*
      * Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
      * numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -368,79 +654,124 @@ enum {
     NL_COMPOSE_INDEPENDENT = 1
 };
 
-NL_API nl_status nl_cache_options_create(nl_cache_options **options);
-NL_API void nl_cache_options_free(nl_cache_options *options);
-/* One of NL_COMPOSE_*. Default NL_COMPOSE_EXACT. */
-NL_API nl_status nl_cache_options_set_composition(nl_cache_options *options, int32_t composition);
-
-/*
- * A context that begins with `num_chunks` chunks in the given order (NULL and 0: none). The same chunk may
- * stand in it twice. `options` may be NULL. Blocks only where exact composition must compute.
- */
-NL_API nl_status nl_cache_create(nl_engine *engine, const nl_cache_options *options, const nl_chunk *const *chunks,
-                                 size_t num_chunks, nl_cache **cache);
-/*
- * Ends the conversation: private pages go back, each chunk loses one user. Netlink's libnl-3 has a function of this
- * name as well; so that a process may use both, programs that are linked to this library reach it by another symbol.
- */
-NL_API void nl_cache_free(nl_cache *cache) NL_SYMBOL("nl_nanolith_cache_free");
-
-/* Appends tokens and computes them. With num_tokens 0 it does nothing. */
-NL_API nl_status nl_cache_extend(nl_cache *cache, const int32_t *tokens, size_t num_tokens);
-/*
- * A second cache with the same context and sampling options. Full pages are shared, and a page that both
- * would write is copied when one of them does. Both draw the same tokens until an option or a token differs.
- */
-NL_API nl_status nl_cache_fork(nl_cache *cache, nl_cache **fork);
-/* Keeps the first `num_tokens` tokens, at most what the cache holds, and forgets the rest. */
-NL_API nl_status nl_cache_truncate(nl_cache *cache, size_t num_tokens);
-/* All tokens of the context, chunks first. */
-NL_API nl_status nl_cache_tokens(const nl_cache *cache, int32_t *tokens, size_t capacity, size_t *count);
-/* The float32 logits for the token after the last one, NL_ENGINE_VOCAB_SIZE of them. The cache must not be empty. */
-NL_API nl_status nl_cache_logits(nl_cache *cache, float *logits, size_t capacity, size_t *count);
-
-enum {
-    NL_CACHE_TOKENS = 1,
-    NL_CACHE_PAGES = 2,          /* pages it uses, its chunks' included */
-    NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
-    NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
-    NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks or from a fork's origin without computing them */
-    NL_CACHE_TOKENS_COMPUTED = 6 /* computed for this cache so far */
+/* Options of a cache. Since 0.2. */
+enum NL_NAMED(CacheOption, NL_OPTION_) {
+    /* How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT] */
+    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition)
 };
-NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, int64_t *value);
-
-/* ---- Sampling and decoding ------------------------------------------------------------------ */
 
 /*
+ * Options of drawing. Since 0.2.
  * Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
  * narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
  * keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
  * min_p times as probable as the best. The token is drawn from the rest.
  * The draw depends only on the logits, these options, the seed and the position in the context.
  */
-NL_API nl_status nl_sampling_options_create(nl_sampling_options **options);
-NL_API void nl_sampling_options_free(nl_sampling_options *options);
-/* 0 (greedy, default) or a finite positive number. */
-NL_API nl_status nl_sampling_options_set_temperature(nl_sampling_options *options, float temperature);
-/* 0 (default) keeps all. */
-NL_API nl_status nl_sampling_options_set_top_k(nl_sampling_options *options, int32_t top_k);
-/* In (0, 1]; 1 (default) keeps all. */
-NL_API nl_status nl_sampling_options_set_top_p(nl_sampling_options *options, float top_p);
-/* In [0, 1]; 0 (default) keeps all. */
-NL_API nl_status nl_sampling_options_set_min_p(nl_sampling_options *options, float min_p);
-/* Default 0. */
-NL_API nl_status nl_sampling_options_set_seed(nl_sampling_options *options, uint64_t seed);
+enum NL_NAMED(SamplingOption, NL_OPTION_) {
+    /* 0: greedy. [0 (default) to 3e38] */
+    NL_OPTION_TEMPERATURE = 200 NL_TAKES_FLOAT,
+    /* 0 keeps all. [0 (default) to 2147483647] */
+    NL_OPTION_TOP_K = 201 NL_TAKES_INT,
+    /* 1 keeps all. [1e-30 to 1 (default)] */
+    NL_OPTION_TOP_P = 202 NL_TAKES_FLOAT,
+    /* 0 keeps all. [0 (default) to 1] */
+    NL_OPTION_MIN_P = 203 NL_TAKES_FLOAT,
+    /* Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0] */
+    NL_OPTION_SEED = 204 NL_TAKES_INT
+};
 
-/* Sets how this cache draws from now on. The options are copied. */
-NL_API nl_status nl_cache_set_sampling(nl_cache *cache, const nl_sampling_options *options);
+/* Options of a generation. Since 0.2. */
+enum NL_NAMED(GenerationOption, NL_OPTION_) {
+    /* Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647] */
+    NL_OPTION_MAX_TOKENS = 300 NL_TAKES_INT,
+    /* End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647] */
+    NL_OPTION_MIN_TOKENS = 301 NL_TAKES_INT,
+    /* Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none] */
+    NL_OPTION_STOP_TOKEN = 302 NL_TAKES_INT_LIST,
+    /* 1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)] */
+    NL_OPTION_END_TOKENS = 303 NL_TAKES_BOOL,
+    /* Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none] */
+    NL_OPTION_STOP_TEXT = 304 NL_TAKES_TEXT_LIST,
+    /* Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647] */
+    NL_OPTION_DEADLINE_MS = 305 NL_TAKES_INT,
+    /* Higher ones are served first. [-100 to 100; default 0] */
+    NL_OPTION_PRIORITY = 306 NL_TAKES_INT,
+    /* Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024] */
+    NL_OPTION_BUFFER_TOKENS = 307 NL_TAKES_INT,
+    /* 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)] */
+    NL_OPTION_TEXT = 308 NL_TAKES_BOOL
+};
+
+/* ---- Drawing step by step ------------------------------------------------------------------- */
 
 /*
+ * For programs that choose tokens themselves or bring their own loop; all others start generations.
+ *
  * Draws one token for each of `num_caches` caches in one batch, appends it to its cache and writes it to
  * tokens[i]. The caches must be different, of one engine, and not empty. Either all of them advance or,
- * on an error, none.
- * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL (which names the cache), OUT_OF_MEMORY, DEVICE.
+ * on an error, none. Since 0.1.
+ * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL (NL_DETAIL_INDEX is which cache), OUT_OF_MEMORY, DEVICE, BUSY,
+ * CANCELLED.
  */
-NL_API nl_status nl_decode_step(nl_cache *const *caches, size_t num_caches, int32_t *tokens);
+NL_API nl_status nl_decode_step(NL_ARRAY(num_caches) nl_cache *const *caches, size_t num_caches,
+                                NL_ARRAY(num_caches) int32_t *tokens);
+/*
+ * The float32 logits for the token after the last one, NL_ENGINE_VOCAB_SIZE of them. The cache must not be empty.
+ * Since 0.1.
+ */
+NL_API nl_status nl_cache_logits(nl_cache *cache, NL_ARRAY(capacity) float *logits, size_t capacity,
+                                 NL_OUT size_t *count);
+
+/* ---- What the library tells about models and itself ----------------------------------------- */
+
+/* How nl_model_describe writes. Since 0.2. */
+enum NL_NAMED(DescribeFormat, NL_DESCRIBE_) {
+    NL_DESCRIBE_TEXT = 0, /* lines "name: value", each ended by a newline, for people to read */
+    NL_DESCRIBE_JSON = 1  /* one JSON object with the same names, numbers as numbers */
+};
+/*
+ * What the Hugging Face folder at `path` is and what of it can be used, without loading weights. "model", "tokenizer"
+ * and "chat format" are among the names, each "supported" (or the format's name), or "none", "not supported" or
+ * "not usable" and the reason, which names the file, the field or tensor, its value and what is supported. A part that
+ * can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes. `format` is one of
+ * NL_DESCRIBE_*. Since 0.1; `format` since 0.2.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ */
+NL_API nl_status nl_model_describe(NL_ARRAY(path_length) const char *path, size_t path_length, int32_t format,
+                                   NL_ARRAY(capacity) char *buffer, size_t capacity, NL_OUT size_t *length);
+
+/*
+ * The options of a kind (NL_OPTIONS_*) as a JSON array of objects, in the order of their keys: "name" ("PAGE_SIZE"),
+ * "key", "type" ("int", "float", "text", "int list" or "text list"), "least", "most" (of texts: bytes), "default" (of
+ * lists: an empty array) and "doc", one sentence. Since 0.2.
+ */
+NL_API nl_status nl_option_describe(int32_t kind, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                    NL_OUT size_t *length);
+/*
+ * Bounds and default of an option that takes integers or a list of them (whose default is 0 and means nothing).
+ * Since 0.2.
+ */
+NL_API nl_status nl_option_bounds_int(int32_t option, NL_OUT int64_t *least, NL_OUT int64_t *most,
+                                      NL_OUT int64_t *standard);
+/* Bounds and default of an option that takes floats. Since 0.2. */
+NL_API nl_status nl_option_bounds_float(int32_t option, NL_OUT double *least, NL_OUT double *most,
+                                        NL_OUT double *standard);
+
+/* What facts are about, for nl_fact_describe. Since 0.2. */
+enum NL_NAMED(FactsKind, NL_FACTS_) {
+    NL_FACTS_ENGINE = 1,
+    NL_FACTS_TOKENIZER = 2,
+    NL_FACTS_CHUNK = 3,
+    NL_FACTS_CACHE = 4,
+    NL_FACTS_GENERATION = 5
+};
+/*
+ * The facts of a kind (NL_FACTS_*) as a JSON array of objects, in the order of their keys: "name" ("PAGE_SIZE"), "key",
+ * "unit" ("tokens", "bytes" and so on) and "doc", one sentence. Since 0.2.
+ */
+NL_API nl_status nl_fact_describe(int32_t kind, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                  NL_OUT size_t *length);
 
 #ifdef __cplusplus
 }

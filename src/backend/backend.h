@@ -239,6 +239,7 @@ struct ExecutorOptions {
     int32_t max_output_rows = 256;  // most output rows of a batch
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
     int32_t num_threads = 0;        // CPU only; 0: all cores
+    bool warm_up = true;            // what a first step would wait for is made ready with the executor
 
     [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };

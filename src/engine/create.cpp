@@ -1,5 +1,6 @@
 // From a folder and options to a running engine.
 #include <algorithm>
+#include <system_error>
 
 #include "backend/device_name.h"
 #include "engine/engine.h"
@@ -52,7 +53,16 @@ Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const 
         return std::move(tokenizer.error());
 
     std::shared_ptr<Engine> engine(new Engine(std::move(model), std::move(tokenizer), options));
-    NL_TRY(engine->start(options));
+    NL_ASSIGN(auto backend, open_backend(options, engine->log_));
+    NL_TRY(engine->start(std::move(backend), options));
+    return engine;
+}
+
+Result<std::shared_ptr<Engine>> Engine::create(std::unique_ptr<Model> model,
+                                               Result<std::shared_ptr<const Tokenizer>> tokenizer,
+                                               std::unique_ptr<Backend> backend, const EngineOptions& options) {
+    std::shared_ptr<Engine> engine(new Engine(std::move(model), std::move(tokenizer), options));
+    NL_TRY(engine->start(std::move(backend), options));
     return engine;
 }
 
@@ -65,8 +75,8 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
 
 Engine::~Engine() = default;
 
-Result<void> Engine::start(const EngineOptions& options) {
-    NL_ASSIGN(backend_, open_backend(options, log_));
+Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions& options) {
+    backend_ = std::move(backend);
     device_name_ = backend_->device_name();
     NL_ASSIGN(dtype_, choose_dtype(options.dtype, model_->file_dtype, *backend_));
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, dtype_);
@@ -78,16 +88,31 @@ Result<void> Engine::start(const EngineOptions& options) {
                                 .page_size = page_size_,
                                 .memory = memory,
                                 .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
-    const ExecutorOptions executor_options{.dtype = dtype_,
-                                           .page_size = page_size_,
-                                           .num_pages = num_pages,
-                                           .max_rows = options.max_batch_tokens,
-                                           .max_output_rows = options.max_batch_tokens,
-                                           .max_kept_logits = kMaxKeptLogits,
-                                           .num_threads = options.num_threads};
-    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, Progress()));
+    const ExecutorOptions executor_options{
+        .dtype = dtype_,
+        .page_size = page_size_,
+        .num_pages = num_pages,
+        .max_rows = options.max_batch_tokens,
+        .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
+        .num_threads = options.num_threads,
+        .warm_up = options.warm_up};
+    Progress progress;
+    if (options.progress != nullptr)
+        progress = [&](double done) { return options.progress(options.progress_user_data, done) == 0; };
+    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, progress));
     pool_ = std::make_unique<PagePool>(num_pages);
-    scheduler_ = std::make_unique<Scheduler>(std::move(executor), page_size_, options.max_batch_tokens);
+    const SchedulerOptions scheduler_options{.page_size = page_size_,
+                                             .max_rows = executor_options.max_rows,
+                                             .max_output_rows = executor_options.max_output_rows,
+                                             .max_kept_logits = executor_options.max_kept_logits,
+                                             .max_context = spec().max_context,
+                                             .step_ms = options.step_ms,
+                                             .queue_limit = options.queue_limit};
+    try {
+        scheduler_ = std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_);
+    } catch (const std::system_error& error) {
+        return fail(NL_ERROR_OUT_OF_MEMORY, "the engine's thread could not be started: ", error.what());
+    }
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,

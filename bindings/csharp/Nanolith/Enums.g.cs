@@ -3,7 +3,7 @@ using System;
 
 namespace Nanolith
 {
-    /// <summary>What became of a call. A newer library may know more values.</summary>
+    /// <summary>What became of a call. Values never change their meaning; new ones may be added. Since 0.1. A newer library may know more values.</summary>
     public enum Status
     {
         /// <summary>NL_OK</summary>
@@ -28,35 +28,28 @@ namespace Nanolith
         Device = 9,
         /// <summary>a defect of the library; please report it</summary>
         Internal = 10,
+        /// <summary>the call was cancelled. Since 0.2</summary>
+        Cancelled = 11,
+        /// <summary>the time given was over first; the call may be made again. Since 0.2</summary>
+        Timeout = 12,
+        /// <summary>the cache is generating, or too many requests wait already. Since 0.2</summary>
+        Busy = 13,
+        /// <summary>reading or writing failed. Since 0.2</summary>
+        Io = 14,
     }
 
-    /// <summary>Number formats of weights, activations and the key-value cache. A newer library may know more values.</summary>
-    public enum Dtype
+    /// <summary>Numbers that an error may have, for nl_last_error_detail. Since 0.2. A newer library may know more values.</summary>
+    public enum Detail
     {
-        /// <summary>bf16 for 16-bit model files where the device is fast at it, else float32</summary>
-        Auto = 0,
-        /// <summary>NL_DTYPE_F32</summary>
-        F32 = 1,
-        /// <summary>CUDA only</summary>
-        F16 = 2,
-        /// <summary>NL_DTYPE_BF16</summary>
-        Bf16 = 3,
+        /// <summary>which element of the list that was given, from 0: the cache of nl_decode_step, say</summary>
+        Index = 1,
+        /// <summary>what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)</summary>
+        Needed = 2,
+        /// <summary>what there was of it</summary>
+        Available = 3,
     }
 
-    /// <summary>How much a log line matters. A newer library may know more values.</summary>
-    public enum Severity
-    {
-        /// <summary>NL_LOG_DEBUG</summary>
-        Debug = 0,
-        /// <summary>NL_LOG_INFO</summary>
-        Info = 1,
-        /// <summary>NL_LOG_WARNING</summary>
-        Warning = 2,
-        /// <summary>NL_LOG_ERROR</summary>
-        Error = 3,
-    }
-
-    /// <summary>Facts about an engine. A newer library may know more values.</summary>
+    /// <summary>Facts about an engine, for nl_engine_query. Since 0.1. A newer library may know more values.</summary>
     public enum EngineFact
     {
         /// <summary>logits a token</summary>
@@ -89,7 +82,7 @@ namespace Nanolith
         Parameters = 14,
     }
 
-    /// <summary>What encoding adds to the tokens. A newer library may know more values.</summary>
+    /// <summary>What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1. A newer library may know more values.</summary>
     [Flags]
     public enum EncodeFlags : uint
     {
@@ -105,7 +98,7 @@ namespace Nanolith
         SpecialAsText = 8,
     }
 
-    /// <summary>Facts about a tokenizer. A newer library may know more values.</summary>
+    /// <summary>Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1. A newer library may know more values.</summary>
     public enum TokenizerFact
     {
         /// <summary>NL_TOKENIZER_VOCAB_SIZE</summary>
@@ -120,7 +113,7 @@ namespace Nanolith
         Pad = 5,
     }
 
-    /// <summary>Whose a message of a chat is. A newer library may know more values.</summary>
+    /// <summary>Whose a message of a chat is. Since 0.1. A newer library may know more values.</summary>
     public enum Role
     {
         /// <summary>NL_ROLE_SYSTEM</summary>
@@ -131,7 +124,7 @@ namespace Nanolith
         Assistant = 2,
     }
 
-    /// <summary>What rendering a chat adds to the tokens. A newer library may know more values.</summary>
+    /// <summary>What rendering a chat adds to the tokens: flags for nl_chat_format_render. Since 0.1. A newer library may know more values.</summary>
     [Flags]
     public enum ChatFlags : uint
     {
@@ -141,33 +134,7 @@ namespace Nanolith
         AddGenerationPrompt = 1,
     }
 
-    /// <summary>Facts about a chunk. A newer library may know more values.</summary>
-    public enum ChunkFact
-    {
-        /// <summary>NL_CHUNK_TOKENS</summary>
-        Tokens = 1,
-        /// <summary>NL_CHUNK_LEVEL</summary>
-        Level = 2,
-        /// <summary>NL_CHUNK_PAGES</summary>
-        Pages = 3,
-        /// <summary>pages times page bytes</summary>
-        Bytes = 4,
-        /// <summary>by the call that gave this handle: 0 when the chunk was in the store</summary>
-        TokensComputed = 5,
-        /// <summary>handles and caches that hold it now, and calls under way</summary>
-        Users = 6,
-    }
-
-    /// <summary>How a cache composes its chunks. A newer library may know more values.</summary>
-    public enum Composition
-    {
-        /// <summary>Every chunk is used as computed behind the very chunks that stand before it in this cache: the same numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now and kept, so that caches with a common beginning share it (a prefix tree).</summary>
-        Exact = 0,
-        /// <summary>Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk have not seen the chunks before it (unless they were in its `before`), which costs accuracy where one document refers to another.</summary>
-        Independent = 1,
-    }
-
-    /// <summary>Facts about a cache. A newer library may know more values.</summary>
+    /// <summary>Facts about a cache, for nl_cache_query. Since 0.1. A newer library may know more values.</summary>
     public enum CacheFact
     {
         /// <summary>NL_CACHE_TOKENS</summary>
@@ -182,5 +149,223 @@ namespace Nanolith
         TokensReused = 5,
         /// <summary>computed for this cache so far</summary>
         TokensComputed = 6,
+    }
+
+    /// <summary>Why a generation ended. Since 0.2. A newer library may know more values.</summary>
+    public enum EndReason
+    {
+        /// <summary>it has not ended, or there is more to fetch</summary>
+        None = 0,
+        /// <summary>the last token is an end token of the model or a stop token</summary>
+        Token = 1,
+        /// <summary>a stop text came; the text ends before it</summary>
+        Text = 2,
+        /// <summary>NL_OPTION_MAX_TOKENS tokens are drawn</summary>
+        Length = 3,
+        /// <summary>the cache holds as many tokens as it may</summary>
+        ContextFull = 4,
+        /// <summary>NL_END_CANCELLED</summary>
+        Cancelled = 5,
+        /// <summary>NL_OPTION_DEADLINE_MS is over</summary>
+        Deadline = 6,
+        /// <summary>the call that would tell the end returns the error's status instead of NL_OK</summary>
+        Error = 7,
+    }
+
+    /// <summary>Facts about a generation, for nl_generation_query. Since 0.2. A newer library may know more values.</summary>
+    public enum GenerationFact
+    {
+        /// <summary>drawn so far</summary>
+        Tokens = 1,
+        /// <summary>of the context at its start, those that were computed already</summary>
+        TokensReused = 2,
+        /// <summary>computed for it so far, those that it drew included</summary>
+        TokensComputed = 3,
+        /// <summary>microseconds from its start to its first step (or until now, or its end)</summary>
+        QueuedUs = 4,
+        /// <summary>microseconds from its start to its first token; -1 until there is one</summary>
+        FirstTokenUs = 5,
+        /// <summary>microseconds from its start to its end, or until now</summary>
+        TotalUs = 6,
+        /// <summary>behind the first token, rounded down; 0 while there is one or none</summary>
+        TokensPerSecond = 7,
+        /// <summary>NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs</summary>
+        End = 8,
+    }
+
+    /// <summary>A chunk's place in the cascade. Those of the highest level are evicted first. Since 0.2. A newer library may know more values.</summary>
+    public enum Level
+    {
+        /// <summary>what most conversations begin with</summary>
+        System = 0,
+        /// <summary>what some of them share: a document</summary>
+        Context = 1,
+        /// <summary>what few will want again</summary>
+        Query = 2,
+    }
+
+    /// <summary>Facts about a chunk, for nl_chunk_query. Since 0.1. A newer library may know more values.</summary>
+    public enum ChunkFact
+    {
+        /// <summary>NL_CHUNK_TOKENS</summary>
+        Tokens = 1,
+        /// <summary>NL_LEVEL_*</summary>
+        Level = 2,
+        /// <summary>NL_CHUNK_PAGES</summary>
+        Pages = 3,
+        /// <summary>pages times page bytes</summary>
+        Bytes = 4,
+        /// <summary>by the call that gave this handle: 0 when the chunk was in the store</summary>
+        TokensComputed = 5,
+        /// <summary>handles and caches that hold it now, and calls under way</summary>
+        Users = 6,
+    }
+
+    /// <summary>What a set of options is for. Since 0.2. A newer library may know more values.</summary>
+    public enum OptionsKind
+    {
+        /// <summary>nl_engine_create: how to load a model</summary>
+        Engine = 1,
+        /// <summary>nl_cache_create: how to compose chunks</summary>
+        Cache = 2,
+        /// <summary>nl_cache_set_sampling: how to draw tokens</summary>
+        Sampling = 3,
+        /// <summary>nl_generation_start: when to end, and how to hand over</summary>
+        Generation = 4,
+    }
+
+    /// <summary>How much a log line matters. Since 0.1. A newer library may know more values.</summary>
+    public enum Severity
+    {
+        /// <summary>NL_LOG_DEBUG</summary>
+        Debug = 0,
+        /// <summary>NL_LOG_INFO</summary>
+        Info = 1,
+        /// <summary>NL_LOG_WARNING</summary>
+        Warning = 2,
+        /// <summary>NL_LOG_ERROR</summary>
+        Error = 3,
+    }
+
+    /// <summary>Number formats of weights on the device, activations and the key-value cache. Since 0.1. A newer library may know more values.</summary>
+    public enum Dtype
+    {
+        /// <summary>bf16 for 16-bit model files where the device is fast at it, else float32</summary>
+        Auto = 0,
+        /// <summary>NL_DTYPE_F32</summary>
+        F32 = 1,
+        /// <summary>CUDA only</summary>
+        F16 = 2,
+        /// <summary>NL_DTYPE_BF16</summary>
+        Bf16 = 3,
+        /// <summary>of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)</summary>
+        F8E4m3 = 4,
+    }
+
+    /// <summary>Options of an engine. Since 0.2. Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too. A newer library may know more values.</summary>
+    public enum EngineOption
+    {
+        /// <summary>"auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1". [1 to 64 bytes]</summary>
+        Device = 1,
+        /// <summary>Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]</summary>
+        Dtype = 2,
+        /// <summary>Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_F8_E4M3]</summary>
+        KvDtype = 3,
+        /// <summary>Tokens a page, a power of two. [16 to 256; default 64]</summary>
+        PageSize = 4,
+        /// <summary>Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647]</summary>
+        NumPages = 5,
+        /// <summary>Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]</summary>
+        MaxContext = 6,
+        /// <summary>Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048]</summary>
+        MaxBatchTokens = 7,
+        /// <summary>Most conversations that get a token in one step. [1 to 4096; default 256]</summary>
+        MaxOutputRows = 8,
+        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed. [0 (default) to 1000000]</summary>
+        StepMs = 9,
+        /// <summary>Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]</summary>
+        QueueLimit = 10,
+        /// <summary>CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024]</summary>
+        Threads = 11,
+        /// <summary>1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]</summary>
+        WarmUp = 12,
+    }
+
+    /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>
+    public enum Composition
+    {
+        /// <summary>Every chunk is used as computed behind the very chunks that stand before it in this cache: the same numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now and kept, so that caches with a common beginning share it (a prefix tree).</summary>
+        Exact = 0,
+        /// <summary>Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk have not seen the chunks before it (unless they were in its `before`), which costs accuracy where one document refers to another.</summary>
+        Independent = 1,
+    }
+
+    /// <summary>Options of a cache. Since 0.2. A newer library may know more values.</summary>
+    public enum CacheOption
+    {
+        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]</summary>
+        Composition = 100,
+    }
+
+    /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. A newer library may know more values.</summary>
+    public enum SamplingOption
+    {
+        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
+        Temperature = 200,
+        /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
+        TopK = 201,
+        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
+        TopP = 202,
+        /// <summary>0 keeps all. [0 (default) to 1]</summary>
+        MinP = 203,
+        /// <summary>Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]</summary>
+        Seed = 204,
+    }
+
+    /// <summary>Options of a generation. Since 0.2. A newer library may know more values.</summary>
+    public enum GenerationOption
+    {
+        /// <summary>Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]</summary>
+        MaxTokens = 300,
+        /// <summary>End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]</summary>
+        MinTokens = 301,
+        /// <summary>Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]</summary>
+        StopToken = 302,
+        /// <summary>1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)]</summary>
+        EndTokens = 303,
+        /// <summary>Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none]</summary>
+        StopText = 304,
+        /// <summary>Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647]</summary>
+        DeadlineMs = 305,
+        /// <summary>Higher ones are served first. [-100 to 100; default 0]</summary>
+        Priority = 306,
+        /// <summary>Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024]</summary>
+        BufferTokens = 307,
+        /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
+        Text = 308,
+    }
+
+    /// <summary>How nl_model_describe writes. Since 0.2. A newer library may know more values.</summary>
+    public enum DescribeFormat
+    {
+        /// <summary>lines "name: value", each ended by a newline, for people to read</summary>
+        Text = 0,
+        /// <summary>one JSON object with the same names, numbers as numbers</summary>
+        Json = 1,
+    }
+
+    /// <summary>What facts are about, for nl_fact_describe. Since 0.2. A newer library may know more values.</summary>
+    public enum FactsKind
+    {
+        /// <summary>NL_FACTS_ENGINE</summary>
+        Engine = 1,
+        /// <summary>NL_FACTS_TOKENIZER</summary>
+        Tokenizer = 2,
+        /// <summary>NL_FACTS_CHUNK</summary>
+        Chunk = 3,
+        /// <summary>NL_FACTS_CACHE</summary>
+        Cache = 4,
+        /// <summary>NL_FACTS_GENERATION</summary>
+        Generation = 5,
     }
 }

@@ -6,7 +6,10 @@ using System.Runtime.InteropServices;
 namespace Nanolith
 {
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
-    internal delegate void NativeLogCallback(IntPtr user_data, int severity, IntPtr message, UIntPtr length);
+    internal delegate void NativeLogCallback(IntPtr user_data, int severity, IntPtr message, UIntPtr message_length);
+
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int NativeProgressCallback(IntPtr user_data, double done);
 
     /// <summary>The functions of nanolith.h.</summary>
     internal static class Native
@@ -17,49 +20,25 @@ namespace Nanolith
         internal static extern IntPtr nl_version();
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_version_number();
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern IntPtr nl_status_name(int status);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern IntPtr nl_last_error();
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_create(out IntPtr options);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern void nl_engine_options_free(IntPtr options);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_device(IntPtr options, [In] byte[] device, UIntPtr length);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_dtype(IntPtr options, int dtype);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_page_size(IntPtr options, int page_size);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_num_pages(IntPtr options, long num_pages);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_max_context(IntPtr options, long max_context);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_max_batch_tokens(IntPtr options, int max_batch_tokens);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_threads(IntPtr options, int num_threads);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_engine_options_set_log(IntPtr options, NativeLogCallback callback, IntPtr user_data);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_model_describe([In] byte[] path, UIntPtr path_length, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+        internal static extern int nl_last_error_detail(int detail, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_create([In] byte[] path, UIntPtr path_length, IntPtr options, out IntPtr engine);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern void nl_engine_free(IntPtr engine);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_cancel(IntPtr engine);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_query(IntPtr engine, int fact, out long value);
@@ -89,7 +68,7 @@ namespace Nanolith
         internal static extern int nl_tokenizer_query(IntPtr tokenizer, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_tokenizer_find(IntPtr tokenizer, [In] byte[] piece, UIntPtr length, out int token);
+        internal static extern int nl_tokenizer_find(IntPtr tokenizer, [In] byte[] piece, UIntPtr piece_length, out int token);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_tokenizer_piece(IntPtr tokenizer, int token, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
@@ -116,31 +95,10 @@ namespace Nanolith
         internal static extern int nl_chat_format_name(IntPtr format, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, IntPtr[] contents, [In] UIntPtr[] content_lengths, UIntPtr num_messages, uint flags, [In, Out] UIntPtr[] ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+        internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, [In] IntPtr[] contents, [In] UIntPtr[] content_lengths, UIntPtr num_messages, uint flags, [In, Out] UIntPtr[] ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_chunk_prefill(IntPtr engine, [In] int[] tokens, UIntPtr num_tokens, int level, IntPtr[] before, UIntPtr num_before, out IntPtr chunk);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_chunk_retain(IntPtr chunk, out IntPtr again);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern void nl_chunk_free(IntPtr chunk);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_chunk_query(IntPtr chunk, int fact, out long value);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_cache_options_create(out IntPtr options);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern void nl_cache_options_free(IntPtr options);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_cache_options_set_composition(IntPtr options, int composition);
-
-        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_cache_create(IntPtr engine, IntPtr options, IntPtr[] chunks, UIntPtr num_chunks, out IntPtr cache);
+        internal static extern int nl_cache_create(IntPtr engine, IntPtr options, [In] IntPtr[] chunks, UIntPtr num_chunks, out IntPtr cache);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern void nl_cache_free(IntPtr cache);
@@ -158,36 +116,99 @@ namespace Nanolith
         internal static extern int nl_cache_tokens(IntPtr cache, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_cache_logits(IntPtr cache, [In, Out] float[] logits, UIntPtr capacity, out UIntPtr count);
+        internal static extern int nl_cache_set_sampling(IntPtr cache, IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_cancel(IntPtr cache);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_cache_query(IntPtr cache, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_create(out IntPtr options);
+        internal static extern int nl_generation_start(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, IntPtr options, out IntPtr generation);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern void nl_sampling_options_free(IntPtr options);
+        internal static extern int nl_generation_next(IntPtr generation, long timeout_ms, [In, Out] int[] tokens, UIntPtr token_capacity, out UIntPtr num_tokens, [In, Out] byte[] text, UIntPtr text_capacity, out UIntPtr text_length, out int end);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_set_temperature(IntPtr options, float temperature);
+        internal static extern int nl_generation_cancel(IntPtr generation);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_set_top_k(IntPtr options, int top_k);
+        internal static extern void nl_generation_free(IntPtr generation);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_set_top_p(IntPtr options, float top_p);
+        internal static extern int nl_generation_query(IntPtr generation, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_set_min_p(IntPtr options, float min_p);
+        internal static extern int nl_generation_descriptor(IntPtr generation, out int descriptor);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_sampling_options_set_seed(IntPtr options, ulong seed);
+        internal static extern int nl_chunk_prefill(IntPtr engine, [In] int[] tokens, UIntPtr num_tokens, int level, [In] IntPtr[] before, UIntPtr num_before, out IntPtr chunk);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_cache_set_sampling(IntPtr cache, IntPtr options);
+        internal static extern int nl_chunk_retain(IntPtr chunk, out IntPtr again);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
-        internal static extern int nl_decode_step(IntPtr[] caches, UIntPtr num_caches, [In, Out] int[] tokens);
+        internal static extern void nl_chunk_free(IntPtr chunk);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_query(IntPtr chunk, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_create(int kind, out IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern void nl_options_free(IntPtr options);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_int(IntPtr options, int option, long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_float(IntPtr options, int option, double value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_text(IntPtr options, int option, [In] byte[] text, UIntPtr text_length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_get_int(IntPtr options, int option, UIntPtr index, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_get_float(IntPtr options, int option, UIntPtr index, out double value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_get_text(IntPtr options, int option, UIntPtr index, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_get_count(IntPtr options, int option, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_reset(IntPtr options, int option);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_log(IntPtr options, NativeLogCallback callback, IntPtr user_data);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_progress(IntPtr options, NativeProgressCallback callback, IntPtr user_data);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_decode_step([In] IntPtr[] caches, UIntPtr num_caches, [In, Out] int[] tokens);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_logits(IntPtr cache, [In, Out] float[] logits, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_model_describe([In] byte[] path, UIntPtr path_length, int format, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_option_describe(int kind, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_option_bounds_int(int option, out long least, out long most, out long standard);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_option_bounds_float(int option, out double least, out double most, out double standard);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_fact_describe(int kind, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
     }
 }

@@ -7,28 +7,26 @@ use std::os::raw::{c_char, c_void};
 pub type nl_status = i32;
 
 handles! {
-    nl_engine_options;
+    nl_options;
     nl_engine;
     nl_tokenizer;
     nl_text_stream;
     nl_chat_format;
     nl_chunk;
-    nl_cache_options;
     nl_cache;
-    nl_sampling_options;
+    nl_generation;
 }
 
 /// Receives log lines. May be called from any thread, also from the library's own, but never from two
 /// at once for one engine. `message` is UTF-8, not terminated, and valid during the call only.
-/// The callback must not call the library.
-pub type nl_log_callback = Option<
-    unsafe extern "C" fn(
-        user_data: *mut c_void,
-        severity: i32,
-        message: *const c_char,
-        length: usize,
-    ),
->;
+/// The callback must not call the library. Since 0.1.
+pub type nl_log_callback =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, severity: i32, message: *const c_char, message_length: usize)>;
+
+/// Hears how far nl_engine_create has come: `done` grows from 0 to 1 while weights are loaded and the device is made
+/// ready. Called on the creating thread. Another value than 0 cancels: nl_engine_create returns CANCELLED. The callback
+/// must not call the library. Since 0.2.
+pub type nl_progress_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, done: f64) -> i32>;
 
 pub const NL_OK: i32 = 0;
 /// an argument is out of its range, or arguments don't fit together
@@ -51,18 +49,22 @@ pub const NL_ERROR_BUFFER_TOO_SMALL: i32 = 8;
 pub const NL_ERROR_DEVICE: i32 = 9;
 /// a defect of the library; please report it
 pub const NL_ERROR_INTERNAL: i32 = 10;
+/// the call was cancelled. Since 0.2
+pub const NL_ERROR_CANCELLED: i32 = 11;
+/// the time given was over first; the call may be made again. Since 0.2
+pub const NL_ERROR_TIMEOUT: i32 = 12;
+/// the cache is generating, or too many requests wait already. Since 0.2
+pub const NL_ERROR_BUSY: i32 = 13;
+/// reading or writing failed. Since 0.2
+pub const NL_ERROR_IO: i32 = 14;
 
-/// bf16 for 16-bit model files where the device is fast at it, else float32
-pub const NL_DTYPE_AUTO: i32 = 0;
-pub const NL_DTYPE_F32: i32 = 1;
-/// CUDA only
-pub const NL_DTYPE_F16: i32 = 2;
-pub const NL_DTYPE_BF16: i32 = 3;
-
-pub const NL_LOG_DEBUG: i32 = 0;
-pub const NL_LOG_INFO: i32 = 1;
-pub const NL_LOG_WARNING: i32 = 2;
-pub const NL_LOG_ERROR: i32 = 3;
+/// which element of the list that was given, from 0: the cache of nl_decode_step, say
+pub const NL_DETAIL_INDEX: i32 = 1;
+/// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
+/// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
+pub const NL_DETAIL_NEEDED: i32 = 2;
+/// what there was of it
+pub const NL_DETAIL_AVAILABLE: i32 = 3;
 
 /// logits a token
 pub const NL_ENGINE_VOCAB_SIZE: i32 = 1;
@@ -113,25 +115,6 @@ pub const NL_ROLE_ASSISTANT: i32 = 2;
 /// end with what stands before an answer, so that the model gives one
 pub const NL_CHAT_ADD_GENERATION_PROMPT: i32 = 1;
 
-pub const NL_CHUNK_TOKENS: i32 = 1;
-pub const NL_CHUNK_LEVEL: i32 = 2;
-pub const NL_CHUNK_PAGES: i32 = 3;
-/// pages times page bytes
-pub const NL_CHUNK_BYTES: i32 = 4;
-/// by the call that gave this handle: 0 when the chunk was in the store
-pub const NL_CHUNK_TOKENS_COMPUTED: i32 = 5;
-/// handles and caches that hold it now, and calls under way
-pub const NL_CHUNK_USERS: i32 = 6;
-
-/// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
-/// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
-/// and kept, so that caches with a common beginning share it (a prefix tree).
-pub const NL_COMPOSE_EXACT: i32 = 0;
-/// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
-/// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
-/// one document refers to another.
-pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
-
 pub const NL_CACHE_TOKENS: i32 = 1;
 /// pages it uses, its chunks' included
 pub const NL_CACHE_PAGES: i32 = 2;
@@ -144,98 +127,246 @@ pub const NL_CACHE_TOKENS_REUSED: i32 = 5;
 /// computed for this cache so far
 pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
 
+/// it has not ended, or there is more to fetch
+pub const NL_END_NONE: i32 = 0;
+/// the last token is an end token of the model or a stop token
+pub const NL_END_TOKEN: i32 = 1;
+/// a stop text came; the text ends before it
+pub const NL_END_TEXT: i32 = 2;
+/// NL_OPTION_MAX_TOKENS tokens are drawn
+pub const NL_END_LENGTH: i32 = 3;
+/// the cache holds as many tokens as it may
+pub const NL_END_CONTEXT_FULL: i32 = 4;
+pub const NL_END_CANCELLED: i32 = 5;
+/// NL_OPTION_DEADLINE_MS is over
+pub const NL_END_DEADLINE: i32 = 6;
+/// the call that would tell the end returns the error's status instead of NL_OK
+pub const NL_END_ERROR: i32 = 7;
+
+/// drawn so far
+pub const NL_GENERATION_TOKENS: i32 = 1;
+/// of the context at its start, those that were computed already
+pub const NL_GENERATION_TOKENS_REUSED: i32 = 2;
+/// computed for it so far, those that it drew included
+pub const NL_GENERATION_TOKENS_COMPUTED: i32 = 3;
+/// microseconds from its start to its first step (or until now, or its end)
+pub const NL_GENERATION_QUEUED_US: i32 = 4;
+/// microseconds from its start to its first token; -1 until there is one
+pub const NL_GENERATION_FIRST_TOKEN_US: i32 = 5;
+/// microseconds from its start to its end, or until now
+pub const NL_GENERATION_TOTAL_US: i32 = 6;
+/// behind the first token, rounded down; 0 while there is one or none
+pub const NL_GENERATION_TOKENS_PER_SECOND: i32 = 7;
+/// NL_END_\*: why it ended, whether fetched or not; NL_END_NONE while it runs
+pub const NL_GENERATION_END: i32 = 8;
+
+/// what most conversations begin with
+pub const NL_LEVEL_SYSTEM: i32 = 0;
+/// what some of them share: a document
+pub const NL_LEVEL_CONTEXT: i32 = 1;
+/// what few will want again
+pub const NL_LEVEL_QUERY: i32 = 2;
+
+pub const NL_CHUNK_TOKENS: i32 = 1;
+/// NL_LEVEL_\*
+pub const NL_CHUNK_LEVEL: i32 = 2;
+pub const NL_CHUNK_PAGES: i32 = 3;
+/// pages times page bytes
+pub const NL_CHUNK_BYTES: i32 = 4;
+/// by the call that gave this handle: 0 when the chunk was in the store
+pub const NL_CHUNK_TOKENS_COMPUTED: i32 = 5;
+/// handles and caches that hold it now, and calls under way
+pub const NL_CHUNK_USERS: i32 = 6;
+
+/// nl_engine_create: how to load a model
+pub const NL_OPTIONS_ENGINE: i32 = 1;
+/// nl_cache_create: how to compose chunks
+pub const NL_OPTIONS_CACHE: i32 = 2;
+/// nl_cache_set_sampling: how to draw tokens
+pub const NL_OPTIONS_SAMPLING: i32 = 3;
+/// nl_generation_start: when to end, and how to hand over
+pub const NL_OPTIONS_GENERATION: i32 = 4;
+
+pub const NL_LOG_DEBUG: i32 = 0;
+pub const NL_LOG_INFO: i32 = 1;
+pub const NL_LOG_WARNING: i32 = 2;
+pub const NL_LOG_ERROR: i32 = 3;
+
+/// bf16 for 16-bit model files where the device is fast at it, else float32
+pub const NL_DTYPE_AUTO: i32 = 0;
+pub const NL_DTYPE_F32: i32 = 1;
+/// CUDA only
+pub const NL_DTYPE_F16: i32 = 2;
+pub const NL_DTYPE_BF16: i32 = 3;
+/// of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
+/// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
+pub const NL_DTYPE_F8_E4M3: i32 = 4;
+
+/// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+/// \[1 to 64 bytes]
+pub const NL_OPTION_DEVICE: i32 = 1;
+/// Format of weights and activations. \[NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+pub const NL_OPTION_DTYPE: i32 = 2;
+/// Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. \[NL_DTYPE_AUTO (default) to
+/// NL_DTYPE_F8_E4M3]
+pub const NL_OPTION_KV_DTYPE: i32 = 3;
+/// Tokens a page, a power of two. \[16 to 256; default 64]
+pub const NL_OPTION_PAGE_SIZE: i32 = 4;
+/// Pages in the pool; 0 sizes the pool from the model and the memory that is free. \[0 (default) to 2147483647]
+pub const NL_OPTION_NUM_PAGES: i32 = 5;
+/// Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+/// and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+/// angles for long contexts, whatever a cache holds. \[0 (default) to 2147483647]
+pub const NL_OPTION_MAX_CONTEXT: i32 = 6;
+/// Most tokens computed in one step: longer prefills are cut into slices. \[1 to 65536; default 2048]
+pub const NL_OPTION_MAX_BATCH_TOKENS: i32 = 7;
+/// Most conversations that get a token in one step. \[1 to 4096; default 256]
+pub const NL_OPTION_MAX_OUTPUT_ROWS: i32 = 8;
+/// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+/// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+/// \[0 (default) to 1000000]
+pub const NL_OPTION_STEP_MS: i32 = 9;
+/// Most requests that wait to be computed; one more is NL_ERROR_BUSY. \[1 to 1048576; default 4096]
+pub const NL_OPTION_QUEUE_LIMIT: i32 = 10;
+/// CPU threads; 0 takes the cores that the process may use. \[0 (default) to 1024]
+pub const NL_OPTION_THREADS: i32 = 11;
+/// 1: everything is made ready while the engine is created; 0: when it is needed first. \[0 or 1 (default)]
+pub const NL_OPTION_WARM_UP: i32 = 12;
+
+/// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+/// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
+/// and kept, so that caches with a common beginning share it (a prefix tree).
+pub const NL_COMPOSE_EXACT: i32 = 0;
+/// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
+/// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
+/// one document refers to another.
+pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
+
+/// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+pub const NL_OPTION_COMPOSITION: i32 = 100;
+
+/// 0: greedy. \[0 (default) to 3e38]
+pub const NL_OPTION_TEMPERATURE: i32 = 200;
+/// 0 keeps all. \[0 (default) to 2147483647]
+pub const NL_OPTION_TOP_K: i32 = 201;
+/// 1 keeps all. \[1e-30 to 1 (default)]
+pub const NL_OPTION_TOP_P: i32 = 202;
+/// 0 keeps all. \[0 (default) to 1]
+pub const NL_OPTION_MIN_P: i32 = 203;
+/// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
+pub const NL_OPTION_SEED: i32 = 204;
+
+/// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
+pub const NL_OPTION_MAX_TOKENS: i32 = 300;
+/// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+pub const NL_OPTION_MIN_TOKENS: i32 = 301;
+/// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
+pub const NL_OPTION_STOP_TOKEN: i32 = 302;
+/// 1: the model's own end tokens (nl_engine_is_end_token) end it. \[0 or 1 (default)]
+pub const NL_OPTION_END_TOKENS: i32 = 303;
+/// Texts that end it; the text that it gives ends before them. \[each 1 to 1024 bytes; default none]
+pub const NL_OPTION_STOP_TEXT: i32 = 304;
+/// Milliseconds from its start after which it ends; 0: none. \[0 (default) to 2147483647]
+pub const NL_OPTION_DEADLINE_MS: i32 = 305;
+/// Higher ones are served first. \[-100 to 100; default 0]
+pub const NL_OPTION_PRIORITY: i32 = 306;
+/// Tokens that wait for nl_generation_next before the generation pauses. \[1 to 1048576; default 1024]
+pub const NL_OPTION_BUFFER_TOKENS: i32 = 307;
+/// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
+pub const NL_OPTION_TEXT: i32 = 308;
+
+/// lines "name: value", each ended by a newline, for people to read
+pub const NL_DESCRIBE_TEXT: i32 = 0;
+/// one JSON object with the same names, numbers as numbers
+pub const NL_DESCRIBE_JSON: i32 = 1;
+
+pub const NL_FACTS_ENGINE: i32 = 1;
+pub const NL_FACTS_TOKENIZER: i32 = 2;
+pub const NL_FACTS_CHUNK: i32 = 3;
+pub const NL_FACTS_CACHE: i32 = 4;
+pub const NL_FACTS_GENERATION: i32 = 5;
+
 functions! {
-    /// The version of the library at run time, as "0.1.0". The string lives as long as the library.
+    /// The version of the library at run time, as "0.2.0". The string lives as long as the library. Since 0.1.
     fn nl_version() -> *const c_char;
-    /// The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library.
+    /// The version of the library at run time as NL_VERSION_NUMBER counts. Since 0.2.
+    fn nl_version_number() -> i32;
+    /// The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. Since 0.1.
     fn nl_status_name(status: nl_status) -> *const c_char;
     /// One sentence about the calling thread's latest failed call: the argument, its value and what was
-    /// expected. Never NULL. Valid until the same thread's next failed call or its end.
+    /// expected. Never NULL. Valid until the same thread's next failed call or its end. At most 1,023 bytes; a longer
+    /// sentence is cut. Since 0.1.
     fn nl_last_error() -> *const c_char;
-    /// Options with every default set. Not thread-safe against its own setters.
-    fn nl_engine_options_create(options: *mut *mut nl_engine_options) -> nl_status;
-    fn nl_engine_options_free(options: *mut nl_engine_options);
-    /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
-    fn nl_engine_options_set_device(options: *mut nl_engine_options, device: *const c_char, length: usize) -> nl_status;
-    /// One of NL_DTYPE_\*. Default NL_DTYPE_AUTO.
-    fn nl_engine_options_set_dtype(options: *mut nl_engine_options, dtype: i32) -> nl_status;
-    /// Tokens a page: a power of two from 16 to 256. Default 64.
-    fn nl_engine_options_set_page_size(options: *mut nl_engine_options, page_size: i32) -> nl_status;
-    /// Pages in the pool, at least 1; 0 (default) sizes the pool from the model and the memory that is free.
-    fn nl_engine_options_set_num_pages(options: *mut nl_engine_options, num_pages: i64) -> nl_status;
-    /// Longest context of a cache in tokens, at most the model's own; 0 (default) takes the model's. Models with
-    /// LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context,
-    /// a longer one the angles for long contexts, whatever a cache holds.
-    fn nl_engine_options_set_max_context(options: *mut nl_engine_options, max_context: i64) -> nl_status;
-    /// Most tokens computed in one step, 1 to 65536: longer prefills are cut into slices. Default 512.
-    fn nl_engine_options_set_max_batch_tokens(options: *mut nl_engine_options, max_batch_tokens: i32) -> nl_status;
-    /// CPU threads, 1 to 1024; 0 (default) takes the cores that the process may use.
-    fn nl_engine_options_set_threads(options: *mut nl_engine_options, num_threads: i32) -> nl_status;
-    /// Where log lines go; NULL (default) drops them. `user_data` is handed through untouched.
-    fn nl_engine_options_set_log(options: *mut nl_engine_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
-    /// What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines
-    /// "name: value", each ended by a newline, for people to read. "model", "tokenizer" and "chat format" are
-    /// among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason,
-    /// which names the file, the field or tensor, its value and what is supported. A part that can't be used is no
-    /// error of this call. An engine on CUDA may refuse what the CPU computes.
-    /// Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
-    fn nl_model_describe(path: *const c_char, path_length: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// A number of the calling thread's latest failed call. NOT_FOUND where that error does not have it; INVALID_ARGUMENT
+    /// where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
+    fn nl_last_error_detail(detail: i32, value: *mut i64) -> nl_status;
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-    /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` may be NULL and may be
-    /// freed as soon as the call returns. Blocks while the weights load. The weight files stay mapped
-    /// while the engine lives: do not truncate them. A tokenizer that is not supported is left out (and logged): the
-    /// engine works on tokens.
-    /// Errors: NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
-    fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_engine_options, engine: *mut *mut nl_engine) -> nl_status;
-    /// Drops the handle; the engine lives on while chunks, caches or tokenizers made from it do.
+    /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
+    /// NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
+    /// load. The weight files stay mapped while the engine lives: do not truncate them. A tokenizer that is not supported is
+    /// left out (and logged): the engine works on tokens. Since 0.1; nl_options since 0.2.
+    /// Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
+    /// (by the progress callback).
+    fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_options, engine: *mut *mut nl_engine) -> nl_status;
+    /// Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
     fn nl_engine_free(engine: *mut nl_engine);
+    /// Cancels all calls and generations that are under way on the engine, prefills of chunks among them: they end with
+    /// CANCELLED (generations with NL_END_CANCELLED) when the step that runs now is over. What is asked for afterwards is
+    /// not concerned. Returns at once. Since 0.2.
+    fn nl_engine_cancel(engine: *mut nl_engine) -> nl_status;
+    /// Since 0.1.
     fn nl_engine_query(engine: *const nl_engine, fact: i32, value: *mut i64) -> nl_status;
-    /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200".
+    /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
-    /// Whether `token` ends an answer by the model's generation_config.json or config.json: \*is_end is 1 or 0.
+    /// Whether `token` ends an answer by the model's generation_config.json or config.json: \*is_end is 1 or 0. Since 0.1.
     fn nl_engine_is_end_token(engine: *const nl_engine, token: i32, is_end: *mut i32) -> nl_status;
     /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
-    /// that is not known here. Free the handle.
+    /// that is not known here. Free the handle. Since 0.1.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
     /// none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
     /// have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
     /// add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
+    /// Since 0.1.
     /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
     fn nl_tokenizer_load(path: *const c_char, path_length: usize, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
+    /// Since 0.1.
     fn nl_tokenizer_free(tokenizer: *mut nl_tokenizer);
     /// Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
     /// ill-formed part. Symbols that the tokenizer's files define (for example "\<|user|>") are recognised inside
-    /// the text.
+    /// the text. Since 0.1.
     fn nl_tokenizer_encode(tokenizer: *const nl_tokenizer, text: *const c_char, text_length: usize, flags: u32, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
-    /// Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD.
+    /// Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD. Since 0.1.
     fn nl_tokenizer_decode(tokenizer: *const nl_tokenizer, tokens: *const i32, num_tokens: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// Since 0.1.
     fn nl_tokenizer_query(tokenizer: *const nl_tokenizer, fact: i32, value: *mut i64) -> nl_status;
-    /// The token written exactly so in the vocabulary (for example "\<|user|>"), or NOT_FOUND.
-    fn nl_tokenizer_find(tokenizer: *const nl_tokenizer, piece: *const c_char, length: usize, token: *mut i32) -> nl_status;
-    /// The vocabulary's spelling of a token; of byte tokens "\<0x41>", of control tokens their name.
+    /// The token written exactly so in the vocabulary (for example "\<|user|>"), or NOT_FOUND. Since 0.1.
+    fn nl_tokenizer_find(tokenizer: *const nl_tokenizer, piece: *const c_char, piece_length: usize, token: *mut i32) -> nl_status;
+    /// The vocabulary's spelling of a token; of byte tokens "\<0x41>", of control tokens their name. Since 0.1.
     fn nl_tokenizer_piece(tokenizer: *const nl_tokenizer, token: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Turns tokens into text one by one and never splits a UTF-8 character: bytes of an unfinished one wait
     /// for the next token. What push and finish give, put together, is what nl_tokenizer_decode gives.
-    /// A stream is not for two threads at once. It keeps its tokenizer alive.
+    /// A stream is not for two threads at once. It keeps its tokenizer alive. Since 0.1.
     fn nl_text_stream_create(tokenizer: *const nl_tokenizer, stream: *mut *mut nl_text_stream) -> nl_status;
+    /// Since 0.1.
     fn nl_text_stream_free(stream: *mut nl_text_stream);
-    /// The text that `token` completes, perhaps empty. After BUFFER_TOO_SMALL the same token may be pushed again.
+    /// The text that `token` completes, if any. After BUFFER_TOO_SMALL the same token may be pushed again. Since 0.1.
     fn nl_text_stream_push(stream: *mut nl_text_stream, token: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
-    /// What still waits, as U+FFFD where it is ill-formed; the stream is then as new.
+    /// What still waits, as U+FFFD where it is ill-formed; the stream is then as new. Since 0.1.
     fn nl_text_stream_finish(stream: *mut nl_text_stream, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
     /// "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
     /// "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
     /// know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
     /// With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
-    /// recognised by the marks in its chat template. The handle keeps the tokenizer alive.
+    /// recognised by the marks in its chat template. The handle keeps the tokenizer alive. Since 0.1.
     /// Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
     /// template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
     /// token of the format).
     fn nl_chat_format_create(tokenizer: *const nl_tokenizer, name: *const c_char, name_length: usize, format: *mut *mut nl_chat_format) -> nl_status;
+    /// Since 0.1.
     fn nl_chat_format_free(format: *mut nl_chat_format);
-    /// The format's name.
+    /// The format's name. Since 0.1.
     fn nl_chat_format_name(format: *const nl_chat_format, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The tokens of a chat of `num_messages` messages, at least one: message i is of roles\[i] (NL_ROLE_\*) and says
     /// contents\[i], which has content_lengths\[i] bytes (NULL with 0). They are the tokens that the model's own
@@ -250,11 +381,11 @@ functions! {
     /// found again by every chat that has them, whatever follows:
     ///     roles = {NL_ROLE_SYSTEM, NL_ROLE_USER (a document), NL_ROLE_USER (another), NL_ROLE_USER (the question)}
     ///     nl_chat_format_render(format, roles, contents, lengths, 4, NL_CHAT_ADD_GENERATION_PROMPT, ends, tokens, ...)
-    ///     nl_chunk_prefill(engine, tokens, ends\[0], 0, NULL, 0, &chunks\[0])                    the system prompt
-    ///     nl_chunk_prefill(engine, tokens + ends\[0], ends\[1] - ends\[0], 1, NULL, 0, &chunks\[1])   a document
-    ///     nl_chunk_prefill(engine, tokens + ends\[1], ends\[2] - ends\[1], 1, NULL, 0, &chunks\[2])   another
-    ///     nl_cache_create(engine, options, chunks, 3, &cache)
-    ///     nl_cache_extend(cache, tokens + ends\[2], count - ends\[2])                            what is new
+    ///     nl_chunk_prefill(engine, tokens, ends\[0], NL_LEVEL_SYSTEM, NULL, 0, &chunks\[0])      the system prompt
+    ///     nl_chunk_prefill(engine, tokens + ends\[0], ends\[1] - ends\[0], NL_LEVEL_CONTEXT, NULL, 0, &chunks\[1])  a document
+    ///     nl_chunk_prefill(engine, tokens + ends\[1], ends\[2] - ends\[1], NL_LEVEL_CONTEXT, NULL, 0, &chunks\[2])  another
+    ///     nl_cache_create(engine, NULL, chunks, 3, &cache)
+    ///     nl_generation_start(cache, tokens + ends\[2], count - ends\[2], NULL, &generation)     behind what is new
     /// (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
     /// Parts may be empty (skip those).
     /// Formats in which user and assistant take turns ("llama-2", "mistral-\*", "gemma") take messages of one role in
@@ -262,67 +393,154 @@ functions! {
     /// the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
     /// Where two parts meet inside a text, a token that both have a share in belongs to the latter.
     /// "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
-    /// thinking first where the encoded text "\<think>\n\n\</think>\n\n" follows the generation prompt.
+    /// thinking first where the encoded text "\<think>\n\n\</think>\n\n" follows the generation prompt. Since 0.1.
     /// Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
     fn nl_chat_format_render(format: *const nl_chat_format, roles: *const i32, contents: *const *const c_char, content_lengths: *const usize, num_messages: usize, flags: u32, ends: *mut usize, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
-    /// Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is the chunk's place in the
-    /// cascade: 0 system, 1 context, 2 query; when pages run short, chunks that no handle and no cache uses
-    /// are evicted from level 2 first, from level 0 last.
+    /// A conversation's context, which begins with `num_chunks` chunks in the given order (NULL and 0: none; see "Chunks").
+    /// The same chunk may stand in it twice. `options` (of kind NL_OPTIONS_CACHE) may be NULL. Blocks only where exact
+    /// composition must compute. Since 0.1; nl_options since 0.2.
+    fn nl_cache_create(engine: *mut nl_engine, options: *const nl_options, chunks: *const *const nl_chunk, num_chunks: usize, cache: *mut *mut nl_cache) -> nl_status;
+    /// Ends the conversation: private pages go back, each chunk loses one user. A generation upon it goes on, and keeps
+    /// what it needs. Netlink's libnl-3 has a function of this name as well; so that a process may use both, programs that
+    /// are linked to this library reach it by another symbol. Since 0.1.
+    #[cfg_attr(not(feature = "dlopen"), link_name = "nl_nanolith_cache_free")]
+    fn nl_cache_free(cache: *mut nl_cache);
+    /// Appends tokens and computes them. With num_tokens 0 it does nothing. Since 0.1.
+    /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
+    fn nl_cache_extend(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize) -> nl_status;
+    /// A second cache with the same context and sampling options. Full pages are shared, and a page that both
+    /// would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
+    fn nl_cache_fork(cache: *mut nl_cache, fork: *mut *mut nl_cache) -> nl_status;
+    /// Keeps the first `num_tokens` tokens, at most what the cache holds, and forgets the rest. Since 0.1.
+    fn nl_cache_truncate(cache: *mut nl_cache, num_tokens: usize) -> nl_status;
+    /// All tokens of the context, chunks first. While the cache is generating: those that are final now. Since 0.1.
+    fn nl_cache_tokens(cache: *const nl_cache, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
+    /// Sets how this cache draws from now on. `options` are of kind NL_OPTIONS_SAMPLING and are copied. Since 0.2.
+    fn nl_cache_set_sampling(cache: *mut nl_cache, options: *const nl_options) -> nl_status;
+    /// Cancels what is under way on this cache: an nl_cache_extend, nl_cache_logits or nl_decode_step returns CANCELLED (the
+    /// latter for all of its caches), and a generation ends with NL_END_CANCELLED, when the step that runs now is over.
+    /// Where nothing is under way it does nothing. Returns at once. Since 0.2.
+    fn nl_cache_cancel(cache: *mut nl_cache) -> nl_status;
+    /// Since 0.1.
+    fn nl_cache_query(cache: *const nl_cache, fact: i32, value: *mut i64) -> nl_status;
+    /// Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then), and has the engine
+    /// draw tokens behind them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
+    /// was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of
+    /// `options`, of kind NL_OPTIONS_GENERATION; NULL takes every default.
+    /// The tokens drawn become part of the cache, the one that ended it included. What a stop text cuts off from the text
+    /// stays in the cache as tokens: nl_cache_tokens and nl_cache_truncate serve those who do not want it.
+    /// Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
+    /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
+    /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
+    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
+    /// without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+    /// allows).
+    fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
+    /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`
+    /// milliseconds at most (0: not at all; negative: for ever); then TIMEOUT.
+    /// - tokens: up to token_capacity of those drawn, as they are ready; \*num_tokens is how many. With `tokens` NULL and
+    ///   token_capacity 0 tokens are not wanted: they are dropped, and `num_tokens` may be NULL.
+    /// - text: what the tokens say, up to text_capacity bytes (4 or more), always whole UTF-8 characters; \*text_length is
+    ///   how long it is. Text that may yet become a stop text is held back. With `text` NULL and text_capacity 0 text is not
+    ///   wanted: it is dropped, and `text_length` may be NULL.
+    /// - \*end is NL_END_NONE while more may come, else why it ended; only when all that came before has been given. A call
+    ///   after that gives the end again.
+    /// What does not fit waits for the next call (there is no BUFFER_TOO_SMALL here); a reader who lets more than
+    /// NL_OPTION_BUFFER_TOKENS tokens wait makes his generation pause, and no other. Tokens and text go their own ways: a
+    /// token may be given before or after its text. Calls on one generation take turns.
+    /// Where the generation ended by an error, the call that would give the end returns that error's status, with its
+    /// sentence and its details, and \*end is NL_END_ERROR. Since 0.2.
+    /// Errors: INVALID_ARGUMENT, TIMEOUT, and what ended the generation.
+    fn nl_generation_next(generation: *mut nl_generation, timeout_ms: i64, tokens: *mut i32, token_capacity: usize, num_tokens: *mut usize, text: *mut c_char, text_capacity: usize, text_length: *mut usize, end: *mut i32) -> nl_status;
+    /// Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then
+    /// NL_END_CANCELLED. Does nothing where it has ended. Returns at once, also while another thread waits in
+    /// nl_generation_next. Since 0.2.
+    fn nl_generation_cancel(generation: *mut nl_generation) -> nl_status;
+    /// Cancels the generation where it still runs, and drops the handle. Returns at once. Since 0.2.
+    fn nl_generation_free(generation: *mut nl_generation);
+    /// Since 0.2.
+    fn nl_generation_query(generation: *const nl_generation, fact: i32, value: *mut i64) -> nl_status;
+    /// A file descriptor to poll, select or epoll: readable while nl_generation_next would return without waiting. It
+    /// belongs to the generation (the same at every call; closed with it): do not read from it, write to it or close it.
+    /// Since 0.2.
+    /// Errors: IO (the process has no descriptors left).
+    fn nl_generation_descriptor(generation: *mut nl_generation, descriptor: *mut i32) -> nl_status;
+    /// Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_\*; when pages run
+    /// short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
     /// The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
     /// stored); NULL and 0 compute them alone. A chunk with the same tokens behind the same chunks that is
     /// still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
-    /// it is computed.
-    /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE.
+    /// it is computed. Since 0.1.
+    /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY (too many requests wait),
+    /// CANCELLED.
     fn nl_chunk_prefill(engine: *mut nl_engine, tokens: *const i32, num_tokens: usize, level: i32, before: *const *const nl_chunk, num_before: usize, chunk: *mut *mut nl_chunk) -> nl_status;
-    /// A second handle for the same chunk, to be freed on its own.
+    /// A second handle for the same chunk, to be freed on its own. Since 0.1.
     fn nl_chunk_retain(chunk: *const nl_chunk, again: *mut *mut nl_chunk) -> nl_status;
+    /// Since 0.1.
     fn nl_chunk_free(chunk: *mut nl_chunk);
+    /// Since 0.1.
     fn nl_chunk_query(chunk: *const nl_chunk, fact: i32, value: *mut i64) -> nl_status;
-    fn nl_cache_options_create(options: *mut *mut nl_cache_options) -> nl_status;
-    fn nl_cache_options_free(options: *mut nl_cache_options);
-    /// One of NL_COMPOSE_\*. Default NL_COMPOSE_EXACT.
-    fn nl_cache_options_set_composition(options: *mut nl_cache_options, composition: i32) -> nl_status;
-    /// A context that begins with `num_chunks` chunks in the given order (NULL and 0: none). The same chunk may
-    /// stand in it twice. `options` may be NULL. Blocks only where exact composition must compute.
-    fn nl_cache_create(engine: *mut nl_engine, options: *const nl_cache_options, chunks: *const *const nl_chunk, num_chunks: usize, cache: *mut *mut nl_cache) -> nl_status;
-    /// Ends the conversation: private pages go back, each chunk loses one user. Netlink's libnl-3 has a function of this
-    /// name as well; so that a process may use both, programs that are linked to this library reach it by another symbol.
-    #[cfg_attr(not(feature = "dlopen"), link_name = "nl_nanolith_cache_free")]
-    fn nl_cache_free(cache: *mut nl_cache);
-    /// Appends tokens and computes them. With num_tokens 0 it does nothing.
-    fn nl_cache_extend(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize) -> nl_status;
-    /// A second cache with the same context and sampling options. Full pages are shared, and a page that both
-    /// would write is copied when one of them does. Both draw the same tokens until an option or a token differs.
-    fn nl_cache_fork(cache: *mut nl_cache, fork: *mut *mut nl_cache) -> nl_status;
-    /// Keeps the first `num_tokens` tokens, at most what the cache holds, and forgets the rest.
-    fn nl_cache_truncate(cache: *mut nl_cache, num_tokens: usize) -> nl_status;
-    /// All tokens of the context, chunks first.
-    fn nl_cache_tokens(cache: *const nl_cache, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
-    /// The float32 logits for the token after the last one, NL_ENGINE_VOCAB_SIZE of them. The cache must not be empty.
-    fn nl_cache_logits(cache: *mut nl_cache, logits: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
-    fn nl_cache_query(cache: *const nl_cache, fact: i32, value: *mut i64) -> nl_status;
-    /// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-    /// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-    /// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-    /// min_p times as probable as the best. The token is drawn from the rest.
-    /// The draw depends only on the logits, these options, the seed and the position in the context.
-    fn nl_sampling_options_create(options: *mut *mut nl_sampling_options) -> nl_status;
-    fn nl_sampling_options_free(options: *mut nl_sampling_options);
-    /// 0 (greedy, default) or a finite positive number.
-    fn nl_sampling_options_set_temperature(options: *mut nl_sampling_options, temperature: f32) -> nl_status;
-    /// 0 (default) keeps all.
-    fn nl_sampling_options_set_top_k(options: *mut nl_sampling_options, top_k: i32) -> nl_status;
-    /// In (0, 1]; 1 (default) keeps all.
-    fn nl_sampling_options_set_top_p(options: *mut nl_sampling_options, top_p: f32) -> nl_status;
-    /// In \[0, 1]; 0 (default) keeps all.
-    fn nl_sampling_options_set_min_p(options: *mut nl_sampling_options, min_p: f32) -> nl_status;
-    /// Default 0.
-    fn nl_sampling_options_set_seed(options: *mut nl_sampling_options, seed: u64) -> nl_status;
-    /// Sets how this cache draws from now on. The options are copied.
-    fn nl_cache_set_sampling(cache: *mut nl_cache, options: *const nl_sampling_options) -> nl_status;
+    /// Options of one kind with every default set, to be changed one by one:
+    ///     nl_options_create(NL_OPTIONS_SAMPLING, &options);
+    ///     nl_options_set_float(options, NL_OPTION_TEMPERATURE, 0.7);
+    ///     nl_options_set_int(options, NL_OPTION_SEED, 42);
+    ///     nl_cache_set_sampling(cache, options);
+    /// Functions that take options copy them: the same may be used again, changed, and freed at any time. Not thread-safe
+    /// against their own setters. Since 0.2.
+    fn nl_options_create(kind: i32, options: *mut *mut nl_options) -> nl_status;
+    /// Since 0.2.
+    fn nl_options_free(options: *mut nl_options);
+    /// Set one option, an NL_OPTION_\* of the options' kind, by the function for what it takes. A value out of the option's
+    /// bounds is INVALID_ARGUMENT, and so are a key of another kind and an option that takes something else; the option is
+    /// then as before. An option that is a list gets one element more, up to 1,024 of them. Since 0.2.
+    fn nl_options_set_int(options: *mut nl_options, option: i32, value: i64) -> nl_status;
+    /// As nl_options_set_int. Since 0.2.
+    fn nl_options_set_float(options: *mut nl_options, option: i32, value: f64) -> nl_status;
+    /// As nl_options_set_int. Since 0.2.
+    fn nl_options_set_text(options: *mut nl_options, option: i32, text: *const c_char, text_length: usize) -> nl_status;
+    /// Tell what an option is now. `index` is which element of a list, below nl_options_get_count; 0 for other options.
+    /// Since 0.2.
+    fn nl_options_get_int(options: *const nl_options, option: i32, index: usize, value: *mut i64) -> nl_status;
+    /// As nl_options_get_int. Since 0.2.
+    fn nl_options_get_float(options: *const nl_options, option: i32, index: usize, value: *mut f64) -> nl_status;
+    /// As nl_options_get_int. Since 0.2.
+    fn nl_options_get_text(options: *const nl_options, option: i32, index: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// How many elements a list has; 1 for an option that is no list. Since 0.2.
+    fn nl_options_get_count(options: *const nl_options, option: i32, count: *mut usize) -> nl_status;
+    /// Gives an option its default again; lists become empty. Since 0.2.
+    fn nl_options_reset(options: *mut nl_options, option: i32) -> nl_status;
+    /// Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched. Options of
+    /// kind NL_OPTIONS_ENGINE alone. Since 0.2.
+    fn nl_options_set_log(options: *mut nl_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
+    /// Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
+    fn nl_options_set_progress(options: *mut nl_options, callback: nl_progress_callback, user_data: *mut c_void) -> nl_status;
+    /// For programs that choose tokens themselves or bring their own loop; all others start generations.
     /// Draws one token for each of `num_caches` caches in one batch, appends it to its cache and writes it to
     /// tokens\[i]. The caches must be different, of one engine, and not empty. Either all of them advance or,
-    /// on an error, none.
-    /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL (which names the cache), OUT_OF_MEMORY, DEVICE.
+    /// on an error, none. Since 0.1.
+    /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL (NL_DETAIL_INDEX is which cache), OUT_OF_MEMORY, DEVICE, BUSY,
+    /// CANCELLED.
     fn nl_decode_step(caches: *const *mut nl_cache, num_caches: usize, tokens: *mut i32) -> nl_status;
+    /// The float32 logits for the token after the last one, NL_ENGINE_VOCAB_SIZE of them. The cache must not be empty.
+    /// Since 0.1.
+    fn nl_cache_logits(cache: *mut nl_cache, logits: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
+    /// What the Hugging Face folder at `path` is and what of it can be used, without loading weights. "model", "tokenizer"
+    /// and "chat format" are among the names, each "supported" (or the format's name), or "none", "not supported" or
+    /// "not usable" and the reason, which names the file, the field or tensor, its value and what is supported. A part that
+    /// can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes. `format` is one of
+    /// NL_DESCRIBE_\*. Since 0.1; `format` since 0.2.
+    /// Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    fn nl_model_describe(path: *const c_char, path_length: usize, format: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// The options of a kind (NL_OPTIONS_\*) as a JSON array of objects, in the order of their keys: "name" ("PAGE_SIZE"),
+    /// "key", "type" ("int", "float", "text", "int list" or "text list"), "least", "most" (of texts: bytes), "default" (of
+    /// lists: an empty array) and "doc", one sentence. Since 0.2.
+    fn nl_option_describe(kind: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// Bounds and default of an option that takes integers or a list of them (whose default is 0 and means nothing).
+    /// Since 0.2.
+    fn nl_option_bounds_int(option: i32, least: *mut i64, most: *mut i64, standard: *mut i64) -> nl_status;
+    /// Bounds and default of an option that takes floats. Since 0.2.
+    fn nl_option_bounds_float(option: i32, least: *mut f64, most: *mut f64, standard: *mut f64) -> nl_status;
+    /// The facts of a kind (NL_FACTS_\*) as a JSON array of objects, in the order of their keys: "name" ("PAGE_SIZE"), "key",
+    /// "unit" ("tokens", "bytes" and so on) and "doc", one sentence. Since 0.2.
+    fn nl_fact_describe(kind: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
 }

@@ -2,7 +2,8 @@
 
 use nanolith_sys as sys;
 
-/// What became of a call. A newer library may know more values.
+/// What became of a call. Values never change their meaning; new ones may be added. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Status(pub i32);
 
@@ -29,39 +30,33 @@ impl Status {
     pub const DEVICE: Status = Status(sys::NL_ERROR_DEVICE);
     /// a defect of the library; please report it
     pub const INTERNAL: Status = Status(sys::NL_ERROR_INTERNAL);
+    /// the call was cancelled. Since 0.2
+    pub const CANCELLED: Status = Status(sys::NL_ERROR_CANCELLED);
+    /// the time given was over first; the call may be made again. Since 0.2
+    pub const TIMEOUT: Status = Status(sys::NL_ERROR_TIMEOUT);
+    /// the cache is generating, or too many requests wait already. Since 0.2
+    pub const BUSY: Status = Status(sys::NL_ERROR_BUSY);
+    /// reading or writing failed. Since 0.2
+    pub const IO: Status = Status(sys::NL_ERROR_IO);
 }
 
-/// Number formats of weights, activations and the key-value cache. A newer library may know more values.
+/// Numbers that an error may have, for nl_last_error_detail. Since 0.2.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Dtype(pub i32);
+pub struct Detail(pub i32);
 
-impl Dtype {
-    /// bf16 for 16-bit model files where the device is fast at it, else float32
-    pub const AUTO: Dtype = Dtype(sys::NL_DTYPE_AUTO);
-    /// `NL_DTYPE_F32`
-    pub const F32: Dtype = Dtype(sys::NL_DTYPE_F32);
-    /// CUDA only
-    pub const F16: Dtype = Dtype(sys::NL_DTYPE_F16);
-    /// `NL_DTYPE_BF16`
-    pub const BF16: Dtype = Dtype(sys::NL_DTYPE_BF16);
+impl Detail {
+    /// which element of the list that was given, from 0: the cache of nl_decode_step, say
+    pub const INDEX: Detail = Detail(sys::NL_DETAIL_INDEX);
+    /// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
+    /// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
+    pub const NEEDED: Detail = Detail(sys::NL_DETAIL_NEEDED);
+    /// what there was of it
+    pub const AVAILABLE: Detail = Detail(sys::NL_DETAIL_AVAILABLE);
 }
 
-/// How much a log line matters. A newer library may know more values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Severity(pub i32);
-
-impl Severity {
-    /// `NL_LOG_DEBUG`
-    pub const DEBUG: Severity = Severity(sys::NL_LOG_DEBUG);
-    /// `NL_LOG_INFO`
-    pub const INFO: Severity = Severity(sys::NL_LOG_INFO);
-    /// `NL_LOG_WARNING`
-    pub const WARNING: Severity = Severity(sys::NL_LOG_WARNING);
-    /// `NL_LOG_ERROR`
-    pub const ERROR: Severity = Severity(sys::NL_LOG_ERROR);
-}
-
-/// Facts about an engine. A newer library may know more values.
+/// Facts about an engine, for nl_engine_query. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EngineFact(pub i32);
 
@@ -96,7 +91,8 @@ impl EngineFact {
     pub const PARAMETERS: EngineFact = EngineFact(sys::NL_ENGINE_PARAMETERS);
 }
 
-/// What encoding adds to the tokens. A newer library may know more values.
+/// What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EncodeFlags(pub u32);
 
@@ -114,7 +110,8 @@ impl EncodeFlags {
     pub const SPECIAL_AS_TEXT: EncodeFlags = EncodeFlags(sys::NL_ENCODE_SPECIAL_AS_TEXT as u32);
 }
 
-/// Facts about a tokenizer. A newer library may know more values.
+/// Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TokenizerFact(pub i32);
 
@@ -131,7 +128,8 @@ impl TokenizerFact {
     pub const PAD: TokenizerFact = TokenizerFact(sys::NL_TOKENIZER_PAD);
 }
 
-/// Whose a message of a chat is. A newer library may know more values.
+/// Whose a message of a chat is. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Role(pub i32);
 
@@ -144,7 +142,8 @@ impl Role {
     pub const ASSISTANT: Role = Role(sys::NL_ROLE_ASSISTANT);
 }
 
-/// What rendering a chat adds to the tokens. A newer library may know more values.
+/// What rendering a chat adds to the tokens: flags for nl_chat_format_render. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ChatFlags(pub u32);
 
@@ -153,41 +152,8 @@ impl ChatFlags {
     pub const ADD_GENERATION_PROMPT: ChatFlags = ChatFlags(sys::NL_CHAT_ADD_GENERATION_PROMPT as u32);
 }
 
-/// Facts about a chunk. A newer library may know more values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ChunkFact(pub i32);
-
-impl ChunkFact {
-    /// `NL_CHUNK_TOKENS`
-    pub const TOKENS: ChunkFact = ChunkFact(sys::NL_CHUNK_TOKENS);
-    /// `NL_CHUNK_LEVEL`
-    pub const LEVEL: ChunkFact = ChunkFact(sys::NL_CHUNK_LEVEL);
-    /// `NL_CHUNK_PAGES`
-    pub const PAGES: ChunkFact = ChunkFact(sys::NL_CHUNK_PAGES);
-    /// pages times page bytes
-    pub const BYTES: ChunkFact = ChunkFact(sys::NL_CHUNK_BYTES);
-    /// by the call that gave this handle: 0 when the chunk was in the store
-    pub const TOKENS_COMPUTED: ChunkFact = ChunkFact(sys::NL_CHUNK_TOKENS_COMPUTED);
-    /// handles and caches that hold it now, and calls under way
-    pub const USERS: ChunkFact = ChunkFact(sys::NL_CHUNK_USERS);
-}
-
-/// How a cache composes its chunks. A newer library may know more values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Composition(pub i32);
-
-impl Composition {
-    /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
-    /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
-    /// and kept, so that caches with a common beginning share it (a prefix tree).
-    pub const EXACT: Composition = Composition(sys::NL_COMPOSE_EXACT);
-    /// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
-    /// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
-    /// one document refers to another.
-    pub const INDEPENDENT: Composition = Composition(sys::NL_COMPOSE_INDEPENDENT);
-}
-
-/// Facts about a cache. A newer library may know more values.
+/// Facts about a cache, for nl_cache_query. Since 0.1.
+/// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CacheFact(pub i32);
 
@@ -204,4 +170,281 @@ impl CacheFact {
     pub const TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_REUSED);
     /// computed for this cache so far
     pub const TOKENS_COMPUTED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_COMPUTED);
+}
+
+/// Why a generation ended. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EndReason(pub i32);
+
+impl EndReason {
+    /// it has not ended, or there is more to fetch
+    pub const NONE: EndReason = EndReason(sys::NL_END_NONE);
+    /// the last token is an end token of the model or a stop token
+    pub const TOKEN: EndReason = EndReason(sys::NL_END_TOKEN);
+    /// a stop text came; the text ends before it
+    pub const TEXT: EndReason = EndReason(sys::NL_END_TEXT);
+    /// NL_OPTION_MAX_TOKENS tokens are drawn
+    pub const LENGTH: EndReason = EndReason(sys::NL_END_LENGTH);
+    /// the cache holds as many tokens as it may
+    pub const CONTEXT_FULL: EndReason = EndReason(sys::NL_END_CONTEXT_FULL);
+    /// `NL_END_CANCELLED`
+    pub const CANCELLED: EndReason = EndReason(sys::NL_END_CANCELLED);
+    /// NL_OPTION_DEADLINE_MS is over
+    pub const DEADLINE: EndReason = EndReason(sys::NL_END_DEADLINE);
+    /// the call that would tell the end returns the error's status instead of NL_OK
+    pub const ERROR: EndReason = EndReason(sys::NL_END_ERROR);
+}
+
+/// Facts about a generation, for nl_generation_query. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GenerationFact(pub i32);
+
+impl GenerationFact {
+    /// drawn so far
+    pub const TOKENS: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS);
+    /// of the context at its start, those that were computed already
+    pub const TOKENS_REUSED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_REUSED);
+    /// computed for it so far, those that it drew included
+    pub const TOKENS_COMPUTED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_COMPUTED);
+    /// microseconds from its start to its first step (or until now, or its end)
+    pub const QUEUED_US: GenerationFact = GenerationFact(sys::NL_GENERATION_QUEUED_US);
+    /// microseconds from its start to its first token; -1 until there is one
+    pub const FIRST_TOKEN_US: GenerationFact = GenerationFact(sys::NL_GENERATION_FIRST_TOKEN_US);
+    /// microseconds from its start to its end, or until now
+    pub const TOTAL_US: GenerationFact = GenerationFact(sys::NL_GENERATION_TOTAL_US);
+    /// behind the first token, rounded down; 0 while there is one or none
+    pub const TOKENS_PER_SECOND: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_PER_SECOND);
+    /// NL_END_\*: why it ended, whether fetched or not; NL_END_NONE while it runs
+    pub const END: GenerationFact = GenerationFact(sys::NL_GENERATION_END);
+}
+
+/// A chunk's place in the cascade. Those of the highest level are evicted first. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Level(pub i32);
+
+impl Level {
+    /// what most conversations begin with
+    pub const SYSTEM: Level = Level(sys::NL_LEVEL_SYSTEM);
+    /// what some of them share: a document
+    pub const CONTEXT: Level = Level(sys::NL_LEVEL_CONTEXT);
+    /// what few will want again
+    pub const QUERY: Level = Level(sys::NL_LEVEL_QUERY);
+}
+
+/// Facts about a chunk, for nl_chunk_query. Since 0.1.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkFact(pub i32);
+
+impl ChunkFact {
+    /// `NL_CHUNK_TOKENS`
+    pub const TOKENS: ChunkFact = ChunkFact(sys::NL_CHUNK_TOKENS);
+    /// NL_LEVEL_\*
+    pub const LEVEL: ChunkFact = ChunkFact(sys::NL_CHUNK_LEVEL);
+    /// `NL_CHUNK_PAGES`
+    pub const PAGES: ChunkFact = ChunkFact(sys::NL_CHUNK_PAGES);
+    /// pages times page bytes
+    pub const BYTES: ChunkFact = ChunkFact(sys::NL_CHUNK_BYTES);
+    /// by the call that gave this handle: 0 when the chunk was in the store
+    pub const TOKENS_COMPUTED: ChunkFact = ChunkFact(sys::NL_CHUNK_TOKENS_COMPUTED);
+    /// handles and caches that hold it now, and calls under way
+    pub const USERS: ChunkFact = ChunkFact(sys::NL_CHUNK_USERS);
+}
+
+/// What a set of options is for. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OptionsKind(pub i32);
+
+impl OptionsKind {
+    /// nl_engine_create: how to load a model
+    pub const ENGINE: OptionsKind = OptionsKind(sys::NL_OPTIONS_ENGINE);
+    /// nl_cache_create: how to compose chunks
+    pub const CACHE: OptionsKind = OptionsKind(sys::NL_OPTIONS_CACHE);
+    /// nl_cache_set_sampling: how to draw tokens
+    pub const SAMPLING: OptionsKind = OptionsKind(sys::NL_OPTIONS_SAMPLING);
+    /// nl_generation_start: when to end, and how to hand over
+    pub const GENERATION: OptionsKind = OptionsKind(sys::NL_OPTIONS_GENERATION);
+}
+
+/// How much a log line matters. Since 0.1.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Severity(pub i32);
+
+impl Severity {
+    /// `NL_LOG_DEBUG`
+    pub const DEBUG: Severity = Severity(sys::NL_LOG_DEBUG);
+    /// `NL_LOG_INFO`
+    pub const INFO: Severity = Severity(sys::NL_LOG_INFO);
+    /// `NL_LOG_WARNING`
+    pub const WARNING: Severity = Severity(sys::NL_LOG_WARNING);
+    /// `NL_LOG_ERROR`
+    pub const ERROR: Severity = Severity(sys::NL_LOG_ERROR);
+}
+
+/// Number formats of weights on the device, activations and the key-value cache. Since 0.1.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dtype(pub i32);
+
+impl Dtype {
+    /// bf16 for 16-bit model files where the device is fast at it, else float32
+    pub const AUTO: Dtype = Dtype(sys::NL_DTYPE_AUTO);
+    /// `NL_DTYPE_F32`
+    pub const F32: Dtype = Dtype(sys::NL_DTYPE_F32);
+    /// CUDA only
+    pub const F16: Dtype = Dtype(sys::NL_DTYPE_F16);
+    /// `NL_DTYPE_BF16`
+    pub const BF16: Dtype = Dtype(sys::NL_DTYPE_BF16);
+    /// of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
+    /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
+    pub const F8_E4M3: Dtype = Dtype(sys::NL_DTYPE_F8_E4M3);
+}
+
+/// Options of an engine. Since 0.2.
+/// Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EngineOption(pub i32);
+
+impl EngineOption {
+    /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+    /// \[1 to 64 bytes]
+    pub const DEVICE: EngineOption = EngineOption(sys::NL_OPTION_DEVICE);
+    /// Format of weights and activations. \[NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+    pub const DTYPE: EngineOption = EngineOption(sys::NL_OPTION_DTYPE);
+    /// Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. \[NL_DTYPE_AUTO (default) to
+    /// NL_DTYPE_F8_E4M3]
+    pub const KV_DTYPE: EngineOption = EngineOption(sys::NL_OPTION_KV_DTYPE);
+    /// Tokens a page, a power of two. \[16 to 256; default 64]
+    pub const PAGE_SIZE: EngineOption = EngineOption(sys::NL_OPTION_PAGE_SIZE);
+    /// Pages in the pool; 0 sizes the pool from the model and the memory that is free. \[0 (default) to 2147483647]
+    pub const NUM_PAGES: EngineOption = EngineOption(sys::NL_OPTION_NUM_PAGES);
+    /// Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+    /// and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+    /// angles for long contexts, whatever a cache holds. \[0 (default) to 2147483647]
+    pub const MAX_CONTEXT: EngineOption = EngineOption(sys::NL_OPTION_MAX_CONTEXT);
+    /// Most tokens computed in one step: longer prefills are cut into slices. \[1 to 65536; default 2048]
+    pub const MAX_BATCH_TOKENS: EngineOption = EngineOption(sys::NL_OPTION_MAX_BATCH_TOKENS);
+    /// Most conversations that get a token in one step. \[1 to 4096; default 256]
+    pub const MAX_OUTPUT_ROWS: EngineOption = EngineOption(sys::NL_OPTION_MAX_OUTPUT_ROWS);
+    /// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+    /// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    /// \[0 (default) to 1000000]
+    pub const STEP_MS: EngineOption = EngineOption(sys::NL_OPTION_STEP_MS);
+    /// Most requests that wait to be computed; one more is NL_ERROR_BUSY. \[1 to 1048576; default 4096]
+    pub const QUEUE_LIMIT: EngineOption = EngineOption(sys::NL_OPTION_QUEUE_LIMIT);
+    /// CPU threads; 0 takes the cores that the process may use. \[0 (default) to 1024]
+    pub const THREADS: EngineOption = EngineOption(sys::NL_OPTION_THREADS);
+    /// 1: everything is made ready while the engine is created; 0: when it is needed first. \[0 or 1 (default)]
+    pub const WARM_UP: EngineOption = EngineOption(sys::NL_OPTION_WARM_UP);
+}
+
+/// How a cache composes its chunks. Since 0.1.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Composition(pub i32);
+
+impl Composition {
+    /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+    /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
+    /// and kept, so that caches with a common beginning share it (a prefix tree).
+    pub const EXACT: Composition = Composition(sys::NL_COMPOSE_EXACT);
+    /// Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
+    /// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
+    /// one document refers to another.
+    pub const INDEPENDENT: Composition = Composition(sys::NL_COMPOSE_INDEPENDENT);
+}
+
+/// Options of a cache. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CacheOption(pub i32);
+
+impl CacheOption {
+    /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+    pub const COMPOSITION: CacheOption = CacheOption(sys::NL_OPTION_COMPOSITION);
+}
+
+/// Options of drawing. Since 0.2.
+/// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
+/// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
+/// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
+/// min_p times as probable as the best. The token is drawn from the rest.
+/// The draw depends only on the logits, these options, the seed and the position in the context.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SamplingOption(pub i32);
+
+impl SamplingOption {
+    /// 0: greedy. \[0 (default) to 3e38]
+    pub const TEMPERATURE: SamplingOption = SamplingOption(sys::NL_OPTION_TEMPERATURE);
+    /// 0 keeps all. \[0 (default) to 2147483647]
+    pub const TOP_K: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_K);
+    /// 1 keeps all. \[1e-30 to 1 (default)]
+    pub const TOP_P: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_P);
+    /// 0 keeps all. \[0 (default) to 1]
+    pub const MIN_P: SamplingOption = SamplingOption(sys::NL_OPTION_MIN_P);
+    /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
+    pub const SEED: SamplingOption = SamplingOption(sys::NL_OPTION_SEED);
+}
+
+/// Options of a generation. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GenerationOption(pub i32);
+
+impl GenerationOption {
+    /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
+    pub const MAX_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_MAX_TOKENS);
+    /// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+    pub const MIN_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_MIN_TOKENS);
+    /// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
+    pub const STOP_TOKEN: GenerationOption = GenerationOption(sys::NL_OPTION_STOP_TOKEN);
+    /// 1: the model's own end tokens (nl_engine_is_end_token) end it. \[0 or 1 (default)]
+    pub const END_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_END_TOKENS);
+    /// Texts that end it; the text that it gives ends before them. \[each 1 to 1024 bytes; default none]
+    pub const STOP_TEXT: GenerationOption = GenerationOption(sys::NL_OPTION_STOP_TEXT);
+    /// Milliseconds from its start after which it ends; 0: none. \[0 (default) to 2147483647]
+    pub const DEADLINE_MS: GenerationOption = GenerationOption(sys::NL_OPTION_DEADLINE_MS);
+    /// Higher ones are served first. \[-100 to 100; default 0]
+    pub const PRIORITY: GenerationOption = GenerationOption(sys::NL_OPTION_PRIORITY);
+    /// Tokens that wait for nl_generation_next before the generation pauses. \[1 to 1048576; default 1024]
+    pub const BUFFER_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_BUFFER_TOKENS);
+    /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
+    pub const TEXT: GenerationOption = GenerationOption(sys::NL_OPTION_TEXT);
+}
+
+/// How nl_model_describe writes. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct DescribeFormat(pub i32);
+
+impl DescribeFormat {
+    /// lines "name: value", each ended by a newline, for people to read
+    pub const TEXT: DescribeFormat = DescribeFormat(sys::NL_DESCRIBE_TEXT);
+    /// one JSON object with the same names, numbers as numbers
+    pub const JSON: DescribeFormat = DescribeFormat(sys::NL_DESCRIBE_JSON);
+}
+
+/// What facts are about, for nl_fact_describe. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FactsKind(pub i32);
+
+impl FactsKind {
+    /// `NL_FACTS_ENGINE`
+    pub const ENGINE: FactsKind = FactsKind(sys::NL_FACTS_ENGINE);
+    /// `NL_FACTS_TOKENIZER`
+    pub const TOKENIZER: FactsKind = FactsKind(sys::NL_FACTS_TOKENIZER);
+    /// `NL_FACTS_CHUNK`
+    pub const CHUNK: FactsKind = FactsKind(sys::NL_FACTS_CHUNK);
+    /// `NL_FACTS_CACHE`
+    pub const CACHE: FactsKind = FactsKind(sys::NL_FACTS_CACHE);
+    /// `NL_FACTS_GENERATION`
+    pub const GENERATION: FactsKind = FactsKind(sys::NL_FACTS_GENERATION);
 }

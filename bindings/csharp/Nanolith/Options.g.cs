@@ -1,0 +1,146 @@
+// Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit.
+using System;
+using System.Collections.Generic;
+
+namespace Nanolith
+{
+    /// <summary>Options of an engine. Since 0.2. Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too. What is null keeps the library's default.</summary>
+    public sealed partial class EngineOptions
+    {
+        /// <summary>"auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1". [1 to 64 bytes]</summary>
+        public string Device { get; set; }
+
+        /// <summary>Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]</summary>
+        public Dtype? Dtype { get; set; }
+
+        /// <summary>Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_F8_E4M3]</summary>
+        public Dtype? KvDtype { get; set; }
+
+        /// <summary>Tokens a page, a power of two. [16 to 256; default 64]</summary>
+        public long? PageSize { get; set; }
+
+        /// <summary>Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647]</summary>
+        public long? NumPages { get; set; }
+
+        /// <summary>Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3 and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]</summary>
+        public long? MaxContext { get; set; }
+
+        /// <summary>Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048]</summary>
+        public long? MaxBatchTokens { get; set; }
+
+        /// <summary>Most conversations that get a token in one step. [1 to 4096; default 256]</summary>
+        public long? MaxOutputRows { get; set; }
+
+        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed. [0 (default) to 1000000]</summary>
+        public double? StepMs { get; set; }
+
+        /// <summary>Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]</summary>
+        public long? QueueLimit { get; set; }
+
+        /// <summary>CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024]</summary>
+        public long? Threads { get; set; }
+
+        /// <summary>1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]</summary>
+        public bool? WarmUp { get; set; }
+
+        private void SetValues(IntPtr raw)
+        {
+            if (Device != null) NativeOptions.Set(raw, 1, Device);
+            if (Dtype != null) NativeOptions.Set(raw, 2, (long)Dtype.Value);
+            if (KvDtype != null) NativeOptions.Set(raw, 3, (long)KvDtype.Value);
+            if (PageSize != null) NativeOptions.Set(raw, 4, PageSize.Value);
+            if (NumPages != null) NativeOptions.Set(raw, 5, NumPages.Value);
+            if (MaxContext != null) NativeOptions.Set(raw, 6, MaxContext.Value);
+            if (MaxBatchTokens != null) NativeOptions.Set(raw, 7, MaxBatchTokens.Value);
+            if (MaxOutputRows != null) NativeOptions.Set(raw, 8, MaxOutputRows.Value);
+            if (StepMs != null) NativeOptions.Set(raw, 9, StepMs.Value);
+            if (QueueLimit != null) NativeOptions.Set(raw, 10, QueueLimit.Value);
+            if (Threads != null) NativeOptions.Set(raw, 11, Threads.Value);
+            if (WarmUp != null) NativeOptions.Set(raw, 12, WarmUp.Value ? 1L : 0L);
+        }
+    }
+
+    /// <summary>Options of a cache. Since 0.2. What is null keeps the library's default.</summary>
+    public sealed partial class CacheOptions
+    {
+        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]</summary>
+        public Composition? Composition { get; set; }
+
+        private void SetValues(IntPtr raw)
+        {
+            if (Composition != null) NativeOptions.Set(raw, 100, (long)Composition.Value);
+        }
+    }
+
+    /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. What is null keeps the library's default.</summary>
+    public sealed partial class SamplingOptions
+    {
+        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
+        public double? Temperature { get; set; }
+
+        /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
+        public long? TopK { get; set; }
+
+        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
+        public double? TopP { get; set; }
+
+        /// <summary>0 keeps all. [0 (default) to 1]</summary>
+        public double? MinP { get; set; }
+
+        /// <summary>Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]</summary>
+        public long? Seed { get; set; }
+
+        private void SetValues(IntPtr raw)
+        {
+            if (Temperature != null) NativeOptions.Set(raw, 200, Temperature.Value);
+            if (TopK != null) NativeOptions.Set(raw, 201, TopK.Value);
+            if (TopP != null) NativeOptions.Set(raw, 202, TopP.Value);
+            if (MinP != null) NativeOptions.Set(raw, 203, MinP.Value);
+            if (Seed != null) NativeOptions.Set(raw, 204, Seed.Value);
+        }
+    }
+
+    /// <summary>Options of a generation. Since 0.2. What is null keeps the library's default.</summary>
+    public sealed partial class GenerationOptions
+    {
+        /// <summary>Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]</summary>
+        public long? MaxTokens { get; set; }
+
+        /// <summary>End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]</summary>
+        public long? MinTokens { get; set; }
+
+        /// <summary>Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]</summary>
+        public IList<long> StopTokens { get; } = new List<long>();
+
+        /// <summary>1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)]</summary>
+        public bool? EndTokens { get; set; }
+
+        /// <summary>Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none]</summary>
+        public IList<string> StopTexts { get; } = new List<string>();
+
+        /// <summary>Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647]</summary>
+        public long? DeadlineMs { get; set; }
+
+        /// <summary>Higher ones are served first. [-100 to 100; default 0]</summary>
+        public long? Priority { get; set; }
+
+        /// <summary>Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024]</summary>
+        public long? BufferTokens { get; set; }
+
+        /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
+        public bool? Text { get; set; }
+
+        private void SetValues(IntPtr raw)
+        {
+            if (MaxTokens != null) NativeOptions.Set(raw, 300, MaxTokens.Value);
+            if (MinTokens != null) NativeOptions.Set(raw, 301, MinTokens.Value);
+            foreach (long element in StopTokens) NativeOptions.Set(raw, 302, element);
+            if (EndTokens != null) NativeOptions.Set(raw, 303, EndTokens.Value ? 1L : 0L);
+            foreach (string element in StopTexts) NativeOptions.Set(raw, 304, element);
+            if (DeadlineMs != null) NativeOptions.Set(raw, 305, DeadlineMs.Value);
+            if (Priority != null) NativeOptions.Set(raw, 306, Priority.Value);
+            if (BufferTokens != null) NativeOptions.Set(raw, 307, BufferTokens.Value);
+            if (Text != null) NativeOptions.Set(raw, 308, Text.Value ? 1L : 0L);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+// Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit.
+
+//! A setter for each option; those of lists add an element.
+
+use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions};
+use nanolith_sys as sys;
+
+impl EngineOptions {
+    /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+    /// \[1 to 64 bytes]
+    pub fn device(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_DEVICE, value.as_ref())
+    }
+
+    /// Format of weights and activations. \[NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+    pub fn dtype(self, value: Dtype) -> Self {
+        self.set_int(sys::NL_OPTION_DTYPE, i64::from(value.0))
+    }
+
+    /// Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. \[NL_DTYPE_AUTO (default) to
+    /// NL_DTYPE_F8_E4M3]
+    pub fn kv_dtype(self, value: Dtype) -> Self {
+        self.set_int(sys::NL_OPTION_KV_DTYPE, i64::from(value.0))
+    }
+
+    /// Tokens a page, a power of two. \[16 to 256; default 64]
+    pub fn page_size(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_PAGE_SIZE, value)
+    }
+
+    /// Pages in the pool; 0 sizes the pool from the model and the memory that is free. \[0 (default) to 2147483647]
+    pub fn num_pages(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_NUM_PAGES, value)
+    }
+
+    /// Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+    /// and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+    /// angles for long contexts, whatever a cache holds. \[0 (default) to 2147483647]
+    pub fn max_context(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_MAX_CONTEXT, value)
+    }
+
+    /// Most tokens computed in one step: longer prefills are cut into slices. \[1 to 65536; default 2048]
+    pub fn max_batch_tokens(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_MAX_BATCH_TOKENS, value)
+    }
+
+    /// Most conversations that get a token in one step. \[1 to 4096; default 256]
+    pub fn max_output_rows(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_MAX_OUTPUT_ROWS, value)
+    }
+
+    /// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+    /// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    /// \[0 (default) to 1000000]
+    pub fn step_ms(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_STEP_MS, value)
+    }
+
+    /// Most requests that wait to be computed; one more is NL_ERROR_BUSY. \[1 to 1048576; default 4096]
+    pub fn queue_limit(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_QUEUE_LIMIT, value)
+    }
+
+    /// CPU threads; 0 takes the cores that the process may use. \[0 (default) to 1024]
+    pub fn threads(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_THREADS, value)
+    }
+
+    /// 1: everything is made ready while the engine is created; 0: when it is needed first. \[0 or 1 (default)]
+    pub fn warm_up(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_WARM_UP, i64::from(value))
+    }
+}
+
+impl CacheOptions {
+    /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+    pub fn composition(self, value: Composition) -> Self {
+        self.set_int(sys::NL_OPTION_COMPOSITION, i64::from(value.0))
+    }
+}
+
+impl SamplingOptions {
+    /// 0: greedy. \[0 (default) to 3e38]
+    pub fn temperature(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_TEMPERATURE, value)
+    }
+
+    /// 0 keeps all. \[0 (default) to 2147483647]
+    pub fn top_k(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_TOP_K, value)
+    }
+
+    /// 1 keeps all. \[1e-30 to 1 (default)]
+    pub fn top_p(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_TOP_P, value)
+    }
+
+    /// 0 keeps all. \[0 (default) to 1]
+    pub fn min_p(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_MIN_P, value)
+    }
+
+    /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
+    pub fn seed(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_SEED, value)
+    }
+}
+
+impl GenerationOptions {
+    /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
+    pub fn max_tokens(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_MAX_TOKENS, value)
+    }
+
+    /// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+    pub fn min_tokens(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_MIN_TOKENS, value)
+    }
+
+    /// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
+    pub fn stop_token(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_STOP_TOKEN, value)
+    }
+
+    /// 1: the model's own end tokens (nl_engine_is_end_token) end it. \[0 or 1 (default)]
+    pub fn end_tokens(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_END_TOKENS, i64::from(value))
+    }
+
+    /// Texts that end it; the text that it gives ends before them. \[each 1 to 1024 bytes; default none]
+    pub fn stop_text(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_STOP_TEXT, value.as_ref())
+    }
+
+    /// Milliseconds from its start after which it ends; 0: none. \[0 (default) to 2147483647]
+    pub fn deadline_ms(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_DEADLINE_MS, value)
+    }
+
+    /// Higher ones are served first. \[-100 to 100; default 0]
+    pub fn priority(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_PRIORITY, value)
+    }
+
+    /// Tokens that wait for nl_generation_next before the generation pauses. \[1 to 1048576; default 1024]
+    pub fn buffer_tokens(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_BUFFER_TOKENS, value)
+    }
+
+    /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
+    pub fn text(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_TEXT, i64::from(value))
+    }
+}
