@@ -1,34 +1,19 @@
 // From a folder and options to a running engine.
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
+#include "backend/device_name.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
 namespace nanolith {
 namespace {
 
-// "cuda" is 0, "cuda:3" is 3, anything else nothing.
-std::optional<int32_t> cuda_index(const std::string& device) {
-    if (device == "cuda") return 0;
-    constexpr std::string_view kPrefix = "cuda:";
-    if (!device.starts_with(kPrefix)) return std::nullopt;
-    int32_t index = -1;
-    const char* end = device.data() + device.size();
-    const auto [rest, error] = std::from_chars(device.data() + kPrefix.size(), end, index);
-    if (error != std::errc() || rest != end || index < 0) return std::nullopt;
-    return index;
-}
-
 Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log& log) {
-    if (options.device == "cpu") return open_cpu_backend(options.num_threads);
-    if (const auto index = cuda_index(options.device)) return open_cuda_backend(*index);
-    if (options.device != "auto")
-        return fail(NL_ERROR_INVALID_ARGUMENT, "device is \"", options.device,
-                    "\": expected \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
-    auto gpu = open_cuda_backend(0);
-    if (gpu.ok()) return gpu;
+    NL_ASSIGN(const DeviceName device, parse_device_name(options.device, AutoDevice::taken));
+    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads);
+    auto gpu = open_cuda_backend(device.index);
+    if (gpu.ok() || device.kind == DeviceKind::cuda) return gpu;
     log.write(NL_LOG_INFO, "device auto takes the CPU: ", gpu.error().message);
     return open_cpu_backend(options.num_threads);
 }

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/device_name.h"
 #include "bench/random_model.h"
 
 namespace {
@@ -146,10 +147,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
 }
 
 Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
-    if (device == "cpu") return open_cpu_backend(0);
-    if (device == "cuda") return open_cuda_backend(0);
-    if (device.rfind("cuda:", 0) == 0) return open_cuda_backend(std::atoi(device.c_str() + 5));
-    return fail(NL_ERROR_INVALID_ARGUMENT, "--device is ", device, ", expected cpu, cuda or cuda:N");
+    NL_ASSIGN(const DeviceName name, parse_device_name(device, AutoDevice::refused));
+    return name.kind == DeviceKind::cpu ? open_cpu_backend(0) : open_cuda_backend(name.index);
 }
 
 Result<void> run(const Arguments& arguments) {
