@@ -2,9 +2,9 @@
 // everything below it (src/backend/cpu, cuda) knows this header and src/base alone.
 //
 // A Backend is a device. It makes an Executor for one model: the weights, the page pool and the scratch
-// memory on that device, and the fused operations of a decoder layer over them. Executor::run takes one
-// Batch, uploads it, lets the model's forward pass call the operations in order, and returns the drawn
-// tokens. Nothing here is thread-safe: one scheduler thread drives an executor.
+// memory on that device. An executor takes steps (a Batch each), computes the decoder over them in the order
+// of operations that forward.h has for all devices, and gives the drawn tokens later. Nothing here is
+// thread-safe: one scheduler thread drives an executor.
 #pragma once
 
 #include <cstddef>
@@ -191,35 +191,53 @@ struct SampleParams {
 
 constexpr int32_t kNoSlot = -1;
 
+// Stands for a token in Batch::tokens: the one that output row `output_row` of the step submitted just before draws.
+// So a step can be submitted while the one before still runs.
+constexpr int32_t drawn_by(int32_t output_row) {
+    return -1 - output_row;
+}
+
+// Entries [first, first + count) of the page table.
+struct TableRange {
+    int32_t first = 0;
+    int32_t count = 0;
+};
+
+struct PageCopy {
+    int32_t from = 0;
+    int32_t to = 0;
+};
+
+// What one step computes. The page table is resident: it is the caller's one table, which lives from step to step, and
+// only `changed_entries` differ from what it held at the step before. An executor on another device keeps a copy.
 struct Batch {
-    std::vector<int32_t> tokens;         // [rows]
+    std::vector<int32_t> tokens;         // [rows] an id, or drawn_by()
     std::vector<int32_t> positions;      // [rows] position in the context
     std::vector<int32_t> key_positions;  // [rows] position that the row's key is rotated for: counted from its segment
     std::vector<int32_t> slots;          // [rows] page * page_size + offset that its key and value go to, or kNoSlot:
                                          // write nothing (the key is in the cache already)
-    std::vector<int32_t> page_table;
+    std::span<const int32_t> page_table;
+    std::vector<TableRange> changed_entries;
     std::vector<Segment> segments;
     std::vector<Sequence> sequences;
-    std::vector<int32_t> output_rows;    // rows whose logits are wanted
+    std::vector<int32_t> output_rows;    // rows that a token is drawn after
     std::vector<SampleParams> sampling;  // [output_rows]
+    std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
 };
 
 // ---- Executor -------------------------------------------------------------------------------------------
-
-class Executor;
-// The model's forward pass: calls the operations below in order. It is the same for every batch, so a device
-// may record what it does and replay it.
-using Forward = std::function<Result<void>(Executor&)>;
 
 struct ExecutorOptions {
     DType dtype = DType::f32;  // weights, activations and the KV cache; residuals and logits are float32
     int32_t page_size = 64;
     int32_t num_pages = 0;
     int32_t max_rows = 512;         // most rows of a batch
-    int32_t max_output_rows = 512;  // most output rows of a batch
+    int32_t max_output_rows = 256;  // most output rows of a batch
+    int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
     int32_t num_threads = 0;        // CPU only; 0: all cores
 };
 
+// Runs steps in the order of submit(). A step may be submitted while others are in flight: it sees what they write.
 class Executor {
   public:
     Executor() = default;
@@ -227,29 +245,29 @@ class Executor {
     Executor& operator=(const Executor&) = delete;
     virtual ~Executor() = default;
 
-    // Runs `forward` over the batch and waits. sampled has one element for each output row. On an error the
-    // pages that the batch names as slots hold anything; everything else is as before.
-    virtual Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) = 0;
+    // How many steps may be submitted and not collected yet: 1 where submit() computes, 2 where a device does.
+    [[nodiscard]] virtual int32_t max_in_flight() const = 0;
 
-    // The logits [vocab_size] of output row `index` of the latest run that succeeded.
+    // Takes a step without waiting for its results. The batch may change when the call returns (the page table may
+    // too). After an error nothing of the step is in flight, and the pages that it names as slots hold anything.
+    virtual Result<void> submit(const Batch& batch) = 0;
+
+    // Waits for the oldest step in flight: sampled has one element for each of its output rows. After an error the
+    // pages that the step names as slots hold anything, and so do those of the steps behind it that build on them;
+    // they are still to be collected.
+    virtual Result<void> collect(std::span<int32_t> sampled) = 0;
+
+    // The logits [vocab_size] of output row `index` of the step collected last, which is among its kept_logits.
     virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
 
-    // Copies one page, K and V of every layer.
-    virtual Result<void> copy_page(int32_t from, int32_t to) = 0;
-
-    // The operations, for `forward` alone. The residual stream x is [rows, hidden] float32.
-    // Norms of what is added stand where the layer has such weights; with experts, mlp_input() chooses them.
-    virtual Result<void> embed() = 0;  // x = embedding[tokens]
-    virtual Result<void> attention_input(
-        int32_t layer) = 0;                             // RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
-    virtual Result<void> attention(int32_t layer) = 0;  // over segments, queries rotated for each
-    virtual Result<void> attention_output(int32_t layer) = 0;  // x += norm(W_o a)
-    virtual Result<void> mlp_input(int32_t layer) = 0;         // RMSNorm, h = activation(W_gate x) * (W_up x)
-    virtual Result<void> mlp_output(int32_t layer) = 0;        // x += norm(W_down h)
-    virtual Result<void> head() = 0;                           // output rows: final norm, logits, draw
+    // Copies pages, K and V of every layer, one after the other: after the steps in flight, before the next one.
+    virtual Result<void> copy_pages(std::span<const PageCopy> copies) = 0;
 };
 
 // ---- Backend --------------------------------------------------------------------------------------------
+
+// Is told how much of a long work is done, from 0 to 1, on the thread that asked for the work. False ends it.
+using Progress = std::function<bool(double done)>;
 
 class Backend {
   public:
@@ -263,10 +281,13 @@ class Backend {
     [[nodiscard]] virtual bool prefers_16_bit() const = 0;                // what NL_DTYPE_AUTO takes for 16-bit files
     [[nodiscard]] virtual Result<uint64_t> available_memory() const = 0;  // bytes that an executor could take now
 
-    // Copies (or maps, where the device can use them in place) the weights and reserves the pool:
-    // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]. The views' memory outlives the executor.
+    // Copies (or maps, where the device can use them in place) the weights, reserves the pool,
+    // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim], and makes ready what a first step would
+    // otherwise wait for (kernels, algorithms, recorded steps). The views' memory outlives the executor. CANCELLED
+    // where `progress` asked for it.
     virtual Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights& weights,
-                                                              const ExecutorOptions& options) = 0;
+                                                              const ExecutorOptions& options,
+                                                              const Progress& progress) = 0;
 };
 
 // The CPU, with `num_threads` threads (0: all that the process may use).

@@ -9,14 +9,14 @@ Context::Context(PagePool& pool, std::vector<ChunkUse> chunks)
     if (!chunks_.empty()) tail_base_ = chunks_.back().base + chunks_.back().length;
 }
 
-std::vector<int32_t> Context::tokens() const {
+std::vector<int32_t> Context::tokens(int32_t count) const {
     std::vector<int32_t> all;
-    all.reserve(static_cast<size_t>(num_tokens()));
+    all.reserve(static_cast<size_t>(count));
     for (const ChunkUse& use : chunks_) {
         const auto& tokens = use.chunk->identity->tokens;
         all.insert(all.end(), tokens.begin(), tokens.begin() + use.length);
     }
-    all.insert(all.end(), tail_.begin(), tail_.end());
+    all.insert(all.end(), tail_.begin(), tail_.begin() + (count - tail_base_));
     return all;
 }
 
@@ -32,37 +32,38 @@ int32_t Context::num_pages() const {
     return pages;
 }
 
-std::unique_ptr<Context> Context::fork() const {
-    auto fork = std::make_unique<Context>(*pool_, chunks_);
-    fork->tail_ = tail_;
-    fork->tail_computed_ = tail_computed_;
-    fork->tail_pages_ = tail_pages_.share();
-    fork->ahead = ahead;
-    fork->tokens_reused = tail_base_ + tail_computed_;
+Context Context::fork() const {
+    Context fork(*pool_, chunks_);
+    fork.tail_ = tail_;
+    fork.tail_computed_ = tail_computed_;
+    fork.tail_pages_ = tail_pages_.share();
+    fork.tokens_reused = tail_base_ + tail_computed_;
     return fork;
 }
 
 void Context::truncate(int32_t num_tokens, int32_t page_size) {
-    if (num_tokens == this->num_tokens()) return;
-    ahead.reset();
     const int32_t kept = std::max(0, num_tokens - tail_base_);
-    tail_.resize(static_cast<size_t>(kept));
-    tail_computed_ = std::min(tail_computed_, kept);
-    tail_pages_.truncate((tail_computed_ + page_size - 1) / page_size);
+    restore(kept, std::min(tail_computed_, kept), page_size);
     if (num_tokens >= tail_base_) return;
     while (!chunks_.empty() && chunks_.back().base >= num_tokens) chunks_.pop_back();
     if (!chunks_.empty()) chunks_.back().length = num_tokens - chunks_.back().base;
     tail_base_ = num_tokens;
 }
 
-void Context::reserve(int32_t more, int32_t pages) {
+void Context::reserve(int32_t more) {
     const size_t needed = tail_.size() + static_cast<size_t>(more);
     if (needed > tail_.capacity()) tail_.reserve(std::max(needed, 2 * tail_.capacity()));
-    tail_pages_.reserve(pages);
 }
 
-void Context::commit_tokens(std::span<const int32_t> tokens) {
+void Context::append(std::span<const int32_t> tokens) {
     tail_.insert(tail_.end(), tokens.begin(), tokens.end());
+}
+
+void Context::restore(int32_t tail_size, int32_t tail_computed, int32_t page_size) {
+    tail_.resize(static_cast<size_t>(tail_size));
+    tail_computed_ = tail_computed;
+    const int32_t pages = (tail_computed + page_size - 1) / page_size;
+    if (pages < tail_pages_.size()) tail_pages_.truncate(pages);
 }
 
 }  // namespace nanolith

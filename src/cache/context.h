@@ -1,10 +1,9 @@
-// One conversation's context: chunks in order and a private tail that grows. Not thread-safe: the engine's
-// mutex guards it, and `busy` marks a context whose rows are being computed outside that mutex.
+// One conversation's context: chunks in order and a private tail that grows. Not thread-safe: the engine's mutex
+// guards it.
 #pragma once
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -26,34 +25,30 @@ class Context {
     Context(PagePool& pool, std::vector<ChunkUse> chunks);
 
     [[nodiscard]] const std::vector<ChunkUse>& chunks() const { return chunks_; }
-    [[nodiscard]] int32_t num_tokens() const { return tail_base_ + static_cast<int32_t>(tail_.size()); }
+    [[nodiscard]] int32_t num_tokens() const { return tail_base_ + tail_size(); }
     [[nodiscard]] int32_t tail_base() const { return tail_base_; }
-    [[nodiscard]] const PageList& tail_pages() const { return tail_pages_; }
+    [[nodiscard]] int32_t tail_size() const { return static_cast<int32_t>(tail_.size()); }
+    // Tokens of the tail whose keys and values are in its pages. Those after them wait to be computed.
     [[nodiscard]] int32_t tail_computed() const { return tail_computed_; }
-    // Tokens that belong to the context but are not in the KV cache yet (a drawn token waits for the next step).
-    [[nodiscard]] std::span<const int32_t> pending() const {
-        return std::span(tail_).subspan(static_cast<size_t>(tail_computed_));
-    }
-    [[nodiscard]] std::vector<int32_t> tokens() const;
+    [[nodiscard]] PageList& tail_pages() { return tail_pages_; }
+    [[nodiscard]] const PageList& tail_pages() const { return tail_pages_; }
+    // The first `count` tokens.
+    [[nodiscard]] std::vector<int32_t> tokens(int32_t count) const;
     [[nodiscard]] int32_t token_at(int32_t position) const;
     [[nodiscard]] int32_t num_pages() const;
 
     // A context with the same tokens that shares the tail's pages.
-    [[nodiscard]] std::unique_ptr<Context> fork() const;
+    [[nodiscard]] Context fork() const;
+    // Keeps the first `num_tokens` tokens, and the pages of those that are computed.
     void truncate(int32_t num_tokens, int32_t page_size);
 
-    // Room for `more` tokens and `pages` pages, so that the commits below cannot fail.
-    void reserve(int32_t more, int32_t pages);
-    void commit_pages(PageList&& added) { tail_pages_.append(std::move(added)); }
-    // Puts a private copy in the place of the last tail page, which was shared.
-    void commit_copy(int32_t index, PageList&& copy) { tail_pages_.replace(index, std::move(copy)); }
-    void commit_tokens(std::span<const int32_t> tokens);
-    void commit_computed() { tail_computed_ = static_cast<int32_t>(tail_.size()); }
+    // Room for `more` tokens, so that appending them cannot fail.
+    void reserve(int32_t more);
+    void append(std::span<const int32_t> tokens);
+    void set_computed(int32_t tail_computed) { tail_computed_ = tail_computed; }
+    // Back to a tail of `tail_size` tokens, of which the first `tail_computed` are computed.
+    void restore(int32_t tail_size, int32_t tail_computed, int32_t page_size);
 
-    bool busy = false;
-    // The token drawn after the last one, where it is known: a function of the tokens and the sampling
-    // options, forgotten when either changes.
-    std::optional<int32_t> ahead;
     int64_t tokens_reused = 0;
     int64_t tokens_computed = 0;
 

@@ -22,35 +22,33 @@ void PagePool::release(int32_t page) {
     if (--uses_[static_cast<size_t>(page)] == 0) free_.push_back(page);
 }
 
-PageList::PageList(PageList&& other) noexcept : pool_(other.pool_), pages_(std::exchange(other.pages_, {})) {}
+PageList::PageList(PageList&& other) noexcept
+    : pool_(other.pool_), pages_(std::exchange(other.pages_, {})), block_(std::exchange(other.block_, {})) {}
 
 PageList& PageList::operator=(PageList&& other) noexcept {
     if (this != &other) {
-        truncate(0);
+        clear();
         pool_ = other.pool_;
         pages_ = std::exchange(other.pages_, {});
+        block_ = std::exchange(other.block_, {});
     }
     return *this;
 }
 
 void PageList::grow(int32_t count) {
-    reserve(count);
+    const size_t needed = pages_.size() + static_cast<size_t>(count);
+    if (needed > pages_.capacity()) pages_.reserve(std::max(needed, 2 * pages_.capacity()));
     for (int32_t i = 0; i < count; ++i) pages_.push_back(pool_->take());
 }
 
-void PageList::reserve(int32_t count) {
-    const size_t needed = pages_.size() + static_cast<size_t>(count);
-    if (needed > pages_.capacity()) pages_.reserve(std::max(needed, 2 * pages_.capacity()));
+void PageList::changed_from(int32_t index) {
+    block_.synced = std::min(block_.synced, index);
 }
 
-void PageList::append(PageList&& more) {
-    pages_.insert(pages_.end(), more.pages_.begin(), more.pages_.end());
-    more.pages_.clear();
-}
-
-void PageList::replace(int32_t index, PageList&& page) {
-    std::swap(pages_[static_cast<size_t>(index)], page.pages_.front());
-    page.truncate(0);
+void PageList::swap_page(int32_t index, PageList& single) {
+    std::swap(pages_[static_cast<size_t>(index)], single.pages_.front());
+    changed_from(index);
+    single.changed_from(0);
 }
 
 void PageList::truncate(int32_t count) {
@@ -58,6 +56,12 @@ void PageList::truncate(int32_t count) {
         pool_->release(pages_.back());
         pages_.pop_back();
     }
+    changed_from(size());
+}
+
+void PageList::clear() {
+    truncate(0);
+    pool_->table().release(block_);
 }
 
 PageList PageList::share() const {
@@ -65,6 +69,11 @@ PageList PageList::share() const {
     list.pages_ = pages_;
     for (const int32_t page : pages_) pool_->retain(page);
     return list;
+}
+
+int32_t PageList::table_entry() {
+    pool_->table().sync(block_, pages_);
+    return block_.first;
 }
 
 }  // namespace nanolith

@@ -1,10 +1,12 @@
-// The host's books of the page pool: which pages are free and how many hold each of the others.
-// Not thread-safe; the engine's mutex guards it.
+// The host's books of the page pool: which pages are free, how many hold each of the others, and where those in use
+// stand in the page table. Not thread-safe; the engine's mutex guards it.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
+
+#include "cache/page_table.h"
 
 namespace nanolith {
 
@@ -21,7 +23,10 @@ class PagePool {
     void retain(int32_t page) { ++uses_[static_cast<size_t>(page)]; }
     void release(int32_t page);
 
+    [[nodiscard]] PageTable& table() { return table_; }
+
   private:
+    PageTable table_;
     std::vector<int32_t> free_;  // its capacity holds every page, so that release never allocates
     std::vector<int32_t> uses_;
 };
@@ -35,7 +40,7 @@ class PageList {
     PageList& operator=(PageList&& other) noexcept;
     PageList(const PageList&) = delete;
     PageList& operator=(const PageList&) = delete;
-    ~PageList() { truncate(0); }
+    ~PageList() { clear(); }
 
     [[nodiscard]] int32_t size() const { return static_cast<int32_t>(pages_.size()); }
     [[nodiscard]] int32_t operator[](int32_t index) const { return pages_[static_cast<size_t>(index)]; }
@@ -43,16 +48,21 @@ class PageList {
     // Whether another list holds the page too, so that it must be copied before it is written.
     [[nodiscard]] bool shared(int32_t index) const { return pool_->uses((*this)[index]) > 1; }
 
-    void grow(int32_t count);                      // appends free pages; the caller has checked that there are enough
-    void reserve(int32_t count);                   // room for `count` more, so that append does not allocate
-    void append(PageList&& more);                  // takes over the pages of `more`
-    void replace(int32_t index, PageList&& page);  // puts the only page of `page` there and drops the old one
+    void grow(int32_t count);  // appends free pages; the caller has checked that there are enough
+    void swap_page(int32_t index, PageList& single);  // exchanges the page there with the only page of `single`
     void truncate(int32_t count);
+    void clear();
     [[nodiscard]] PageList share() const;  // a second list that holds the same pages
 
+    // Where the list begins in the page table, whose entries are brought up to date. For the thread that plans steps.
+    int32_t table_entry();
+
   private:
+    void changed_from(int32_t index);
+
     PagePool* pool_;
     std::vector<int32_t> pages_;
+    PageTable::Block block_;
 };
 
 }  // namespace nanolith

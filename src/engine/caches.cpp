@@ -1,7 +1,6 @@
 // Conversations: made of chunks, extended, forked, truncated and measured.
 #include <algorithm>
 
-#include "engine/busy_guard.h"
 #include "engine/engine.h"
 
 namespace nanolith {
@@ -26,9 +25,10 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
             base += chunk->num_tokens();
         }
     }
-    auto cache = std::make_unique<Cache>(std::make_unique<Context>(*pool_, std::move(uses)));
-    cache->context->tokens_computed = computed;
-    cache->context->tokens_reused = total - computed;
+    auto cache = std::make_unique<Cache>();
+    cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    cache->sequence->context.tokens_computed = computed;
+    cache->sequence->context.tokens_reused = total - computed;
     return cache;
 }
 
@@ -37,88 +37,101 @@ void Engine::release(std::unique_ptr<Cache> cache) {
     cache.reset();
 }
 
+Result<void> Engine::wait_idle(Lock& lock, const Cache& cache) {
+    ResidentSequence* const sequences[] = {cache.sequence.get()};
+    return scheduler_->wait_idle(lock, sequences);
+}
+
+Result<void> Engine::check_tokens(std::span<const int32_t> tokens) const {
+    const auto bad =
+        std::ranges::find_if(tokens, [&](int32_t token) { return token < 0 || token >= spec().vocab_size; });
+    if (bad == tokens.end()) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "tokens[", bad - tokens.begin(), "] is ", *bad,
+                ": expected an id from 0 to ", spec().vocab_size - 1);
+}
+
+Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence,
+                             std::span<const int32_t> tokens, Draw draw, std::span<float> logits) {
+    auto request = std::make_shared<Request>();
+    auto call = std::make_shared<Call>();
+    request->sequence = sequence;
+    request->draw = draw;
+    request->logits = logits;
+    request->call = call;
+    call->requests.push_back(std::move(request));
+    sequence->context.append(tokens);
+    return scheduler_->run(lock, call);
+}
+
 Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.empty()) return {};
-    Lock lock(mutex_);
-    Cache* const caches[] = {&cache};
-    BusyGuard busy(*this, lock, caches);
-    Context& context = *cache.context;
-    if (tokens.size() > static_cast<size_t>(spec().max_context - context.num_tokens()))
-        return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ",
-                    context.num_tokens(), " tokens already: the context holds ", spec().max_context);
     NL_TRY(check_tokens(tokens));
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    const auto& sequence = cache.sequence;
+    const int32_t have = sequence->num_tokens();
+    if (tokens.size() > static_cast<size_t>(spec().max_context - have))
+        return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ", have,
+                    " tokens already: the context holds ", spec().max_context);
+    return compute(lock, sequence, tokens, Draw::remember, {});
+}
 
-    const auto rows = static_cast<int32_t>(context.pending().size() + tokens.size());
-    NL_ASSIGN(auto growth, plan_growth(context, rows));
-    context.reserve(static_cast<int32_t>(tokens.size()), growth.added.size());
-    Job job = make_job(cache, tokens, growth);
-    NL_TRY(busy.run({&job, 1}));
-    commit_growth(context, std::move(growth));
-    context.commit_tokens(tokens);
-    context.commit_computed();
-    context.tokens_computed += rows;
-    context.ahead = job.token;
-    return {};
+Result<void> Engine::logits(Cache& cache, std::span<float> logits) {
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    if (cache.sequence->num_tokens() == 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "cache is empty: logits follow a token, extend it first");
+    return compute(lock, cache.sequence, {}, Draw::remember, logits);
 }
 
 Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     Lock lock(mutex_);
-    Cache* const caches[] = {&cache};
-    const BusyGuard busy(*this, lock, caches);
-    auto fork = std::make_unique<Cache>(cache.context->fork());
-    fork->sampling = cache.sampling;
+    NL_TRY(wait_idle(lock, cache));
+    auto fork = std::make_unique<Cache>();
+    fork->sequence = std::make_shared<ResidentSequence>(cache.sequence->context.fork(), page_size_);
+    fork->sequence->sampling = cache.sequence->sampling;
+    fork->sequence->next = cache.sequence->next;
     return fork;
 }
 
 Result<void> Engine::truncate(Cache& cache, size_t num_tokens) {
     Lock lock(mutex_);
-    Cache* const caches[] = {&cache};
-    const BusyGuard busy(*this, lock, caches);
-    const auto have = static_cast<size_t>(cache.context->num_tokens());
+    NL_TRY(wait_idle(lock, cache));
+    const auto have = static_cast<size_t>(cache.sequence->num_tokens());
     if (num_tokens > have)
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is ", num_tokens, ": the cache holds ", have, " tokens");
-    cache.context->truncate(static_cast<int32_t>(num_tokens), page_size_);
+    cache.sequence->truncate(static_cast<int32_t>(num_tokens));
     return {};
 }
 
-Result<void> Engine::logits(Cache& cache, std::span<float> logits) {
+Result<void> Engine::set_sampling(Cache& cache, const SamplingOptions& sampling) {
     Lock lock(mutex_);
-    Cache* const caches[] = {&cache};
-    BusyGuard busy(*this, lock, caches);
-    Context& context = *cache.context;
-    if (context.num_tokens() == 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "cache is empty: logits follow a token, extend it first");
-    const auto rows = static_cast<int32_t>(context.pending().size());
-    NL_ASSIGN(auto growth, plan_growth(context, rows));
-    context.reserve(0, growth.added.size());
-    Job job = make_job(cache, {}, growth);
-    job.logits = logits;
-    NL_TRY(busy.run({&job, 1}));
-    commit_growth(context, std::move(growth));
-    context.commit_computed();
-    context.tokens_computed += rows;
-    context.ahead = job.token;
+    NL_TRY(wait_idle(lock, cache));
+    cache.sequence->sampling = sampling;
+    cache.sequence->next.reset();
     return {};
-}
-
-void Engine::set_sampling(Cache& cache, const SamplingOptions& sampling) {
-    Lock lock(mutex_);
-    Cache* const caches[] = {&cache};
-    const BusyGuard busy(*this, lock, caches);
-    cache.sampling = sampling;
-    cache.context->ahead.reset();
 }
 
 std::vector<int32_t> Engine::tokens(const Cache& cache) {
     const Lock lock(mutex_);
-    return cache.context->tokens();
+    return cache.sequence->tokens();
 }
 
 Engine::CacheFacts Engine::facts(const Cache& cache) {
     const Lock lock(mutex_);
-    const Context& context = *cache.context;
-    return {context.num_tokens(), context.num_pages(), context.tail_pages().size(), context.tokens_reused,
+    const Context& context = cache.sequence->context;
+    return {cache.sequence->num_tokens(), context.num_pages(), context.tail_pages().size(), context.tokens_reused,
             context.tokens_computed};
+}
+
+void Engine::cancel(Cache& cache) {
+    const Lock lock(mutex_);
+    if (cache.sequence->request) scheduler_->cancel(*cache.sequence->request);
+}
+
+void Engine::cancel_all() {
+    const Lock lock(mutex_);
+    scheduler_->cancel_all();
 }
 
 }  // namespace nanolith

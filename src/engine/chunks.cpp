@@ -1,35 +1,8 @@
 // Prefilling chunks and finding them again.
-#include <algorithm>
-
+#include "base/without_exceptions.h"
 #include "engine/engine.h"
 
 namespace nanolith {
-namespace {
-
-int32_t pages_for(int64_t tokens, int32_t page_size) {
-    return static_cast<int32_t>((tokens + page_size - 1) / page_size);
-}
-
-History whole_chunk(const Chunk& chunk, int32_t base) {
-    const auto pages = chunk.pages.pages();
-    return {&chunk, std::vector<int32_t>(pages.begin(), pages.end()), chunk.num_tokens(), base};
-}
-
-Job prefill_job(const Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before) {
-    Job job;
-    int32_t base = 0;
-    for (const auto& predecessor : before) {
-        job.history.push_back(whole_chunk(*predecessor, base));
-        base += predecessor->num_tokens();
-    }
-    job.own = whole_chunk(chunk, base);
-    job.own.length = 0;
-    job.tokens = chunk.identity->tokens;
-    return job;
-}
-
-}  // namespace
-
 Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32_t level,
                                           std::span<const std::shared_ptr<Chunk>> before) {
     if (tokens.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: a chunk has at least one token");
@@ -51,32 +24,33 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
 Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
                                                  int32_t level, std::span<const std::shared_ptr<Chunk>> before) {
     while (auto chunk = store_.find(*identity, level)) {
-        changed_.wait(lock, [&] { return chunk->state != Chunk::State::computing; });
+        chunk_ended_.wait(lock, [&] { return chunk->state != Chunk::State::computing; });
         if (chunk->state == Chunk::State::ready) return Prefilled{std::move(chunk), 0};
         // Another thread's attempt failed, and it took the chunk out of the store: try ourselves.
     }
-    const int32_t num_pages = pages_for(static_cast<int64_t>(identity->tokens.size()), page_size_);
-    NL_TRY(make_room(num_pages));
-    PageList pages(*pool_);
-    pages.grow(num_pages);
-    auto chunk = std::make_shared<Chunk>(std::move(identity), level, std::move(pages));
-    Job job = prefill_job(*chunk, before);
+    auto chunk = std::make_shared<Chunk>(std::move(identity), level, PageList(*pool_));
     store_.insert(chunk);
-
-    lock.unlock();
-    Result<void> outcome;
-    try {
-        outcome = scheduler_->run({&job, 1});
-    } catch (...) {
-        outcome = Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"};
-    }
-    lock.lock();
+    const Result<void> outcome = without_exceptions([&] { return compute_chunk(lock, *chunk, before); });
     chunk->state = outcome.ok() ? Chunk::State::ready : Chunk::State::failed;
     if (!outcome.ok()) store_.remove(*chunk);
-    changed_.notify_all();
-    if (!outcome.ok()) return std::move(outcome.error());
+    chunk_ended_.notify_all();
+    if (!outcome.ok()) return outcome.error();
     const int64_t computed = chunk->num_tokens();
     return Prefilled{std::move(chunk), computed};
+}
+
+// The chunk's tokens are the tail of a sequence that begins with `before`; the tail's pages become the chunk's.
+Result<void> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before) {
+    std::vector<ChunkUse> uses;
+    int32_t base = 0;
+    for (const auto& predecessor : before) {
+        uses.push_back({predecessor, predecessor->num_tokens(), base});
+        base += predecessor->num_tokens();
+    }
+    const auto sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    NL_TRY(compute(lock, sequence, chunk.identity->tokens, Draw::none, {}));
+    chunk.pages = std::move(sequence->context.tail_pages());
+    return {};
 }
 
 // Chunk i is taken as computed behind exactly the chunks that were taken for 0 .. i-1.

@@ -1,10 +1,10 @@
 // From a folder and options to a running engine.
 #include <algorithm>
 #include <charconv>
+#include <system_error>
 
 #include "engine/engine.h"
 #include "engine/pool_size.h"
-#include "model/forward.h"
 
 namespace nanolith {
 namespace {
@@ -94,16 +94,27 @@ Result<void> Engine::start(const EngineOptions& options) {
                                 .page_size = page_size_,
                                 .memory = memory,
                                 .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
-    const ExecutorOptions executor_options{.dtype = dtype_,
-                                           .page_size = page_size_,
-                                           .num_pages = num_pages,
-                                           .max_rows = options.max_batch_tokens,
-                                           .max_output_rows = options.max_batch_tokens,
-                                           .num_threads = options.num_threads};
-    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options));
+    const ExecutorOptions executor_options{
+        .dtype = dtype_,
+        .page_size = page_size_,
+        .num_pages = num_pages,
+        .max_rows = options.max_batch_tokens,
+        .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
+        .num_threads = options.num_threads};
+    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, {}));
     pool_ = std::make_unique<PagePool>(num_pages);
-    scheduler_ = std::make_unique<Scheduler>(std::move(executor), make_forward(spec().num_layers), page_size_,
-                                             options.max_batch_tokens);
+    const SchedulerOptions scheduler_options{.page_size = page_size_,
+                                             .max_rows = executor_options.max_rows,
+                                             .max_output_rows = executor_options.max_output_rows,
+                                             .max_kept_logits = executor_options.max_kept_logits,
+                                             .max_context = spec().max_context,
+                                             .step_ms = options.step_ms,
+                                             .queue_limit = options.queue_limit};
+    try {
+        scheduler_ = std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_);
+    } catch (const std::system_error& error) {
+        return fail(NL_ERROR_OUT_OF_MEMORY, "the engine's thread could not be started: ", error.what());
+    }
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,

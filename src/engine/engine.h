@@ -1,6 +1,7 @@
-// The engine: a model on a device, its page pool, its chunks, and the operations on caches. All of it is
-// thread-safe. One mutex guards the books (pages, chunks, contexts); it is never held while rows are being
-// computed: the contexts concerned are marked busy instead, and other calls on them wait.
+// The engine: a model on a device, its page pool, its chunks, and the operations on caches. All of it is thread-safe.
+// One mutex guards the books (pages, chunks, sequences); it is never held while rows are being computed: operations
+// that compute are requests upon sequences, which the step loop (scheduler.h) works off, and other calls on these
+// sequences wait.
 #pragma once
 
 #include <condition_variable>
@@ -14,19 +15,19 @@
 #include "cache/chunk_store.h"
 #include "cache/context.h"
 #include "cache/page_pool.h"
+#include "engine/generation.h"
 #include "engine/log.h"
 #include "engine/options.h"
 #include "engine/scheduler.h"
+#include "engine/sequence.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
 namespace nanolith {
 
-// One conversation: its context and how it draws.
+// What a cache's handle holds. Requests under way keep its sequence, whatever becomes of the handle.
 struct Cache {
-    explicit Cache(std::unique_ptr<Context> with_context) : context(std::move(with_context)) {}
-    std::unique_ptr<Context> context;
-    SamplingOptions sampling;
+    std::shared_ptr<ResidentSequence> sequence;
 };
 
 class Engine {
@@ -75,15 +76,20 @@ class Engine {
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
     Result<void> truncate(Cache& cache, size_t num_tokens);
     Result<void> logits(Cache& cache, std::span<float> logits);
-    void set_sampling(Cache& cache, const SamplingOptions& sampling);
+    Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
     struct CacheFacts {
         int64_t tokens, pages, private_pages, reused, computed;
     };
     CacheFacts facts(const Cache& cache);
+    // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED.
+    void cancel(Cache& cache);
+    void cancel_all();
 
-    // ---- decoding (decode.cpp)
+    // ---- drawing tokens (generate.cpp)
     Result<void> decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens);
+    Result<std::shared_ptr<Generation>> generate(Cache& cache, std::span<const int32_t> tokens,
+                                                 const GenerationOptions& options);
 
   private:
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
@@ -91,24 +97,14 @@ class Engine {
     Result<void> start(const EngineOptions& options);
 
     using Lock = std::unique_lock<std::mutex>;
-    // Marks contexts as busy while it lives, and waits until they are free first. Made and destroyed under the mutex.
-    class BusyGuard;
-
-    // What an operation is about to add to a context. Dropping it gives the pages back.
-    struct Growth {
-        explicit Growth(PagePool& pool) : added(pool), copy(pool) {}
-        PageList added;  // pages after the tail's
-        PageList copy;   // at most one: a private copy of a shared page that will be written
-        int32_t copy_index = 0;
-    };
-    Result<Growth> plan_growth(const Context& context, int32_t rows);
-    void commit_growth(Context& context, Growth&& growth);
-    Result<void> make_room(int32_t pages);
+    Result<void> wait_idle(Lock& lock, const Cache& cache);
     Result<void> check_tokens(std::span<const int32_t> tokens) const;
-    // Rows are the pending tokens and then `more`; with neither, the last row is computed again.
-    Job make_job(const Cache& cache, std::span<const int32_t> more, const Growth& growth) const;
+    // Appends tokens to an idle sequence and computes all that are not yet, as a call of one request.
+    Result<void> compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence, std::span<const int32_t> tokens,
+                         Draw draw, std::span<float> logits);
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
+    Result<void> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
                                                 int64_t& computed);
 
@@ -122,8 +118,8 @@ class Engine {
     std::unique_ptr<Backend> backend_;  // outlives the executor
 
     std::mutex mutex_;
-    std::condition_variable changed_;  // a context is no longer busy, or a chunk no longer being computed
-    std::unique_ptr<PagePool> pool_;   // outlives chunks and contexts
+    std::condition_variable chunk_ended_;  // a chunk is no longer being computed
+    std::unique_ptr<PagePool> pool_;       // outlives chunks and sequences
     ChunkStore store_;
     std::unique_ptr<Scheduler> scheduler_;
 };

@@ -1,99 +1,184 @@
 #include "engine/scheduler.h"
 
 #include <algorithm>
-#include <exception>
-#include <new>
+
+#include "base/without_exceptions.h"
+#include "engine/generation.h"
 
 namespace nanolith {
+namespace {
 
-Scheduler::Scheduler(std::unique_ptr<Executor> executor, Forward forward, int32_t page_size, int32_t max_rows)
+// How long a step waits for the callers whom the one before answered: a share of that step, within these bounds.
+constexpr double kGatherShare = 0.05;
+constexpr double kGatherLeast = 50;  // microseconds
+constexpr double kGatherMost = 2000;
+
+std::chrono::microseconds to_duration(double microseconds) {
+    return std::chrono::microseconds(static_cast<int64_t>(microseconds));
+}
+
+}  // namespace
+
+Scheduler::Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex,
+                     PagePool& pool, ChunkStore& store)
     : executor_(std::move(executor)),
-      forward_(std::move(forward)),
-      builder_(page_size, max_rows),
+      options_(options),
+      mutex_(mutex),
+      pool_(pool),
+      store_(store),
+      pacer_(options.step_ms, options.max_rows),
       thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
+        work_.notify_one();
     }
-    work_.notify_all();
     thread_.join();
 }
 
-Result<void> Scheduler::run(std::span<Job> jobs) {
-    std::unique_lock lock(mutex_);
-    queue_.reserve(queue_.size() + jobs.size());
-    for (Job& job : jobs) queue_.push_back(&job);
-    work_.notify_one();
-    done_.wait(lock, [&] { return std::ranges::all_of(jobs, &Job::finished); });
-    for (Job& job : jobs)
-        if (job.error) return std::move(*job.error);
-    return {};
-}
-
 void Scheduler::loop() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-        work_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-        if (queue_.empty()) return;
-        // Host memory may run out anywhere in a step. Whoever waits must hear of it, and the thread must live on.
-        try {
-            form_batch();
-            lock.unlock();
-            const Result<void> outcome = step();
-            lock.lock();
-            finish_step(outcome);
-        } catch (const std::exception& exception) {
-            if (!lock.owns_lock()) lock.lock();
-            const bool memory = dynamic_cast<const std::bad_alloc*>(&exception) != nullptr;
-            fail_all(
-                Error{memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL, memory ? "out of memory" : "exception"});
+    Lock lock(mutex_);
+    while (!stopping_ || num_in_flight_ > 0) {
+        if (!advance(lock)) sleep(lock);
+    }
+    fail_all({NL_ERROR_CANCELLED, "engine freed"});
+}
+
+bool Scheduler::advance(Lock& lock) {
+    std::erase_if(queue_, [](const auto& request) { return request->finished; });
+    end_overdue();
+    const auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
+    if (num_in_flight_ < most && !stopping_) {
+        if (num_in_flight_ == 0) gather(lock);
+        if (submit_next(lock)) return true;
+    }
+    if (num_in_flight_ == 0) return false;
+    collect_oldest(lock);
+    return true;
+}
+
+// True where a step was submitted, or where trying ended a request.
+bool Scheduler::submit_next(Lock& lock) {
+    Step& step = steps_[(oldest_ + num_in_flight_) % steps_.size()];
+    step.clear();
+    Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        plan(step);
+        step.sampled.resize(static_cast<size_t>(step.num_outputs()));
+        return {};
+    });
+    if (outcome.ok() && step.empty()) return num_in_flight_ == 0 && fail_one_without_pages();
+    if (outcome.ok()) {
+        step.submitted = Clock::now();
+        lock.unlock();
+        outcome = send(step);
+        lock.lock();
+    }
+    if (!outcome.ok()) {
+        for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
+        for (const Slice& slice : step.slices()) fail(*slice.request, outcome.error());
+        if (step.empty()) fail_all(outcome.error());  // not even a plan could be made
+        return true;
+    }
+    pool_.table().forget_changes();
+    ++num_in_flight_;
+    return true;
+}
+
+Result<void> Scheduler::send(Step& step) {
+    return without_exceptions([&]() -> Result<void> {
+        if (!step.copies().empty()) NL_TRY(executor_->copy_pages(step.copies()));
+        return executor_->submit(step.batch());
+    });
+}
+
+void Scheduler::collect_oldest(Lock& lock) {
+    Step& step = steps_[oldest_];
+    lock.unlock();
+    const Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        NL_TRY(executor_->collect(step.sampled));
+        for (const Slice& slice : step.slices()) {
+            const Request& request = *slice.request;
+            if (slice.output_index < 0 || request.logits.empty()) continue;
+            NL_TRY(executor_->read_logits(slice.output_index, request.logits));
         }
-        done_.notify_all();
+        return {};
+    });
+    const auto now = Clock::now();
+    lock.lock();
+    oldest_ = (oldest_ + 1) % steps_.size();
+    --num_in_flight_;
+    const std::chrono::duration<double, std::micro> took = now - std::max(step.submitted, last_collected_);
+    last_collected_ = now;
+    if (outcome.ok()) pacer_.ran(step.num_rows(), step.prefill_rows, took.count());
+    commit(step, outcome);
+}
+
+// Threads that each step a cache of their own come back one after the other: a step that began with the first of them
+// would leave the others to the next one.
+void Scheduler::gather(Lock& lock) {
+    if (answered_ == 0 || queue_.empty()) return;
+    const double limit = std::clamp(pacer_.last_step() * kGatherShare, kGatherLeast, kGatherMost);
+    gathered_at_ = answered_before_ + static_cast<uint64_t>(answered_);
+    work_.wait_until(lock, last_collected_ + to_duration(limit),
+                     [this] { return stopping_ || arrivals_ >= gathered_at_; });
+    gathered_at_ = 0;
+    answered_ = 0;
+}
+
+void Scheduler::sleep(Lock& lock) {
+    std::optional<Clock::time_point> first;
+    for (const auto& request : queue_)
+        if (request->deadline && (!first || *request->deadline < *first)) first = request->deadline;
+    if (first) {
+        work_.wait_until(lock, *first);
+    } else {
+        work_.wait(lock);
     }
 }
 
-void Scheduler::form_batch() {
-    builder_.clear();
-    bool room = true;
-    for (Job* job : queue_)
-        if (room && job->rows_left() == 1) room = builder_.add(*job);
-    for (Job* job : queue_)
-        if (room && job->rows_left() > 1) room = builder_.add(*job);
-}
+// ---- Called with the mutex held, from any thread ------------------------------------------------------------
 
-Result<void> Scheduler::step() {
-    for (const Slice& slice : builder_.slices())
-        if (slice.job->copy && slice.job->rows_done == 0)
-            NL_TRY(executor_->copy_page(slice.job->copy->from, slice.job->copy->to));
-    sampled_.resize(builder_.batch().output_rows.size());
-    NL_TRY(executor_->run(builder_.batch(), forward_, sampled_));
-    for (const Slice& slice : builder_.slices())
-        if (slice.output_index >= 0 && !slice.job->logits.empty())
-            NL_TRY(executor_->read_logits(slice.output_index, slice.job->logits));
+Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
+    NL_TRY(enqueue(call->requests));
+    call->changed.wait(lock, [&] { return call->done; });
+    call->requests.clear();  // they hold the call
+    if (call->error) return std::move(*call->error);
     return {};
 }
 
-void Scheduler::finish_step(const Result<void>& outcome) {
-    for (const Slice& slice : builder_.slices()) {
-        Job& job = *slice.job;
-        job.rows_done += slice.num_rows;
-        if (!outcome.ok()) job.error = outcome.error();
-        if (slice.output_index >= 0) job.token = sampled_[static_cast<size_t>(slice.output_index)];
-        job.finished = job.error.has_value() || job.rows_left() == 0;
-    }
-    std::erase_if(queue_, [](const Job* job) { return job->finished; });
+Result<void> Scheduler::start(const std::shared_ptr<Request>& request) {
+    return enqueue({&request, 1});
 }
 
-void Scheduler::fail_all(const Error& error) noexcept {
-    for (Job* job : queue_) {
-        job->error.emplace();  // an error without text where even that can't be had
-        job->error->status = error.status;
-        job->error->message.assign(error.message, 0, 15);  // short strings need no memory
-        job->finished = true;
+void Scheduler::cancel(Request& request) {
+    request.cancelled = true;
+    work_.notify_one();
+}
+
+void Scheduler::cancel_all() {
+    for (const auto& request : queue_) request->cancelled = true;
+    work_.notify_one();
+}
+
+Result<void> Scheduler::wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences) {
+    while (true) {
+        bool idle = true;
+        for (size_t i = 0; i < sequences.size(); ++i) {
+            const auto& request = sequences[i]->request;
+            idle = idle && request == nullptr;
+            if (request == nullptr || request->draw != Draw::generate) continue;
+            const std::string which = sequences.size() > 1 ? "caches[" + std::to_string(i) + "]" : "the cache";
+            return nanolith::fail(
+                NL_ERROR_BUSY, which,
+                " is generating: expected one that is not; wait for the generation's end or cancel it");
+        }
+        if (idle) return {};
+        ++waiting_for_idle_;
+        idle_.wait(lock);
+        --waiting_for_idle_;
     }
-    queue_.clear();
 }
 
 }  // namespace nanolith

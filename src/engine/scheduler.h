@@ -1,8 +1,14 @@
-// The one thread that owns the device. Any thread hands it jobs and waits; each step it forms one batch out
-// of all jobs that are waiting: those with one row first (running conversations), then slices of prefills in
-// the order of their arrival, so that a long prefill never stalls a conversation.
+// The step loop: the one thread that owns the device. Calls from any thread put requests upon sequences in its queue.
+// Each step has one row of every conversation that can go on, and slices of waiting prefills, shared among them, as
+// many as the time of a step allows. A step is planned, its pages reserved, submitted, and later collected and
+// committed. While the device computes step k, step k+1 is planned and submitted: a row of a generation may be "what
+// row j of the step before draws", and what a generation that has ended computed too much is dropped.
+//
+// One mutex, the engine's, guards the queue, the sequences, the page pool and the chunk store. It is not held while a
+// step is submitted or waited for.
 #pragma once
 
+#include <array>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,36 +17,110 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "engine/batch_builder.h"
-#include "engine/job.h"
+#include "cache/chunk_store.h"
+#include "engine/pacer.h"
+#include "engine/step.h"
 
 namespace nanolith {
 
+struct SchedulerOptions {
+    int32_t page_size = 64;
+    int32_t max_rows = 2048;        // of a step
+    int32_t max_output_rows = 256;  // that draw in a step
+    int32_t max_kept_logits = 8;    // of these, whose logits are read
+    int32_t max_context = 0;
+    double step_ms = 0;  // see Pacer
+    int64_t queue_limit = 4096;
+};
+
 class Scheduler {
   public:
-    Scheduler(std::unique_ptr<Executor> executor, Forward forward, int32_t page_size, int32_t max_rows);
-    ~Scheduler();  // no call may be waiting
+    using Lock = std::unique_lock<std::mutex>;
 
-    // Computes the jobs and returns when all of them are finished, with the first error of any. Thread-safe.
-    Result<void> run(std::span<Job> jobs);
+    // All but the executor and the options belongs to the engine and outlives the scheduler.
+    Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex, PagePool& pool,
+              ChunkStore& store);
+    ~Scheduler();  // ends what still runs; no call may be waiting
+    Scheduler(const Scheduler&) = delete;
+    Scheduler& operator=(const Scheduler&) = delete;
+
+    // Everything below is called with the mutex held.
+
+    // Puts the call's requests in the queue and returns when all of them have ended. Where they fail, also for want of
+    // a place in the queue (BUSY), their sequences are as at their latest commit.
+    Result<void> run(Lock& lock, const std::shared_ptr<Call>& call);
+    // Puts a generation's request in the queue.
+    Result<void> start(const std::shared_ptr<Request>& request);
+    // Ends a request with CANCELLED at the next step's boundary.
+    void cancel(Request& request);
+    void cancel_all();
+    // Something that a request waited for has changed: a reader made room.
+    void wake() { work_.notify_one(); }
+    // Waits until none of the sequences has a request under way. BUSY where one generates.
+    Result<void> wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences);
 
   private:
+    // ---- The loop
     void loop();
-    void form_batch();
-    Result<void> step();
-    void finish_step(const Result<void>& outcome);
+    bool advance(Lock& lock);  // false: nothing can be done now
+    bool submit_next(Lock& lock);
+    void collect_oldest(Lock& lock);
+    void gather(Lock& lock);
+    void sleep(Lock& lock);
+    Result<void> send(Step& step);
+
+    // ---- Planning (plan.cpp)
+    void plan(Step& step);
+    void plan_conversations(Step& step);
+    void plan_prefills(Step& step);
+    [[nodiscard]] int32_t rows_left(const Request& request) const;
+    [[nodiscard]] bool may_draw(const Request& request) const;
+    bool add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
+    static void begin(Request& request);
+    Result<void> take_pages(Step& step, Request& request, int32_t rows);
+    bool fail_one_without_pages();
+    Result<void> make_room(int32_t pages);
+
+    // ---- Ends of requests (commit.cpp)
+    Result<void> make_place(std::span<const std::shared_ptr<Request>> requests);
+    Result<void> enqueue(std::span<const std::shared_ptr<Request>> requests);
+    void take_known_token(Request& request);
+    void end_overdue();
+    void commit(Step& step, const Result<void>& outcome);
+    void commit_slice(const Slice& slice, std::span<const int32_t> sampled);
+    void drew_or_failed(Request& request, int32_t token);
+    void drew(Request& request, int32_t token);
+    void finish_call(Call& call);
+    void finish(Request& request, bool keep);
+    void fail(Request& request, const Error& error) noexcept;
+    void fail_call(Call& call, const Error& error) noexcept;
     void fail_all(const Error& error) noexcept;
 
     std::unique_ptr<Executor> executor_;
-    Forward forward_;
-    BatchBuilder builder_;
-    std::vector<int32_t> sampled_;
+    const SchedulerOptions options_;
+    std::mutex& mutex_;
+    PagePool& pool_;
+    ChunkStore& store_;
+    Pacer pacer_;
+    std::optional<Error> no_pages_;  // of the generation that asked last
 
-    std::mutex mutex_;
     std::condition_variable work_;
-    std::condition_variable done_;
-    std::vector<Job*> queue_;  // unfinished jobs, in order of arrival
+    std::condition_variable idle_;  // a sequence has no request any more
+    int32_t waiting_for_idle_ = 0;
+    std::vector<std::shared_ptr<Request>> queue_;  // under way, by priority and then in order of arrival
+    uint64_t arrivals_ = 0;                        // calls and generations that were ever queued
+    uint64_t gathered_at_ = 0;                     // arrivals that the loop waits for; 0: it does not gather
     bool stopping_ = false;
+
+    // Of the loop's thread.
+    static constexpr size_t kMostInFlight = 2;
+    std::array<Step, kMostInFlight + 1> steps_;
+    size_t oldest_ = 0;  // of steps_, in flight where num_in_flight_ > 0
+    size_t num_in_flight_ = 0;
+    int32_t answered_ = 0;          // callers that the latest commit gave a token
+    uint64_t answered_before_ = 0;  // arrivals at that commit
+    Clock::time_point last_collected_{};
+
     std::thread thread_;  // last, so that it starts when all else is there
 };
 

@@ -1,0 +1,33 @@
+// The order of a decoder's operations: the one forward pass, which serves every architecture and every device.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+
+namespace nanolith {
+
+// `Device` has the operations, each over all rows of its current step. The residual stream x is [rows, hidden] float32;
+// norms of what is added stand where the layer has such weights; with experts, mlp_input() chooses them.
+//
+//   embed()                   x = embedding[tokens]
+//   attention_input(layer)    RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
+//   attention(layer)          over segments, queries rotated for each
+//   attention_output(layer)   x += norm(W_o a)
+//   mlp_input(layer)          RMSNorm, h = activation(W_gate x) * (W_up x)
+//   mlp_output(layer)         x += norm(W_down h)
+//   head()                    output rows: final norm, logits, draw
+template <typename Device>
+Result<void> forward(Device& device, int32_t num_layers) {
+    NL_TRY(device.embed());
+    for (int32_t layer = 0; layer < num_layers; ++layer) {
+        NL_TRY(device.attention_input(layer));
+        NL_TRY(device.attention(layer));
+        NL_TRY(device.attention_output(layer));
+        NL_TRY(device.mlp_input(layer));
+        NL_TRY(device.mlp_output(layer));
+    }
+    return device.head();
+}
+
+}  // namespace nanolith

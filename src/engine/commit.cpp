@@ -1,0 +1,182 @@
+// How requests begin and end: what a step computed becomes the sequences' state, or is undone.
+#include <algorithm>
+
+#include "base/without_exceptions.h"
+#include "engine/generation.h"
+#include "engine/scheduler.h"
+
+namespace nanolith {
+
+Result<void> Scheduler::make_place(std::span<const std::shared_ptr<Request>> requests) {
+    const auto waiting = std::ranges::count_if(queue_, [](const auto& request) { return !request->finished; });
+    if (waiting + static_cast<int64_t>(requests.size()) > options_.queue_limit)
+        return nanolith::fail(NL_ERROR_BUSY, waiting, " requests wait or run, and ", requests.size(),
+                              " more would be more than the engine's limit of ", options_.queue_limit);
+    queue_.reserve(queue_.size() + requests.size());
+    return {};
+}
+
+Result<void> Scheduler::enqueue(std::span<const std::shared_ptr<Request>> requests) {
+    Result<void> outcome = without_exceptions([&] { return make_place(requests); });
+    if (!outcome.ok()) {
+        for (const auto& request : requests) request->sequence->roll_back();
+        return outcome;
+    }
+    for (const auto& request : requests) {
+        const auto before = [](int32_t priority, const auto& other) { return priority > other->priority; };
+        queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), request->priority, before), request);
+        request->sequence->request = request;
+    }
+    ++arrivals_;
+    for (const auto& request : requests) take_known_token(*request);
+    if (gathered_at_ == 0 || arrivals_ >= gathered_at_) work_.notify_one();
+    return {};
+}
+
+// The token after the last one may have been drawn with it.
+void Scheduler::take_known_token(Request& request) {
+    const bool takes = request.draw == Draw::append || request.draw == Draw::generate;
+    if (!takes || request.finished || !request.sequence->next) return;
+    begin(request);
+    drew_or_failed(request, *request.sequence->next);
+}
+
+void Scheduler::end_overdue() {
+    const auto now = Clock::now();
+    for (const auto& request : queue_) {
+        if (request->finished) continue;
+        if (request->cancelled) {
+            if (request->generation) {
+                finish(*request, false);
+                request->generation->end(NL_END_CANCELLED, nullptr);
+            } else {
+                fail_call(*request->call, {NL_ERROR_CANCELLED, "cancelled"});
+            }
+        } else if (request->deadline && *request->deadline <= now) {
+            finish(*request, false);
+            request->generation->end(NL_END_DEADLINE, nullptr);
+        }
+    }
+}
+
+void Scheduler::commit(Step& step, const Result<void>& outcome) {
+    answered_ = 0;
+    answered_before_ = arrivals_;
+    for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
+    for (const Slice& slice : step.slices()) {
+        Request& request = *slice.request;
+        if (!request.finished && !outcome.ok()) fail(request, outcome.error());
+        if (!request.finished && !request.cancelled) commit_slice(slice, step.sampled);
+        // A call that was to end waits until nothing of it is in flight, perhaps behind an earlier generation's step.
+        const auto current = slice.sequence->request;
+        if (current && current->cancelled && current->call && current->call->error)
+            fail(*current, *current->call->error);
+    }
+    step.clear();
+}
+
+void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sampled) {
+    Request& request = *slice.request;
+    ResidentSequence& sequence = *request.sequence;
+    if (!slice.recomputed) {
+        sequence.context.set_computed(slice.first_row + slice.num_rows);
+        sequence.context.tokens_computed += slice.num_rows;
+        if (request.generation) request.generation->computed(slice.num_rows);
+    }
+    if (slice.output_index >= 0) {
+        --sequence.draws_in_flight;
+        drew_or_failed(request, sampled[static_cast<size_t>(slice.output_index)]);
+    } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
+        finish(request, true);
+    }
+}
+
+void Scheduler::drew_or_failed(Request& request, int32_t token) {
+    try {
+        drew(request, token);
+    } catch (...) {
+        fail(request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
+    }
+}
+
+void Scheduler::drew(Request& request, int32_t token) {
+    ResidentSequence& sequence = *request.sequence;
+    switch (request.draw) {
+        case Draw::none:
+            return;
+        case Draw::remember:
+            sequence.next = token;
+            return finish(request, true);
+        case Draw::append:
+            request.token = token;
+            request.ready = true;
+            if (++request.call->ready == request.call->requests.size()) finish_call(*request.call);
+            return;
+        case Draw::generate:
+            break;
+    }
+    sequence.context.reserve(1);
+    int32_t end = request.generation->deliver(token);
+    sequence.next.reset();
+    sequence.context.append({&token, 1});
+    sequence.commit();
+    if (end == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) end = NL_END_CONTEXT_FULL;
+    if (end == NL_END_NONE) return;
+    finish(request, true);
+    request.generation->end(end, nullptr);
+}
+
+// All caches of a call advance, or none: every token has been drawn, and room for it was made when the call began.
+void Scheduler::finish_call(Call& call) {
+    if (call.error) return;
+    for (const auto& request : call.requests) {
+        request->sequence->next.reset();
+        request->sequence->context.append({&request->token, 1});
+        finish(*request, true);
+    }
+    ++answered_;
+}
+
+void Scheduler::finish(Request& request, bool keep) {
+    const auto sequence = std::move(request.sequence);  // gives its pages back here where no handle is left
+    if (keep) sequence->commit();
+    sequence->roll_back();
+    request.finished = true;
+    if (request.call && ++request.call->finished == request.call->requests.size()) {
+        request.call->done = true;
+        request.call->changed.notify_one();
+    }
+    if (waiting_for_idle_ > 0) idle_.notify_all();
+    sequence->request.reset();
+}
+
+void Scheduler::fail(Request& request, const Error& error) noexcept {
+    if (request.finished) return;
+    if (request.call) return fail_call(*request.call, error);
+    finish(request, false);
+    request.generation->end(NL_END_ERROR, &error);
+}
+
+void Scheduler::fail_call(Call& call, const Error& error) noexcept {
+    if (!call.error) {
+        call.error.emplace();
+        call.error->status = error.status;
+        try {
+            call.error->message = error.message;
+        } catch (...) {
+            call.error->message.assign("out of memory");  // short enough to need none
+        }
+    }
+    for (const auto& request : call.requests) {
+        if (request->finished) continue;
+        request->cancelled = true;
+        // Its caller must not go on while the device may still write what it gave.
+        if (request->sequence->steps_in_flight == 0) finish(*request, false);
+    }
+}
+
+void Scheduler::fail_all(const Error& error) noexcept {
+    for (const auto& request : queue_) fail(*request, error);
+}
+
+}  // namespace nanolith

@@ -1,0 +1,72 @@
+// Drawing tokens: one for each of n caches, or generations.
+#include <algorithm>
+
+#include "engine/engine.h"
+
+namespace nanolith {
+
+Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
+    std::vector<ResidentSequence*> sequences;
+    for (const Cache* cache : caches) sequences.push_back(cache->sequence.get());
+    auto call = std::make_shared<Call>();
+    std::vector<std::shared_ptr<Request>> requests;
+    for (const Cache* cache : caches) {
+        auto request = std::make_shared<Request>();
+        request->sequence = cache->sequence;
+        request->draw = Draw::append;
+        request->call = call;
+        requests.push_back(std::move(request));
+    }
+    call->requests = requests;
+
+    Lock lock(mutex_);
+    NL_TRY(scheduler_->wait_idle(lock, sequences));
+    for (size_t i = 0; i < sequences.size(); ++i) {
+        if (sequences[i]->num_tokens() == 0)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i,
+                        "] is empty: a token follows a token, extend it first");
+        if (sequences[i]->num_tokens() >= spec().max_context)
+            return fail(NL_ERROR_CONTEXT_FULL, "caches[", i, "] holds ", sequences[i]->num_tokens(),
+                        " tokens: the context holds no more");
+        sequences[i]->context.reserve(1);
+    }
+    NL_TRY(scheduler_->run(lock, call));
+    for (size_t i = 0; i < requests.size(); ++i) tokens[i] = requests[i]->token;
+    return {};
+}
+
+Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<const int32_t> tokens,
+                                                     const GenerationOptions& options) {
+    NL_TRY(check_tokens(tokens));
+    const bool has_text = options.text && tokenizer_.ok();
+    if (!options.stop_texts.empty() && !has_text)
+        return fail(NL_ERROR_UNSUPPORTED, "stop texts need text: expected a model with a tokenizer, and TEXT to be 1");
+    std::vector<int32_t> ends = options.stop_tokens;
+    if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
+    auto generation =
+        std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
+    auto request = std::make_shared<Request>();
+    request->sequence = cache.sequence;
+    request->draw = Draw::generate;
+    request->generation = generation;
+    request->priority = options.priority;
+    if (options.deadline_ms > 0) request->deadline = Clock::now() + std::chrono::milliseconds(options.deadline_ms);
+
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    ResidentSequence& sequence = *cache.sequence;
+    const auto total = static_cast<size_t>(sequence.num_tokens()) + tokens.size();
+    if (total == 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0, and the cache is empty: a token follows a token");
+    if (total >= static_cast<size_t>(spec().max_context))
+        return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ",
+                    sequence.num_tokens(), " tokens already: the context holds ", spec().max_context,
+                    ", one that is drawn included");
+    generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
+    sequence.context.append(tokens);
+    if (!tokens.empty()) sequence.next.reset();
+    NL_TRY(scheduler_->start(request));
+    return generation;
+}
+
+}  // namespace nanolith

@@ -1,0 +1,242 @@
+#include "engine/generation.h"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "engine/scheduler.h"
+
+namespace nanolith {
+namespace {
+
+// Bytes of text that may wait for each token that may.
+constexpr size_t kTextBytesPerToken = 32;
+
+int64_t microseconds(Clock::duration duration) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
+}
+
+// The length of the longest beginning of `text` that has at most `capacity` bytes and ends with a whole character.
+size_t whole_characters(const std::string& text, size_t capacity) {
+    if (text.size() <= capacity) return text.size();
+    const auto continues = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
+    size_t length = capacity;
+    while (length > 0 && continues(length)) --length;
+    return length;
+}
+
+}  // namespace
+
+Generation::Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
+                       std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex)
+    : options_(options),
+      end_tokens_(std::move(end_tokens)),
+      tokenizer_(std::move(tokenizer)),
+      scheduler_(scheduler),
+      engine_mutex_(mutex),
+      stop_texts_(options.stop_texts),
+      started_(Clock::now()) {}
+
+Generation::~Generation() {
+    if (descriptor_ >= 0) close(descriptor_);
+}
+
+// ---- The step loop --------------------------------------------------------------------------------------
+
+void Generation::attach(const std::shared_ptr<Request>& request, int32_t tokens_reused) {
+    request_ = request;
+    tokens_reused_ = tokens_reused;
+}
+
+void Generation::begin() {
+    const std::lock_guard lock(mutex_);
+    began_ = Clock::now();
+}
+
+bool Generation::is_full() const {
+    const auto most = static_cast<size_t>(options_.buffer_tokens);
+    return tokens_.size() >= most || text_.size() >= most * kTextBytesPerToken;
+}
+
+bool Generation::has_room(int32_t draws_in_flight) const {
+    if (options_.max_tokens > 0 && num_drawn_ + draws_in_flight >= options_.max_tokens) return false;
+    const std::lock_guard lock(mutex_);
+    return !is_full();
+}
+
+int32_t Generation::end_after(int32_t token) const {
+    if (num_drawn_ + 1 > options_.min_tokens && std::ranges::find(end_tokens_, token) != end_tokens_.end())
+        return NL_END_TOKEN;
+    return options_.max_tokens > 0 && num_drawn_ + 1 >= options_.max_tokens ? NL_END_LENGTH : NL_END_NONE;
+}
+
+int32_t Generation::deliver(int32_t token) {
+    const std::lock_guard lock(mutex_);
+    int32_t reason = end_after(token);
+    tokens_.reserve(tokens_.size() + 1);
+    if (tokenizer_) {
+        std::string piece;
+        // A model may have more logits than its tokenizer has tokens: those have no text.
+        if (token < tokenizer_->vocab_size()) {
+            const Result<void> pushed = decoder_.push(*tokenizer_, token, piece);
+            if (!pushed.ok()) piece.clear();
+        }
+        if (num_drawn_ < options_.min_tokens) {
+            text_ += piece;
+        } else if (stop_texts_.push(piece, text_)) {
+            reason = NL_END_TEXT;
+        }
+    }
+    tokens_.push_back(token);
+    ++num_drawn_;
+    latest_token_ = Clock::now();
+    if (!first_token_) first_token_ = latest_token_;
+    signal();
+    return reason;
+}
+
+void Generation::computed(int32_t rows) {
+    const std::lock_guard lock(mutex_);
+    tokens_computed_ += rows;
+}
+
+void Generation::end(int32_t reason, const Error* error) noexcept {
+    const std::lock_guard lock(mutex_);
+    ended_ = Clock::now();
+    end_ = reason;
+    try {
+        if (error != nullptr) error_ = *error;
+        if (tokenizer_ && reason != NL_END_TEXT) {
+            std::string rest;
+            decoder_.finish(rest);
+            stop_texts_.push(rest, text_);
+            stop_texts_.finish(text_);
+        }
+    } catch (...) {
+        end_ = NL_END_ERROR;
+        error_.emplace(Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"});
+    }
+    signal();
+}
+
+void Generation::signal() noexcept {
+    changed_.notify_all();
+    if (descriptor_ < 0 || signalled_) return;
+    const uint64_t one = 1;
+    signalled_ = write(descriptor_, &one, sizeof one) == sizeof one;
+}
+
+// ---- Readers --------------------------------------------------------------------------------------------
+
+Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> text) {
+    Piece piece;
+    if (tokens.data() == nullptr) {
+        tokens_.clear();
+    } else {
+        piece.num_tokens = std::min(tokens.size(), tokens_.size());
+        const auto end = tokens_.begin() + static_cast<std::ptrdiff_t>(piece.num_tokens);
+        std::copy(tokens_.begin(), end, tokens.begin());
+        tokens_.erase(tokens_.begin(), end);
+    }
+    if (text.data() == nullptr) {
+        text_.clear();
+    } else {
+        piece.text_length = whole_characters(text_, text.size());
+        std::copy_n(text_.begin(), piece.text_length, text.begin());
+        text_.erase(0, piece.text_length);
+    }
+    if (!tokens_.empty() || !text_.empty()) return piece;
+    piece.end = end_;
+    if (end_ != NL_END_NONE) piece.error = error_;
+    return piece;
+}
+
+// The end stays to be told: the descriptor is readable from then on.
+void Generation::unsignal_where_empty() noexcept {
+    if (!signalled_ || end_ != NL_END_NONE || !tokens_.empty() || !text_.empty()) return;
+    uint64_t count = 0;
+    signalled_ = read(descriptor_, &count, sizeof count) != sizeof count;
+}
+
+Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text) {
+    // Longer than anybody waits, and short enough to be added to a time.
+    constexpr int64_t kLongest = int64_t{1000} * 60 * 60 * 24 * 365;
+    const auto until = Clock::now() + std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, 0, kLongest));
+    std::unique_lock lock(mutex_);
+    bool in_time = true;
+    while (true) {
+        const bool was_full = is_full();
+        if (tokens.data() == nullptr) tokens_.clear();
+        if (text.data() == nullptr) text_.clear();
+        const bool ready = end_ != NL_END_NONE || !tokens_.empty() || !text_.empty();
+        const Piece piece = ready ? take(tokens, text) : Piece();
+        unsignal_where_empty();
+        if (was_full && !is_full()) resume(lock);
+        if (ready) return piece;
+        if (!in_time) return fail(NL_ERROR_TIMEOUT, "nothing came within timeout_ms, ", timeout_ms, " milliseconds");
+        if (timeout_ms < 0) {
+            changed_.wait(lock);
+        } else {
+            in_time = changed_.wait_until(lock, until) == std::cv_status::no_timeout;
+        }
+    }
+}
+
+// Tells the step loop that the generation, which had paused, may go on.
+void Generation::resume(std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    {
+        const std::lock_guard engine_lock(engine_mutex_);
+        scheduler_.wake();
+    }
+    lock.lock();
+}
+
+void Generation::cancel() {
+    const std::lock_guard engine_lock(engine_mutex_);
+    const auto request = request_.lock();
+    if (request && !request->finished) scheduler_.cancel(*request);
+}
+
+Result<int64_t> Generation::fact(int32_t fact) const {
+    const std::lock_guard lock(mutex_);
+    const auto now = ended_.value_or(Clock::now());
+    switch (fact) {
+        case NL_GENERATION_TOKENS:
+            return num_drawn_;
+        case NL_GENERATION_TOKENS_REUSED:
+            return tokens_reused_;
+        case NL_GENERATION_TOKENS_COMPUTED:
+            return tokens_computed_;
+        case NL_GENERATION_QUEUED_US:
+            return microseconds(began_.value_or(now) - started_);
+        case NL_GENERATION_FIRST_TOKEN_US:
+            return first_token_ ? microseconds(*first_token_ - started_) : -1;
+        case NL_GENERATION_TOTAL_US:
+            return microseconds(now - started_);
+        case NL_GENERATION_TOKENS_PER_SECOND: {
+            if (num_drawn_ < 2) return 0;
+            const int64_t took = std::max<int64_t>(1, microseconds(*latest_token_ - *first_token_));
+            return (num_drawn_ - 1) * 1'000'000 / took;
+        }
+        case NL_GENERATION_END:
+            return end_;
+        default:
+            return fail(NL_ERROR_INVALID_ARGUMENT, "fact is ", fact, ": expected one of NL_GENERATION_*");
+    }
+}
+
+Result<int32_t> Generation::descriptor() {
+    const std::lock_guard lock(mutex_);
+    if (descriptor_ >= 0) return descriptor_;
+    descriptor_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (descriptor_ < 0)
+        return fail(NL_ERROR_IO, "the generation's descriptor could not be made: ", std::strerror(errno));
+    if (end_ != NL_END_NONE || !tokens_.empty() || !text_.empty()) signal();
+    return descriptor_;
+}
+
+}  // namespace nanolith

@@ -1,0 +1,42 @@
+// How many rows of prefills a step takes beside running conversations, so that these wait no longer than a step may
+// take, and prefills lose little by being cut. It learns from the steps that ran. Times are in microseconds.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace nanolith {
+
+class Pacer {
+  public:
+    // `step_ms`: what a step may take; 0: 25, or longer where prefills would lose more than a tenth of their speed.
+    Pacer(double step_ms, int32_t max_rows);
+
+    // Rows of a step, those of conversations included.
+    [[nodiscard]] int32_t rows_beside_conversations() const;
+    // A step of `rows` rows, `prefill_rows` of them of prefills, took so long.
+    void ran(int32_t rows, int32_t prefill_rows, double microseconds);
+
+    // The latest step's.
+    [[nodiscard]] double last_step() const { return last_step_; }
+
+  private:
+    // Sizes in classes by factors of two.
+    static constexpr int kClasses = 18;
+    static constexpr double kStandardStep = 25'000;
+    static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
+    static constexpr int32_t kFirstRows = 256;  // before anything is known
+    static constexpr double kNewest = 0.3;      // weight of the newest step in what is remembered
+
+    [[nodiscard]] static int class_of(int32_t rows);
+    [[nodiscard]] double best_speed() const;
+
+    const double budget_;
+    const bool protects_prefills_;
+    const int32_t max_rows_;
+    double row_time_ = 0;                    // of a row in recent steps with prefills; 0: not known
+    std::array<double, kClasses> speeds_{};  // rows a microsecond, of steps with prefills; 0: not known
+    double last_step_ = 0;
+};
+
+}  // namespace nanolith

@@ -1,0 +1,162 @@
+// What the next step computes: rows of conversations, slices of prefills, and the pages that they write.
+#include <algorithm>
+
+#include "engine/generation.h"
+#include "engine/scheduler.h"
+
+namespace nanolith {
+namespace {
+
+// Prefills that share a step. More would all come late.
+constexpr size_t kSharedPrefills = 4;
+// Rows that a prefill gets of every step, however many conversations run.
+constexpr int32_t kLeastPrefillRows = 16;
+
+}  // namespace
+
+bool Scheduler::may_draw(const Request& request) const {
+    const ResidentSequence& sequence = *request.sequence;
+    if (request.draw != Draw::generate) return true;
+    return sequence.context.num_tokens() + sequence.draws_in_flight < options_.max_context &&
+           request.generation->has_room(sequence.draws_in_flight);
+}
+
+// Rows that the request could have in the next step; 1 is a row that draws, or a prefill's last.
+int32_t Scheduler::rows_left(const Request& request) const {
+    if (request.finished || request.cancelled || request.ready) return 0;
+    const ResidentSequence& sequence = *request.sequence;
+    const int32_t left = sequence.context.tail_size() - sequence.planned;
+    if (left > 1) return left;
+    if (left == 1) return may_draw(request) ? 1 : 0;  // also a chunk's, which draws nothing
+    if (sequence.draws_in_flight > 0) {
+        // A generation goes on from the token that is being drawn; its row must be in the step submitted last.
+        const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
+        return goes_on && may_draw(request) ? 1 : 0;
+    }
+    return request.draw != Draw::none && may_draw(request) ? 1 : 0;  // the last token once more
+}
+
+void Scheduler::plan(Step& step) {
+    for (const auto& request : queue_) request->waits_for_pages = false;
+    plan_conversations(step);
+    plan_prefills(step);
+    step.batch().page_table = pool_.table().entries();
+    const auto changes = pool_.table().changes();
+    step.batch().changed_entries.assign(changes.begin(), changes.end());
+}
+
+void Scheduler::plan_conversations(Step& step) {
+    const bool prefills = std::ranges::any_of(queue_, [this](const auto& request) { return rows_left(*request) > 1; });
+    const int32_t kept_for_prefills = prefills ? std::min(kLeastPrefillRows, (options_.max_rows + 1) / 2) : 0;
+    for (const auto& request : queue_) {
+        if (step.num_rows() >= options_.max_rows - kept_for_prefills) return;
+        if (rows_left(*request) == 1) add_rows(step, request, 1);
+    }
+}
+
+void Scheduler::plan_prefills(Step& step) {
+    std::vector<std::shared_ptr<Request>> waiting;
+    for (const auto& request : queue_)
+        if (rows_left(*request) > 1) waiting.push_back(request);
+    if (waiting.empty()) return;
+    const bool alone = step.empty();
+    const int32_t most =
+        alone ? options_.max_rows : std::max(pacer_.rows_beside_conversations(), step.num_rows() + kLeastPrefillRows);
+    // The first few share the rows, the shortest first, so that what one does not need is there for the next.
+    for (size_t first = 0; first < waiting.size(); first += kSharedPrefills) {
+        const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto end =
+            waiting.begin() + static_cast<std::ptrdiff_t>(std::min(waiting.size(), first + kSharedPrefills));
+        std::stable_sort(begin, end, [this](const auto& a, const auto& b) { return rows_left(*a) < rows_left(*b); });
+        for (auto it = begin; it != end; ++it) {
+            const int32_t room = std::min(most, options_.max_rows) - step.num_rows();
+            if (room <= 0) return;
+            const auto sharing = static_cast<int32_t>(end - it);
+            add_rows(step, *it, std::min(rows_left(**it), (room + sharing - 1) / sharing));
+        }
+    }
+}
+
+// Adds rows of the request where the step and the pool have room for them; ends a call whose pages can't be had.
+bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
+    if (request->finished || request->cancelled) return false;  // with another request of its call
+    ResidentSequence& sequence = *request->sequence;
+    const int32_t left = sequence.context.tail_size() - sequence.planned;
+    bool draws = request->draw != Draw::none && rows >= left;
+    const bool keeps = !request->logits.empty();
+    const bool no_room =
+        step.num_outputs() >= options_.max_output_rows || (keeps && step.num_kept_logits() >= options_.max_kept_logits);
+    if (draws && no_room) {
+        draws = false;
+        rows = left - 1;  // the last row waits for a step with room for its draw
+    }
+    if (rows <= 0 && !draws) return false;
+    if (step.num_rows() + rows > options_.max_rows) return false;
+    if (left == 0 && sequence.draws_in_flight == 0) {
+        begin(*request);
+        step.add_recomputed(request, keeps);
+        return true;
+    }
+    const Result<void> taken = take_pages(step, *request, rows);
+    if (!taken.ok()) {
+        if (request->call) {
+            fail_call(*request->call, taken.error());
+        } else {
+            request->waits_for_pages = true;
+            no_pages_ = taken.error();
+        }
+        return false;
+    }
+    begin(*request);
+    step.add(request, rows, draws, draws && keeps, options_.page_size);
+    return true;
+}
+
+void Scheduler::begin(Request& request) {
+    if (request.started) return;
+    request.started = true;
+    if (request.generation) request.generation->begin();
+}
+
+// A call takes the pages of all its rows when it begins: it fails then or has them. A generation takes them as it goes.
+Result<void> Scheduler::take_pages(Step& step, Request& request, int32_t rows) {
+    ResidentSequence& sequence = *request.sequence;
+    const int32_t last = request.call && !request.started ? sequence.context.tail_size() : sequence.planned + rows;
+    const int32_t missing = sequence.missing_pages(last);
+    const bool copies = sequence.writes_shared_page();
+    if (missing == 0 && !copies) return {};
+    NL_TRY(make_room(missing + (copies ? 1 : 0)));
+    if (missing > 0) sequence.context.tail_pages().grow(missing);
+    if (copies) {
+        step.copies().reserve(step.copies().size() + 1);
+        PageList copy(pool_);
+        copy.grow(1);
+        const int32_t to = copy[0];
+        step.copies().push_back({sequence.replace_shared_page(std::move(copy)), to});
+    }
+    return {};
+}
+
+Result<void> Scheduler::make_room(int32_t pages) {
+    const int32_t missing = pages - pool_.num_free();
+    if (missing <= 0) return {};
+    const int32_t evictable = store_.evictable_pages();
+    if (evictable < missing)
+        return nanolith::fail(NL_ERROR_OUT_OF_PAGES, pages, " pages are needed, ", pool_.num_free(), " are free and ",
+                              evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)");
+    store_.evict(missing);
+    return {};
+}
+
+// Generations that wait for pages while nothing runs wait for each other, or for readers who may never come: the last
+// one ends, and its pages serve the others. True where there was one.
+bool Scheduler::fail_one_without_pages() {
+    const auto last = std::find_if(queue_.rbegin(), queue_.rend(),
+                                   [](const auto& request) { return request->waits_for_pages && !request->finished; });
+    if (last == queue_.rend()) return false;
+    const auto request = *last;
+    fail(*request, *no_pages_);
+    return true;
+}
+
+}  // namespace nanolith

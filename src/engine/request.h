@@ -1,0 +1,61 @@
+// What the queue of the step loop holds: work upon one sequence. Prefilled chunks, extended caches, single draws,
+// logits and generations are all requests; they differ in what becomes of the token that their last row draws. The
+// engine's mutex guards them.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "engine/sequence.h"
+
+namespace nanolith {
+
+class Generation;
+struct Request;
+
+using Clock = std::chrono::steady_clock;
+
+// A blocking call: one request, or several that succeed or fail together. The caller waits for `done`.
+struct Call {
+    std::vector<std::shared_ptr<Request>> requests;
+    size_t ready = 0;     // requests whose token is drawn (of those that append it)
+    size_t finished = 0;  // requests that no longer concern the scheduler
+    std::optional<Error> error;
+    bool done = false;
+    std::condition_variable changed;
+};
+
+enum class Draw : uint8_t {
+    none,      // nothing is drawn: a chunk
+    remember,  // the sequence knows its next token then: an extended cache, or logits
+    append,    // one token is drawn and appended: nl_decode_step
+    generate   // tokens are drawn and appended until the generation ends
+};
+
+struct Request {
+    std::shared_ptr<ResidentSequence> sequence;  // its tokens to be computed are appended to the context already
+    Draw draw = Draw::none;
+    std::span<float> logits;  // of the last row, where they are asked for
+
+    // One of them.
+    std::shared_ptr<Call> call;
+    std::shared_ptr<Generation> generation;
+
+    int32_t priority = 0;
+    std::optional<Clock::time_point> deadline;
+
+    // The scheduler's.
+    bool started = false;
+    bool cancelled = false;  // a call's request that is to end when nothing of it is in flight
+    bool ready = false;      // Draw::append: the token is drawn, others of the call are not
+    bool finished = false;   // what is in flight of it is dropped
+    bool waits_for_pages = false;
+    int32_t token = 0;  // that is drawn
+};
+
+}  // namespace nanolith

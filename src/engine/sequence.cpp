@@ -1,0 +1,53 @@
+#include "engine/sequence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace nanolith {
+
+ResidentSequence::ResidentSequence(Context with_context, int32_t page_size)
+    : context(std::move(with_context)), page_size_(page_size) {
+    commit();
+}
+
+void ResidentSequence::commit() {
+    committed_size_ = context.tail_size();
+    committed_computed_ = context.tail_computed();
+    replaced_.reset();
+}
+
+void ResidentSequence::roll_back() {
+    if (replaced_) {
+        context.tail_pages().swap_page(replaced_index_, *replaced_);
+        replaced_.reset();
+    }
+    context.restore(committed_size_, committed_computed_, page_size_);
+    planned = committed_computed_;
+    draws_in_flight = 0;
+}
+
+void ResidentSequence::truncate(int32_t num_tokens) {
+    if (num_tokens == this->num_tokens()) return;
+    next.reset();
+    context.truncate(num_tokens, page_size_);
+    planned = context.tail_computed();
+    commit();
+}
+
+int32_t ResidentSequence::missing_pages(int32_t end) const {
+    return std::max(0, (end + page_size_ - 1) / page_size_ - context.tail_pages().size());
+}
+
+bool ResidentSequence::writes_shared_page() const {
+    const int32_t page = planned / page_size_;
+    return page < context.tail_pages().size() && context.tail_pages().shared(page);
+}
+
+int32_t ResidentSequence::replace_shared_page(PageList copy) {
+    replaced_index_ = planned / page_size_;
+    context.tail_pages().swap_page(replaced_index_, copy);
+    replaced_.emplace(std::move(copy));
+    return (*replaced_)[0];
+}
+
+}  // namespace nanolith
