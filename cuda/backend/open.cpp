@@ -36,8 +36,9 @@ class CudaBackend final : public Backend {
     }
 
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights& weights,
-                                                      const ExecutorOptions& options) override {
-        return create_cuda_executor(index_, spec, weights, options);
+                                                      const ExecutorOptions& options,
+                                                      const Progress& progress) override {
+        return create_cuda_executor(index_, spec, weights, options, progress);
     }
 
   private:

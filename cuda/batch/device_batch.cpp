@@ -12,29 +12,34 @@ namespace nanolith::cuda {
 
 namespace {
 
+// Of the device's memory at first: enough for decode steps of all sizes that are recorded.
+constexpr size_t kLeastBytes = size_t{256} << 10;
+
 struct Offsets {
+    size_t head = 0;
     size_t tokens = 0;
     size_t key_positions = 0;
     size_t slots = 0;
     size_t output_rows = 0;
     size_t sampling = 0;
     std::vector<WorkArrays> work;
-    size_t page_table = 0;
+    size_t changes = 0;
     size_t end = 0;
 };
 
-Offsets place(const BatchShape& shape, size_t page_table_length) {
+Offsets place(const BatchShape& shape, size_t num_changes) {
     const auto rows = static_cast<size_t>(shape.rows);
     const auto outputs = static_cast<size_t>(shape.output_rows);
     Layout layout;
     Offsets at;
+    at.head = layout.reserve<StepHead>(1);
     at.tokens = layout.reserve<int32_t>(rows);
     at.key_positions = layout.reserve<int32_t>(rows);
     at.slots = layout.reserve<int32_t>(rows);
     at.output_rows = layout.reserve<int32_t>(outputs);
     at.sampling = layout.reserve<SampleParams>(outputs);
     for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
-    at.page_table = layout.reserve<int32_t>(page_table_length);
+    at.changes = layout.reserve<PageChange>(num_changes);
     at.end = layout.used();
     return at;
 }
@@ -46,50 +51,50 @@ void put_all(std::byte* to, const std::vector<T>& from) {
 
 }  // namespace
 
-Result<void> DeviceBatch::pack(const Batch& batch, std::span<const AttentionPlan* const> plans, bool* moved) {
-    BatchShape shape;
-    shape.rows = static_cast<int32_t>(batch.tokens.size());
-    shape.output_rows = static_cast<int32_t>(batch.output_rows.size());
-    for (const AttentionPlan* plan : plans) shape.work.push_back(count_work(*plan));
-    const Offsets at = place(shape, batch.page_table.size());
+Result<void> DeviceBatch::upload(const Batch& batch, std::span<const AttentionPlan* const> plans,
+                                 std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host,
+                                 cudaStream_t stream, bool* moved) {
+    shape_.rows = static_cast<int32_t>(batch.tokens.size());
+    shape_.output_rows = static_cast<int32_t>(batch.output_rows.size());
+    shape_.work.clear();
+    for (const AttentionPlan* plan : plans) shape_.work.push_back(count_work(*plan));
+    const Offsets at = place(shape_, changes.size());
 
     *moved = at.end > device_.bytes();
     if (*moved) {
-        const size_t bytes = std::bit_ceil(std::max<size_t>(at.end, 64 * 1024));
-        NL_ASSIGN(PinnedBuffer host, allocate_pinned(bytes, "the batch"));
+        const size_t bytes = std::bit_ceil(std::max(at.end, kLeastBytes));
         NL_ASSIGN(DeviceBuffer device, allocate_device(bytes, "the batch"));
-        host_ = std::move(host);
+        NL_CUDA_TRY(cudaStreamSynchronize(stream));  // steps in flight read the old one
         device_ = std::move(device);
     }
+    if (host.bytes() < device_.bytes()) {
+        NL_ASSIGN(host, allocate_pinned(device_.bytes(), "the batch"));
+    }
 
-    std::byte* const to = host_.data();
+    std::byte* const to = host.data();
+    const StepHead head{sampled, static_cast<int32_t>(changes.size())};
+    put(to + at.head, std::span(&head, 1), 0);
     put_all(to + at.tokens, batch.tokens);
     put_all(to + at.key_positions, batch.key_positions);
     put_all(to + at.slots, batch.slots);
     put_all(to + at.output_rows, batch.output_rows);
     put_all(to + at.sampling, batch.sampling);
     for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
-    put_all(to + at.page_table, batch.page_table);
+    put(to + at.changes, changes, 0);
 
     const std::byte* const base = device_.data();
     const auto ints = [base](size_t offset) { return reinterpret_cast<const int32_t*>(base + offset); };
+    view_.head = reinterpret_cast<const StepHead*>(base + at.head);
     view_.tokens = ints(at.tokens);
     view_.key_positions = ints(at.key_positions);
     view_.slots = ints(at.slots);
     view_.output_rows = ints(at.output_rows);
     view_.sampling = reinterpret_cast<const SampleParams*>(base + at.sampling);
     view_.work.clear();
-    for (const WorkArrays& arrays : at.work) {
-        view_.work.push_back(arrays.view(base));
-        view_.work.back().page_table = ints(at.page_table);
-    }
-    used_ = at.end;
-    shape_ = std::move(shape);
-    return {};
-}
+    for (const WorkArrays& arrays : at.work) view_.work.push_back(arrays.view(base));
+    view_.changes = reinterpret_cast<const PageChange*>(base + at.changes);
 
-Result<void> DeviceBatch::upload(cudaStream_t stream) const {
-    NL_CUDA_TRY(cudaMemcpyAsync(device_.data(), host_.data(), used_, cudaMemcpyHostToDevice, stream));
+    NL_CUDA_TRY(cudaMemcpyAsync(device_.data(), host.data(), at.end, cudaMemcpyHostToDevice, stream));
     return {};
 }
 

@@ -1,4 +1,8 @@
 // A batch on the device: everything that a step's kernels read, brought over in one copy.
+//
+// It is laid out in page-locked memory of the step's own (executor/step_slots.h) and copied to one place on the device,
+// where it takes the place of the step before when the stream gets there: so the host can lay out a step while others
+// are in flight, and recorded steps find their arrays always at the same addresses.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +11,7 @@
 #include <span>
 #include <vector>
 
+#include "batch/page_table.h"
 #include "batch/work_arrays.h"
 #include "runtime/memory.h"
 
@@ -22,33 +27,39 @@ struct BatchShape {
     bool operator==(const BatchShape&) const = default;
 };
 
+// What differs from step to step though its launches do not.
+struct StepHead {
+    int32_t* sampled = nullptr;  // page-locked host memory that the step's draws go to
+    int32_t num_changes = 0;     // of the page table
+};
+
 // Device addresses of the arrays.
 struct BatchView {
-    const int32_t* tokens = nullptr;
+    const StepHead* head = nullptr;
+    const int32_t* tokens = nullptr;  // [rows] ids, or drawn_by()
     const int32_t* key_positions = nullptr;
     const int32_t* slots = nullptr;
     const int32_t* output_rows = nullptr;
     const SampleParams* sampling = nullptr;
-    std::vector<WorkView> work;  // of each plan; their page table lies last, since only its length may differ for one
-                                 // shape
+    std::vector<WorkView> work;  // of each plan, page_table excepted
+    // [head->num_changes]; they lie last, since only their number may differ for one shape.
+    const PageChange* changes = nullptr;
 };
 
 class DeviceBatch {
   public:
-    // Lays the batch and its plans out in page-locked memory. The copy of the batch before must have ended.
-    // *moved tells whether the arrays have new addresses for every shape, since the memory had to grow.
-    Result<void> pack(const Batch& batch, std::span<const AttentionPlan* const> plans, bool* moved);
-
-    // Starts the copy to the device.
-    Result<void> upload(cudaStream_t stream) const;
+    // Lays the batch, its plans and the changes of the page table out in `host`, which grows with the device's memory,
+    // and starts the copy to the device. `sampled` is StepHead's. *moved tells whether the arrays have new addresses
+    // for every shape, since the device's memory had to grow; the steps in flight have ended then.
+    Result<void> upload(const Batch& batch, std::span<const AttentionPlan* const> plans,
+                        std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host, cudaStream_t stream,
+                        bool* moved);
 
     [[nodiscard]] const BatchShape& shape() const { return shape_; }
     [[nodiscard]] const BatchView& view() const { return view_; }
 
   private:
-    PinnedBuffer host_;
     DeviceBuffer device_;
-    size_t used_ = 0;
     BatchShape shape_;
     BatchView view_;
 };

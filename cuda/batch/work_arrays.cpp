@@ -1,5 +1,6 @@
 #include "batch/work_arrays.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -9,8 +10,14 @@ namespace nanolith::cuda {
 
 namespace {
 
-size_t round_up(size_t count) {
-    return count == 0 ? 0 : std::bit_ceil(count);
+size_t round_up(size_t count, size_t least = 0) {
+    return count == 0 && least == 0 ? 0 : std::bit_ceil(std::max(count, least));
+}
+
+// Elements of the small arrays that steps of few rows have room for, so that their counts stay as contexts grow and
+// lines are cut into more pieces.
+size_t least_room(size_t units) {
+    return units <= 16 ? 64 : units <= 64 ? 256 : 0;
 }
 
 template <typename T>
@@ -22,13 +29,14 @@ void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
 
 WorkCounts count_work(const AttentionPlan& plan) {
     WorkCounts counts;
+    const size_t least = least_room(plan.units.size());
     counts.units = plan.units.size();
-    counts.queries = round_up(plan.queries.size());
-    counts.spans = round_up(plan.spans.size());
+    counts.queries = round_up(plan.queries.size(), least);
+    counts.spans = round_up(plan.spans.size(), least);
     counts.narrow = round_up(plan.narrow.size());
     counts.wide = round_up(plan.wide.size());
-    counts.partials = round_up(plan.partials.size());
-    counts.merges = round_up(plan.merges.size());
+    counts.partials = round_up(plan.partials.size(), least);
+    counts.merges = round_up(plan.merges.size(), least);
     return counts;
 }
 

@@ -20,7 +20,8 @@ struct WorkCounts {
     bool operator==(const WorkCounts&) const = default;
 };
 
-// What a plan needs. Counts that change from step to step as contexts grow are rounded up to powers of two.
+// What a plan needs. Counts that change from step to step as contexts grow are rounded up to powers of two, and to
+// more where there are few.
 WorkCounts count_work(const AttentionPlan& plan);
 
 // What is launched for a plan that fills these counts: room that it leaves is filled with no work.

@@ -1,5 +1,6 @@
-// One block for each row, its threads over the row's elements. Bytes: 2 hidden to read and 4 hidden to write a
-// row; with few rows the launch itself is what it costs.
+// One block for each row, its threads over the row's elements; all threads of the grid over the changes of the page
+// table, of which a decode step has few. Bytes: 2 hidden to read and 4 hidden to write a row; with few rows the launch
+// itself is what it costs.
 #include "device/number.cuh"
 #include "embed/embed.h"
 #include "runtime/launch.h"
@@ -12,8 +13,15 @@ constexpr int kThreads = 256;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    embed_kernel(const T* table, const int32_t* tokens, float factor, int hidden, float* residual) {
-    const T* from = table + static_cast<int64_t>(tokens[blockIdx.x]) * hidden;
+    begin_step_kernel(const T* table, const StepHead* head, const int32_t* tokens, const int32_t* drawn,
+                      const PageChange* changes, int32_t* page_table, float factor, int hidden, float* residual) {
+    const int step = static_cast<int>(gridDim.x) * kThreads;
+    const int num_changes = head->num_changes;
+    for (int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x); i < num_changes; i += step) {
+        page_table[changes[i].entry] = changes[i].page;
+    }
+    const int32_t token = tokens[blockIdx.x];
+    const T* from = table + static_cast<int64_t>(token < 0 ? drawn[-1 - token] : token) * hidden;
     float* to = residual + static_cast<int64_t>(blockIdx.x) * hidden;
     for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) to[i] = to_float(from[i]) * factor;
 }
@@ -21,14 +29,18 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T>
-Result<void> embed(const T* table, const int32_t* tokens, float factor, int rows, int hidden, float* residual,
-                   cudaStream_t stream) {
+Result<void> begin_step(const T* table, const BatchView& batch, const int32_t* drawn, int32_t* page_table, float factor,
+                        int rows, int hidden, float* residual, cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
-    return launch(embed_kernel<T>, shape, stream, table, tokens, factor, hidden, residual);
+    return launch(begin_step_kernel<T>, shape, stream, table, batch.head, batch.tokens, drawn, batch.changes,
+                  page_table, factor, hidden, residual);
 }
 
-template Result<void> embed(const float*, const int32_t*, float, int, int, float*, cudaStream_t);
-template Result<void> embed(const __half*, const int32_t*, float, int, int, float*, cudaStream_t);
-template Result<void> embed(const __nv_bfloat16*, const int32_t*, float, int, int, float*, cudaStream_t);
+template Result<void> begin_step(const float*, const BatchView&, const int32_t*, int32_t*, float, int, int, float*,
+                                 cudaStream_t);
+template Result<void> begin_step(const __half*, const BatchView&, const int32_t*, int32_t*, float, int, int, float*,
+                                 cudaStream_t);
+template Result<void> begin_step(const __nv_bfloat16*, const BatchView&, const int32_t*, int32_t*, float, int, int,
+                                 float*, cudaStream_t);
 
 }  // namespace nanolith::cuda

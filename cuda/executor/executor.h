@@ -7,8 +7,9 @@
 
 namespace nanolith::cuda {
 
-// Uploads the weights and reserves pages and scratch memory on device `index`. The model is checked first.
+// Uploads the weights, reserves pages and scratch memory on device `index` and runs a few steps (warm_up.h). The model
+// is checked first.
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
-                                                       const ExecutorOptions& options);
+                                                       const ExecutorOptions& options, const Progress& progress);
 
 }  // namespace nanolith::cuda

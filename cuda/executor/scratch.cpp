@@ -24,12 +24,10 @@ Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, 
     NL_ASSIGN(scratch.added, allocate_device(rows * hidden * sizeof(float), "rows to be added"));
     const size_t logits = outputs * static_cast<size_t>(spec.vocab_size) * sizeof(float);
     NL_ASSIGN(scratch.logits, allocate_device(logits, "logits"));
-    NL_ASSIGN(scratch.kept_logits, allocate_device(logits, "logits"));
     NL_ASSIGN(scratch.sampled, allocate_device(outputs * sizeof(int32_t), "drawn tokens"));
     const size_t turns = static_cast<size_t>(spec.max_context) * (head_dim / 2);
     NL_ASSIGN(scratch.rope,
               allocate_device(spec.ropes.size() * turns * 2 * sizeof(float), "rotations of all positions"));
-    NL_ASSIGN(scratch.sampled_host, allocate_pinned(outputs * sizeof(int32_t), "drawn tokens"));
     return scratch;
 }
 

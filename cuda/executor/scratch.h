@@ -9,18 +9,16 @@ namespace nanolith::cuda {
 
 // Sizes are for max_rows rows and max_output_rows output rows. T is the executor's type.
 struct Scratch {
-    DeviceBuffer residual;      // [rows, hidden] float32
-    DeviceBuffer normed;        // [max(rows, output rows), hidden] T
-    DeviceBuffer qkv;           // [rows, num_heads + 2 * num_kv_heads, head_dim] T
-    DeviceBuffer attended;      // [rows, num_heads, head_dim] T
-    DeviceBuffer gate_up;       // [rows, 2 * intermediate] T
-    DeviceBuffer inner;         // [rows, intermediate] T
-    DeviceBuffer added;         // [rows, hidden] float32: what goes through a norm or gets a bias before it is added
-    DeviceBuffer logits;        // [output rows, vocab] float32
-    DeviceBuffer kept_logits;   // the same, of the latest run that succeeded
-    DeviceBuffer sampled;       // [output rows] int32
-    DeviceBuffer rope;          // [ropes, max_context, head_dim / 2] float2
-    PinnedBuffer sampled_host;  // [output rows] int32
+    DeviceBuffer residual;  // [rows, hidden] float32
+    DeviceBuffer normed;    // [max(rows, output rows), hidden] T
+    DeviceBuffer qkv;       // [rows, num_heads + 2 * num_kv_heads, head_dim] T
+    DeviceBuffer attended;  // [rows, num_heads, head_dim] T
+    DeviceBuffer gate_up;   // [rows, 2 * intermediate] T
+    DeviceBuffer inner;     // [rows, intermediate] T
+    DeviceBuffer added;     // [rows, hidden] float32: what goes through a norm or gets a bias before it is added
+    DeviceBuffer logits;    // [output rows, vocab] float32
+    DeviceBuffer sampled;   // [output rows] int32, of the step before until head() draws
+    DeviceBuffer rope;      // [ropes, max_context, head_dim / 2] float2
 };
 
 Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options);

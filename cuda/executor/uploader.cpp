@@ -24,9 +24,10 @@ DType staged_type(const WeightView& weight) {
 
 }  // namespace
 
-Result<Uploader> Uploader::create(cudaStream_t stream) {
+Result<Uploader> Uploader::create(cudaStream_t stream, PartProgress& progress) {
     Uploader uploader;
     uploader.stream_ = stream;
+    uploader.progress_ = &progress;
     for (Stage& stage : uploader.stages_) {
         NL_ASSIGN(stage.host, allocate_pinned(kStageBytes, "the upload of weights"));
         NL_ASSIGN(stage.device, allocate_device(kStageBytes, "the upload of weights"));
@@ -39,8 +40,10 @@ Result<void> Uploader::upload(const WeightView& weight, void* to, DType to_type)
     const int64_t count = weight.rows * weight.cols;
     const auto piece = static_cast<int64_t>(kStageBytes / dtype_bytes(staged_type(weight)));
     for (int64_t done = 0; done < count; done += piece) {
-        NL_TRY(upload_piece(weight, done, std::min(piece, count - done),
+        const int64_t now = std::min(piece, count - done);
+        NL_TRY(upload_piece(weight, done, now,
                             static_cast<std::byte*>(to) + static_cast<size_t>(done) * dtype_bytes(to_type), to_type));
+        NL_TRY(progress_->add(static_cast<uint64_t>(now) * dtype_bytes(to_type)));
     }
     return {};
 }

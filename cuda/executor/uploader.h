@@ -4,6 +4,7 @@
 #include <array>
 
 #include "backend/backend.h"
+#include "backend/progress.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 
@@ -13,10 +14,11 @@ namespace nanolith::cuda {
 // Weights of another type than the wanted one pass through a device buffer and are converted there.
 class Uploader {
   public:
-    static Result<Uploader> create(cudaStream_t stream);
+    // `progress` counts the bytes on the device; it outlives the uploader.
+    static Result<Uploader> create(cudaStream_t stream, PartProgress& progress);
 
     // Copies `weight` to `to` on the device as elements of `to_type`. `weight` may be gone after the call; `to` is
-    // filled once `stream` gets there.
+    // filled once `stream` gets there. CANCELLED where the progress asked for it.
     Result<void> upload(const WeightView& weight, void* to, DType to_type);
 
   private:
@@ -30,6 +32,7 @@ class Uploader {
     Result<void> upload_piece(const WeightView& weight, int64_t first, int64_t count, std::byte* to, DType to_type);
 
     cudaStream_t stream_ = nullptr;
+    PartProgress* progress_ = nullptr;
     std::array<Stage, 2> stages_;
     size_t next_ = 0;
 };

@@ -187,7 +187,8 @@ Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWe
 }  // namespace
 
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream) {
+Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream,
+                                        const Progress& progress, double share) {
     DeviceWeights<T> device;
     Arena measure(nullptr);
     place_all(spec, weights, measure, device);
@@ -195,7 +196,8 @@ Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeight
     Arena arena(device.memory.data());
     place_all(spec, weights, arena, device);
 
-    NL_ASSIGN(Uploader uploader, Uploader::create(stream));
+    PartProgress part(progress, 0, share, measure.used());
+    NL_ASSIGN(Uploader uploader, Uploader::create(stream, part));
     const Result<void> uploaded = upload_all(uploader, spec, weights, device, stream);
     // On an error too, since copies out of the uploader's buffers may still be under way.
     NL_CUDA_TRY(cudaStreamSynchronize(stream));
@@ -203,8 +205,11 @@ Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeight
     return device;
 }
 
-template Result<DeviceWeights<float>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t);
-template Result<DeviceWeights<__half>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t);
-template Result<DeviceWeights<__nv_bfloat16>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t);
+template Result<DeviceWeights<float>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
+                                                     const Progress&, double);
+template Result<DeviceWeights<__half>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
+                                                      const Progress&, double);
+template Result<DeviceWeights<__nv_bfloat16>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
+                                                             const Progress&, double);
 
 }  // namespace nanolith::cuda

@@ -46,7 +46,9 @@ struct DeviceWeights {
 };
 
 // Copies the weights to the device, converting them to T there, and waits. The weights must have passed check_model.
+// Of `progress` it is the first `share`.
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream);
+Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream,
+                                        const Progress& progress, double share);
 
 }  // namespace nanolith::cuda

@@ -57,7 +57,13 @@ Result<Graph> end_recording(cudaStream_t stream);
 template <typename Enqueue>
 Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue) {
     NL_TRY(begin_recording(stream));
-    Result<void> enqueued = enqueue();
+    Result<void> enqueued;
+    try {
+        enqueued = enqueue();
+    } catch (...) {  // host memory ran out
+        const Result<Graph> ended = end_recording(stream);
+        throw;
+    }
     Result<Graph> graph = end_recording(stream);
     if (!enqueued.ok()) return std::move(enqueued.error());
     return graph;

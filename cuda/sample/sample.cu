@@ -202,8 +202,8 @@ __device__ int draw(const Row& row, const SampleParams& parameters, Shared& shar
     return find_token(row, per_warp, min(target, total - 1), kept, shared);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    sample_kernel(const float* logits, const SampleParams* parameters, int vocab_size, int32_t* tokens) {
+__global__ void __launch_bounds__(kThreads) sample_kernel(const float* logits, const SampleParams* parameters,
+                                                          int vocab_size, int32_t* tokens, int32_t* const* copy) {
     __shared__ Shared shared;
     const SampleParams mine = parameters[blockIdx.x];
     Row row{logits + static_cast<int64_t>(blockIdx.x) * vocab_size, vocab_size, 0, 0};
@@ -214,15 +214,18 @@ __global__ void __launch_bounds__(kThreads)
         row.inverse_temperature = 1.0F / mine.temperature;
         token = draw(row, mine, shared);
     }
-    if (threadIdx.x == 0) tokens[blockIdx.x] = token;
+    if (threadIdx.x == 0) {
+        tokens[blockIdx.x] = token;
+        (*copy)[blockIdx.x] = token;
+    }
 }
 
 }  // namespace
 
 Result<void> sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
-                    cudaStream_t stream) {
+                    int32_t* const* copy, cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
-    return launch(sample_kernel, shape, stream, logits, parameters, vocab_size, tokens);
+    return launch(sample_kernel, shape, stream, logits, parameters, vocab_size, tokens, copy);
 }
 
 }  // namespace nanolith::cuda

@@ -12,11 +12,54 @@ Result<void> check_size(std::string_view what, size_t size, size_t expected) {
     return fail(NL_ERROR_INTERNAL, "batch.", what, " has ", size, " elements, expected ", expected);
 }
 
-Result<void> check_range(std::string_view what, const std::vector<int32_t>& values, int64_t low, int64_t high) {
+Result<void> check_range(std::string_view what, std::span<const int32_t> values, int64_t low, int64_t high) {
     for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] < low || values[i] >= high)
             return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], ", expected ", low, " to ",
                         high - 1);
+    }
+    return {};
+}
+
+Result<void> check_tokens(const std::vector<int32_t>& tokens, int32_t vocab_size, size_t drawn_before) {
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        if (tokens[i] >= vocab_size)
+            return fail(NL_ERROR_INTERNAL, "batch.tokens[", i, "] is ", tokens[i], ", expected 0 to ", vocab_size - 1);
+        const int64_t drawn = int64_t{-1} - tokens[i];  // drawn_by()'s output row
+        if (drawn >= static_cast<int64_t>(drawn_before))
+            return fail(NL_ERROR_INTERNAL, "batch.tokens[", i, "] is what output row ", drawn,
+                        " of the step before drew, which had ", drawn_before, " output rows");
+    }
+    return {};
+}
+
+Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
+    const auto num_entries = static_cast<int64_t>(batch.page_table.size());
+    for (size_t i = 0; i < batch.changed_entries.size(); ++i) {
+        const TableRange& range = batch.changed_entries[i];
+        if (range.first < 0 || range.count < 0 || int64_t{range.first} + range.count > num_entries)
+            return fail(NL_ERROR_INTERNAL, "batch.changed_entries[", i, "] has first ", range.first, ", count ",
+                        range.count, ", expected a range within the ", num_entries, " entries of the page table");
+        for (int64_t entry = range.first; entry < int64_t{range.first} + range.count; ++entry) {
+            const int32_t page = batch.page_table[static_cast<size_t>(entry)];
+            if (page < 0 || page >= num_pages)
+                return fail(NL_ERROR_INTERNAL, "batch.page_table[", entry, "] is ", page, ", expected 0 to ",
+                            num_pages - 1);
+        }
+    }
+    return {};
+}
+
+Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
+    const std::vector<int32_t>& kept = batch.kept_logits;
+    if (kept.size() > static_cast<size_t>(max_kept_logits))
+        return fail(NL_ERROR_INTERNAL, "batch.kept_logits has ", kept.size(), " elements, expected at most ",
+                    max_kept_logits);
+    NL_TRY(check_range("kept_logits", kept, 0, static_cast<int64_t>(batch.output_rows.size())));
+    for (size_t i = 1; i < kept.size(); ++i) {
+        if (kept[i] <= kept[i - 1])
+            return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " behind ", kept[i - 1],
+                        ", expected each once, ascending");
     }
     return {};
 }
@@ -103,7 +146,7 @@ Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
 }  // namespace
 
 Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch,
-                         std::span<const int32_t> sampled) {
+                         size_t drawn_before) {
     const size_t rows = batch.tokens.size();
     if (rows < 1 || rows > static_cast<size_t>(options.max_rows))
         return fail(NL_ERROR_INTERNAL, "batch.tokens has ", rows, " elements, expected 1 to ", options.max_rows);
@@ -115,17 +158,26 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_size("key_positions", batch.key_positions.size(), rows));
     NL_TRY(check_size("slots", batch.slots.size(), rows));
     NL_TRY(check_size("sampling", batch.sampling.size(), outputs));
-    if (sampled.size() != outputs)
-        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", outputs);
-    NL_TRY(check_range("tokens", batch.tokens, 0, spec.vocab_size));
+    NL_TRY(check_tokens(batch.tokens, spec.vocab_size, drawn_before));
     NL_TRY(check_range("positions", batch.positions, 0, spec.max_context));
     NL_TRY(check_range("key_positions", batch.key_positions, 0, spec.max_context));
-    NL_TRY(check_range("page_table", batch.page_table, 0, options.num_pages));
+    NL_TRY(check_changed_entries(batch, options.num_pages));
     NL_TRY(check_range("output_rows", batch.output_rows, 0, static_cast<int64_t>(rows)));
+    NL_TRY(check_kept_logits(batch, options.max_kept_logits));
     NL_TRY(check_slots(batch.slots, int64_t{options.num_pages} * options.page_size));
     NL_TRY(check_segments(options, batch));
     NL_TRY(check_sequences(batch));
     return check_sampling(batch.sampling);
+}
+
+Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies) {
+    for (size_t i = 0; i < copies.size(); ++i) {
+        const PageCopy& copy = copies[i];
+        if (std::min(copy.from, copy.to) < 0 || std::max(copy.from, copy.to) >= options.num_pages)
+            return fail(NL_ERROR_INTERNAL, "copies[", i, "] is from page ", copy.from, " to page ", copy.to,
+                        ", expected 0 to ", options.num_pages - 1);
+    }
+    return {};
 }
 
 }  // namespace nanolith

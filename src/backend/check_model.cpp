@@ -67,6 +67,8 @@ Result<void> check_options(const ExecutorOptions& options) {
     NL_TRY(check_positive("num_pages", options.num_pages));
     NL_TRY(check_positive("max_rows", options.max_rows));
     NL_TRY(check_positive("max_output_rows", options.max_output_rows));
+    if (options.max_kept_logits < 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_kept_logits is ", options.max_kept_logits, ", expected at least 0");
     const int32_t page_size = options.page_size;
     if (page_size < 16 || page_size > 256 || !std::has_single_bit(static_cast<uint32_t>(page_size))) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ", expected a power of two from 16 to 256");

@@ -68,7 +68,16 @@ Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const 
         return std::move(tokenizer.error());
 
     std::shared_ptr<Engine> engine(new Engine(std::move(model), std::move(tokenizer), options));
-    NL_TRY(engine->start(options));
+    NL_ASSIGN(auto backend, open_backend(options, engine->log_));
+    NL_TRY(engine->start(std::move(backend), options));
+    return engine;
+}
+
+Result<std::shared_ptr<Engine>> Engine::create(std::unique_ptr<Model> model,
+                                               Result<std::shared_ptr<const Tokenizer>> tokenizer,
+                                               std::unique_ptr<Backend> backend, const EngineOptions& options) {
+    std::shared_ptr<Engine> engine(new Engine(std::move(model), std::move(tokenizer), options));
+    NL_TRY(engine->start(std::move(backend), options));
     return engine;
 }
 
@@ -81,8 +90,8 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
 
 Engine::~Engine() = default;
 
-Result<void> Engine::start(const EngineOptions& options) {
-    NL_ASSIGN(backend_, open_backend(options, log_));
+Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions& options) {
+    backend_ = std::move(backend);
     device_name_ = backend_->device_name();
     NL_ASSIGN(dtype_, choose_dtype(options.dtype, model_->file_dtype, *backend_));
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, dtype_);

@@ -32,7 +32,12 @@ struct Cache {
 
 class Engine {
   public:
+    // Loads a model folder, and opens the device that the options name.
     static Result<std::shared_ptr<Engine>> create(const std::string& folder, const EngineOptions& options);
+    // The same of a model that is loaded and a device that is open; options.device is not read.
+    static Result<std::shared_ptr<Engine>> create(std::unique_ptr<Model> model,
+                                                  Result<std::shared_ptr<const Tokenizer>> tokenizer,
+                                                  std::unique_ptr<Backend> backend, const EngineOptions& options);
     Engine(const Engine&) = delete;
     Engine& operator=(const Engine&) = delete;
     ~Engine();
@@ -94,7 +99,7 @@ class Engine {
   private:
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
            const EngineOptions& options);
-    Result<void> start(const EngineOptions& options);
+    Result<void> start(std::unique_ptr<Backend> backend, const EngineOptions& options);
 
     using Lock = std::unique_lock<std::mutex>;
     Result<void> wait_idle(Lock& lock, const Cache& cache);

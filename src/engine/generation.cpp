@@ -174,8 +174,10 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
         const bool ready = end_ != NL_END_NONE || !tokens_.empty() || !text_.empty();
         const Piece piece = ready ? take(tokens, text) : Piece();
         unsignal_where_empty();
-        if (was_full && !is_full()) resume(lock);
+        const bool freed = was_full && !is_full();
+        if (freed) resume(lock);
         if (ready) return piece;
+        if (freed) continue;  // something may have come meanwhile
         if (!in_time) return fail(NL_ERROR_TIMEOUT, "nothing came within timeout_ms, ", timeout_ms, " milliseconds");
         if (timeout_ms < 0) {
             changed_.wait(lock);

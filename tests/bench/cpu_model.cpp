@@ -8,10 +8,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "backend/backend.h"
-#include "model/forward.h"
 #include "unit/random_model.h"
 
 namespace {
@@ -46,8 +48,8 @@ bool shape_by_name(const std::string& name, RandomShape& shape) {
     return false;
 }
 
-// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...; logits of the last.
-Batch batch_of(int32_t first, int32_t count, int32_t vocab_size) {
+// Rows [first, first + count) of a sequence with this page table; a draw after the last.
+Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t vocab_size) {
     Batch batch;
     for (int32_t position = first; position < first + count; ++position) {
         batch.tokens.push_back(static_cast<int32_t>(position * 7919LL % vocab_size));
@@ -55,7 +57,8 @@ Batch batch_of(int32_t first, int32_t count, int32_t vocab_size) {
         batch.key_positions.push_back(position);
         batch.slots.push_back(position);
     }
-    for (int32_t page = 0; page * kPageSize < first + count; ++page) batch.page_table.push_back(page);
+    batch.page_table = table;
+    if (first == 0) batch.changed_entries = {{0, static_cast<int32_t>(table.size())}};
     batch.segments = {{0, first + count, 0}};
     batch.sequences = {{0, count, 0, 1}};
     batch.output_rows = {count - 1};
@@ -63,10 +66,11 @@ Batch batch_of(int32_t first, int32_t count, int32_t vocab_size) {
     return batch;
 }
 
-double seconds_of(Executor& executor, const Forward& forward, const Batch& batch) {
+double seconds_of(Executor& executor, const Batch& batch) {
     int32_t sampled[1];
     const auto begin = Clock::now();
-    const auto ran = executor.run(batch, forward, sampled);
+    auto ran = executor.submit(batch);
+    if (ran.ok()) ran = executor.collect(sampled);
     if (!ran.ok()) {
         std::fprintf(stderr, "%s\n", ran.error().message.c_str());
         std::exit(1);
@@ -99,18 +103,19 @@ int main(int argc, char** argv) {
     const testing::RandomModel model(shape, dtype, 1);
     auto backend = open_cpu_backend(options.num_threads);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
-    auto executor = (*backend)->create_executor(model.spec, model.weights, options);
+    auto executor = (*backend)->create_executor(model.spec, model.weights, options, Progress());
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
 
-    const Forward forward = make_forward(shape.num_layers);
+    std::vector<int32_t> table(static_cast<size_t>(options.num_pages));
+    std::iota(table.begin(), table.end(), 0);
     constexpr int kRepeats = 3;
     double best = 1e9;
     double total = 0;
     for (int repeat = -1; repeat < kRepeats; ++repeat) {  // the first one warms up
         double seconds = 0;
         for (int32_t first = 0; first < prefill; first += options.max_rows)
-            seconds += seconds_of(**executor, forward,
-                                  batch_of(first, std::min(options.max_rows, prefill - first), shape.vocab_size));
+            seconds += seconds_of(
+                **executor, batch_of(table, first, std::min(options.max_rows, prefill - first), shape.vocab_size));
         if (repeat < 0) continue;
         best = std::min(best, seconds);
         total += seconds;
@@ -118,7 +123,7 @@ int main(int argc, char** argv) {
     double best_step = 1e9;
     double all_steps = 0;
     for (int32_t step = 0; step < decode; ++step) {
-        const double seconds = seconds_of(**executor, forward, batch_of(prefill + step, 1, shape.vocab_size));
+        const double seconds = seconds_of(**executor, batch_of(table, prefill + step, 1, shape.vocab_size));
         best_step = std::min(best_step, seconds);
         all_steps += seconds;
     }

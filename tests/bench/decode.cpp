@@ -11,12 +11,13 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <numeric>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/forward.h"
 
 namespace {
 
@@ -132,8 +133,15 @@ double step_bytes(const Shape& s, double context) {
     return 2.0 * (weights + cache);
 }
 
-// Rows [first, first + count) of a sequence that lies in pages 0, 1, ...: `token` and others behind it.
-Batch batch_of(int32_t first, int32_t count, int32_t token) {
+// The page table of a sequence that lies in pages 0, 1, ...
+std::vector<int32_t> table_of(int32_t num_pages) {
+    std::vector<int32_t> table(static_cast<size_t>(num_pages));
+    std::iota(table.begin(), table.end(), 0);
+    return table;
+}
+
+// Rows [first, first + count) of a sequence with this page table, `token` and others behind it.
+Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t token) {
     constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
     Batch batch;
     for (int32_t position = first; position < first + count; ++position) {
@@ -142,7 +150,8 @@ Batch batch_of(int32_t first, int32_t count, int32_t token) {
         batch.key_positions.push_back(position);
         batch.slots.push_back(position);
     }
-    for (int32_t page = 0; page * kPageSize < first + count; ++page) batch.page_table.push_back(page);
+    batch.page_table = table;
+    if (first == 0) batch.changed_entries = {{0, static_cast<int32_t>(table.size())}};
     batch.segments = {Segment{0, first + count, 0}};
     batch.sequences = {Sequence{0, count, 0, 1}};
     batch.output_rows = {count - 1};
@@ -154,23 +163,28 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Result<double> prefill(Executor& executor, const Forward& forward, int32_t tokens) {
+Result<void> run_step(Executor& executor, const Batch& batch, std::span<int32_t> sampled) {
+    NL_TRY(executor.submit(batch));
+    return executor.collect(sampled);
+}
+
+Result<double> prefill(Executor& executor, std::span<const int32_t> table, int32_t tokens) {
     constexpr int32_t kSlice = 512;
     int32_t token[1];
     const auto begin = Clock::now();
     for (int32_t first = 0; first < tokens; first += kSlice) {
-        NL_TRY(executor.run(batch_of(first, std::min(kSlice, tokens - first), 1), forward, token));
+        NL_TRY(run_step(executor, batch_of(table, first, std::min(kSlice, tokens - first), 1), token));
     }
     return seconds_since(begin);
 }
 
-Result<double> median_step(Executor& executor, const Forward& forward, const Arguments& arguments) {
+Result<double> median_step(Executor& executor, std::span<const int32_t> table, const Arguments& arguments) {
     int32_t token[1] = {1};
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
-        const Batch batch = batch_of(arguments.history + kWarmUpSteps + step, 1, token[0]);
+        const Batch batch = batch_of(table, arguments.history + kWarmUpSteps + step, 1, token[0]);
         const auto begin = Clock::now();
-        NL_TRY(executor.run(batch, forward, token));
+        NL_TRY(run_step(executor, batch, token));
         if (step >= 0) seconds.push_back(seconds_since(begin));
     }
     std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
@@ -184,12 +198,13 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     options.page_size = kPageSize;
     options.num_pages = context / kPageSize + 1;
     options.max_output_rows = 1;
+    options.max_kept_logits = 0;
+    const std::vector<int32_t> table = table_of(options.num_pages);
     const RandomWeights random(shape);
-    NL_ASSIGN(auto executor, backend.create_executor(spec_of(shape, context), random.weights, options));
-    const Forward forward = make_forward(shape.layers);
-    NL_TRY(prefill(*executor, forward, arguments.history));  // warms up
-    NL_ASSIGN(const double prefill_seconds, prefill(*executor, forward, arguments.history));
-    NL_ASSIGN(const double seconds, median_step(*executor, forward, arguments));
+    NL_ASSIGN(auto executor, backend.create_executor(spec_of(shape, context), random.weights, options, Progress()));
+    NL_TRY(prefill(*executor, table, arguments.history));  // warms up
+    NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments.history));
+    NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
     const double bytes = step_bytes(shape, arguments.history + kWarmUpSteps + arguments.steps / 2.0);
     std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3, 1 / seconds,
                 bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,

@@ -1,11 +1,15 @@
 // The part of the CUDA runtime that the backend calls, over host memory. Device memory begins as 0xff, which reads as
-// NaN, and ends at a page that can't be touched.
+// NaN, and ends at a page that can't be touched. What is put on a stream is done when the host waits for it, and not
+// before: so page-locked memory that changes too early, or is read too early, shows.
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <map>
+#include <mutex>
+#include <set>
 #include <vector>
 
 #include "stream_work.h"
@@ -13,6 +17,19 @@
 struct CUstream_st {
     bool capturing = false;
     std::vector<std::function<void()>> recorded;
+    std::deque<std::function<void()>> queued;
+    uint64_t done = 0;  // pieces of work that have been run
+
+    // Runs work until so many pieces have been.
+    void run_to(uint64_t count) {
+        while (done < count && !queued.empty()) {
+            const std::function<void()> work = std::move(queued.front());
+            queued.pop_front();
+            ++done;
+            work();
+        }
+    }
+    void run_all() { run_to(done + queued.size()); }
 };
 struct CUgraph_st {
     std::vector<std::function<void()>> work;
@@ -20,7 +37,10 @@ struct CUgraph_st {
 struct CUgraphExec_st {
     std::vector<std::function<void()>> work;
 };
-struct CUevent_st {};
+struct CUevent_st {
+    cudaStream_t stream = nullptr;  // where it was recorded
+    uint64_t count = 0;             // pieces of work in front of it
+};
 
 namespace cuda_host {
 
@@ -39,13 +59,40 @@ std::map<void*, Mapping>& mappings() {
     return all;
 }
 
+std::recursive_mutex& lock() {
+    static std::recursive_mutex mutex;
+    return mutex;
+}
+using Guard = std::lock_guard<std::recursive_mutex>;
+
+std::set<cudaStream_t>& streams() {
+    static std::set<cudaStream_t> all;
+    return all;
+}
+
+void run_everything() {
+    for (const cudaStream_t stream : streams()) stream->run_all();
+}
+
+// Device memory or page-locked memory.
+bool is_allocated(const void* data) {
+    const auto above = mappings().upper_bound(const_cast<void*>(data));
+    if (above == mappings().begin()) return false;
+    const Mapping& mapping = std::prev(above)->second;
+    return static_cast<const char*>(data) < static_cast<const char*>(mapping.begin) + mapping.bytes;
+}
+
 }  // namespace
 
 void submit(cudaStream_t stream, std::function<void()> work) {
-    if (stream != nullptr && stream->capturing) {
+    const Guard guard(lock());
+    if (stream == nullptr) {
+        run_everything();
+        work();
+    } else if (stream->capturing) {
         stream->recorded.push_back(std::move(work));
     } else {
-        work();
+        stream->queued.push_back(std::move(work));
     }
 }
 
@@ -62,6 +109,7 @@ extern "C" {
 
 cudaError_t cudaMalloc(void** data, size_t bytes) {
     if (bytes > cuda_host::kDeviceBytes) return cudaErrorMemoryAllocation;
+    const cuda_host::Guard guard(cuda_host::lock());
     const size_t padded = (bytes + 15) / 16 * 16;
     const size_t pages = (padded + cuda_host::kPage - 1) / cuda_host::kPage * cuda_host::kPage;
     void* const begin = mmap(nullptr, pages + cuda_host::kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -73,6 +121,9 @@ cudaError_t cudaMalloc(void** data, size_t bytes) {
     return cudaSuccess;
 }
 cudaError_t cudaFree(void* data) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    if (data == nullptr) return cudaSuccess;
+    cuda_host::run_everything();
     const auto found = cuda_host::mappings().find(data);
     if (found == cuda_host::mappings().end()) return cudaErrorInvalidValue;
     munmap(found->second.begin, found->second.bytes);
@@ -86,14 +137,27 @@ cudaError_t cudaFreeHost(void* data) {
     return cudaFree(data);
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpyKind, cudaStream_t stream) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    if (!cuda_host::is_allocated(from)) {  // leaves pageable memory before the call returns
+        const auto* const bytes_now = static_cast<const char*>(from);
+        cuda_host::submit(stream, [to, staged = std::vector<char>(bytes_now, bytes_now + bytes)] {
+            std::memcpy(to, staged.data(), staged.size());
+        });
+        return cudaSuccess;
+    }
     cuda_host::submit(stream, [=] { std::memcpy(to, from, bytes); });
+    if (stream != nullptr && !cuda_host::is_allocated(to)) stream->run_all();
     return cudaSuccess;
 }
 cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    cuda_host::run_everything();
     std::memcpy(to, from, bytes);
     return cudaSuccess;
 }
 cudaError_t cudaDeviceSynchronize() {
+    const cuda_host::Guard guard(cuda_host::lock());
+    cuda_host::run_everything();
     return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
@@ -106,18 +170,27 @@ cudaError_t cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+    const cuda_host::Guard guard(cuda_host::lock());
     *stream = new CUstream_st;
+    cuda_host::streams().insert(*stream);
     return cudaSuccess;
 }
 cudaError_t cudaStreamCreate(cudaStream_t* stream) {
     return cudaStreamCreateWithFlags(stream, 0);
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    stream->run_all();
+    cuda_host::streams().erase(stream);
     delete stream;
     return cudaSuccess;
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    return stream != nullptr && stream->capturing ? cudaErrorStreamCaptureUnsupported : cudaSuccess;
+    const cuda_host::Guard guard(cuda_host::lock());
+    if (stream == nullptr) return cudaDeviceSynchronize();
+    if (stream->capturing) return cudaErrorStreamCaptureUnsupported;
+    stream->run_all();
+    return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     stream->capturing = true;
@@ -156,10 +229,15 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
     delete event;
     return cudaSuccess;
 }
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    event->stream = stream;
+    event->count = stream == nullptr ? 0 : stream->done + stream->queued.size();
     return cudaSuccess;
 }
-cudaError_t cudaEventSynchronize(cudaEvent_t) {
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    const cuda_host::Guard guard(cuda_host::lock());
+    if (cuda_host::streams().count(event->stream) > 0) event->stream->run_to(event->count);
     return cudaSuccess;
 }
 

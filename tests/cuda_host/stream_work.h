@@ -1,4 +1,5 @@
-// What a stream does: it runs work at once, or records it while it is captured into a graph.
+// What a stream does: it runs work when somebody waits for it, as late as a device may, or records it while it is
+// captured into a graph.
 #pragma once
 
 #include <cuda_runtime_api.h>

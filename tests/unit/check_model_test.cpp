@@ -205,9 +205,9 @@ TEST_F(CheckModel, ABackendRefusesAndLivesOn) {
     ASSERT_TRUE(backend.ok());
     ModelSpec bad = model_.spec;
     bad.experts.top_k = 4;
-    expect_error((*backend)->create_executor(bad, model_.weights, options_), NL_ERROR_INVALID_ARGUMENT,
+    expect_error((*backend)->create_executor(bad, model_.weights, options_, Progress()), NL_ERROR_INVALID_ARGUMENT,
                  {"experts.top_k is 4"});
-    const auto made = (*backend)->create_executor(model_.spec, model_.weights, options_);
+    const auto made = (*backend)->create_executor(model_.spec, model_.weights, options_, Progress());
     EXPECT_TRUE(made.ok()) << made.error().message;
 }
 

@@ -66,6 +66,7 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         options.num_pages = num_pages;
         options.max_rows = 350;
         options.max_output_rows = 350;
+        options.max_kept_logits = 350;
         options.num_threads = 1;  // small models gain nothing from more, and busy machines lose much
         return options;
     }

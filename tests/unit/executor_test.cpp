@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "unit/executor_fixture.h"
@@ -134,12 +135,12 @@ TEST_P(ExecutorTest, PoisonedPagesShow) {
     PagedHarness harness(*backend_, model, options(16, 8), seed_);
     ASSERT_TRUE(harness.ready());
     Store tail;
-    Batch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(3)}});
+    OwnedBatch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(3)}});
     batch.segments[0].base = 0;
     batch.segments.insert(batch.segments.begin(), Segment{0, 1, 0});  // the table's unused first entry
     batch.sequences[0].num_segments = 2;
     std::vector<int32_t> sampled(3);
-    ASSERT_TRUE(harness.executor().run(batch, harness.forward(), sampled).ok());
+    ASSERT_TRUE(run_step(harness.executor(), batch, sampled).ok());
     std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
     ASSERT_TRUE(harness.executor().read_logits(2, logits).ok());
     EXPECT_TRUE(std::isnan(logits[0]));
@@ -156,7 +157,7 @@ TEST_P(ExecutorTest, RowWithoutSlotWritesNothing) {
     ASSERT_TRUE(harness.ready());
     Store tail;
     const std::vector<int32_t> tokens = harness.tokens(20);
-    Batch batch = harness.make_batch({{&tail, 0, {}, tokens}});
+    OwnedBatch batch = harness.make_batch({{&tail, 0, {}, tokens}});
     const auto first = harness.run_batch(batch);
     batch.slots.assign(batch.slots.size(), kNoSlot);
     EXPECT_EQ(harness.run_batch(batch), first);
@@ -168,6 +169,11 @@ TEST_P(ExecutorTest, RowWithoutSlotWritesNothing) {
     EXPECT_EQ(changed[19], first[19]);
 }
 
+Result<void> copy(PagedHarness& harness, int32_t from, int32_t to) {
+    const PageCopy one{from, to};
+    return harness.executor().copy_pages({&one, 1});
+}
+
 TEST_P(ExecutorTest, CopiesPages) {
     RandomModel model(kShapes[1], GetParam().dtype, seed_ + 60);
     PagedHarness harness(*backend_, model, options(16, 12), seed_);
@@ -176,12 +182,12 @@ TEST_P(ExecutorTest, CopiesPages) {
     expect_close(harness.run({{&original, 0, {}, harness.tokens(21)}}), "original");
     Store fork = original;
     fork.pages[1] = harness.take_page();
-    ASSERT_TRUE(harness.executor().copy_page(original.pages[1], fork.pages[1]).ok());
+    ASSERT_TRUE(copy(harness, original.pages[1], fork.pages[1]).ok());
     expect_close(harness.run({{&fork, 0, {}, harness.tokens(1)}, {&original, 0, {}, harness.tokens(2)}}),
                  "fork and original");
     expect_close(harness.run({{&fork, 0, {}, harness.tokens(1)}}), "fork again");
-    EXPECT_EQ(harness.executor().copy_page(-1, 0).error().status, NL_ERROR_INTERNAL);
-    EXPECT_EQ(harness.executor().copy_page(0, 12).error().status, NL_ERROR_INTERNAL);
+    EXPECT_EQ(copy(harness, -1, 0).error().status, NL_ERROR_INTERNAL);
+    EXPECT_EQ(copy(harness, 0, 12).error().status, NL_ERROR_INTERNAL);
 }
 
 // Scores of +-80 and beyond: softmax becomes a choice, and nothing overflows.
@@ -218,19 +224,19 @@ TEST_P(ExecutorTest, RefusesBadBatches) {
     PagedHarness harness(*backend_, model, options(16, 8), seed_);
     ASSERT_TRUE(harness.ready());
     Store tail;
-    const Batch good = harness.make_batch({{&tail, 0, {}, harness.tokens(5)}});
+    const OwnedBatch good = harness.make_batch({{&tail, 0, {}, harness.tokens(5)}});
     const auto before = harness.run_batch(good);
-    const auto refused = [&](const char* what, auto change) {
-        Batch bad = good;
+    const auto refused = [&](const char* what, const std::function<void(OwnedBatch&)>& change) {
+        OwnedBatch bad = good;
         change(bad);
-        std::vector<int32_t> sampled(good.output_rows.size());
-        const auto ran = harness.executor().run(bad, harness.forward(), sampled);
+        const auto ran = harness.executor().submit(bad);
         ASSERT_FALSE(ran.ok()) << what;
         EXPECT_EQ(ran.error().status, NL_ERROR_INTERNAL) << what;
         EXPECT_FALSE(ran.error().message.empty()) << what;
     };
     refused("no rows", [](Batch& b) { b.tokens.clear(); });
-    refused("negative token", [](Batch& b) { b.tokens[1] = -1; });
+    refused("drawn by a row that the step before did not have", [](Batch& b) { b.tokens[1] = drawn_by(5); });
+    refused("the lowest token", [](Batch& b) { b.tokens[1] = std::numeric_limits<int32_t>::min(); });
     refused("token of another vocabulary", [&](Batch& b) { b.tokens[1] = model.spec.vocab_size; });
     refused("position", [&](Batch& b) { b.positions[4] = model.spec.max_context; });
     refused("positions with a gap", [](Batch& b) { b.positions[4] = 9; });
@@ -239,7 +245,15 @@ TEST_P(ExecutorTest, RefusesBadBatches) {
     refused("slot below none", [](Batch& b) { b.slots[0] = -2; });
     refused("slot twice", [](Batch& b) { b.slots[0] = b.slots[1]; });
     refused("short slots", [](Batch& b) { b.slots.pop_back(); });
-    refused("page", [](Batch& b) { b.page_table[0] = 8; });
+    refused("page", [](OwnedBatch& b) { b.table[0] = 8; });
+    refused("page below the pool", [](OwnedBatch& b) { b.table[1] = -1; });
+    refused("changed entry beyond the table", [](Batch& b) { b.changed_entries = {{1, 2}}; });
+    refused("changed entry before the table", [](Batch& b) { b.changed_entries = {{-1, 1}}; });
+    refused("huge change", [](Batch& b) { b.changed_entries = {{1, std::numeric_limits<int32_t>::max()}}; });
+    refused("negative change", [](Batch& b) { b.changed_entries = {{0, -1}}; });
+    refused("kept logits of no output row", [](Batch& b) { b.kept_logits = {5}; });
+    refused("kept logits twice", [](Batch& b) { b.kept_logits = {1, 1}; });
+    refused("kept logits in descending order", [](Batch& b) { b.kept_logits = {2, 1}; });
     refused("segment beyond the table", [](Batch& b) { b.segments[0].length = 1000; });
     refused("segment before the table", [](Batch& b) { b.segments[0].first_page = -1; });
     refused("huge segment", [](Batch& b) { b.segments[0].first_page = std::numeric_limits<int32_t>::max(); });
@@ -261,30 +275,10 @@ TEST_P(ExecutorTest, RefusesBadBatches) {
     EXPECT_FALSE(harness.executor().read_logits(0, std::span(logits).first(3)).ok());
 }
 
-TEST_P(ExecutorTest, FailingForwardLeavesTheLogits) {
-    RandomModel model(kShapes[0], GetParam().dtype, seed_ + 100);
-    PagedHarness harness(*backend_, model, options(16, 8), seed_);
-    ASSERT_TRUE(harness.ready());
-    Store tail;
-    const Batch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(5)}});
-    const auto before = harness.run_batch(batch);
-    Batch other = batch;
-    other.tokens[0] = (other.tokens[0] + 1) % (model.spec.vocab_size - 1);
-    std::vector<int32_t> sampled(5);
-    const Forward failing = [&](Executor& executor) -> Result<void> {
-        NL_TRY(harness.forward()(executor));
-        return fail(NL_ERROR_DEVICE, "made up");
-    };
-    EXPECT_EQ(harness.executor().run(other, failing, sampled).error().status, NL_ERROR_DEVICE);
-    std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
-    ASSERT_TRUE(harness.executor().read_logits(4, logits).ok());
-    EXPECT_EQ(logits, before[4]);
-}
-
 TEST_P(ExecutorTest, RefusesWhatDoesNotFit) {
     RandomModel model(kShapes[0], GetParam().dtype, seed_ + 110);
     const auto status = [&](const ModelSpec& spec, const ModelWeights& weights, const ExecutorOptions& wanted) {
-        const auto made = backend_->create_executor(spec, weights, wanted);
+        const auto made = backend_->create_executor(spec, weights, wanted, Progress());
         return made.ok() ? NL_OK : made.error().status;
     };
     ExecutorOptions huge = options(256, 8'000'000);

@@ -1,7 +1,6 @@
 #include <numeric>
 #include <string_view>
 
-#include "model/forward.h"
 #include "model/model.h"
 #include "unit/model_files.h"
 
@@ -346,49 +345,6 @@ TEST(LoadModel, RandomDamageGivesAnErrorOrAModelInsideItsFiles) {
         }
     }
     EXPECT_GT(refused, 1000);  // else the damage was none
-}
-
-// Writes down what the forward pass calls, and fails at a call if told to.
-class RecordingExecutor : public Executor {
-  public:
-    explicit RecordingExecutor(std::string fail_at = {}) : fail_at_(std::move(fail_at)) {}
-    Result<void> run(const Batch& /*batch*/, const Forward& forward, std::span<int32_t> /*sampled*/) override {
-        return forward(*this);
-    }
-    Result<void> read_logits(int32_t /*index*/, std::span<float> /*logits*/) override { return {}; }
-    Result<void> copy_page(int32_t /*from*/, int32_t /*to*/) override { return {}; }
-    Result<void> embed() override { return call("embed"); }
-    Result<void> attention_input(int32_t layer) override { return call("attention_input", layer); }
-    Result<void> attention(int32_t layer) override { return call("attention", layer); }
-    Result<void> attention_output(int32_t layer) override { return call("attention_output", layer); }
-    Result<void> mlp_input(int32_t layer) override { return call("mlp_input", layer); }
-    Result<void> mlp_output(int32_t layer) override { return call("mlp_output", layer); }
-    Result<void> head() override { return call("head"); }
-    [[nodiscard]] const std::string& calls() const { return calls_; }
-
-  private:
-    Result<void> call(const std::string& name, int32_t layer = -1) {
-        const std::string text = layer < 0 ? name : name + "(" + std::to_string(layer) + ")";
-        calls_ += text + " ";
-        if (text == fail_at_) return fail(NL_ERROR_DEVICE, text);
-        return {};
-    }
-    std::string fail_at_;
-    std::string calls_;
-};
-
-TEST(Forward, CallsTheOperationsOfEveryLayerInOrder) {
-    RecordingExecutor executor;
-    ASSERT_TRUE(make_forward(2)(executor).ok());
-    EXPECT_EQ(executor.calls(),
-              "embed attention_input(0) attention(0) attention_output(0) mlp_input(0) mlp_output(0) "
-              "attention_input(1) attention(1) attention_output(1) mlp_input(1) mlp_output(1) head ");
-}
-
-TEST(Forward, StopsAtAnError) {
-    RecordingExecutor executor("attention(1)");
-    expect_error(make_forward(3)(executor), NL_ERROR_DEVICE, {"attention(1)"});
-    EXPECT_TRUE(executor.calls().ends_with(" attention_input(1) attention(1) "));
 }
 
 }  // namespace

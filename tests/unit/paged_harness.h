@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/forward.h"
 #include "unit/random_model.h"
 #include "unit/reference_model.h"
 
@@ -54,6 +53,26 @@ struct Deviation {
     }
 };
 
+// A batch with the page table that it names; all entries count as changed.
+struct OwnedBatch : Batch {
+    OwnedBatch() = default;
+    OwnedBatch(const OwnedBatch& other) : Batch(other), table(other.table) { page_table = table; }
+    OwnedBatch& operator=(const OwnedBatch&) = delete;
+    // After a change of the table.
+    void name_table() {
+        page_table = table;
+        changed_entries = {{0, static_cast<int32_t>(table.size())}};
+    }
+
+    std::vector<int32_t> table;
+};
+
+// Submits the batch and collects its draws.
+inline Result<void> run_step(Executor& executor, const Batch& batch, std::span<int32_t> sampled) {
+    NL_TRY(executor.submit(batch));
+    return executor.collect(sampled);
+}
+
 class PagedHarness {
   public:
     PagedHarness(Backend& backend, RandomModel& model, ExecutorOptions options, uint64_t seed)
@@ -61,7 +80,7 @@ class PagedHarness {
         poison_token_ = model.spec.vocab_size - 1;
         reference_ = std::make_unique<ReferenceModel>(model.spec, model.weights);
         model.poison(poison_token_);
-        auto made = backend.create_executor(model.spec, model.weights, options);
+        auto made = backend.create_executor(model.spec, model.weights, options, Progress());
         if (!made.ok()) {
             ADD_FAILURE() << made.error().message;
             return;
@@ -77,7 +96,6 @@ class PagedHarness {
     Executor& executor() { return *executor_; }
     Random& random() { return random_; }
     [[nodiscard]] const ExecutorOptions& options() const { return options_; }
-    Forward forward() const { return make_forward(model_.spec.num_layers); }
 
     // Tokens that are not the poisoned one.
     std::vector<int32_t> tokens(int32_t count) {
@@ -121,8 +139,8 @@ class PagedHarness {
 
     // One batch of all jobs, with the logits of every row; jobs that use the same store share its table entries.
     // `base_error` shifts the bases that the executor is told (not the reference's).
-    Batch make_batch(const std::vector<Job>& jobs, int32_t base_error = 0) {
-        Batch batch;
+    OwnedBatch make_batch(const std::vector<Job>& jobs, int32_t base_error = 0) {
+        OwnedBatch batch;
         std::map<const Store*, int32_t> tables;
         for (const Job& job : jobs) {
             Sequence sequence{static_cast<int32_t>(batch.tokens.size()), static_cast<int32_t>(job.tokens.size()),
@@ -137,6 +155,7 @@ class PagedHarness {
                 batch.slots.push_back(job.own->pages[static_cast<size_t>(at / options_.page_size)] *
                                           options_.page_size +
                                       at % options_.page_size);
+                batch.kept_logits.push_back(sequence.first_row + i);
                 batch.output_rows.push_back(sequence.first_row + i);
                 batch.sampling.emplace_back();
             }
@@ -146,6 +165,7 @@ class PagedHarness {
             batch.segments.push_back({table(batch, tables, *job.own), first + sequence.num_rows, job.own_base});
             batch.sequences.push_back(sequence);
         }
+        batch.name_table();
         return batch;
     }
 
@@ -163,7 +183,7 @@ class PagedHarness {
 
     std::vector<std::vector<float>> run_batch(const Batch& batch) {
         std::vector<int32_t> sampled(batch.output_rows.size(), -1);
-        const auto ran = executor_->run(batch, forward(), sampled);
+        const auto ran = run_step(*executor_, batch, sampled);
         EXPECT_TRUE(ran.ok()) << ran.error().message;
         std::vector<std::vector<float>> logits(sampled.size(),
                                                std::vector<float>(static_cast<size_t>(model_.spec.vocab_size)));
@@ -177,7 +197,7 @@ class PagedHarness {
     }
 
     Deviation run(const std::vector<Job>& jobs, int32_t base_error = 0) {
-        const Batch batch = make_batch(jobs, base_error);
+        const OwnedBatch batch = make_batch(jobs, base_error);
         auto logits = run_batch(batch);
         auto expected = run_reference(jobs);
         // The poisoned token's own logit is NaN where the head is the embedding.
@@ -216,28 +236,29 @@ class PagedHarness {
     }
 
     // The store's entries in the batch's page table, behind an entry that nothing uses.
-    int32_t table(Batch& batch, std::map<const Store*, int32_t>& tables, const Store& store) {
-        const auto [at, is_new] = tables.emplace(&store, static_cast<int32_t>(batch.page_table.size()) + 1);
+    int32_t table(OwnedBatch& batch, std::map<const Store*, int32_t>& tables, const Store& store) {
+        const auto [at, is_new] = tables.emplace(&store, static_cast<int32_t>(batch.table.size()) + 1);
         if (is_new) {
-            batch.page_table.push_back(free_.empty() ? 0 : free_.front());
-            batch.page_table.insert(batch.page_table.end(), store.pages.begin(), store.pages.end());
+            batch.table.push_back(free_.empty() ? 0 : free_.front());
+            batch.table.insert(batch.table.end(), store.pages.begin(), store.pages.end());
         }
         return at->second;
     }
 
     void fill_with_nan(int32_t page) {
         const int32_t size = options_.page_size;
-        Batch batch;
+        OwnedBatch batch;
         for (int32_t i = 0; i < size; ++i) {
             batch.tokens.push_back(poison_token_);
             batch.positions.push_back(i);
             batch.key_positions.push_back(i);
             batch.slots.push_back(page * size + i);
         }
-        batch.page_table = {page};
+        batch.table = {page};
+        batch.name_table();
         batch.segments = {{0, size, 0}};
         batch.sequences = {{0, size, 0, 1}};
-        const auto ran = executor_->run(batch, forward(), {});
+        const auto ran = run_step(*executor_, batch, {});
         EXPECT_TRUE(ran.ok()) << ran.error().message;
     }
 

@@ -36,7 +36,8 @@ class CpuBackend final : public Backend {
     }
 
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights& weights,
-                                                      const ExecutorOptions& options) override {
+                                                      const ExecutorOptions& options,
+                                                      const Progress& progress) override {
         if (!supports(options.dtype))
             return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype),
                         " on the CPU, expected float32 or bfloat16");
@@ -48,8 +49,8 @@ class CpuBackend final : public Backend {
         const uint64_t available = told == 0 ? std::numeric_limits<uint64_t>::max() : told;
         try {
             if (options.dtype == DType::f32)
-                return cpu::CpuExecutor<float>::create(spec, weights, with_threads, available);
-            return cpu::CpuExecutor<BFloat16>::create(spec, weights, with_threads, available);
+                return cpu::CpuExecutor<float>::create(spec, weights, with_threads, available, progress);
+            return cpu::CpuExecutor<BFloat16>::create(spec, weights, with_threads, available, progress);
         } catch (const std::bad_alloc&) {
             return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out while the model was made ready, with ", available,
                         " bytes available at the beginning");

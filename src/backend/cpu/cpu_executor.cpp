@@ -9,11 +9,15 @@
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
 #include "backend/cpu/parallel.h"
+#include "backend/forward.h"
+#include "backend/progress.h"
 
 namespace nanolith::cpu {
 namespace {
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+// Of the creation's progress: the weights are there.
+constexpr double kLoaded = 0.8;
 
 // Clears the running batch however the run ends.
 class BatchScope {
@@ -54,7 +58,9 @@ CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options)
 
 template <typename T>
 Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, const ModelWeights& weights,
-                                                         const ExecutorOptions& options, uint64_t available) {
+                                                         const ExecutorOptions& options, uint64_t available,
+                                                         const Progress& progress) {
+    NL_TRY(report(progress, 0));
     std::unique_ptr<CpuExecutor> executor(new CpuExecutor(spec, options));
     const uint64_t wanted = executor->bytes_wanted(weights);
     if (wanted > available)
@@ -63,7 +69,9 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
                     static_cast<double>(available) / kGiB, " GiB are available");
     const ThreadCountScope threads(options.num_threads);
     NL_TRY(executor->allocate());
-    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, options.num_threads));
+    PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
+    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, options.num_threads, loading));
+    NL_TRY(executor->make_products(progress));
     return std::unique_ptr<Executor>(std::move(executor));
 }
 
@@ -78,6 +86,7 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
          saturating_product(
              {spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
+         saturating_product({options_.max_kept_logits, spec_.vocab_size, 4}),
          saturating_product({static_cast<int64_t>(spec_.ropes.size()), spec_.max_context, spec_.head_dim, 4})});
 }
 
@@ -117,91 +126,116 @@ Result<void> CpuExecutor<T>::allocate() {
     return {};
 }
 
-// ---- Running a batch ------------------------------------------------------------------------------------
+// Makes oneDNN's primitives for the numbers of rows that steps come in: all small ones, of larger ones the powers of
+// two and the largest. Other ones are made when they come.
+template <typename T>
+Result<void> CpuExecutor<T>::make_products(const Progress& progress) {
+    std::vector<int64_t> counts;
+    const int64_t most = padded_rows(options_.max_rows);
+    for (int64_t rows = padded_rows(1); rows < most; rows = rows < 64 ? padded_rows(rows + 1) : 2 * rows)
+        counts.push_back(rows);
+    counts.push_back(most);
+    PartProgress making(progress, kLoaded, 1, counts.size());
+    for (const int64_t rows : counts) {
+        NL_TRY(make_products_of(rows));
+        NL_TRY(making.add(1));
+    }
+    return {};
+}
 
 template <typename T>
-Result<void> CpuExecutor<T>::run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) {
-    NL_TRY(check_batch(spec_, options_, batch, sampled));
+Result<void> CpuExecutor<T>::make_products_of(int64_t rows) {
+    for (const CpuLayer<T>& layer : weights_.layers) {
+        const CpuMlp<T>& mlp = layer.experts.empty() ? layer.mlp : layer.experts.front();
+        const bool plain_output = layer.output_bias.empty() && layer.attention_post_norm.empty();
+        const bool plain_mlp = layer.experts.empty() && mlp.down_bias.empty() && layer.mlp_post_norm.empty();
+        NL_TRY(products_.prepare(layer.qkv, rows, false));
+        NL_TRY(products_.prepare(layer.output, rows, plain_output));
+        if (!layer.experts.empty()) NL_TRY(products_.prepare(layer.router, rows, false));
+        NL_TRY(products_.prepare(mlp.gate_up, rows, false));
+        NL_TRY(products_.prepare(mlp.down, rows, plain_mlp));
+    }
+    if (rows <= padded_rows(options_.max_output_rows)) NL_TRY(products_.prepare(weights_.head, rows, false));
+    return {};
+}
+
+// ---- Steps ----------------------------------------------------------------------------------------------
+
+template <typename T>
+Result<void> CpuExecutor<T>::submit(const Batch& batch) {
+    if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight, expected collect() before another submit()");
+    NL_TRY(check_batch(spec_, options_, batch, draws_.size()));
     const ThreadCountScope threads(options_.num_threads);
     const BatchScope scope(batch_, batch);
     try {
-        return run_checked(batch, forward, sampled);
+        return compute(batch);
     } catch (const std::bad_alloc&) {
-        return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out during a batch of ", batch.tokens.size(), " rows");
+        return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out during a step of ", batch.tokens.size(), " rows");
     }
 }
 
 template <typename T>
-Result<void> CpuExecutor<T>::run_checked(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) {
+Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     for (RotationTable& turns : turns_) turns.grow_to(farthest_turn(batch));
     plan_attention(batch, spec_.num_kv_heads, spec_.num_heads / spec_.num_kv_heads, blocks_);
-    head_asked_ = false;
-    NL_TRY(forward(*this));
-    if (sampled.empty()) {
-        num_logits_ = 0;
-        return {};
+    tokens_ = batch.tokens;
+    for (int32_t& token : tokens_) {
+        if (token < 0) token = draws_[static_cast<size_t>(-1 - token)];
     }
-    if (!head_asked_)
-        return fail(NL_ERROR_INTERNAL, "the forward pass ended without head(), which ", sampled.size(), " rows need");
-    return draw(sampled);
+    drawing_.resize(batch.output_rows.size());
+    keeping_ = batch.kept_logits;
+    if (!keeping_.empty() && kept_logits_.data() == nullptr) {
+        NL_ASSIGN(kept_logits_,
+                  Buffer<float>::allocate("logits that are kept", {options_.max_kept_logits, spec_.vocab_size}));
+    }
+    NL_TRY(forward(*this, spec_.num_layers));
+    std::swap(draws_, drawing_);
+    in_flight_ = true;
+    return {};
 }
 
-// The logits are written when nothing else can fail, so that an error leaves those of the run before.
 template <typename T>
-Result<void> CpuExecutor<T>::draw(std::span<int32_t> sampled) {
-    const auto count = static_cast<int64_t>(sampled.size());
-    const int64_t hidden = spec_.hidden_size;
+Result<void> CpuExecutor<T>::collect(std::span<int32_t> sampled) {
+    if (!in_flight_) return fail(NL_ERROR_INTERNAL, "no step is in flight, expected submit() before collect()");
+    if (sampled.size() != draws_.size())
+        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", draws_.size());
+    std::copy(draws_.begin(), draws_.end(), sampled.begin());
     const int64_t vocab = spec_.vocab_size;
-    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
-        const float* x = residual_.data() + batch_->output_rows[static_cast<size_t>(i)] * hidden;
-        rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
-    });
-    NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
-    parallel_for(options_.num_threads, count, [&](int64_t i, int thread) {
-        if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
-        const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
-        sampled[static_cast<size_t>(i)] =
-            sample(logits, batch_->sampling[static_cast<size_t>(i)], sample_scratch_[static_cast<size_t>(thread)]);
-    });
-    num_logits_ = count;
+    for (size_t i = 0; i < keeping_.size(); ++i)
+        std::copy_n(logits_.data() + keeping_[i] * vocab, vocab, kept_logits_.data() + static_cast<int64_t>(i) * vocab);
+    std::swap(kept_, keeping_);
+    in_flight_ = false;
     return {};
 }
 
 template <typename T>
 Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits) {
-    if (index < 0 || index >= num_logits_)
-        return fail(NL_ERROR_INTERNAL, "there are no logits of output row ", index, ": the latest run left ",
-                    num_logits_);
+    const auto found = std::find(kept_.begin(), kept_.end(), index);
+    if (found == kept_.end())
+        return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected one of the ", kept_.size(),
+                    " kept_logits of the step collected last");
     if (logits.size() != static_cast<size_t>(spec_.vocab_size))
         return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers, expected ", spec_.vocab_size);
-    const float* from = logits_.data() + int64_t{index} * spec_.vocab_size;
-    std::copy(from, from + spec_.vocab_size, logits.begin());
+    std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
+                logits.begin());
     return {};
 }
 
 template <typename T>
-Result<void> CpuExecutor<T>::copy_page(int32_t from, int32_t to) {
-    if (from < 0 || to < 0 || from >= options_.num_pages || to >= options_.num_pages)
-        return fail(NL_ERROR_INTERNAL, "can't copy page ", from, " to page ", to, ", expected 0 to ",
-                    options_.num_pages - 1);
-    if (from == to) return {};
-    for (LayerPool<T>& pool : pools_) {
-        const int64_t elements = pool.shape.page_elements();
-        std::memcpy(static_cast<void*>(pool.keys(to, 0)), pool.keys(from, 0),
-                    static_cast<size_t>(elements) * sizeof(T));
+Result<void> CpuExecutor<T>::copy_pages(std::span<const PageCopy> copies) {
+    NL_TRY(check_copies(options_, copies));
+    for (const PageCopy& copy : copies) {
+        if (copy.from == copy.to) continue;
+        for (LayerPool<T>& pool : pools_) {
+            const int64_t elements = pool.shape.page_elements();
+            std::memcpy(static_cast<void*>(pool.keys(copy.to, 0)), pool.keys(copy.from, 0),
+                        static_cast<size_t>(elements) * sizeof(T));
+        }
     }
     return {};
 }
 
 // ---- Operations -----------------------------------------------------------------------------------------
-
-template <typename T>
-Result<void> CpuExecutor<T>::check_call(const char* operation, int32_t layer) const {
-    if (batch_ == nullptr) return fail(NL_ERROR_INTERNAL, operation, "() was called outside of run()");
-    if (layer < 0 || layer >= spec_.num_layers)
-        return fail(NL_ERROR_INTERNAL, operation, "() got layer ", layer, ", expected 0 to ", spec_.num_layers - 1);
-    return {};
-}
 
 template <typename T>
 void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
@@ -214,10 +248,9 @@ void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::embed() {
-    NL_TRY(check_call("embed", 0));
     const int64_t hidden = spec_.hidden_size;
     parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
-        const int64_t token = batch_->tokens[static_cast<size_t>(row)];
+        const int64_t token = tokens_[static_cast<size_t>(row)];
         float* x = residual_.data() + row * hidden;
         convert(weights_.embedding.data + token * hidden, hidden, x);
         if (spec_.embedding_scale != 1) scale_row(x, spec_.embedding_scale, hidden, x);
@@ -255,7 +288,6 @@ void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
-    NL_TRY(check_call("attention_input", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
     normalize_rows(weights.attention_norm);
     NL_TRY(products_.run(weights.qkv, normalized_.data(), rows(), wide_.data(), false));
@@ -265,7 +297,6 @@ Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention(int32_t layer) {
-    NL_TRY(check_call("attention", layer));
     const AttentionInput<T> input{batch_,
                                   &pools_[static_cast<size_t>(layer)],
                                   &turns_of(layer),
@@ -300,7 +331,6 @@ Result<void> CpuExecutor<T>::add_product(const Matrix<T>& w, T* x, const std::ve
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
-    NL_TRY(check_call("attention_output", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
     return add_product(weights.output, attended_.data(), weights.output_bias, weights.attention_post_norm);
 }
@@ -323,7 +353,6 @@ Result<void> CpuExecutor<T>::gate(const CpuMlp<T>& mlp, T* x, int64_t count) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
-    NL_TRY(check_call("mlp_input", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
     normalize_rows(weights.mlp_norm);
     if (weights.experts.empty()) return gate(weights.mlp, normalized_.data(), rows());
@@ -334,7 +363,6 @@ Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_output(int32_t layer) {
-    NL_TRY(check_call("mlp_output", layer));
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
     if (weights.experts.empty())
         return add_product(weights.mlp.down, gated_.data(), weights.mlp.down_bias, weights.mlp_post_norm);
@@ -365,8 +393,20 @@ Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const
 
 template <typename T>
 Result<void> CpuExecutor<T>::head() {
-    NL_TRY(check_call("head", 0));
-    head_asked_ = true;
+    const auto count = static_cast<int64_t>(batch_->output_rows.size());
+    const int64_t hidden = spec_.hidden_size;
+    const int64_t vocab = spec_.vocab_size;
+    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
+        const float* x = residual_.data() + batch_->output_rows[static_cast<size_t>(i)] * hidden;
+        rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
+    });
+    NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
+    parallel_for(options_.num_threads, count, [&](int64_t i, int thread) {
+        if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
+        const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
+        drawing_[static_cast<size_t>(i)] =
+            sample(logits, batch_->sampling[static_cast<size_t>(i)], sample_scratch_[static_cast<size_t>(thread)]);
+    });
     return {};
 }
 

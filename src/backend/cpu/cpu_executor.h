@@ -1,4 +1,4 @@
-// The fused operations of a decoder layer on the CPU. See Executor for the contract.
+// The decoder on the CPU: submit() computes a step at once. See Executor for the contract.
 #pragma once
 
 #include <algorithm>
@@ -25,28 +25,32 @@ class CpuExecutor final : public Executor {
     // `options.num_threads` is at least 1 here. OUT_OF_MEMORY tells the bytes wanted and, where it is known to fall
     // short (`available` bytes), refuses before anything is allocated.
     static Result<std::unique_ptr<Executor>> create(const ModelSpec& spec, const ModelWeights& weights,
-                                                    const ExecutorOptions& options, uint64_t available);
+                                                    const ExecutorOptions& options, uint64_t available,
+                                                    const Progress& progress);
 
-    Result<void> run(const Batch& batch, const Forward& forward, std::span<int32_t> sampled) override;
+    [[nodiscard]] int32_t max_in_flight() const override { return 1; }
+    Result<void> submit(const Batch& batch) override;
+    Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
-    Result<void> copy_page(int32_t from, int32_t to) override;
+    Result<void> copy_pages(std::span<const PageCopy> copies) override;
 
-    Result<void> embed() override;
-    Result<void> attention_input(int32_t layer) override;
-    Result<void> attention(int32_t layer) override;
-    Result<void> attention_output(int32_t layer) override;
-    Result<void> mlp_input(int32_t layer) override;
-    Result<void> mlp_output(int32_t layer) override;
-    Result<void> head() override;
+    // The operations of forward(), which alone calls them, while a step is computed.
+    Result<void> embed();
+    Result<void> attention_input(int32_t layer);
+    Result<void> attention(int32_t layer);
+    Result<void> attention_output(int32_t layer);
+    Result<void> mlp_input(int32_t layer);
+    Result<void> mlp_output(int32_t layer);
+    Result<void> head();
 
   private:
     CpuExecutor(ModelSpec spec, const ExecutorOptions& options);
 
     [[nodiscard]] uint64_t bytes_wanted(const ModelWeights& weights) const;
     Result<void> allocate();
-    Result<void> run_checked(const Batch& batch, const Forward& forward, std::span<int32_t> sampled);
-    [[nodiscard]] Result<void> check_call(const char* operation, int32_t layer) const;
-    Result<void> draw(std::span<int32_t> sampled);
+    Result<void> make_products(const Progress& progress);
+    Result<void> make_products_of(int64_t rows);
+    Result<void> compute(const Batch& batch);
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
     [[nodiscard]] int64_t qkv_width() const {
@@ -87,14 +91,19 @@ class CpuExecutor final : public Executor {
     Buffer<T> gathered_;                               // [rows, hidden], of one expert
     Buffer<float> added_;                              // [rows, hidden]
     Buffer<T> output_rows_;                            // [output rows, hidden]
-    Buffer<float> logits_;                             // [output rows, vocab]
+    Buffer<float> logits_;                             // [output rows, vocab] of the step computed last
     std::vector<AttentionScratch> attention_scratch_;  // one for each thread
     std::vector<SampleScratch> sample_scratch_;        // one for each thread
     std::vector<AttentionBlock> blocks_;               // of this batch
 
-    const Batch* batch_ = nullptr;  // while it runs
-    bool head_asked_ = false;
-    int64_t num_logits_ = 0;  // rows of logits_ that the latest successful run left
+    const Batch* batch_ = nullptr;  // while it is computed
+    std::vector<int32_t> tokens_;   // its tokens, those drawn before filled in
+    bool in_flight_ = false;        // a step is computed and not collected
+    std::vector<int32_t> draws_;    // of the latest step that was computed, collected or not
+    std::vector<int32_t> drawing_;  // of the one that is computed
+    std::vector<int32_t> keeping_;  // its kept_logits
+    std::vector<int32_t> kept_;     // the step's that was collected last
+    Buffer<float> kept_logits_;     // [max_kept_logits, vocab] of these, allocated when first wanted
 };
 
 extern template class CpuExecutor<float>;

@@ -74,12 +74,14 @@ Result<void> CpuPagedAttention::grow_scratch() {
 }
 
 Result<void> CpuPagedAttention::set(const AttentionStep& step) {
-    next_.page_table.assign(step.page_table.begin(), step.page_table.end());
+    next_page_table_.assign(step.page_table.begin(), step.page_table.end());
+    next_.page_table = next_page_table_;
     next_.segments.assign(step.segments.begin(), step.segments.end());
     next_.sequences.assign(step.sequences.begin(), step.sequences.end());
     next_.positions.assign(step.positions.begin(), step.positions.end());
     plan_attention(next_, spec_.num_kv_heads, group(), next_blocks_);
     std::swap(batch_, next_);
+    std::swap(page_table_, next_page_table_);
     std::swap(blocks_, next_blocks_);
     return {};
 }

@@ -47,6 +47,8 @@ class CpuPagedAttention final : public PagedAttention {
     const int32_t& num_threads_;
     Batch batch_;  // the step; nothing but its page table, segments, sequences and positions is used
     Batch next_;
+    std::vector<int32_t> page_table_;  // of batch_
+    std::vector<int32_t> next_page_table_;
     std::vector<AttentionBlock> blocks_;
     std::vector<AttentionBlock> next_blocks_;
     std::vector<int32_t> slots_;

@@ -126,23 +126,37 @@ Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
     }
 }
 
+// Does `work` with oneDNN; false where few rows go without it, or where it has no such product.
+template <typename T>
+template <typename Work>
+Result<bool> Products<T>::with_primitives(const Matrix<T>& w, int64_t rows, const Work& work) {
+    if (rows <= kMatvecRows || !state_->has_primitives) return false;
+    try {
+        work();
+        return true;
+    } catch (const dnnl::error& error) {
+        if (error.status != dnnl_unimplemented) {
+            const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+            return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
+                        " matrix: ", error.what());
+        }
+        state_->has_primitives = false;  // bfloat16 without AVX-512
+    }
+    return false;
+}
+
+template <typename T>
+Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t rows, bool accumulate) {
+    const auto make = [&] { state_->primitive({padded_rows(rows), w.outputs, w.depth, accumulate}); };
+    NL_TRY(with_primitives(w, rows, make));
+    return {};
+}
+
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
-    if (rows > kMatvecRows && state_->has_primitives) {
-        try {
-            state_->many_rows(w, x, rows, y, accumulate);
-            return {};
-        } catch (const dnnl::error& error) {
-            if (error.status != dnnl_unimplemented) {
-                const nl_status status =
-                    error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
-                return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
-                            " matrix: ", error.what());
-            }
-            state_->has_primitives = false;  // bfloat16 without AVX-512
-        }
-    }
+    NL_ASSIGN(const bool done, with_primitives(w, rows, [&] { state_->many_rows(w, x, rows, y, accumulate); }));
+    if (done) return {};
     for (int64_t row = 0; row < rows; row += kMatvecRows)
         state_->few_rows(w, x + row * w.depth, std::min<int64_t>(kMatvecRows, rows - row), y + row * w.outputs,
                          accumulate);

@@ -35,11 +35,16 @@ class Products {
     Products& operator=(Products&&) noexcept;
     ~Products();
 
+    // Makes ready what run() of so many rows would make first. INTERNAL where oneDNN fails.
+    Result<void> prepare(const Matrix<T>& w, int64_t rows, bool accumulate);
+
     // y[rows, outputs] = x[rows, depth] * w^T, or y += that. INTERNAL where oneDNN fails; nothing is written then.
     Result<void> run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate);
 
   private:
     struct State;
+    template <typename Work>
+    Result<bool> with_primitives(const Matrix<T>& w, int64_t rows, const Work& work);
     explicit Products(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

@@ -156,6 +156,19 @@ uint64_t copied_bytes(std::initializer_list<const WeightView*> views) {
     return bytes;
 }
 
+template <typename T>
+uint64_t owned_bytes(const Matrix<T>& matrix) {
+    return matrix.owned.size() * sizeof(T);
+}
+
+template <typename T>
+uint64_t owned_bytes(const CpuLayer<T>& layer) {
+    uint64_t bytes = owned_bytes(layer.qkv) + owned_bytes(layer.output) + owned_bytes(layer.router) +
+                     owned_bytes(layer.mlp.gate_up) + owned_bytes(layer.mlp.down);
+    for (const CpuMlp<T>& expert : layer.experts) bytes += owned_bytes(expert.gate_up) + owned_bytes(expert.down);
+    return bytes;
+}
+
 }  // namespace
 
 template <typename T>
@@ -181,20 +194,24 @@ uint64_t weight_bytes(const ModelWeights& weights) {
 }
 
 template <typename T>
-Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads) {
+Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads,
+                                   PartProgress& progress) {
     CpuWeights<T> to;
     NL_ASSIGN(to.embedding,
               load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
+    NL_TRY(progress.add(owned_bytes(to.embedding)));
     to.final_norm = load_norm(spec, "final_norm", weights.final_norm);
     if (weights.head.data == weights.embedding.data) {
         to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
     } else {
         NL_ASSIGN(to.head,
                   load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, num_threads));
+        NL_TRY(progress.add(owned_bytes(to.head)));
     }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
         NL_ASSIGN(CpuLayer<T> layer,
                   load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", num_threads));
+        NL_TRY(progress.add(owned_bytes(layer)));
         to.layers.push_back(std::move(layer));
     }
     return to;
@@ -202,7 +219,7 @@ Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& we
 
 template uint64_t weight_bytes<float>(const ModelWeights&);
 template uint64_t weight_bytes<BFloat16>(const ModelWeights&);
-template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, int);
-template Result<CpuWeights<BFloat16>> load_weights(const ModelSpec&, const ModelWeights&, int);
+template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, int, PartProgress&);
+template Result<CpuWeights<BFloat16>> load_weights(const ModelSpec&, const ModelWeights&, int, PartProgress&);
 
 }  // namespace nanolith::cpu

@@ -1,0 +1,323 @@
+// A model on the device with its page pool, and the operations of its forward pass: matrix-vector kernels with
+// everything fused for few rows, cuBLASLt for many.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "attention/append.h"
+#include "attention/attention.h"
+#include "attention/narrow.h"
+#include "attention/partials.h"
+#include "attention/plan.h"
+#include "attention/rope_table.h"
+#include "attention/wide.h"
+#include "backend/backend.h"
+#include "batch/device_batch.h"
+#include "embed/embed.h"
+#include "executor/copy_page.h"
+#include "executor/dtype_of.h"
+#include "executor/scratch.h"
+#include "executor/weights.h"
+#include "experts/experts.h"
+#include "linear/gate.h"
+#include "linear/matmul.h"
+#include "linear/matvec.h"
+#include "norm/rms_norm.h"
+#include "runtime/check.h"
+#include "sample/sample.h"
+#include "sample/softcap.h"
+
+namespace nanolith::cuda {
+
+struct GpuFacts {
+    int multiprocessors = 0;
+    int major = 0;  // compute capability
+};
+
+// T: float, __half or __nv_bfloat16, of weights, activations and pages. The operations are those of
+// backend/forward.h; they put launches for the step that begin() named on the stream.
+template <typename T>
+class Decoder {
+  public:
+    Decoder(const GpuFacts& gpu, const ModelSpec& spec, const ExecutorOptions& options)
+        : multiprocessors_(gpu.multiprocessors),
+          spec_(spec),
+          options_(options),
+          heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
+          windows_(distinct_windows(spec_)),
+          plan_shape_(make_plan_shape(spec_, heads_, gpu)) {}
+
+    // Allocates everything and uploads the weights, the first `share` of the progress. `stream` outlives the decoder.
+    Result<void> load(const ModelWeights& weights, cudaStream_t stream, const Progress& progress, double share) {
+        stream_ = stream;
+        NL_ASSIGN(matmul_, Matmul::create());
+        NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
+        NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, options_.max_rows, stream_));
+        NL_ASSIGN(experts_, Experts<T>::create(spec_, options_.max_rows));
+        NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
+        NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_, progress, share));
+        for (size_t i = 0; i < spec_.ropes.size(); ++i) {
+            NL_TRY(fill_rope_table(weights_.frequencies[i], weights_.magnitudes[i], spec_.head_dim / 2,
+                                   spec_.max_context, rope_table(static_cast<int32_t>(i)), stream_));
+        }
+        NL_CUDA_TRY(cudaStreamSynchronize(stream_));
+        return {};
+    }
+
+    // What a step's plans are made for: one plan for the layers of each window.
+    [[nodiscard]] std::vector<PlanShape> plan_shapes() const {
+        std::vector<PlanShape> shapes;
+        for (const int32_t window : windows_) {
+            shapes.push_back(plan_shape_);
+            shapes.back().window = window;
+        }
+        return shapes;
+    }
+
+    // The step whose operations come next. `batch` lives until the last of them has been called.
+    void begin(const DeviceBatch& batch, int32_t* page_table) {
+        shape_ = &batch.shape();
+        view_ = &batch.view();
+        page_table_ = page_table;
+    }
+
+    // [output rows, vocab] of the step that the stream is at.
+    [[nodiscard]] const float* logits() const { return all_logits(); }
+
+    // Fills a page of every layer with zeros.
+    Result<void> clear_page(int32_t page) {
+        for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
+            T* const at = pages(layer) + page * heads_.page_elements();
+            NL_CUDA_TRY(cudaMemsetAsync(at, 0, static_cast<size_t>(heads_.page_elements()) * sizeof(T), stream_));
+        }
+        return {};
+    }
+
+    Result<void> copy_page(const PageCopy& copy) {
+        const int64_t bytes = heads_.page_elements() * static_cast<int64_t>(sizeof(T));
+        const PagePool pool{pool_.data(), bytes, bytes * options_.num_pages, spec_.num_layers};
+        return cuda::copy_page(pool, copy.from, copy.to, stream_);
+    }
+
+    Result<void> embed() {
+        return begin_step(weights_.embedding, *view_, sampled(), page_table_, spec_.embedding_scale, rows(),
+                          spec_.hidden_size, residual(), stream_);
+    }
+
+    Result<void> attention_input(int32_t layer) {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        T* const qkv = scratch_.qkv.template as<T>();
+        if (is_few(rows())) {
+            NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
+                                 multiprocessors_, stream_));
+        } else {
+            NL_TRY(normalise(weights.attention_norm));
+            NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
+        }
+        AppendArguments<T> append;
+        append.qkv = qkv;
+        append.bias = weights.qkv_bias;
+        append.q_norm = norm(weights.q_norm);
+        append.k_norm = norm(weights.k_norm);
+        append.frequencies = weights_.frequencies[static_cast<size_t>(layer_spec(layer).rope)];
+        append.magnitudes = weights_.magnitudes[static_cast<size_t>(layer_spec(layer).rope)];
+        append.key_positions = view_->key_positions;
+        append.slots = view_->slots;
+        append.pages = pages(layer);
+        return append_to_pages(append, heads_, rows(), stream_);
+    }
+
+    Result<void> attention(int32_t layer) {
+        const LayerSpec& layer_is = layer_spec(layer);
+        const auto plan = static_cast<size_t>(std::ranges::find(windows_, layer_is.window) - windows_.begin());
+        AttentionArguments<T> arguments;
+        arguments.queries = scratch_.qkv.template as<T>();
+        arguments.query_layout = {heads_.qkv_size(), heads_.head_dim};
+        arguments.pages = pages(layer);
+        arguments.rope = rope_table(layer_is.rope);
+        arguments.work = view_->work[plan];
+        arguments.work.page_table = page_table_;
+        arguments.units = row_units(plan_shape_);
+        arguments.partial = partials_.view();
+        arguments.output = attended();
+        arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
+        arguments.scale = spec_.attention_scale;
+        arguments.softcap = spec_.attention_softcap;
+        arguments.window = layer_is.window;
+        return attend(arguments, heads_, launch_of(shape_->work[plan], plan_shape_), stream_);
+    }
+
+    Result<void> attention_output(int32_t layer) {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        const int size = heads_.num_heads * heads_.head_dim;
+        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm);
+    }
+
+    Result<void> mlp_input(int32_t layer) {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        if (weights.router != nullptr) {
+            NL_TRY(normalise(weights.mlp_norm));
+            NL_TRY(
+                multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
+            return experts_.choose(rows(), stream_);
+        }
+        if (is_few(rows()) && weights.gate_up_bias == nullptr) {
+            return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation,
+                                  spec_.intermediate_size, inner(), stream_);
+        }
+        T* const gate_up = scratch_.gate_up.template as<T>();
+        NL_TRY(normalise(weights.mlp_norm));
+        NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
+        return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), stream_);
+    }
+
+    Result<void> mlp_output(int32_t layer) {
+        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        if (weights.router != nullptr) {
+            const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
+            return experts_.add(normed(), experts, rows(), residual(), stream_);
+        }
+        return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm);
+    }
+
+    Result<void> head() {
+        const int outputs = shape_->output_rows;
+        if (outputs == 0) return {};
+        if (is_few(outputs)) {
+            NormedRows<T> x = normed_rows(weights_.final_norm);
+            x.row_index = view_->output_rows;
+            x.rows = outputs;
+            NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), multiprocessors_, stream_));
+        } else {
+            NL_TRY(rms_norm(residual(), view_->output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
+                            normed(), stream_));
+            NL_TRY(multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits()));
+        }
+        if (spec_.logit_softcap > 0) {
+            NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_));
+        }
+        return sample(all_logits(), view_->sampling, outputs, spec_.vocab_size, sampled(), &view_->head->sampled,
+                      stream_);
+    }
+
+  private:
+    static bool is_few(int rows) { return rows <= kMatvecRows; }
+
+    static std::vector<int32_t> distinct_windows(const ModelSpec& spec) {
+        std::vector<int32_t> windows;
+        for (const LayerSpec& layer : spec.layers) {
+            if (std::ranges::find(windows, layer.window) == windows.end()) windows.push_back(layer.window);
+        }
+        return windows;
+    }
+
+    static PlanShape make_plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFacts& gpu) {
+        PlanShape shape;
+        shape.num_heads = spec.num_heads;
+        shape.num_kv_heads = spec.num_kv_heads;
+        shape.page_size = heads.page_size;
+        shape.multiprocessors = gpu.multiprocessors;
+        shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(sizeof(T));
+        shape.kernel = sizeof(T) == 2 ? NarrowKernel::portable : NarrowKernel::plain;
+        if (sizeof(T) == 2 && narrow_takes(heads, gpu.major) && wide_takes(heads, gpu.major)) {
+            shape.kernel = NarrowKernel::hopper;
+            shape.wide_vectors = kWideVectors;
+        }
+        return shape;
+    }
+
+    [[nodiscard]] int rows() const { return shape_->rows; }
+    [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
+    [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
+    [[nodiscard]] float2* rope_table(int32_t rope) const {
+        const int64_t turns = int64_t{spec_.max_context} * (spec_.head_dim / 2);
+        return scratch_.rope.template as<float2>() + rope * turns;
+    }
+    [[nodiscard]] const LayerSpec& layer_spec(int32_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+    [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
+    [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
+    [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }
+    [[nodiscard]] int32_t* sampled() const { return scratch_.sampled.template as<int32_t>(); }
+    [[nodiscard]] int64_t layer_elements() const { return heads_.page_elements() * options_.num_pages; }
+    [[nodiscard]] size_t pool_bytes() const {
+        return static_cast<size_t>(layer_elements()) * static_cast<size_t>(spec_.num_layers) * sizeof(T);
+    }
+    [[nodiscard]] T* pages(int32_t layer) const { return pool_.template as<T>() + layer * layer_elements(); }
+
+    Norm norm(const float* weight) const { return {weight, spec_.norm_epsilon}; }
+
+    NormedRows<T> normed_rows(const float* norm_weight) const {
+        return {residual(), norm(norm_weight), nullptr, rows(), spec_.hidden_size};
+    }
+
+    Result<void> normalise(const float* norm_weight) {
+        return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), stream_);
+    }
+
+    // y = x W^T.
+    template <typename Output>
+    Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
+        if (!is_few(num_rows)) {
+            const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
+            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_));
+            if (done) return {};
+        }
+        return in_few_rows(num_rows, [&](int64_t first, int count) {
+            return matvec(x + first * size, weight, count, size, outputs, y + first * outputs, stream_);
+        });
+    }
+
+    // Calls `product` for a few rows at a time: what is left where cuBLASLt has no algorithm.
+    template <typename Product>
+    static Result<void> in_few_rows(int num_rows, const Product& product) {
+        for (int first = 0; first < num_rows; first += kMatvecRows) {
+            NL_TRY(product(int64_t{first}, std::min(kMatvecRows, num_rows - first)));
+        }
+        return {};
+    }
+
+    // residual += x W^T.
+    Result<void> add_product(const T* x, int size, const T* weight) {
+        const int hidden = spec_.hidden_size;
+        if (!is_few(rows())) {
+            const MatmulShape shape{rows(), size, hidden, kDTypeOf<T>, DType::f32, true};
+            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, residual(), stream_));
+            if (done) return {};
+        }
+        return in_few_rows(rows(), [&](int64_t first, int count) {
+            return matvec_add(x + first * size, weight, count, size, hidden, residual() + first * hidden,
+                              multiprocessors_, stream_);
+        });
+    }
+
+    // residual += norm(x W^T + bias), without the bias and the norm where they are null.
+    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm) {
+        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
+        float* const added = scratch_.added.template as<float>();
+        NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
+        return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), stream_);
+    }
+
+    const int multiprocessors_;
+    const ModelSpec spec_;
+    const ExecutorOptions options_;
+    const HeadShape heads_;
+    const std::vector<int32_t> windows_;  // of the model's layers
+    const PlanShape plan_shape_;          // whatever the window
+    cudaStream_t stream_ = nullptr;
+    std::unique_ptr<Matmul> matmul_;
+    Scratch scratch_;
+    DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
+    DeviceWeights<T> weights_;
+    Partials partials_;
+    Experts<T> experts_;
+    // The step's.
+    const BatchShape* shape_ = nullptr;
+    const BatchView* view_ = nullptr;
+    int32_t* page_table_ = nullptr;
+};
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,83 @@
+#include "executor/warm_up.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/progress.h"
+
+namespace nanolith::cuda {
+
+namespace {
+
+// Tokens that a decode row sees.
+constexpr int32_t kDecodeContext = 128;
+constexpr int32_t kMostDecodeRows = 64;
+// Prefill steps of fewer rows are not tried one by one.
+constexpr int32_t kLeastPrefillRows = 128;
+
+// A step, with the page table that it names: page 0 again and again.
+struct SyntheticStep {
+    Batch batch;
+    std::vector<int32_t> page_table;
+};
+
+// `rows` rows: sequences of `sequence_rows` rows (the last one may have fewer), each at the end of `context` tokens,
+// and a draw after the last row of each of the first `outputs`.
+SyntheticStep make_step(int32_t rows, int32_t sequence_rows, int32_t context, int32_t outputs, int32_t page_size) {
+    SyntheticStep step;
+    Batch& batch = step.batch;
+    for (int32_t first = 0; first < rows; first += sequence_rows) {
+        const int32_t count = std::min(sequence_rows, rows - first);
+        const auto entry = static_cast<int32_t>(step.page_table.size());
+        step.page_table.resize(step.page_table.size() + static_cast<size_t>((context + page_size - 1) / page_size));
+        for (int32_t i = 0; i < count; ++i) {
+            batch.tokens.push_back(0);
+            batch.positions.push_back(context - count + i);
+            batch.key_positions.push_back(context - count + i);
+            batch.slots.push_back(kNoSlot);
+        }
+        batch.sequences.push_back({first, count, static_cast<int32_t>(batch.segments.size()), 1});
+        batch.segments.push_back({entry, context, 0});
+        if (static_cast<int32_t>(batch.output_rows.size()) == outputs) continue;
+        batch.output_rows.push_back(first + count - 1);
+        batch.sampling.emplace_back();
+    }
+    batch.page_table = step.page_table;
+    batch.changed_entries = {{0, static_cast<int32_t>(step.page_table.size())}};
+    return step;
+}
+
+Result<void> run(Executor& executor, const Batch& batch) {
+    std::vector<int32_t> sampled(batch.output_rows.size());
+    NL_TRY(executor.submit(batch));
+    return executor.collect(sampled);
+}
+
+}  // namespace
+
+Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOptions& options,
+                     const Progress& progress, double from) {
+    std::vector<int32_t> decodes;
+    for (int32_t rows = 1; rows <= std::min({kMostDecodeRows, options.max_rows, options.max_output_rows}); rows *= 2)
+        decodes.push_back(rows);
+    std::vector<int32_t> prefills;
+    for (int32_t rows = kLeastPrefillRows; rows < options.max_rows; rows *= 2) prefills.push_back(rows);
+    prefills.push_back(options.max_rows);
+
+    PartProgress part(progress, from, 1, prefills.size() + decodes.size());
+    for (const int32_t rows : prefills) {
+        const int32_t context = std::min(rows, spec.max_context);
+        NL_TRY(run(executor, make_step(rows, context, context, 1, options.page_size).batch));
+        NL_TRY(part.add(1));
+    }
+    const int32_t context = std::min(kDecodeContext, spec.max_context);
+    for (const int32_t rows : decodes) {
+        const SyntheticStep step = make_step(rows, 1, context, rows, options.page_size);
+        NL_TRY(run(executor, step.batch));  // without a graph
+        NL_TRY(run(executor, step.batch));  // records one
+        NL_TRY(part.add(1));
+    }
+    return {};
+}
+
+}  // namespace nanolith::cuda
