@@ -50,7 +50,7 @@ class Function:
 
 
 class Constant:
-    """`takes` is the mark of an option's key, "NL_INT" or "NL_CHOICE(Dtype)"; "" for other constants."""
+    """`takes` is the mark of an option's key, "NL_TAKES_INT" or "NL_TAKES_CHOICE(Dtype)"; "" for other constants."""
 
     def __init__(self, name, value, doc, takes):
         self.name, self.value, self.doc, self.takes = name, value, doc, takes
@@ -153,7 +153,7 @@ def comment(lines, sign, indent=""):
 
 
 def taken(constant):
-    """What an option takes, and of NL_CHOICE the type: ("NL_CHOICE", "Dtype")."""
+    """What an option takes, and of NL_TAKES_CHOICE the type: ("NL_TAKES_CHOICE", "Dtype")."""
     match = re.fullmatch(r"(\w+?)(?:\((\w+)\))?", constant.takes)
     return match.group(1), match.group(2)
 
@@ -232,11 +232,11 @@ def rust_setters(header):
         for index, constant in enumerate(enum.constants):
             takes, choice = taken(constant)
             kind, argument, value = {
-                "NL_INT": ("int", "i64", "value"), "NL_INT_LIST": ("int", "i64", "value"),
-                "NL_BOOL": ("int", "bool", "i64::from(value)"), "NL_CHOICE": ("int", choice, "i64::from(value.0)"),
-                "NL_FLOAT": ("float", "f64", "value"),
-                "NL_TEXT": ("text", "impl AsRef<str>", "value.as_ref()"),
-                "NL_TEXT_LIST": ("text", "impl AsRef<str>", "value.as_ref()"),
+                "NL_TAKES_INT": ("int", "i64", "value"), "NL_TAKES_INT_LIST": ("int", "i64", "value"),
+                "NL_TAKES_BOOL": ("int", "bool", "i64::from(value)"), "NL_TAKES_CHOICE": ("int", choice, "i64::from(value.0)"),
+                "NL_TAKES_FLOAT": ("float", "f64", "value"),
+                "NL_TAKES_TEXT": ("text", "impl AsRef<str>", "value.as_ref()"),
+                "NL_TAKES_TEXT_LIST": ("text", "impl AsRef<str>", "value.as_ref()"),
             }[takes]  # fmt: skip
             out += "\n" if index else ""
             out += rust_doc(constant.doc, "    ")
@@ -298,13 +298,13 @@ def go_options(header):
             takes, choice = taken(constant)
             name = camel(enum.short(constant)) + ("s" if takes.endswith("_LIST") else "")
             kind, field, given, value = {
-                "NL_INT": ("Int", "int64", f"o.{name} != 0", f"o.{name}"),
-                "NL_BOOL": ("Int", "*bool", f"o.{name} != nil", f"number(*o.{name})"),
-                "NL_CHOICE": ("Int", choice, f"o.{name} != 0", f"int64(o.{name})"),
-                "NL_FLOAT": ("Float", "float64", f"o.{name} != 0", f"o.{name}"),
-                "NL_TEXT": ("Text", "string", f'o.{name} != ""', f"o.{name}"),
-                "NL_INT_LIST": ("Int", "[]int64", "", "element"),
-                "NL_TEXT_LIST": ("Text", "[]string", "", "element"),
+                "NL_TAKES_INT": ("Int", "int64", f"o.{name} != 0", f"o.{name}"),
+                "NL_TAKES_BOOL": ("Int", "*bool", f"o.{name} != nil", f"number(*o.{name})"),
+                "NL_TAKES_CHOICE": ("Int", choice, f"o.{name} != 0", f"int64(o.{name})"),
+                "NL_TAKES_FLOAT": ("Float", "float64", f"o.{name} != 0", f"o.{name}"),
+                "NL_TAKES_TEXT": ("Text", "string", f'o.{name} != ""', f"o.{name}"),
+                "NL_TAKES_INT_LIST": ("Int", "[]int64", "", "element"),
+                "NL_TAKES_TEXT_LIST": ("Text", "[]string", "", "element"),
             }[takes]
             fields += comment(constant.doc, "//", "\t") + f"\t{name} {field}\n"
             head = f"if {given}" if given else f"for _, element := range o.{name}"
@@ -425,13 +425,13 @@ def csharp_options(header):
             name = camel(enum.short(constant))
             block += csharp_doc(constant.doc, "        ")
             if takes.endswith("_LIST"):
-                element = "long" if takes == "NL_INT_LIST" else "string"
+                element = "long" if takes == "NL_TAKES_INT_LIST" else "string"
                 block += f"        public IList<{element}> {name}s {{ get; }} = new List<{element}>();\n\n"
                 sets += f"            foreach ({element} element in {name}s) NativeOptions.Set(raw, {constant.value}, element);\n"
                 continue
             property_type, value = {
-                "NL_INT": ("long?", f"{name}.Value"), "NL_FLOAT": ("double?", f"{name}.Value"), "NL_TEXT": ("string", name),
-                "NL_BOOL": ("bool?", f"{name}.Value ? 1L : 0L"), "NL_CHOICE": (f"{choice}?", f"(long){name}.Value"),
+                "NL_TAKES_INT": ("long?", f"{name}.Value"), "NL_TAKES_FLOAT": ("double?", f"{name}.Value"), "NL_TAKES_TEXT": ("string", name),
+                "NL_TAKES_BOOL": ("bool?", f"{name}.Value ? 1L : 0L"), "NL_TAKES_CHOICE": (f"{choice}?", f"(long){name}.Value"),
             }[takes]  # fmt: skip
             block += f"        public {property_type} {name} {{ get; set; }}\n\n"
             sets += f"            if ({name} != null) NativeOptions.Set(raw, {constant.value}, {value});\n"

@@ -253,18 +253,18 @@ typedef struct {
 } session_t;
 
 static int open_session(session_t *session, const options_t *options) {
-    nl_engine_options *engine_options = NULL;
+    nl_options *engine_options = NULL;
     size_t length = 0;
     const double start = now();
-    int bad = failed(nl_engine_options_create(&engine_options), "making options") ||
-              failed(nl_engine_options_set_device(engine_options, options->device, strlen(options->device)),
+    int bad = failed(nl_options_create(NL_OPTIONS_ENGINE, &engine_options), "making options") ||
+              failed(nl_options_set_text(engine_options, NL_OPTION_DEVICE, options->device, strlen(options->device)),
                      "choosing the device") ||
               failed(nl_engine_create(options->model, strlen(options->model), engine_options, &session->engine),
                      "loading the model") ||
               failed(nl_engine_tokenizer(session->engine, &session->tokenizer), "getting the tokenizer") ||
               failed(nl_engine_device(session->engine, session->device, sizeof session->device - 1, &length),
                      "asking for the device");
-    nl_engine_options_free(engine_options);
+    nl_options_free(engine_options);
     if (bad) return 1;
     session->device[length] = '\0';
     printf("Loaded %s on %s in %.2f s\n", options->model, session->device, now() - start);
@@ -275,7 +275,7 @@ static int open_session(session_t *session, const options_t *options) {
 static int prefill(session_t *session, const char *name, const char *text, int32_t level, nl_chunk **chunk) {
     tokens_t tokens;
     const double start = now();
-    int bad = encode(session->tokenizer, text, level == 0 ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
+    int bad = encode(session->tokenizer, text, level == NL_LEVEL_SYSTEM ? NL_ENCODE_ADD_BOS : 0, &tokens) ||
               failed(nl_chunk_prefill(session->engine, tokens.ids, tokens.count, level, NULL, 0, chunk),
                      "prefilling a chunk");
     free(tokens.ids);
@@ -287,11 +287,11 @@ static int prefill(session_t *session, const char *name, const char *text, int32
 
 static int prefill_all(session_t *session, demo_t *demo) {
     printf("Prefilling %d chunks\n", demo->num_documents + 1);
-    if (prefill(session, "system", demo->system, 0, &session->system)) return 1;
+    if (prefill(session, "system", demo->system, NL_LEVEL_SYSTEM, &session->system)) return 1;
     for (int i = 0; i < demo->num_documents; ++i) {
         char name[32];
         snprintf(name, sizeof name, "document %d", i + 1);
-        if (prefill(session, name, demo->documents[i].text, 1, &demo->documents[i].chunk)) return 1;
+        if (prefill(session, name, demo->documents[i].text, NL_LEVEL_CONTEXT, &demo->documents[i].chunk)) return 1;
     }
     return 0;
 }
@@ -312,11 +312,12 @@ static int begin_conversation(session_t *session, const demo_t *demo, const ques
     size_t count = 0;
     chunks[count++] = session->system;
     for (int i = 0; i < question->num_documents; ++i) chunks[count++] = demo->documents[question->documents[i]].chunk;
-    nl_cache_options *options = NULL;
-    int bad = failed(nl_cache_options_create(&options), "making options") ||
-              failed(nl_cache_options_set_composition(options, question->composition), "choosing the composition") ||
-              failed(nl_cache_create(session->engine, options, chunks, count, cache), "putting chunks together");
-    nl_cache_options_free(options);
+    nl_options *options = NULL;
+    int bad =
+        failed(nl_options_create(NL_OPTIONS_CACHE, &options), "making options") ||
+        failed(nl_options_set_int(options, NL_OPTION_COMPOSITION, question->composition), "choosing the composition") ||
+        failed(nl_cache_create(session->engine, options, chunks, count, cache), "putting chunks together");
+    nl_options_free(options);
     return bad;
 }
 

@@ -105,7 +105,7 @@ static int prefill(const session_t *session, const int32_t *tokens, const size_t
     *count = 0;
     for (int i = 0; i + 1 < kNumMessages; ++i) {
         const size_t begin = i > 0 ? ends[i - 1] : 0;
-        const int32_t level = kRoles[i] == NL_ROLE_SYSTEM ? 0 : 1;
+        const int32_t level = kRoles[i] == NL_ROLE_SYSTEM ? NL_LEVEL_SYSTEM : NL_LEVEL_CONTEXT;
         int64_t computed = 0;
         if (ends[i] == begin) continue;
         if (failed(nl_chunk_prefill(session->engine, tokens + begin, ends[i] - begin, level, NULL, 0, &chunks[*count]),
@@ -145,19 +145,20 @@ static int ask(const session_t *session, int question) {
     size_t ends[kNumMessages];
     nl_chunk *chunks[kNumMessages] = {NULL};
     size_t num_chunks = 0;
-    nl_cache_options *options = NULL;
+    nl_options *options = NULL;
     nl_cache *cache = NULL;
     printf("\n> %s\n", kQuestions[question]);
     int bad = render(session, question, &tokens, &count, ends) || prefill(session, tokens, ends, chunks, &num_chunks) ||
-              failed(nl_cache_options_create(&options), "making options") ||
-              failed(nl_cache_options_set_composition(options, NL_COMPOSE_INDEPENDENT), "choosing the composition") ||
+              failed(nl_options_create(NL_OPTIONS_CACHE, &options), "making options") ||
+              failed(nl_options_set_int(options, NL_OPTION_COMPOSITION, NL_COMPOSE_INDEPENDENT),
+                     "choosing the composition") ||
               failed(nl_cache_create(session->engine, options, (const nl_chunk *const *)chunks, num_chunks, &cache),
                      "putting chunks together") ||
               failed(nl_cache_extend(cache, tokens + ends[kNumMessages - 2], count - ends[kNumMessages - 2]),
                      "reading the question") ||
               answer(session, cache);
     nl_cache_free(cache);
-    nl_cache_options_free(options);
+    nl_options_free(options);
     /* The store keeps the chunks for the next chat. */
     for (size_t i = 0; i < num_chunks; ++i) nl_chunk_free(chunks[i]);
     free(tokens);

@@ -27,7 +27,7 @@ static const char *const kRecord[kRecords] = {
 
 static struct {
     const char *(*last_error)(void);
-    nl_status (*engine_create)(const char *, size_t, const nl_engine_options *, nl_engine **);
+    nl_status (*engine_create)(const char *, size_t, const nl_options *, nl_engine **);
     void (*engine_free)(nl_engine *);
     nl_status (*engine_is_end_token)(const nl_engine *, int32_t, int32_t *);
     nl_status (*engine_tokenizer)(const nl_engine *, nl_tokenizer **);
@@ -39,10 +39,10 @@ static struct {
     nl_status (*chunk_prefill)(nl_engine *, const int32_t *, size_t, int32_t, const nl_chunk *const *, size_t,
                                nl_chunk **);
     void (*chunk_free)(nl_chunk *);
-    nl_status (*cache_options_create)(nl_cache_options **);
-    void (*cache_options_free)(nl_cache_options *);
-    nl_status (*cache_options_set_composition)(nl_cache_options *, int32_t);
-    nl_status (*cache_create)(nl_engine *, const nl_cache_options *, const nl_chunk *const *, size_t, nl_cache **);
+    nl_status (*options_create)(int32_t, nl_options **);
+    void (*options_free)(nl_options *);
+    nl_status (*options_set_int)(nl_options *, int32_t, int64_t);
+    nl_status (*cache_create)(nl_engine *, const nl_options *, const nl_chunk *const *, size_t, nl_cache **);
     void (*cache_free)(nl_cache *);
     nl_status (*cache_extend)(nl_cache *, const int32_t *, size_t);
     nl_status (*cache_query)(const nl_cache *, int32_t, int64_t *);
@@ -65,9 +65,9 @@ static const struct {
     {"nl_text_stream_push", &nl.text_stream_push},
     {"nl_chunk_prefill", &nl.chunk_prefill},
     {"nl_chunk_free", &nl.chunk_free},
-    {"nl_cache_options_create", &nl.cache_options_create},
-    {"nl_cache_options_free", &nl.cache_options_free},
-    {"nl_cache_options_set_composition", &nl.cache_options_set_composition},
+    {"nl_options_create", &nl.options_create},
+    {"nl_options_free", &nl.options_free},
+    {"nl_options_set_int", &nl.options_set_int},
     {"nl_cache_create", &nl.cache_create},
     {"nl_cache_free", &nl.cache_free},
     {"nl_cache_extend", &nl.cache_extend},
@@ -102,23 +102,23 @@ static int failed(nl_status status) {
 static int prefill(const char *text, int32_t level, nl_chunk **chunk) {
     int32_t tokens[kMaxTokens];
     size_t count = 0;
-    const uint32_t flags = level == 0 ? NL_ENCODE_ADD_BOS : 0;
+    const uint32_t flags = level == NL_LEVEL_SYSTEM ? NL_ENCODE_ADD_BOS : 0;
     return failed(nl.tokenizer_encode(tokenizer, text, strlen(text), flags, tokens, kMaxTokens, &count)) ||
            failed(nl.chunk_prefill(engine, tokens, count, level, NULL, 0, chunk));
 }
 
 static int begin(const nl_chunk *const *chunks, size_t num_chunks, const char *question, nl_cache **cache) {
-    nl_cache_options *options = NULL;
+    nl_options *options = NULL;
     char text[256];
     int32_t tokens[kMaxTokens];
     size_t count = 0;
     snprintf(text, sizeof text, "<|user|> %s<|assistant|>", question);
-    const int bad = failed(nl.cache_options_create(&options)) ||
-                    failed(nl.cache_options_set_composition(options, NL_COMPOSE_INDEPENDENT)) ||
+    const int bad = failed(nl.options_create(NL_OPTIONS_CACHE, &options)) ||
+                    failed(nl.options_set_int(options, NL_OPTION_COMPOSITION, NL_COMPOSE_INDEPENDENT)) ||
                     failed(nl.cache_create(engine, options, chunks, num_chunks, cache)) ||
                     failed(nl.tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, kMaxTokens, &count)) ||
                     failed(nl.cache_extend(*cache, tokens, count));
-    nl.cache_options_free(options);
+    nl.options_free(options);
     return bad;
 }
 
@@ -159,8 +159,8 @@ int main(int argc, char **argv) {
     if (open_library(argc > 2 ? argv[2] : "libnanolith.so.0")) return EXIT_FAILURE;
 
     int bad = failed(nl.engine_create(model, strlen(model), NULL, &engine)) ||
-              failed(nl.engine_tokenizer(engine, &tokenizer)) || prefill(kSystem, 0, &system);
-    for (int i = 0; i < kRecords && !bad; ++i) bad = prefill(kRecord[i], 1, &record[i]);
+              failed(nl.engine_tokenizer(engine, &tokenizer)) || prefill(kSystem, NL_LEVEL_SYSTEM, &system);
+    for (int i = 0; i < kRecords && !bad; ++i) bad = prefill(kRecord[i], NL_LEVEL_CONTEXT, &record[i]);
     if (!bad) {
         const nl_chunk *first[] = {system, record[0], record[1], record[2]};
         const nl_chunk *second[] = {system, record[2], record[0], record[1]};

@@ -16,11 +16,11 @@ int main(int argc, char **argv) {
     char *text = NULL;
 
     /* The first call tells the size. */
-    nl_status status = nl_model_describe(folder, strlen(folder), NULL, 0, &length);
+    nl_status status = nl_model_describe(folder, strlen(folder), NL_DESCRIBE_TEXT, NULL, 0, &length);
     if (status == NL_ERROR_BUFFER_TOO_SMALL) {
         text = malloc(length + 1);
         if (text == NULL) return 2;
-        status = nl_model_describe(folder, strlen(folder), text, length, &length);
+        status = nl_model_describe(folder, strlen(folder), NL_DESCRIBE_TEXT, text, length, &length);
     }
     if (status != NL_OK) {
         fprintf(stderr, "%s\n", nl_last_error());

@@ -296,7 +296,8 @@ const (
 	// Most conversations that get a token in one step. [1 to 4096; default 256]
 	OptionMaxOutputRows EngineOption = C.NL_OPTION_MAX_OUTPUT_ROWS
 	// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-	// to fit. [0.001 to 1000000; default 25]
+	// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+	// [0 (default) to 1000000]
 	OptionStepMs EngineOption = C.NL_OPTION_STEP_MS
 	// Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]
 	OptionQueueLimit EngineOption = C.NL_OPTION_QUEUE_LIMIT
@@ -340,11 +341,11 @@ const (
 type SamplingOption int32
 
 const (
-	// 0: greedy. [0 (default) to 1000000000]
+	// 0: greedy. [0 (default) to 3e38]
 	OptionTemperature SamplingOption = C.NL_OPTION_TEMPERATURE
 	// 0 keeps all. [0 (default) to 2147483647]
 	OptionTopK SamplingOption = C.NL_OPTION_TOP_K
-	// 1 keeps all. [0.000000001 to 1 (default)]
+	// 1 keeps all. [1e-30 to 1 (default)]
 	OptionTopP SamplingOption = C.NL_OPTION_TOP_P
 	// 0 keeps all. [0 (default) to 1]
 	OptionMinP SamplingOption = C.NL_OPTION_MIN_P

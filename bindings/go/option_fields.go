@@ -31,7 +31,8 @@ type EngineOptions struct {
 	// Most conversations that get a token in one step. [1 to 4096; default 256]
 	MaxOutputRows int64
 	// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-	// to fit. [0.001 to 1000000; default 25]
+	// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+	// [0 (default) to 1000000]
 	StepMs float64
 	// Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]
 	QueueLimit int64
@@ -136,11 +137,11 @@ func (o *CacheOptions) apply(options *C.nl_options) error {
 //
 // The zero value of a field means the library's default.
 type SamplingOptions struct {
-	// 0: greedy. [0 (default) to 1000000000]
+	// 0: greedy. [0 (default) to 3e38]
 	Temperature float64
 	// 0 keeps all. [0 (default) to 2147483647]
 	TopK int64
-	// 1 keeps all. [0.000000001 to 1 (default)]
+	// 1 keeps all. [1e-30 to 1 (default)]
 	TopP float64
 	// 0 keeps all. [0 (default) to 1]
 	MinP float64

@@ -55,7 +55,7 @@ class CudaExecutor final : public Executor {
         NL_ASSIGN(slots_, StepSlots::create(options_.max_output_rows));
         NL_TRY(decoder_->load(weights, stream_.get(), progress, kLoaded));
         NL_TRY(decoder_->clear_page(0));
-        NL_TRY(warm_up(*this, spec_, options_, progress, kLoaded));
+        if (options_.warm_up) NL_TRY(warm_up(*this, spec_, options_, progress, kLoaded));
         page_table_.forget();
         num_drawn_ = 0;
         return {};

@@ -38,9 +38,9 @@
  *   reads them where they are const, else it writes them.
  * - enum NL_NAMED(Name, PREFIX_) { ... }: the values of one type, called Name in languages that have such types, where
  *   the constants lose the prefix. With NL_FLAGS they may be added together.
- * - NL_INT, NL_BOOL (an integer, 0 or 1), NL_CHOICE(Name) (an integer, one of that type's), NL_FLOAT, NL_TEXT,
- *   NL_INT_LIST and NL_TEXT_LIST behind an option's key: what it takes. Except with NL_BOOL, 0 and the empty text are
- *   the option's default or out of its bounds.
+ * - NL_TAKES_INT, NL_TAKES_BOOL (an integer, 0 or 1), NL_TAKES_CHOICE(Name) (an integer, one of that type's),
+ *   NL_TAKES_FLOAT, NL_TAKES_TEXT, NL_TAKES_INT_LIST and NL_TAKES_TEXT_LIST behind an option's key: what it takes.
+ *   Except with NL_TAKES_BOOL, 0 and the empty text are the option's default or out of its bounds.
  */
 #ifndef NANOLITH_NANOLITH_H
 #define NANOLITH_NANOLITH_H
@@ -60,13 +60,13 @@
 #define NL_ARRAY(count)
 #define NL_NAMED(name, prefix)
 #define NL_FLAGS(name, prefix)
-#define NL_INT
-#define NL_BOOL
-#define NL_CHOICE(name)
-#define NL_FLOAT
-#define NL_TEXT
-#define NL_INT_LIST
-#define NL_TEXT_LIST
+#define NL_TAKES_INT
+#define NL_TAKES_BOOL
+#define NL_TAKES_CHOICE(name)
+#define NL_TAKES_FLOAT
+#define NL_TAKES_TEXT
+#define NL_TAKES_INT_LIST
+#define NL_TAKES_TEXT_LIST
 
 #ifdef __cplusplus
 extern "C" {
@@ -606,35 +606,36 @@ enum NL_NAMED(Dtype, NL_DTYPE_) {
 enum NL_NAMED(EngineOption, NL_OPTION_) {
     /* "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
        [1 to 64 bytes] */
-    NL_OPTION_DEVICE = 1 NL_TEXT,
+    NL_OPTION_DEVICE = 1 NL_TAKES_TEXT,
     /* Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16] */
-    NL_OPTION_DTYPE = 2 NL_CHOICE(Dtype),
+    NL_OPTION_DTYPE = 2 NL_TAKES_CHOICE(Dtype),
     /* Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to
        NL_DTYPE_F8_E4M3] */
-    NL_OPTION_KV_DTYPE = 3 NL_CHOICE(Dtype),
+    NL_OPTION_KV_DTYPE = 3 NL_TAKES_CHOICE(Dtype),
     /* Tokens a page, a power of two. [16 to 256; default 64] */
-    NL_OPTION_PAGE_SIZE = 4 NL_INT,
+    NL_OPTION_PAGE_SIZE = 4 NL_TAKES_INT,
     /* Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647] */
-    NL_OPTION_NUM_PAGES = 5 NL_INT,
+    NL_OPTION_NUM_PAGES = 5 NL_TAKES_INT,
     /*
      * Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
      * and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
      * angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]
      */
-    NL_OPTION_MAX_CONTEXT = 6 NL_INT,
+    NL_OPTION_MAX_CONTEXT = 6 NL_TAKES_INT,
     /* Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048] */
-    NL_OPTION_MAX_BATCH_TOKENS = 7 NL_INT,
+    NL_OPTION_MAX_BATCH_TOKENS = 7 NL_TAKES_INT,
     /* Most conversations that get a token in one step. [1 to 4096; default 256] */
-    NL_OPTION_MAX_OUTPUT_ROWS = 8 NL_INT,
+    NL_OPTION_MAX_OUTPUT_ROWS = 8 NL_TAKES_INT,
     /* Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-       to fit. [0.001 to 1000000; default 25] */
-    NL_OPTION_STEP_MS = 9 NL_FLOAT,
+       to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+       [0 (default) to 1000000] */
+    NL_OPTION_STEP_MS = 9 NL_TAKES_FLOAT,
     /* Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096] */
-    NL_OPTION_QUEUE_LIMIT = 10 NL_INT,
+    NL_OPTION_QUEUE_LIMIT = 10 NL_TAKES_INT,
     /* CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024] */
-    NL_OPTION_THREADS = 11 NL_INT,
+    NL_OPTION_THREADS = 11 NL_TAKES_INT,
     /* 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)] */
-    NL_OPTION_WARM_UP = 12 NL_BOOL
+    NL_OPTION_WARM_UP = 12 NL_TAKES_BOOL
 };
 
 /* How a cache composes its chunks. Since 0.1. */
@@ -656,7 +657,7 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
 /* Options of a cache. Since 0.2. */
 enum NL_NAMED(CacheOption, NL_OPTION_) {
     /* How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT] */
-    NL_OPTION_COMPOSITION = 100 NL_CHOICE(Composition)
+    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition)
 };
 
 /*
@@ -668,38 +669,38 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
  * The draw depends only on the logits, these options, the seed and the position in the context.
  */
 enum NL_NAMED(SamplingOption, NL_OPTION_) {
-    /* 0: greedy. [0 (default) to 1000000000] */
-    NL_OPTION_TEMPERATURE = 200 NL_FLOAT,
+    /* 0: greedy. [0 (default) to 3e38] */
+    NL_OPTION_TEMPERATURE = 200 NL_TAKES_FLOAT,
     /* 0 keeps all. [0 (default) to 2147483647] */
-    NL_OPTION_TOP_K = 201 NL_INT,
-    /* 1 keeps all. [0.000000001 to 1 (default)] */
-    NL_OPTION_TOP_P = 202 NL_FLOAT,
+    NL_OPTION_TOP_K = 201 NL_TAKES_INT,
+    /* 1 keeps all. [1e-30 to 1 (default)] */
+    NL_OPTION_TOP_P = 202 NL_TAKES_FLOAT,
     /* 0 keeps all. [0 (default) to 1] */
-    NL_OPTION_MIN_P = 203 NL_FLOAT,
+    NL_OPTION_MIN_P = 203 NL_TAKES_FLOAT,
     /* Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0] */
-    NL_OPTION_SEED = 204 NL_INT
+    NL_OPTION_SEED = 204 NL_TAKES_INT
 };
 
 /* Options of a generation. Since 0.2. */
 enum NL_NAMED(GenerationOption, NL_OPTION_) {
     /* Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647] */
-    NL_OPTION_MAX_TOKENS = 300 NL_INT,
+    NL_OPTION_MAX_TOKENS = 300 NL_TAKES_INT,
     /* End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647] */
-    NL_OPTION_MIN_TOKENS = 301 NL_INT,
+    NL_OPTION_MIN_TOKENS = 301 NL_TAKES_INT,
     /* Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none] */
-    NL_OPTION_STOP_TOKEN = 302 NL_INT_LIST,
+    NL_OPTION_STOP_TOKEN = 302 NL_TAKES_INT_LIST,
     /* 1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)] */
-    NL_OPTION_END_TOKENS = 303 NL_BOOL,
+    NL_OPTION_END_TOKENS = 303 NL_TAKES_BOOL,
     /* Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none] */
-    NL_OPTION_STOP_TEXT = 304 NL_TEXT_LIST,
+    NL_OPTION_STOP_TEXT = 304 NL_TAKES_TEXT_LIST,
     /* Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647] */
-    NL_OPTION_DEADLINE_MS = 305 NL_INT,
+    NL_OPTION_DEADLINE_MS = 305 NL_TAKES_INT,
     /* Higher ones are served first. [-100 to 100; default 0] */
-    NL_OPTION_PRIORITY = 306 NL_INT,
+    NL_OPTION_PRIORITY = 306 NL_TAKES_INT,
     /* Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024] */
-    NL_OPTION_BUFFER_TOKENS = 307 NL_INT,
+    NL_OPTION_BUFFER_TOKENS = 307 NL_TAKES_INT,
     /* 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)] */
-    NL_OPTION_TEXT = 308 NL_BOOL
+    NL_OPTION_TEXT = 308 NL_TAKES_BOOL
 };
 
 /* ---- Drawing step by step ------------------------------------------------------------------- */

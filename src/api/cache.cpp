@@ -1,6 +1,8 @@
 #include "api/chunk_list.h"
+#include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/options.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
@@ -23,7 +25,7 @@ Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
         case NL_CACHE_TOKENS_COMPUTED:
             return facts.computed;
         default:
-            return unknown_fact(fact, "NL_CACHE_*");
+            return unknown_fact(NL_FACTS_CACHE, fact, "CACHE");
     }
 }
 
@@ -31,36 +33,14 @@ Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
 
 extern "C" {
 
-nl_status nl_cache_options_create(nl_cache_options** options) {
-    return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(options, "options"));
-        *options = new nl_cache_options;
-        return {};
-    });
-}
-
-void nl_cache_options_free(nl_cache_options* options) {
-    delete options;
-}
-
-nl_status nl_cache_options_set_composition(nl_cache_options* options, int32_t composition) {
-    return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(options, "options"));
-        if (composition != NL_COMPOSE_EXACT && composition != NL_COMPOSE_INDEPENDENT)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "composition is ", composition, ": expected one of NL_COMPOSE_*");
-        options->composition = composition;
-        return {};
-    });
-}
-
-nl_status nl_cache_create(nl_engine* engine, const nl_cache_options* options, const nl_chunk* const* chunks,
+nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl_chunk* const* chunks,
                           size_t num_chunks, nl_cache** cache) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(engine, "engine"));
         NL_TRY(check_pointer(cache, "cache"));
         NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, chunks, num_chunks, "chunks", "num_chunks"));
-        const int32_t composition = options != nullptr ? options->composition : NL_COMPOSE_EXACT;
-        NL_ASSIGN(auto created, engine->engine->create_cache(composition, list.chunks()));
+        NL_ASSIGN(const int32_t composed, composition(options));
+        NL_ASSIGN(auto created, engine->engine->create_cache(composed, list.chunks()));
         *cache = new nl_cache(engine->engine, std::move(created));
         return {};
     });
@@ -123,12 +103,12 @@ nl_status nl_cache_query(const nl_cache* cache, int32_t fact, int64_t* value) {
     });
 }
 
-nl_status nl_cache_set_sampling(nl_cache* cache, const nl_sampling_options* options) {
+nl_status nl_cache_set_sampling(nl_cache* cache, const nl_options* options) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(cache, "cache"));
         NL_TRY(check_pointer(options, "options"));
-        cache->engine->set_sampling(*cache->cache, options->options);
-        return {};
+        NL_ASSIGN(const SamplingOptions sampling, sampling_options(*options));
+        return cache->engine->set_sampling(*cache->cache, sampling);
     });
 }
 

@@ -1,6 +1,7 @@
 #include <vector>
 
 #include "api/chunk_list.h"
+#include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
 
@@ -25,7 +26,7 @@ Result<int64_t> chunk_fact(const nl_chunk& handle, int32_t fact) {
         case NL_CHUNK_USERS:
             return facts.users;
         default:
-            return unknown_fact(fact, "NL_CHUNK_*");
+            return unknown_fact(NL_FACTS_CHUNK, fact, "CHUNK");
     }
 }
 

@@ -17,10 +17,14 @@ class ChunkList {
         NL_ASSIGN(const auto span, check_array(handles, count, name, count_name));
         ChunkList list(engine);
         for (size_t i = 0; i < span.size(); ++i) {
-            if (span[i] == nullptr) return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i, "] is NULL: expected a chunk");
+            const auto index = static_cast<int64_t>(i);
+            if (span[i] == nullptr)
+                return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i, "] is NULL: expected a chunk")
+                    .with(NL_DETAIL_INDEX, index);
             if (span[i]->engine != engine)
                 return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i,
-                            "] is of another engine: expected chunks of this one");
+                            "] is of another engine: expected chunks of this one")
+                    .with(NL_DETAIL_INDEX, index);
             list.chunks_.push_back(engine->retain(span[i]->chunk));
         }
         return list;

@@ -13,13 +13,14 @@ Result<std::vector<Cache*>> check_caches(std::span<nl_cache* const> handles) {
     std::vector<Cache*> caches;
     std::unordered_set<const nl_cache*> seen;
     for (size_t i = 0; i < handles.size(); ++i) {
-        if (handles[i] == nullptr) return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i, "] is NULL: expected a cache");
+        const auto refused = [i](const char* why) {
+            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i, "] ", why)
+                .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
+        };
+        if (handles[i] == nullptr) return refused("is NULL: expected a cache");
         if (handles[i]->engine != handles[0]->engine)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i,
-                        "] is of another engine than caches[0]: expected one engine");
-        if (!seen.insert(handles[i]).second)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i,
-                        "] stands in the list twice: expected different caches");
+            return refused("is of another engine than caches[0]: expected one engine");
+        if (!seen.insert(handles[i]).second) return refused("stands in the list twice: expected different caches");
         caches.push_back(handles[i]->cache.get());
     }
     return caches;

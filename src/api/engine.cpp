@@ -1,5 +1,7 @@
+#include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/options.h"
 #include "api/path.h"
 
 using namespace nanolith;
@@ -43,7 +45,7 @@ Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
         case NL_ENGINE_PARAMETERS:
             return engine.model().num_parameters;
         default:
-            return unknown_fact(fact, "NL_ENGINE_*");
+            return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
     }
 }
 
@@ -51,11 +53,12 @@ Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
 
 extern "C" {
 
-nl_status nl_engine_create(const char* path, size_t path_length, const nl_engine_options* options, nl_engine** engine) {
+nl_status nl_engine_create(const char* path, size_t path_length, const nl_options* options, nl_engine** engine) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(engine, "engine"));
         NL_ASSIGN(const std::string folder, check_path(path, path_length));
-        NL_ASSIGN(auto created, Engine::create(folder, options != nullptr ? options->options : EngineOptions{}));
+        NL_ASSIGN(const EngineOptions chosen, engine_options(options));
+        NL_ASSIGN(auto created, Engine::create(folder, chosen));
         *engine = new nl_engine{std::move(created)};
         return {};
     });

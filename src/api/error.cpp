@@ -1,31 +1,65 @@
+#include <cstring>
+#include <type_traits>
+
 #include "api/guard.h"
 
 namespace nanolith::api {
 namespace {
 
-thread_local std::string last_message;  // NOLINT: nl_last_error is per thread by contract
+// The latest error of a thread. Plain memory: a destructor would have to be registered at a thread's first error, which
+// takes memory, when there may be none.
+struct LastError {
+    static constexpr size_t kRoom = 1024;
+    char message[kRoom];
+    int64_t details[std::tuple_size_v<ErrorDetails>];
+    bool has_detail[std::tuple_size_v<ErrorDetails>];
+};
+static_assert(std::is_trivially_destructible_v<LastError>);
+
+constinit thread_local LastError last_error = {};  // NOLINT: nl_last_error is per thread by contract
+
+// The most bytes of a text, at most `room`, that end with a whole UTF-8 character.
+size_t fitting(const char* text, size_t length, size_t room) {
+    if (length <= room) return length;
+    const auto continues = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
+    while (room > 0 && continues(room)) --room;
+    return room;
+}
 
 }  // namespace
 
-nl_status report(nl_status status, const char* message) noexcept {
-    try {
-        last_message = message;
-    } catch (...) {
-        last_message.assign("out of memory");  // short enough to need none
+nl_status report(nl_status status, const char* message, const ErrorDetails& details) noexcept {
+    LastError& last = last_error;
+    const size_t length = fitting(message, std::strlen(message), LastError::kRoom - 1);
+    std::memcpy(last.message, message, length);
+    last.message[length] = '\0';
+    for (size_t i = 0; i < details.size(); ++i) {
+        last.has_detail[i] = details[i].has_value();
+        last.details[i] = details[i].value_or(0);
     }
     return status;
 }
 
 nl_status report(const Error& error) noexcept {
-    return report(error.status, error.message.c_str());
+    return report(error.status, error.message.c_str(), error.details);
 }
 
 }  // namespace nanolith::api
 
+using nanolith::api::last_error;
+
 extern "C" {
 
 const char* nl_last_error(void) {
-    return nanolith::api::last_message.c_str();
+    return last_error.message;
+}
+
+nl_status nl_last_error_detail(int32_t detail, int64_t* value) {
+    if (value == nullptr) return NL_ERROR_INVALID_ARGUMENT;
+    const auto index = static_cast<uint32_t>(detail) - 1;  // of 0 and below: a large number
+    if (index >= std::size(last_error.details) || !last_error.has_detail[index]) return NL_ERROR_NOT_FOUND;
+    *value = last_error.details[index];
+    return NL_OK;
 }
 
 const char* nl_status_name(nl_status status) {
@@ -65,10 +99,14 @@ const char* nl_status_name(nl_status status) {
     }
 }
 
-#define NL_TEXT_(x) #x
-#define NL_TEXT(x) NL_TEXT_(x)
+#define NL_QUOTE_(x) #x
+#define NL_QUOTE(x) NL_QUOTE_(x)
 const char* nl_version(void) {
-    return NL_TEXT(NL_VERSION_MAJOR) "." NL_TEXT(NL_VERSION_MINOR) "." NL_TEXT(NL_VERSION_PATCH);
+    return NL_QUOTE(NL_VERSION_MAJOR) "." NL_QUOTE(NL_VERSION_MINOR) "." NL_QUOTE(NL_VERSION_PATCH);
+}
+
+int32_t nl_version_number(void) {
+    return NL_VERSION_NUMBER;
 }
 
 }  // extern "C"

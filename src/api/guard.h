@@ -11,9 +11,9 @@
 
 namespace nanolith::api {
 
-// Keeps the message for nl_last_error on this thread and returns the status. Where memory has run out the message says
-// so instead.
-nl_status report(nl_status status, const char* message) noexcept;
+// Keeps message and details for nl_last_error and nl_last_error_detail on this thread and returns the status. Takes no
+// memory.
+nl_status report(nl_status status, const char* message, const ErrorDetails& details = {}) noexcept;
 nl_status report(const Error& error) noexcept;
 
 // Runs `body` (which returns a Result<void>) and turns whatever happens into a status.
@@ -52,7 +52,9 @@ template <typename T>
 Result<void> check_room(T* buffer, size_t capacity, size_t needed, size_t* size_out) {
     *size_out = needed;
     if (needed > capacity)
-        return fail(NL_ERROR_BUFFER_TOO_SMALL, "capacity is ", capacity, ": expected at least ", needed);
+        return fail(NL_ERROR_BUFFER_TOO_SMALL, "capacity is ", capacity, ": expected at least ", needed)
+            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(needed))
+            .with(NL_DETAIL_AVAILABLE, static_cast<int64_t>(capacity));
     if (needed > 0) NL_TRY(check_pointer(buffer, "buffer"));
     return {};
 }
@@ -67,10 +69,6 @@ Result<void> give(std::span<const T> values, T* buffer, size_t capacity, size_t*
 
 inline Result<void> give_text(std::string_view text, char* buffer, size_t capacity, size_t* length) {
     return give<char>({text.data(), text.size()}, buffer, capacity, length);
-}
-
-inline Error unknown_fact(int32_t fact, const char* expected) {
-    return fail(NL_ERROR_INVALID_ARGUMENT, "fact is ", fact, ": expected one of ", expected);
 }
 
 }  // namespace nanolith::api

@@ -5,14 +5,9 @@
 #include <memory>
 
 #include "engine/engine.h"
-#include "engine/options.h"
 #include "text/chat_format.h"
 #include "text/text_stream.h"
 #include "text/tokenizer.h"
-
-struct nl_engine_options {
-    nanolith::EngineOptions options;
-};
 
 struct nl_engine {
     std::shared_ptr<nanolith::Engine> engine;
@@ -42,10 +37,6 @@ struct nl_chunk {
     ~nl_chunk() { engine->release(std::move(chunk)); }
 };
 
-struct nl_cache_options {
-    int32_t composition = NL_COMPOSE_EXACT;
-};
-
 struct nl_cache {
     // First, so that a cache of Netlink's can be told from one of ours (see netlink.cpp): no address is this number.
     static constexpr uint64_t kTag = 0x9e6c616e6f6c6974;
@@ -58,8 +49,4 @@ struct nl_cache {
     nl_cache(const nl_cache&) = delete;
     nl_cache& operator=(const nl_cache&) = delete;
     ~nl_cache() { engine->release(std::move(cache)); }
-};
-
-struct nl_sampling_options {
-    nanolith::SamplingOptions options;
 };

@@ -7,12 +7,15 @@ using namespace nanolith::api;
 
 extern "C" {
 
-nl_status nl_model_describe(const char* path, size_t path_length, char* buffer, size_t capacity, size_t* length) {
+nl_status nl_model_describe(const char* path, size_t path_length, int32_t format, char* buffer, size_t capacity,
+                            size_t* length) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(length, "length"));
         NL_ASSIGN(const std::string folder, check_path(path, path_length));
-        NL_ASSIGN(const std::string text, describe_model(folder));
-        return give_text(text, buffer, capacity, length);
+        if (format != NL_DESCRIBE_TEXT && format != NL_DESCRIBE_JSON)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "format is ", format, ": expected one of NL_DESCRIBE_*");
+        NL_ASSIGN(const auto facts, describe_model(folder));
+        return give_text(format == NL_DESCRIBE_JSON ? as_json(facts) : as_text(facts), buffer, capacity, length);
     });
 }
 

@@ -164,7 +164,7 @@ nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* val
                 *value = cache->cache->bytes();
                 return {};
             default:
-                return unknown_fact(fact, "NL_KV_CACHE_*");
+                return fail(NL_ERROR_INVALID_ARGUMENT, "fact is ", fact, ": expected one of NL_KV_CACHE_*");
         }
     });
 }

@@ -1,5 +1,6 @@
 #include <utility>
 
+#include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/path.h"
@@ -22,7 +23,7 @@ Result<int64_t> tokenizer_fact(const Tokenizer& tokenizer, int32_t fact) {
         case NL_TOKENIZER_PAD:
             return tokenizer.pad();
         default:
-            return unknown_fact(fact, "NL_TOKENIZER_*");
+            return unknown_fact(NL_FACTS_TOKENIZER, fact, "TOKENIZER");
     }
 }
 

@@ -235,6 +235,7 @@ struct ExecutorOptions {
     int32_t max_output_rows = 256;  // most output rows of a batch
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
     int32_t num_threads = 0;        // CPU only; 0: all cores
+    bool warm_up = true;            // what a first step would wait for is made ready with the executor
 };
 
 // Runs steps in the order of submit(). A step may be submitted while others are in flight: it sees what they write.

@@ -2,6 +2,7 @@
 // are thrown on purpose; those of the standard library (bad_alloc) are caught at the ABI.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -12,9 +13,19 @@
 
 namespace nanolith {
 
+// Numbers of an error for programs (nl_last_error_detail): element d - 1 is that of NL_DETAIL_* d, where it has one.
+using ErrorDetails = std::array<std::optional<int64_t>, 3>;
+
 struct Error {
     nl_status status = NL_ERROR_INTERNAL;
     std::string message;
+    ErrorDetails details = {};
+
+    // fail(NL_ERROR_OUT_OF_PAGES, ...).with(NL_DETAIL_NEEDED, pages): the error with one detail more.
+    Error with(int32_t detail, int64_t value) && {
+        details.at(static_cast<size_t>(detail - 1)) = value;
+        return std::move(*this);
+    }
 };
 
 template <typename T>

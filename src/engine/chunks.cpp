@@ -3,6 +3,7 @@
 #include "engine/engine.h"
 
 namespace nanolith {
+
 Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32_t level,
                                           std::span<const std::shared_ptr<Chunk>> before) {
     if (tokens.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: a chunk has at least one token");

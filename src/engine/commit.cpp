@@ -29,6 +29,7 @@ Result<void> Scheduler::enqueue(std::span<const std::shared_ptr<Request>> reques
     }
     ++arrivals_;
     for (const auto& request : requests) take_known_token(*request);
+    ++events_;
     if (gathered_at_ == 0 || arrivals_ >= gathered_at_) work_.notify_one();
     return {};
 }

@@ -109,8 +109,12 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
         .num_pages = num_pages,
         .max_rows = options.max_batch_tokens,
         .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
-        .num_threads = options.num_threads};
-    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, {}));
+        .num_threads = options.num_threads,
+        .warm_up = options.warm_up};
+    Progress progress;
+    if (options.progress != nullptr)
+        progress = [&](double done) { return options.progress(options.progress_user_data, done) == 0; };
+    NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, progress));
     pool_ = std::make_unique<PagePool>(num_pages);
     const SchedulerOptions scheduler_options{.page_size = page_size_,
                                              .max_rows = executor_options.max_rows,

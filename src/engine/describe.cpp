@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "model/architecture.h"
@@ -13,68 +13,89 @@
 namespace nanolith {
 namespace {
 
+using Facts = std::vector<ModelFact>;
+
 // A part that can't be used.
-void write_error(std::ostream& out, const char* part, const Error& error) {
+ModelFact refused(const char* part, const Error& error) {
     const bool missing = error.status == NL_ERROR_NOT_FOUND;
     const bool unknown = error.status == NL_ERROR_UNSUPPORTED;
-    out << part << (missing ? ": none: " : unknown ? ": not supported: " : ": not usable: ") << error.message << "\n";
+    return {part, (missing ? "none: " : unknown ? "not supported: " : "not usable: ") + error.message};
 }
 
-void write_windows(std::ostream& out, const ModelSpec& spec) {
+void add_windows(Facts& facts, const ModelSpec& spec) {
     const auto windowed = std::ranges::count_if(spec.layers, [](const LayerSpec& layer) { return layer.window > 0; });
     if (windowed == 0) return;
     const auto first = std::ranges::find_if(spec.layers, [](const LayerSpec& layer) { return layer.window > 0; });
-    out << "attention window: " << first->window << " tokens in " << windowed << " of " << spec.num_layers
-        << " layers\n";
+    facts.push_back({"attention window", int64_t{first->window}});
+    facts.push_back({"layers with a window", int64_t{windowed}});
 }
 
-void write_model(std::ostream& out, const Model& model) {
+void add_model(Facts& facts, const Model& model) {
     const ModelSpec& spec = model.spec;
     const Architecture* const architecture = find_architecture(model.architecture);
-    out << "model: supported\n"
-        << "architecture: " << model.architecture << "\n"
-        << "family: " << (architecture != nullptr ? architecture->family : "") << "\n"
-        << "parameters: " << model.num_parameters << "\n"
-        << "weights: " << dtype_name(model.weights.layers.front().q_proj.dtype) << "\n"
-        << "layers: " << spec.num_layers << "\n"
-        << "hidden size: " << spec.hidden_size << "\n"
-        << "query heads: " << spec.num_heads << "\n"
-        << "KV heads: " << spec.num_kv_heads << "\n"
-        << "head dim: " << spec.head_dim << "\n";
-    if (spec.experts.count > 0)
-        out << "experts: " << spec.experts.count << ", " << spec.experts.top_k << " for each token\n";
-    write_windows(out, spec);
-    out << "context: " << spec.max_context << "\n"
-        << "logits: " << spec.vocab_size << "\n";
+    facts.push_back({"model", "supported"});
+    facts.push_back({"architecture", model.architecture});
+    facts.push_back({"family", architecture != nullptr ? std::string(architecture->family) : ""});
+    facts.push_back({"parameters", model.num_parameters});
+    facts.push_back({"weights", std::string(dtype_name(model.weights.layers.front().q_proj.dtype))});
+    facts.push_back({"layers", int64_t{spec.num_layers}});
+    facts.push_back({"hidden size", int64_t{spec.hidden_size}});
+    facts.push_back({"query heads", int64_t{spec.num_heads}});
+    facts.push_back({"KV heads", int64_t{spec.num_kv_heads}});
+    facts.push_back({"head dim", int64_t{spec.head_dim}});
+    if (spec.experts.count > 0) {
+        facts.push_back({"experts", int64_t{spec.experts.count}});
+        facts.push_back({"experts for each token", int64_t{spec.experts.top_k}});
+    }
+    add_windows(facts, spec);
+    facts.push_back({"context", int64_t{spec.max_context}});
+    facts.push_back({"logits", int64_t{spec.vocab_size}});
 }
 
-void write_text(std::ostream& out, const std::string& folder) {
+void add_text(Facts& facts, const std::string& folder) {
     auto tokenizer = Tokenizer::load(folder);
-    if (!tokenizer.ok()) return write_error(out, "tokenizer", tokenizer.error());
-    out << "tokenizer: supported\n"
-        << "tokens: " << (*tokenizer)->vocab_size() << "\n";
+    if (!tokenizer.ok()) {
+        facts.push_back(refused("tokenizer", tokenizer.error()));
+        return;
+    }
+    facts.push_back({"tokenizer", "supported"});
+    facts.push_back({"tokens", int64_t{(*tokenizer)->vocab_size()}});
     const auto format = ChatFormat::create(*tokenizer, {});
-    if (!format.ok()) return write_error(out, "chat format", format.error());
-    out << "chat format: " << format->name() << "\n";
+    facts.push_back(format.ok() ? ModelFact{"chat format", std::string(format->name())}
+                                : refused("chat format", format.error()));
 }
 
 }  // namespace
 
-Result<std::string> describe_model(const std::string& folder) {
+Result<std::vector<ModelFact>> describe_model(const std::string& folder) {
     std::error_code error;
     if (!std::filesystem::is_directory(folder, error)) {
         return fail(NL_ERROR_NOT_FOUND, "path is \"", folder, "\": expected a model folder");
     }
-    std::ostringstream out;
-    out.exceptions(std::ios::badbit);  // or it would swallow std::bad_alloc
+    Facts facts;
     auto model = load_model(folder);
     if (model.ok()) {
-        write_model(out, **model);
+        add_model(facts, **model);
     } else {
-        write_error(out, "model", model.error());
+        facts.push_back(refused("model", model.error()));
     }
-    write_text(out, folder);
-    return std::move(out).str();
+    add_text(facts, folder);
+    return facts;
+}
+
+std::string as_text(const std::vector<ModelFact>& facts) {
+    std::string text;
+    for (const auto& [name, value] : facts) {
+        const auto* const number = std::get_if<int64_t>(&value);
+        text += name + ": " + (number != nullptr ? std::to_string(*number) : std::get<std::string>(value)) + "\n";
+    }
+    return text;
+}
+
+std::string as_json(const std::vector<ModelFact>& facts) {
+    nlohmann::ordered_json object;
+    for (const auto& [name, value] : facts) std::visit([&](const auto& given) { object[name] = given; }, value);
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace nanolith

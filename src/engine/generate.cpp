@@ -6,20 +6,19 @@
 namespace nanolith {
 
 Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
+    Lock lock(mutex_, std::defer_lock);  // held when the requests go, which may be the last to hold a sequence
     std::vector<ResidentSequence*> sequences;
     for (const Cache* cache : caches) sequences.push_back(cache->sequence.get());
-    auto call = std::make_shared<Call>();
-    std::vector<std::shared_ptr<Request>> requests;
+    Call call;
     for (const Cache* cache : caches) {
         auto request = std::make_shared<Request>();
         request->sequence = cache->sequence;
         request->draw = Draw::append;
-        request->call = call;
-        requests.push_back(std::move(request));
+        request->call = &call;
+        call.requests.push_back(std::move(request));
     }
-    call->requests = requests;
 
-    Lock lock(mutex_);
+    lock.lock();
     NL_TRY(scheduler_->wait_idle(lock, sequences));
     for (size_t i = 0; i < sequences.size(); ++i) {
         if (sequences[i]->num_tokens() == 0)
@@ -31,7 +30,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         sequences[i]->context.reserve(1);
     }
     NL_TRY(scheduler_->run(lock, call));
-    for (size_t i = 0; i < requests.size(); ++i) tokens[i] = requests[i]->token;
+    for (size_t i = 0; i < call.requests.size(); ++i) tokens[i] = call.requests[i]->token;
     return {};
 }
 
@@ -45,6 +44,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
     auto generation =
         std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
+    Lock lock(mutex_, std::defer_lock);  // held when the request goes, as above
     auto request = std::make_shared<Request>();
     request->sequence = cache.sequence;
     request->draw = Draw::generate;
@@ -52,7 +52,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     request->priority = options.priority;
     if (options.deadline_ms > 0) request->deadline = Clock::now() + std::chrono::milliseconds(options.deadline_ms);
 
-    Lock lock(mutex_);
+    lock.lock();
     NL_TRY(wait_idle(lock, cache));
     ResidentSequence& sequence = *cache.sequence;
     const auto total = static_cast<size_t>(sequence.num_tokens()) + tokens.size();

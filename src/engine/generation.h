@@ -44,8 +44,8 @@ class Generation {
     Result<Piece> next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text);
     // Ends it at the next step's boundary.
     void cancel();
-    // One of NL_GENERATION_*; INVALID_ARGUMENT for another number.
-    Result<int64_t> fact(int32_t fact) const;
+    // One of NL_GENERATION_*.
+    [[nodiscard]] int64_t fact(int32_t fact) const;
     // Readable while next() would not wait. The generation's own.
     Result<int32_t> descriptor();
 

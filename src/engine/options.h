@@ -1,4 +1,5 @@
-// What the option handles of the ABI hold.
+// What the options of the ABI say, for the engine. Names, bounds and defaults for callers are in
+// src/api/option_table.cpp; the defaults here are the same.
 #pragma once
 
 #include <cstdint>
@@ -13,16 +14,20 @@ namespace nanolith {
 struct EngineOptions {
     std::string device = "auto";
     int32_t dtype = NL_DTYPE_AUTO;
+    int32_t kv_dtype = NL_DTYPE_AUTO;  // AUTO: as the activations
     int32_t page_size = 64;
     int64_t num_pages = 0;    // 0: sized from the model and the free memory
     int64_t max_context = 0;  // 0: the model's
     int32_t max_batch_tokens = 2048;
-    int32_t max_output_rows = 256;
-    double step_ms = 0;  // 0: see Pacer
-    int64_t queue_limit = 4096;
-    int32_t num_threads = 0;  // 0: all that the process may use
+    int32_t max_output_rows = 256;  // most sequences that get a token in one step
+    double step_ms = 0;             // what a step that prefills beside running conversations may take; 0: see Pacer
+    int32_t queue_limit = 4096;     // most requests waiting
+    int32_t num_threads = 0;        // 0: all that the process may use
+    bool warm_up = true;            // everything is made ready while the engine is created
     nl_log_callback log = nullptr;
     void* log_user_data = nullptr;
+    nl_progress_callback progress = nullptr;  // a result other than 0 cancels creation
+    void* progress_user_data = nullptr;
 };
 
 struct SamplingOptions {
@@ -35,14 +40,14 @@ struct SamplingOptions {
 
 struct GenerationOptions {
     int64_t max_tokens = 0;  // 0: until the context is full
-    int64_t min_tokens = 0;
-    std::vector<int32_t> stop_tokens;
-    bool end_tokens = true;  // the model's
-    std::vector<std::string> stop_texts;
-    int64_t deadline_ms = 0;  // 0: none
-    int32_t priority = 0;
-    int32_t buffer_tokens = 1024;
-    bool text = true;
+    int64_t min_tokens = 0;  // end tokens, stop tokens and stop texts count only after so many
+    std::vector<int32_t> stop_tokens = {};
+    bool end_tokens = true;  // the model's own end tokens end it
+    std::vector<std::string> stop_texts = {};
+    int64_t deadline_ms = 0;       // since its start; 0: none
+    int32_t priority = 0;          // higher ones first
+    int32_t buffer_tokens = 1024;  // tokens that wait for the reader before it pauses
+    bool text = true;              // tokens are turned into text
 };
 
 }  // namespace nanolith

@@ -42,8 +42,8 @@ struct Request {
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
 
-    // One of them.
-    std::shared_ptr<Call> call;
+    // One of them. The call is on its caller's stack, and there until all of its requests are finished.
+    Call* call = nullptr;
     std::shared_ptr<Generation> generation;
 
     int32_t priority = 0;

@@ -33,7 +33,7 @@ Scheduler::~Scheduler() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
-        work_.notify_one();
+        wake();
     }
     thread_.join();
 }
@@ -41,7 +41,8 @@ Scheduler::~Scheduler() {
 void Scheduler::loop() {
     Lock lock(mutex_);
     while (!stopping_ || num_in_flight_ > 0) {
-        if (!advance(lock)) sleep(lock);
+        const uint64_t seen = events_;
+        if (!advance(lock)) sleep(lock, seen);
     }
     fail_all({NL_ERROR_CANCELLED, "engine freed"});
 }
@@ -127,24 +128,26 @@ void Scheduler::gather(Lock& lock) {
     answered_ = 0;
 }
 
-void Scheduler::sleep(Lock& lock) {
+// Until something happens that has not been seen, or the first deadline.
+void Scheduler::sleep(Lock& lock, uint64_t seen) {
     std::optional<Clock::time_point> first;
     for (const auto& request : queue_)
         if (request->deadline && (!first || *request->deadline < *first)) first = request->deadline;
+    const auto happened = [this, seen] { return events_ != seen; };
     if (first) {
-        work_.wait_until(lock, *first);
+        work_.wait_until(lock, *first, happened);
     } else {
-        work_.wait(lock);
+        work_.wait(lock, happened);
     }
 }
 
 // ---- Called with the mutex held, from any thread ------------------------------------------------------------
 
-Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
-    NL_TRY(enqueue(call->requests));
-    call->changed.wait(lock, [&] { return call->done; });
-    call->requests.clear();  // they hold the call
-    if (call->error) return std::move(*call->error);
+Result<void> Scheduler::run(Lock& lock, Call& call) {
+    if (call.requests.empty()) return {};
+    NL_TRY(enqueue(call.requests));
+    call.changed.wait(lock, [&] { return call.done; });
+    if (call.error) return std::move(*call.error);
     return {};
 }
 
@@ -154,12 +157,12 @@ Result<void> Scheduler::start(const std::shared_ptr<Request>& request) {
 
 void Scheduler::cancel(Request& request) {
     request.cancelled = true;
-    work_.notify_one();
+    wake();
 }
 
 void Scheduler::cancel_all() {
     for (const auto& request : queue_) request->cancelled = true;
-    work_.notify_one();
+    wake();
 }
 
 Result<void> Scheduler::wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences) {

@@ -48,14 +48,17 @@ class Scheduler {
 
     // Puts the call's requests in the queue and returns when all of them have ended. Where they fail, also for want of
     // a place in the queue (BUSY), their sequences are as at their latest commit.
-    Result<void> run(Lock& lock, const std::shared_ptr<Call>& call);
+    Result<void> run(Lock& lock, Call& call);
     // Puts a generation's request in the queue.
     Result<void> start(const std::shared_ptr<Request>& request);
     // Ends a request with CANCELLED at the next step's boundary.
     void cancel(Request& request);
     void cancel_all();
     // Something that a request waited for has changed: a reader made room.
-    void wake() { work_.notify_one(); }
+    void wake() {
+        ++events_;
+        work_.notify_one();
+    }
     // Waits until none of the sequences has a request under way. BUSY where one generates.
     Result<void> wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences);
 
@@ -66,7 +69,7 @@ class Scheduler {
     bool submit_next(Lock& lock);
     void collect_oldest(Lock& lock);
     void gather(Lock& lock);
-    void sleep(Lock& lock);
+    void sleep(Lock& lock, uint64_t seen);
     Result<void> send(Step& step);
 
     // ---- Planning (plan.cpp)
@@ -109,6 +112,7 @@ class Scheduler {
     int32_t waiting_for_idle_ = 0;
     std::vector<std::shared_ptr<Request>> queue_;  // under way, by priority and then in order of arrival
     uint64_t arrivals_ = 0;                        // calls and generations that were ever queued
+    uint64_t events_ = 0;                          // that the loop may have to do something about
     uint64_t gathered_at_ = 0;                     // arrivals that the loop waits for; 0: it does not gather
     bool stopping_ = false;
 

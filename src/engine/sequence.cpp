@@ -7,6 +7,7 @@ namespace nanolith {
 
 ResidentSequence::ResidentSequence(Context with_context, int32_t page_size)
     : context(std::move(with_context)), page_size_(page_size) {
+    planned = context.tail_computed();
     commit();
 }
 

@@ -35,7 +35,10 @@ Result<void> KvCache::check_lengths(const CachedAttention& call) const {
         const int64_t count = call.count(sequence);
         if (call.brings_keys() && held + count > shape_.max_length)
             return fail(NL_ERROR_CONTEXT_FULL, "sequence ", sequence, " holds ", held, " tokens and would get ", count,
-                        " more: expected at most max_length = ", shape_.max_length);
+                        " more: expected at most max_length = ", shape_.max_length)
+                .with(NL_DETAIL_INDEX, sequence)
+                .with(NL_DETAIL_NEEDED, held + count)
+                .with(NL_DETAIL_AVAILABLE, shape_.max_length);
         if (!call.brings_keys() && count > held)
             return fail(NL_ERROR_INVALID_ARGUMENT, "sequence ", sequence, " has ", count,
                         " queries without keys and values: expected at most the ", held,

@@ -22,14 +22,12 @@ struct HandleDeleter {
 template <typename T, void (*kFree)(T*)>
 using Handle = std::unique_ptr<T, HandleDeleter<T, kFree>>;
 
-using EngineOptionsHandle = Handle<nl_engine_options, nl_engine_options_free>;
+using OptionsHandle = Handle<nl_options, nl_options_free>;
 using EngineHandle = Handle<nl_engine, nl_engine_free>;
 using TokenizerHandle = Handle<nl_tokenizer, nl_tokenizer_free>;
 using TextStreamHandle = Handle<nl_text_stream, nl_text_stream_free>;
 using ChunkHandle = Handle<nl_chunk, nl_chunk_free>;
-using CacheOptionsHandle = Handle<nl_cache_options, nl_cache_options_free>;
 using CacheHandle = Handle<nl_cache, nl_cache_free>;
-using SamplingHandle = Handle<nl_sampling_options, nl_sampling_options_free>;
 
 using Tokens = std::vector<int32_t>;
 
@@ -58,17 +56,24 @@ inline std::string test_device() {
     return device != nullptr ? device : "cpu";
 }
 
+inline OptionsHandle make_options(int32_t kind) {
+    nl_options* made = nullptr;
+    EXPECT_EQ(nl_options_create(kind, &made), NL_OK) << nl_last_error();
+    return OptionsHandle(made);
+}
+
+inline nl_status set_device(nl_options* options, const std::string& device) {
+    return nl_options_set_text(options, NL_OPTION_DEVICE, device.data(), device.size());
+}
+
 inline EngineHandle make_engine(const TinyModel& model, const EngineSettings& settings = {}) {
-    nl_engine_options* made = nullptr;
-    EXPECT_EQ(nl_engine_options_create(&made), NL_OK);
-    const EngineOptionsHandle options(made);
-    const std::string device = test_device();
-    EXPECT_EQ(nl_engine_options_set_device(options.get(), device.data(), device.size()), NL_OK);
-    EXPECT_EQ(nl_engine_options_set_threads(options.get(), 1), NL_OK);
-    EXPECT_EQ(nl_engine_options_set_num_pages(options.get(), settings.num_pages), NL_OK);
-    EXPECT_EQ(nl_engine_options_set_page_size(options.get(), settings.page_size), NL_OK);
-    EXPECT_EQ(nl_engine_options_set_max_batch_tokens(options.get(), settings.max_batch_tokens), NL_OK);
-    EXPECT_EQ(nl_engine_options_set_max_context(options.get(), settings.max_context), NL_OK);
+    const OptionsHandle options = make_options(NL_OPTIONS_ENGINE);
+    EXPECT_EQ(set_device(options.get(), test_device()), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_THREADS, 1), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_NUM_PAGES, settings.num_pages), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_PAGE_SIZE, settings.page_size), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_MAX_BATCH_TOKENS, settings.max_batch_tokens), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_MAX_CONTEXT, settings.max_context), NL_OK);
     nl_engine* engine = nullptr;
     EXPECT_EQ(nl_engine_create(model.path().data(), model.path().size(), options.get(), &engine), NL_OK)
         << nl_last_error();
@@ -86,10 +91,8 @@ inline ChunkHandle make_chunk(nl_engine* engine, const Tokens& tokens, int32_t l
 
 inline CacheHandle make_cache(nl_engine* engine, const std::vector<const nl_chunk*>& chunks = {},
                               int32_t composition = NL_COMPOSE_INDEPENDENT) {
-    nl_cache_options* made = nullptr;
-    EXPECT_EQ(nl_cache_options_create(&made), NL_OK);
-    const CacheOptionsHandle options(made);
-    EXPECT_EQ(nl_cache_options_set_composition(options.get(), composition), NL_OK);
+    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, composition), NL_OK);
     nl_cache* cache = nullptr;
     EXPECT_EQ(nl_cache_create(engine, options.get(), chunks.data(), chunks.size(), &cache), NL_OK) << nl_last_error();
     return CacheHandle(cache);

@@ -84,12 +84,10 @@ TEST_F(AllocationTest, CreateAndForkLeaveNoHalfCache) {
 }
 
 TEST_F(AllocationTest, EngineCreationIsWholeOrNothing) {
-    nl_engine_options* made = nullptr;
-    NL_CHECK(nl_engine_options_create(&made));
-    const EngineOptionsHandle options(made);
-    NL_CHECK(nl_engine_options_set_device(options.get(), "cpu", 3));
-    NL_CHECK(nl_engine_options_set_threads(options.get(), 1));
-    NL_CHECK(nl_engine_options_set_num_pages(options.get(), 16));
+    const OptionsHandle options = make_options(NL_OPTIONS_ENGINE);
+    NL_CHECK(set_device(options.get(), "cpu"));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_THREADS, 1));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_NUM_PAGES, 16));
     nl_engine* created = nullptr;
     fail_each_allocation(
         [&] { return nl_engine_create(model.path().data(), model.path().size(), options.get(), &created); },

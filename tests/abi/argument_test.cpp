@@ -11,98 +11,23 @@ constexpr size_t kHuge = std::numeric_limits<size_t>::max();
 constexpr size_t kManyTokens = size_t{1} << 40U;  // more than a context holds: must be refused before they are read
 
 TEST(Arguments, StatusNamesAndVersion) {
-    EXPECT_STREQ(nl_version(), "0.1.0");
+    EXPECT_STREQ(nl_version(), "0.2.0");
+    EXPECT_EQ(nl_version_number(), 200);
+    EXPECT_EQ(NL_VERSION_NUMBER, 200);
     EXPECT_STREQ(nl_status_name(NL_OK), "NL_OK");
     EXPECT_STREQ(nl_status_name(NL_ERROR_OUT_OF_PAGES), "NL_ERROR_OUT_OF_PAGES");
     EXPECT_STREQ(nl_status_name(NL_ERROR_INTERNAL), "NL_ERROR_INTERNAL");
-    for (const nl_status status : {-1, 11, INT32_MAX, INT32_MIN}) EXPECT_NE(nl_status_name(status), nullptr);
+    for (const nl_status status : {-1, 15, INT32_MAX, INT32_MIN}) EXPECT_NE(nl_status_name(status), nullptr);
     EXPECT_NE(nl_last_error(), nullptr);
 }
 
 TEST(Arguments, FreeingNullDoesNothing) {
-    nl_engine_options_free(nullptr);
+    nl_options_free(nullptr);
     nl_engine_free(nullptr);
     nl_tokenizer_free(nullptr);
     nl_text_stream_free(nullptr);
     nl_chunk_free(nullptr);
-    nl_cache_options_free(nullptr);
     nl_cache_free(nullptr);
-    nl_sampling_options_free(nullptr);
-}
-
-TEST(Arguments, EngineOptions) {
-    EXPECT_INVALID("options", nl_engine_options_create(nullptr));
-    EXPECT_INVALID("options", nl_engine_options_set_device(nullptr, "cpu", 3));
-    EXPECT_INVALID("options", nl_engine_options_set_dtype(nullptr, 0));
-    EXPECT_INVALID("options", nl_engine_options_set_page_size(nullptr, 16));
-    EXPECT_INVALID("options", nl_engine_options_set_num_pages(nullptr, 0));
-    EXPECT_INVALID("options", nl_engine_options_set_max_context(nullptr, 0));
-    EXPECT_INVALID("options", nl_engine_options_set_max_batch_tokens(nullptr, 1));
-    EXPECT_INVALID("options", nl_engine_options_set_threads(nullptr, 0));
-    EXPECT_INVALID("options", nl_engine_options_set_log(nullptr, nullptr, nullptr));
-
-    nl_engine_options* made = nullptr;
-    NL_CHECK(nl_engine_options_create(&made));
-    const EngineOptionsHandle handle(made);
-    nl_engine_options* options = handle.get();
-    EXPECT_INVALID("device", nl_engine_options_set_device(options, nullptr, 3));
-    EXPECT_INVALID("length", nl_engine_options_set_device(options, "", 0));
-    EXPECT_INVALID("length", nl_engine_options_set_device(options, "cpu", kHuge));
-    EXPECT_INVALID("length", nl_engine_options_set_device(options, "cpu", kManyTokens));
-    for (const int32_t dtype : {-1, 4, INT32_MAX}) EXPECT_INVALID("dtype", nl_engine_options_set_dtype(options, dtype));
-    for (const int32_t size : {INT32_MIN, -16, 0, 1, 8, 15, 17, 48, 512, INT32_MAX})
-        EXPECT_INVALID("page_size is " + std::to_string(size), nl_engine_options_set_page_size(options, size));
-    EXPECT_INVALID("num_pages is -1", nl_engine_options_set_num_pages(options, -1));
-    EXPECT_INVALID("max_context is -1", nl_engine_options_set_max_context(options, -1));
-    for (const int32_t tokens : {-1, 0, 65537})
-        EXPECT_INVALID("max_batch_tokens is", nl_engine_options_set_max_batch_tokens(options, tokens));
-    for (const int32_t threads : {-1, 1025}) EXPECT_INVALID("threads", nl_engine_options_set_threads(options, threads));
-
-    for (const int32_t size : {16, 32, 64, 128, 256}) NL_CHECK(nl_engine_options_set_page_size(options, size));
-    for (const int32_t dtype : {0, 1, 2, 3}) NL_CHECK(nl_engine_options_set_dtype(options, dtype));
-    for (const int32_t tokens : {1, 65536}) NL_CHECK(nl_engine_options_set_max_batch_tokens(options, tokens));
-    for (const int32_t threads : {0, 1024}) NL_CHECK(nl_engine_options_set_threads(options, threads));
-}
-
-TEST(Arguments, SamplingOptions) {
-    EXPECT_INVALID("options", nl_sampling_options_create(nullptr));
-    EXPECT_INVALID("options", nl_sampling_options_set_temperature(nullptr, 1));
-    EXPECT_INVALID("options", nl_sampling_options_set_top_k(nullptr, 1));
-    EXPECT_INVALID("options", nl_sampling_options_set_top_p(nullptr, 1));
-    EXPECT_INVALID("options", nl_sampling_options_set_min_p(nullptr, 0));
-    EXPECT_INVALID("options", nl_sampling_options_set_seed(nullptr, 0));
-
-    nl_sampling_options* made = nullptr;
-    NL_CHECK(nl_sampling_options_create(&made));
-    const SamplingHandle options(made);
-    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-    constexpr float kInfinity = std::numeric_limits<float>::infinity();
-    for (const float value : {-0.5F, kNan, kInfinity, -kInfinity})
-        EXPECT_INVALID("temperature", nl_sampling_options_set_temperature(options.get(), value));
-    for (const int32_t value : {-1, INT32_MIN})
-        EXPECT_INVALID("top_k", nl_sampling_options_set_top_k(options.get(), value));
-    for (const float value : {0.0F, -1.0F, 1.001F, kNan, kInfinity})
-        EXPECT_INVALID("top_p", nl_sampling_options_set_top_p(options.get(), value));
-    for (const float value : {-0.001F, 1.001F, kNan, kInfinity})
-        EXPECT_INVALID("min_p", nl_sampling_options_set_min_p(options.get(), value));
-
-    for (const float value : {0.0F, 1e-30F, 1.0F, 3e38F})
-        NL_CHECK(nl_sampling_options_set_temperature(options.get(), value));
-    for (const int32_t value : {0, 1, INT32_MAX}) NL_CHECK(nl_sampling_options_set_top_k(options.get(), value));
-    for (const float value : {1e-30F, 1.0F}) NL_CHECK(nl_sampling_options_set_top_p(options.get(), value));
-    for (const float value : {0.0F, 1.0F}) NL_CHECK(nl_sampling_options_set_min_p(options.get(), value));
-    for (const uint64_t value : {uint64_t{0}, UINT64_MAX}) NL_CHECK(nl_sampling_options_set_seed(options.get(), value));
-}
-
-TEST(Arguments, CacheOptions) {
-    EXPECT_INVALID("options", nl_cache_options_create(nullptr));
-    EXPECT_INVALID("options", nl_cache_options_set_composition(nullptr, NL_COMPOSE_EXACT));
-    nl_cache_options* made = nullptr;
-    NL_CHECK(nl_cache_options_create(&made));
-    const CacheOptionsHandle options(made);
-    for (const int32_t value : {-1, 2, INT32_MAX})
-        EXPECT_INVALID("composition is " + std::to_string(value),
-                       nl_cache_options_set_composition(options.get(), value));
 }
 
 // The functions that take an engine or what is made from it.

@@ -196,11 +196,9 @@ TEST_F(CompositionTest, LogitsDoNotDisturbTheDraw) {
 }
 
 TEST_F(CompositionTest, ADrawDependsOnSeedAndPositionAlone) {
-    nl_sampling_options* made = nullptr;
-    NL_CHECK(nl_sampling_options_create(&made));
-    const SamplingHandle sampling(made);
-    NL_CHECK(nl_sampling_options_set_temperature(sampling.get(), 2.0F));
-    NL_CHECK(nl_sampling_options_set_seed(sampling.get(), 7));
+    const OptionsHandle sampling = make_options(NL_OPTIONS_SAMPLING);
+    NL_CHECK(nl_options_set_float(sampling.get(), NL_OPTION_TEMPERATURE, 2.0F));
+    NL_CHECK(nl_options_set_int(sampling.get(), NL_OPTION_SEED, 7));
     const auto run = [&](bool with_logits) {
         const CacheHandle cache = make_cache(engine.get());
         EXPECT_EQ(nl_cache_set_sampling(cache.get(), sampling.get()), NL_OK);
@@ -214,7 +212,7 @@ TEST_F(CompositionTest, ADrawDependsOnSeedAndPositionAlone) {
     };
     const Tokens first = run(false);
     EXPECT_EQ(first, run(true));
-    NL_CHECK(nl_sampling_options_set_seed(sampling.get(), 8));
+    NL_CHECK(nl_options_set_int(sampling.get(), NL_OPTION_SEED, 8));
     EXPECT_NE(first, run(false));
 }
 

@@ -11,14 +11,12 @@ int32_t best(const std::vector<float>& logits) {
 }
 
 void set_sampling(nl_cache* cache, float temperature, int32_t top_k, float top_p, float min_p, uint64_t seed) {
-    nl_sampling_options* made = nullptr;
-    NL_CHECK(nl_sampling_options_create(&made));
-    const SamplingHandle options(made);
-    NL_CHECK(nl_sampling_options_set_temperature(options.get(), temperature));
-    NL_CHECK(nl_sampling_options_set_top_k(options.get(), top_k));
-    NL_CHECK(nl_sampling_options_set_top_p(options.get(), top_p));
-    NL_CHECK(nl_sampling_options_set_min_p(options.get(), min_p));
-    NL_CHECK(nl_sampling_options_set_seed(options.get(), seed));
+    const OptionsHandle options = make_options(NL_OPTIONS_SAMPLING);
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_TEMPERATURE, temperature));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_TOP_K, top_k));
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_TOP_P, top_p));
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_MIN_P, min_p));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_SEED, seed));
     NL_CHECK(nl_cache_set_sampling(cache, options.get()));
 }
 

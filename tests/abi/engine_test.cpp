@@ -11,13 +11,11 @@ namespace {
 class EngineCreate : public testing::Test {
   protected:
     void SetUp() override {
-        nl_engine_options* made = nullptr;
-        NL_CHECK(nl_engine_options_create(&made));
-        options_.reset(made);
+        options_ = make_options(NL_OPTIONS_ENGINE);
         set_device("cpu");
     }
     void set_device(const std::string& device) {
-        NL_CHECK(nl_engine_options_set_device(options_.get(), device.data(), device.size()));
+        NL_CHECK(nl_options_set_text(options_.get(), NL_OPTION_DEVICE, device.data(), device.size()));
     }
     nl_status create(const std::string& path) {
         nl_engine* engine = nullptr;
@@ -28,7 +26,7 @@ class EngineCreate : public testing::Test {
     }
 
     TinyModel model_;
-    EngineOptionsHandle options_;
+    OptionsHandle options_;
     EngineHandle engine_;
 };
 
@@ -68,17 +66,17 @@ TEST_F(EngineCreate, RefusesDevicesAndDtypesThatAreNotThere) {
     set_device("cuda:63");
     EXPECT_EQ(create(model_.path()), NL_ERROR_NOT_FOUND) << nl_last_error();
     set_device("cpu");
-    NL_CHECK(nl_engine_options_set_dtype(options_.get(), NL_DTYPE_F16));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_DTYPE, NL_DTYPE_F16));
     EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "float16", create(model_.path()));
 }
 
 TEST_F(EngineCreate, RefusesSizesThatDoNotFit) {
-    NL_CHECK(nl_engine_options_set_max_context(options_.get(), 513));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_MAX_CONTEXT, 513));
     EXPECT_INVALID("max_context is 513", create(model_.path()));
-    NL_CHECK(nl_engine_options_set_max_context(options_.get(), INT64_MAX));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_MAX_CONTEXT, INT32_MAX));
     EXPECT_INVALID("max_context", create(model_.path()));
-    NL_CHECK(nl_engine_options_set_max_context(options_.get(), 0));
-    NL_CHECK(nl_engine_options_set_num_pages(options_.get(), INT64_MAX));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_MAX_CONTEXT, 0));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_NUM_PAGES, INT32_MAX));
     const nl_status status = create(model_.path());
     EXPECT_TRUE(status == NL_ERROR_INVALID_ARGUMENT || status == NL_ERROR_OUT_OF_MEMORY) << status;
     EXPECT_NE(std::string(nl_last_error()).find("num_pages"), std::string::npos) << nl_last_error();
@@ -86,9 +84,9 @@ TEST_F(EngineCreate, RefusesSizesThatDoNotFit) {
 
 TEST_F(EngineCreate, TellsTheModelsFacts) {
     const TinyModelShape& shape = model_.shape();
-    NL_CHECK(nl_engine_options_set_page_size(options_.get(), 32));
-    NL_CHECK(nl_engine_options_set_num_pages(options_.get(), 10));
-    NL_CHECK(nl_engine_options_set_max_context(options_.get(), 100));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_PAGE_SIZE, 32));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_NUM_PAGES, 10));
+    NL_CHECK(nl_options_set_int(options_.get(), NL_OPTION_MAX_CONTEXT, 100));
     NL_CHECK(create(model_.path()));
     options_.reset();  // an engine does not need its options any more
     const nl_engine* engine = engine_.get();
@@ -139,18 +137,18 @@ void count_lines(void* user_data, int32_t severity, const char* message, size_t 
 
 TEST_F(EngineCreate, LogsToTheCallback) {
     int lines = 0;
-    NL_CHECK(nl_engine_options_set_log(options_.get(), count_lines, &lines));
+    NL_CHECK(nl_options_set_log(options_.get(), count_lines, &lines));
     NL_CHECK(create(model_.path()));
     EXPECT_GT(lines, 0);
 }
 
 TEST_F(EngineCreate, LastErrorIsEachThreadsOwn) {
-    EXPECT_INVALID("page_size is 17", nl_engine_options_set_page_size(options_.get(), 17));
+    EXPECT_INVALID("NL_OPTION_PAGE_SIZE is 17", nl_options_set_int(options_.get(), NL_OPTION_PAGE_SIZE, 17));
     const std::string mine = nl_last_error();
     std::string before;
     std::thread([&] {
         before = nl_last_error();
-        EXPECT_INVALID("options", nl_engine_options_create(nullptr));
+        EXPECT_INVALID("options", nl_options_create(NL_OPTIONS_ENGINE, nullptr));
     }).join();
     EXPECT_EQ(before, "");
     EXPECT_EQ(nl_last_error(), mine);

@@ -1,21 +1,23 @@
 // nl_model_describe, and engines on folders that are supported in part.
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "abi/abi_fixtures.h"
+#include "temp_folder.h"
 
 namespace nanolith::test {
 namespace {
 
-std::string describe(const std::string& folder) {
+std::string describe(const std::string& folder, int32_t format = NL_DESCRIBE_TEXT) {
     size_t length = 0;
     EXPECT_FAILS(NL_ERROR_BUFFER_TOO_SMALL, "capacity is 0",
-                 nl_model_describe(folder.data(), folder.size(), nullptr, 0, &length));
+                 nl_model_describe(folder.data(), folder.size(), format, nullptr, 0, &length));
     std::string text(length, '\0');
-    EXPECT_EQ(nl_model_describe(folder.data(), folder.size(), text.data(), text.size(), &length), NL_OK)
+    EXPECT_EQ(nl_model_describe(folder.data(), folder.size(), format, text.data(), text.size(), &length), NL_OK)
         << nl_last_error();
     EXPECT_EQ(length, text.size());
-    EXPECT_TRUE(text.ends_with('\n'));
+    EXPECT_EQ(text.ends_with('\n'), format == NL_DESCRIBE_TEXT);
     return text;
 }
 
@@ -44,6 +46,31 @@ TEST(ModelAbi, DescribesWhatIsSupported) {
     EXPECT_NE(text.find("chat format: none: "), std::string::npos) << text;
 }
 
+// The same names and values as the text, in the same order.
+TEST(ModelAbi, DescribesInJson) {
+    const TinyModel model;
+    const auto object = nlohmann::ordered_json::parse(describe(model.path(), NL_DESCRIBE_JSON));
+    ASSERT_TRUE(object.is_object());
+    EXPECT_EQ(object.at("model"), "supported");
+    EXPECT_EQ(object.at("architecture"), "LlamaForCausalLM");
+    EXPECT_EQ(object.at("layers"), 2);
+    EXPECT_EQ(object.at("hidden size"), 32);
+    EXPECT_EQ(object.at("logits"), 400);
+    std::string text;
+    for (const auto& [name, value] : object.items())
+        text += name + ": " + (value.is_string() ? value.get<std::string>() : value.dump()) + "\n";
+    EXPECT_EQ(text, describe(model.path()));
+}
+
+// A name that is not UTF-8 stands in the reason why a part can't be used.
+TEST(ModelAbi, JsonIsUtf8WhateverAFolderIsCalled) {
+    const TempFolder folder;
+    const std::string odd = folder.path() + "/\xff\xfe";
+    std::filesystem::create_directory(odd);
+    const auto object = nlohmann::json::parse(describe(odd, NL_DESCRIBE_JSON));
+    EXPECT_NE(object.at("model").get<std::string>().find("\xEF\xBF\xBD"), std::string::npos) << object.dump();
+}
+
 TEST(ModelAbi, SaysWhyAPartIsNotUsable) {
     const TinyModel model;
     write(model.path() + "/tokenizer.json", kWordPiece);
@@ -68,10 +95,13 @@ TEST(ModelAbi, SaysWhyAPartIsNotUsable) {
 
 TEST(ModelAbi, RefusesBadArguments) {
     size_t length = 7;
-    EXPECT_INVALID("path", nl_model_describe(nullptr, 3, nullptr, 0, &length));
-    EXPECT_INVALID("path_length is 0", nl_model_describe("x", 0, nullptr, 0, &length));
-    EXPECT_INVALID("length", nl_model_describe("x", 1, nullptr, 0, nullptr));
-    EXPECT_FAILS(NL_ERROR_NOT_FOUND, "/nowhere/at/all", nl_model_describe("/nowhere/at/all", 15, nullptr, 0, &length));
+    EXPECT_INVALID("path", nl_model_describe(nullptr, 3, 0, nullptr, 0, &length));
+    EXPECT_INVALID("path_length is 0", nl_model_describe("x", 0, 0, nullptr, 0, &length));
+    EXPECT_INVALID("length", nl_model_describe("x", 1, 0, nullptr, 0, nullptr));
+    for (const int32_t format : {-1, 2})
+        EXPECT_INVALID("format is " + std::to_string(format), nl_model_describe("x", 1, format, nullptr, 0, &length));
+    EXPECT_FAILS(NL_ERROR_NOT_FOUND, "/nowhere/at/all",
+                 nl_model_describe("/nowhere/at/all", 15, 0, nullptr, 0, &length));
     EXPECT_EQ(length, 7U);
 }
 

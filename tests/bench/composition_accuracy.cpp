@@ -41,18 +41,18 @@ constexpr const char* kModeNames[] = {"full prefill", "exact chunks", "independe
 class Evaluator {
   public:
     Evaluator(const std::string& model, const std::string& device, int32_t dtype) {
-        nl_engine_options* options = nullptr;
-        check(nl_engine_options_create(&options), "options");
-        check(nl_engine_options_set_device(options, device.data(), device.size()), "device");
-        check(nl_engine_options_set_dtype(options, dtype), "dtype");
+        nl_options* options = nullptr;
+        check(nl_options_create(NL_OPTIONS_ENGINE, &options), "options");
+        check(nl_options_set_text(options, NL_OPTION_DEVICE, device.data(), device.size()), "device");
+        check(nl_options_set_int(options, NL_OPTION_DTYPE, dtype), "dtype");
         check(nl_engine_create(model.data(), model.size(), options, &engine_), "engine");
-        nl_engine_options_free(options);
+        nl_options_free(options);
         check(nl_engine_tokenizer(engine_, &tokenizer_), "tokenizer");
-        check(nl_cache_options_create(&independent_), "options");
-        check(nl_cache_options_set_composition(independent_, NL_COMPOSE_INDEPENDENT), "composition");
+        check(nl_options_create(NL_OPTIONS_CACHE, &independent_), "options");
+        check(nl_options_set_int(independent_, NL_OPTION_COMPOSITION, NL_COMPOSE_INDEPENDENT), "composition");
     }
     ~Evaluator() {
-        nl_cache_options_free(independent_);
+        nl_options_free(independent_);
         nl_tokenizer_free(tokenizer_);
         nl_engine_free(engine_);
     }
@@ -106,7 +106,7 @@ class Evaluator {
             list.push_back(chunk);
         }
         nl_cache* cache = nullptr;
-        const nl_cache_options* options = mode == Mode::independent ? independent_ : nullptr;
+        const nl_options* options = mode == Mode::independent ? independent_ : nullptr;
         check(nl_cache_create(engine_, options, list.data(), list.size(), &cache), "cache");
         return Cache(cache);
     }
@@ -133,7 +133,7 @@ class Evaluator {
 
     nl_engine* engine_ = nullptr;
     nl_tokenizer* tokenizer_ = nullptr;
-    nl_cache_options* independent_ = nullptr;
+    nl_options* independent_ = nullptr;
 };
 
 struct Score {

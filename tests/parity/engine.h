@@ -13,12 +13,12 @@
 namespace nanolith::parity {
 
 struct Free {
-    void operator()(nl_engine_options* handle) const { nl_engine_options_free(handle); }
+    void operator()(nl_options* handle) const { nl_options_free(handle); }
     void operator()(nl_engine* handle) const { nl_engine_free(handle); }
     void operator()(nl_chunk* handle) const { nl_chunk_free(handle); }
     void operator()(nl_cache* handle) const { nl_cache_free(handle); }
 };
-using EngineOptions = std::unique_ptr<nl_engine_options, Free>;
+using EngineOptions = std::unique_ptr<nl_options, Free>;
 using Engine = std::unique_ptr<nl_engine, Free>;
 using Chunk = std::unique_ptr<nl_chunk, Free>;
 using Cache = std::unique_ptr<nl_cache, Free>;
@@ -29,16 +29,16 @@ inline void check(nl_status status) {
 
 // Null where `device` is "cuda" and there is none here.
 inline Engine open_engine(const std::string& folder, const std::string& device, int32_t dtype, size_t max_context) {
-    nl_engine_options* raw_options = nullptr;
-    check(nl_engine_options_create(&raw_options));
+    nl_options* raw_options = nullptr;
+    check(nl_options_create(NL_OPTIONS_ENGINE, &raw_options));
     const EngineOptions options(raw_options);
-    check(nl_engine_options_set_device(raw_options, device.data(), device.size()));
-    check(nl_engine_options_set_dtype(raw_options, dtype));
+    check(nl_options_set_text(raw_options, NL_OPTION_DEVICE, device.data(), device.size()));
+    check(nl_options_set_int(raw_options, NL_OPTION_DTYPE, dtype));
     // Small pages and batches, so that short prompts cross the borders of both.
-    check(nl_engine_options_set_page_size(raw_options, 16));
-    check(nl_engine_options_set_num_pages(raw_options, 256));
-    check(nl_engine_options_set_max_batch_tokens(raw_options, 48));
-    check(nl_engine_options_set_max_context(raw_options, static_cast<int64_t>(max_context)));
+    check(nl_options_set_int(raw_options, NL_OPTION_PAGE_SIZE, 16));
+    check(nl_options_set_int(raw_options, NL_OPTION_NUM_PAGES, 256));
+    check(nl_options_set_int(raw_options, NL_OPTION_MAX_BATCH_TOKENS, 48));
+    check(nl_options_set_int(raw_options, NL_OPTION_MAX_CONTEXT, static_cast<int64_t>(max_context)));
     nl_engine* engine = nullptr;
     const nl_status status = nl_engine_create(folder.data(), folder.size(), raw_options, &engine);
     if (device == "cuda" && status == NL_ERROR_NOT_FOUND) return nullptr;

@@ -232,7 +232,8 @@ TEST(Families, AreThoseOfTheFixturesAndTheReadme) {
     const test::TempFolder folder;
     folder.write("config.json", R"({"architectures":["UnknownForCausalLM"]})");
     size_t length = 0;
-    check(nl_model_describe(folder.path().data(), folder.path().size(), text.data(), text.size(), &length));
+    check(nl_model_describe(folder.path().data(), folder.path().size(), NL_DESCRIBE_TEXT, text.data(), text.size(),
+                            &length));
     const std::regex name("[A-Z][A-Za-z0-9_]*ForCausalLM");
     const auto names = [&name](const std::string& in) {
         std::set<std::string> found(std::sregex_token_iterator(in.begin(), in.end(), name), {});

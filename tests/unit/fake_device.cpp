@@ -148,9 +148,8 @@ class FakeExecutor final : public Executor {
     }
 
     int32_t draw(const Batch& batch, int32_t row, double uniform) {
-        const auto sequence = std::ranges::find_if(batch.sequences, [row](const Sequence& s) {
-            return row >= s.first_row && row < s.first_row + s.num_rows;
-        });
+        const auto sequence = std::ranges::find_if(
+            batch.sequences, [row](const Sequence& s) { return row >= s.first_row && row < s.first_row + s.num_rows; });
         const int32_t position = batch.positions[static_cast<size_t>(row)];
         uint64_t hash = 1;
         int32_t expected = 0;  // position of the next key

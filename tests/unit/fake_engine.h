@@ -57,7 +57,8 @@ class FakeEngine {
         Tokens tokens;
         int32_t end = NL_END_NONE;
     };
-    [[nodiscard]] Answer answer(Tokens tokens, const SamplingOptions& sampling, const GenerationOptions& options) const {
+    [[nodiscard]] Answer answer(Tokens tokens, const SamplingOptions& sampling,
+                                const GenerationOptions& options) const {
         Answer answer;
         while (answer.end == NL_END_NONE) {
             const int32_t token = next(tokens, sampling);

@@ -63,9 +63,9 @@ TEST_P(StepLoop, AGenerationDrawsWhatDecodeStepsDo) {
     all.insert(all.end(), answer.tokens.begin(), answer.tokens.end());
     EXPECT_EQ(engine->tokens(*cache), all);
     EXPECT_EQ(decode(engine, *cache, 1)[0], engine.next(all));
-    EXPECT_EQ(*generation->fact(NL_GENERATION_TOKENS), 75);
-    EXPECT_EQ(*generation->fact(NL_GENERATION_END), NL_END_LENGTH);
-    EXPECT_GE(*generation->fact(NL_GENERATION_FIRST_TOKEN_US), *generation->fact(NL_GENERATION_QUEUED_US));
+    EXPECT_EQ(generation->fact(NL_GENERATION_TOKENS), 75);
+    EXPECT_EQ(generation->fact(NL_GENERATION_END), NL_END_LENGTH);
+    EXPECT_GE(generation->fact(NL_GENERATION_FIRST_TOKEN_US), generation->fact(NL_GENERATION_QUEUED_US));
 }
 
 // What is sent of the page table is what is new in it, however long the context is.
@@ -132,7 +132,7 @@ TEST_P(StepLoop, AConversationIsInEveryStepOfALongPrefill) {
     generation->cancel();
     const std::lock_guard lock(engine.record->mutex);
     for (size_t step = 0; step < engine.record->rows.size(); ++step)
-        if (engine.record->rows[step] > 5) EXPECT_GE(engine.record->outputs[step], 1U) << "step " << step;
+        EXPECT_TRUE(engine.record->rows[step] <= 5 || engine.record->outputs[step] >= 1) << "step " << step;
 }
 
 TEST_P(StepLoop, AReaderWhoDoesNotReadHoldsUpHisOwnGenerationAlone) {
@@ -146,7 +146,7 @@ TEST_P(StepLoop, AReaderWhoDoesNotReadHoldsUpHisOwnGenerationAlone) {
     options.buffer_tokens = 1024;
     const auto read = engine.generate(*fast, tokens_from(3, 5), options);
     EXPECT_EQ(FakeEngine::read_all(*read).tokens.size(), 200U);
-    EXPECT_LE(*unread->fact(NL_GENERATION_TOKENS), 4 + 1);
+    EXPECT_LE(unread->fact(NL_GENERATION_TOKENS), 4 + 1);
     EXPECT_EQ(FakeEngine::read_all(*unread).tokens, engine.answer(tokens_from(2, 5), {}, options).tokens);
 }
 
@@ -318,8 +318,8 @@ TEST_P(StepLoop, HigherPrioritiesAreServedFirst) {
     }
     engine.record->hold = 0;
     for (auto& generation : generations) FakeEngine::read_all(*generation);
-    const int64_t urgent = *generations[9]->fact(NL_GENERATION_QUEUED_US);
-    EXPECT_LT(urgent, *generations[8]->fact(NL_GENERATION_QUEUED_US));
+    const int64_t urgent = generations[9]->fact(NL_GENERATION_QUEUED_US);
+    EXPECT_LT(urgent, generations[8]->fact(NL_GENERATION_QUEUED_US));
 }
 
 TEST_P(StepLoop, GenerationsThatLackPagesWaitForOthersAndTheLastGivesWay) {
@@ -339,7 +339,7 @@ TEST_P(StepLoop, GenerationsThatLackPagesWaitForOthersAndTheLastGivesWay) {
         ASSERT_LE(answer.tokens.size(), expected.tokens.size());
         EXPECT_TRUE(std::equal(answer.tokens.begin(), answer.tokens.end(), expected.tokens.begin()));
         if (answer.end == NL_END_LENGTH) ++ended;
-        if (answer.end != NL_END_LENGTH) EXPECT_EQ(answer.end, NL_END_ERROR);
+        EXPECT_TRUE(answer.end == NL_END_LENGTH || answer.end == NL_END_ERROR);
     }
     EXPECT_GE(ended, 1);
     EXPECT_EQ(engine.spare_pages(), 8);

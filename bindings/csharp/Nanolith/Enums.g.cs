@@ -281,7 +281,7 @@ namespace Nanolith
         MaxBatchTokens = 7,
         /// <summary>Most conversations that get a token in one step. [1 to 4096; default 256]</summary>
         MaxOutputRows = 8,
-        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. [0.001 to 1000000; default 25]</summary>
+        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed. [0 (default) to 1000000]</summary>
         StepMs = 9,
         /// <summary>Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]</summary>
         QueueLimit = 10,
@@ -310,11 +310,11 @@ namespace Nanolith
     /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. A newer library may know more values.</summary>
     public enum SamplingOption
     {
-        /// <summary>0: greedy. [0 (default) to 1000000000]</summary>
+        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
         Temperature = 200,
         /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
         TopK = 201,
-        /// <summary>1 keeps all. [0.000000001 to 1 (default)]</summary>
+        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
         TopP = 202,
         /// <summary>0 keeps all. [0 (default) to 1]</summary>
         MinP = 203,

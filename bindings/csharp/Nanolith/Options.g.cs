@@ -31,7 +31,7 @@ namespace Nanolith
         /// <summary>Most conversations that get a token in one step. [1 to 4096; default 256]</summary>
         public long? MaxOutputRows { get; set; }
 
-        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. [0.001 to 1000000; default 25]</summary>
+        /// <summary>Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed. [0 (default) to 1000000]</summary>
         public double? StepMs { get; set; }
 
         /// <summary>Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]</summary>
@@ -75,13 +75,13 @@ namespace Nanolith
     /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. What is null keeps the library's default.</summary>
     public sealed partial class SamplingOptions
     {
-        /// <summary>0: greedy. [0 (default) to 1000000000]</summary>
+        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
         public double? Temperature { get; set; }
 
         /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
         public long? TopK { get; set; }
 
-        /// <summary>1 keeps all. [0.000000001 to 1 (default)]</summary>
+        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
         public double? TopP { get; set; }
 
         /// <summary>0 keeps all. [0 (default) to 1]</summary>

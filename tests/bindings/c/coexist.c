@@ -14,9 +14,9 @@
 #include <string.h>
 
 static struct {
-    nl_status (*engine_create)(const char *, size_t, const nl_engine_options *, nl_engine **);
+    nl_status (*engine_create)(const char *, size_t, const nl_options *, nl_engine **);
     void (*engine_free)(nl_engine *);
-    nl_status (*cache_create)(nl_engine *, const nl_cache_options *, const nl_chunk *const *, size_t, nl_cache **);
+    nl_status (*cache_create)(nl_engine *, const nl_options *, const nl_chunk *const *, size_t, nl_cache **);
     nl_status (*cache_extend)(nl_cache *, const int32_t *, size_t);
     void (*cache_free)(nl_cache *);
     nl_status (*engine_query)(const nl_engine *, int32_t, int64_t *);

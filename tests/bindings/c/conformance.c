@@ -126,24 +126,24 @@ static void clear(state_t *state) {
 
 /* ---- Calls ------------------------------------------------------------------------------------------------------ */
 
-static nl_status set_engine_option(nl_engine_options *options, const char *key, const char *value) {
+static nl_status set_engine_option(nl_options *options, const char *key, const char *value) {
     const long long number = atoll(value);
-    if (strcmp(key, "device") == 0) return nl_engine_options_set_device(options, value, strlen(value));
-    if (strcmp(key, "dtype") == 0) return nl_engine_options_set_dtype(options, (int32_t)number);
-    if (strcmp(key, "page_size") == 0) return nl_engine_options_set_page_size(options, (int32_t)number);
-    if (strcmp(key, "num_pages") == 0) return nl_engine_options_set_num_pages(options, number);
-    if (strcmp(key, "max_context") == 0) return nl_engine_options_set_max_context(options, number);
-    if (strcmp(key, "max_batch_tokens") == 0) return nl_engine_options_set_max_batch_tokens(options, (int32_t)number);
-    if (strcmp(key, "threads") == 0) return nl_engine_options_set_threads(options, (int32_t)number);
+    if (strcmp(key, "device") == 0) return nl_options_set_text(options, NL_OPTION_DEVICE, value, strlen(value));
+    if (strcmp(key, "dtype") == 0) return nl_options_set_int(options, NL_OPTION_DTYPE, number);
+    if (strcmp(key, "page_size") == 0) return nl_options_set_int(options, NL_OPTION_PAGE_SIZE, number);
+    if (strcmp(key, "num_pages") == 0) return nl_options_set_int(options, NL_OPTION_NUM_PAGES, number);
+    if (strcmp(key, "max_context") == 0) return nl_options_set_int(options, NL_OPTION_MAX_CONTEXT, number);
+    if (strcmp(key, "max_batch_tokens") == 0) return nl_options_set_int(options, NL_OPTION_MAX_BATCH_TOKENS, number);
+    if (strcmp(key, "threads") == 0) return nl_options_set_int(options, NL_OPTION_THREADS, number);
     die("unknown option", key);
     return NL_OK;
 }
 
 static nl_status load(state_t *state, char **words, size_t count) {
-    nl_engine_options *options = NULL;
+    nl_options *options = NULL;
     nl_engine *engine = NULL;
     const char *path = "";
-    nl_status status = nl_engine_options_create(&options);
+    nl_status status = nl_options_create(NL_OPTIONS_ENGINE, &options);
     for (size_t i = 0; i < count && status == NL_OK; ++i) {
         char *value = strchr(words[i], '=');
         *value++ = '\0';
@@ -153,7 +153,7 @@ static nl_status load(state_t *state, char **words, size_t count) {
             status = set_engine_option(options, words[i], value);
     }
     if (status == NL_OK) status = nl_engine_create(path, strlen(path), options, &engine);
-    nl_engine_options_free(options);
+    nl_options_free(options);
     if (status == NL_OK) {
         nl_engine_free(state->engine);
         state->engine = engine;
@@ -162,27 +162,27 @@ static nl_status load(state_t *state, char **words, size_t count) {
 }
 
 static nl_status set_sampling(nl_cache *cache, char **words, size_t count) {
-    nl_sampling_options *options = NULL;
-    nl_status status = nl_sampling_options_create(&options);
+    nl_options *options = NULL;
+    nl_status status = nl_options_create(NL_OPTIONS_SAMPLING, &options);
     for (size_t i = 0; i < count && status == NL_OK; ++i) {
         char *value = strchr(words[i], '=');
         *value++ = '\0';
         const char *key = words[i];
         if (strcmp(key, "temperature") == 0)
-            status = nl_sampling_options_set_temperature(options, strtof(value, NULL));
+            status = nl_options_set_float(options, NL_OPTION_TEMPERATURE, strtod(value, NULL));
         else if (strcmp(key, "top_k") == 0)
-            status = nl_sampling_options_set_top_k(options, atoi(value));
+            status = nl_options_set_int(options, NL_OPTION_TOP_K, atoi(value));
         else if (strcmp(key, "top_p") == 0)
-            status = nl_sampling_options_set_top_p(options, strtof(value, NULL));
+            status = nl_options_set_float(options, NL_OPTION_TOP_P, strtod(value, NULL));
         else if (strcmp(key, "min_p") == 0)
-            status = nl_sampling_options_set_min_p(options, strtof(value, NULL));
+            status = nl_options_set_float(options, NL_OPTION_MIN_P, strtod(value, NULL));
         else if (strcmp(key, "seed") == 0)
-            status = nl_sampling_options_set_seed(options, strtoull(value, NULL, 10));
+            status = nl_options_set_int(options, NL_OPTION_SEED, (int64_t)strtoull(value, NULL, 10));
         else
             die("unknown option", key);
     }
     if (status == NL_OK) status = nl_cache_set_sampling(cache, options);
-    nl_sampling_options_free(options);
+    nl_options_free(options);
     return status;
 }
 
@@ -196,15 +196,15 @@ static nl_status make_chunk(state_t *state, char **a, size_t count) {
 
 static nl_status make_cache(state_t *state, char **a, size_t count) {
     const nl_chunk *chunks[kMaxWords];
-    nl_cache_options *options = NULL;
+    nl_options *options = NULL;
     const int32_t composition = strcmp(a[1], "exact") == 0         ? NL_COMPOSE_EXACT
                                 : strcmp(a[1], "independent") == 0 ? NL_COMPOSE_INDEPENDENT
                                                                    : atoi(a[1]);
     chunks_of(state, a + 2, count - 2, chunks);
-    nl_status status = nl_cache_options_create(&options);
-    if (status == NL_OK) status = nl_cache_options_set_composition(options, composition);
+    nl_status status = nl_options_create(NL_OPTIONS_CACHE, &options);
+    if (status == NL_OK) status = nl_options_set_int(options, NL_OPTION_COMPOSITION, composition);
     if (status == NL_OK) status = nl_cache_create(state->engine, options, chunks, count - 2, &find(state, a[0])->cache);
-    nl_cache_options_free(options);
+    nl_options_free(options);
     return status;
 }
 
@@ -330,7 +330,7 @@ static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
 static nl_status describe(state_t *state, const char *path, const char *name) {
     static char text[kMaxLine];
     size_t length = 0;
-    const nl_status status = nl_model_describe(path, strlen(path), text, sizeof text - 1, &length);
+    const nl_status status = nl_model_describe(path, strlen(path), NL_DESCRIBE_TEXT, text, sizeof text - 1, &length);
     if (status != NL_OK) return status;
     text[length] = '\0';
     for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {

@@ -22,15 +22,15 @@ static void must(nl_status status) {
 }
 
 static nl_engine *load(const char *model) {
-    nl_engine_options *options = NULL;
+    nl_options *options = NULL;
     nl_engine *engine = NULL;
-    must(nl_engine_options_create(&options));
-    must(nl_engine_options_set_device(options, "cpu", 3));
-    must(nl_engine_options_set_threads(options, 2));
-    must(nl_engine_options_set_page_size(options, 16));
-    must(nl_engine_options_set_num_pages(options, 256));
+    must(nl_options_create(NL_OPTIONS_ENGINE, &options));
+    must(nl_options_set_text(options, NL_OPTION_DEVICE, "cpu", 3));
+    must(nl_options_set_int(options, NL_OPTION_THREADS, 2));
+    must(nl_options_set_int(options, NL_OPTION_PAGE_SIZE, 16));
+    must(nl_options_set_int(options, NL_OPTION_NUM_PAGES, 256));
     must(nl_engine_create(model, strlen(model), options, &engine));
-    nl_engine_options_free(options);
+    nl_options_free(options);
     return engine;
 }
 
@@ -43,8 +43,8 @@ static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     nl_text_stream *stream = NULL;
     nl_chat_format *format = NULL;
     nl_chunk *again = NULL;
-    nl_cache_options *composition = NULL;
-    nl_sampling_options *sampling = NULL;
+    nl_options *composition = NULL;
+    nl_options *sampling = NULL;
     nl_cache *cache = NULL;
     nl_cache *fork = NULL;
     char text[64];
@@ -57,19 +57,19 @@ static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     must(nl_chat_format_create(tokenizer, "plain", 5, &format));
     must(nl_chat_format_render(format, &kUser, &kMessage, &kLength, 1, 0, NULL, tokens, 8, &length));
     must(nl_chunk_prefill(engine, kTokens, 3, 0, NULL, 0, &again));
-    must(nl_cache_options_create(&composition));
-    must(nl_cache_options_set_composition(composition, NL_COMPOSE_INDEPENDENT));
+    must(nl_options_create(NL_OPTIONS_CACHE, &composition));
+    must(nl_options_set_int(composition, NL_OPTION_COMPOSITION, NL_COMPOSE_INDEPENDENT));
     const nl_chunk *chunks[2] = {chunk, again};
     must(nl_cache_create(engine, composition, chunks, 2, &cache));
-    must(nl_sampling_options_create(&sampling));
-    must(nl_sampling_options_set_temperature(sampling, 1));
+    must(nl_options_create(NL_OPTIONS_SAMPLING, &sampling));
+    must(nl_options_set_float(sampling, NL_OPTION_TEMPERATURE, 1));
     must(nl_cache_set_sampling(cache, sampling));
     must(nl_cache_fork(cache, &fork));
     if (nl_tokenizer_find(tokenizer, "no such piece", 13, &token) != NL_ERROR_NOT_FOUND) exit(EXIT_FAILURE);
     nl_cache_free(cache);
     nl_cache_free(fork);
-    nl_sampling_options_free(sampling);
-    nl_cache_options_free(composition);
+    nl_options_free(sampling);
+    nl_options_free(composition);
     nl_chunk_free(again);
     nl_tokenizer_free(tokenizer);
     nl_chat_format_free(format);

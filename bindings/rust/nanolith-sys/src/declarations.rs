@@ -234,7 +234,8 @@ pub const NL_OPTION_MAX_BATCH_TOKENS: i32 = 7;
 /// Most conversations that get a token in one step. \[1 to 4096; default 256]
 pub const NL_OPTION_MAX_OUTPUT_ROWS: i32 = 8;
 /// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-/// to fit. \[0.001 to 1000000; default 25]
+/// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+/// \[0 (default) to 1000000]
 pub const NL_OPTION_STEP_MS: i32 = 9;
 /// Most requests that wait to be computed; one more is NL_ERROR_BUSY. \[1 to 1048576; default 4096]
 pub const NL_OPTION_QUEUE_LIMIT: i32 = 10;
@@ -255,11 +256,11 @@ pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
 /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
 pub const NL_OPTION_COMPOSITION: i32 = 100;
 
-/// 0: greedy. \[0 (default) to 1000000000]
+/// 0: greedy. \[0 (default) to 3e38]
 pub const NL_OPTION_TEMPERATURE: i32 = 200;
 /// 0 keeps all. \[0 (default) to 2147483647]
 pub const NL_OPTION_TOP_K: i32 = 201;
-/// 1 keeps all. \[0.000000001 to 1 (default)]
+/// 1 keeps all. \[1e-30 to 1 (default)]
 pub const NL_OPTION_TOP_P: i32 = 202;
 /// 0 keeps all. \[0 (default) to 1]
 pub const NL_OPTION_MIN_P: i32 = 203;

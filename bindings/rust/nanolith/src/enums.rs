@@ -333,7 +333,8 @@ impl EngineOption {
     /// Most conversations that get a token in one step. \[1 to 4096; default 256]
     pub const MAX_OUTPUT_ROWS: EngineOption = EngineOption(sys::NL_OPTION_MAX_OUTPUT_ROWS);
     /// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-    /// to fit. \[0.001 to 1000000; default 25]
+    /// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    /// \[0 (default) to 1000000]
     pub const STEP_MS: EngineOption = EngineOption(sys::NL_OPTION_STEP_MS);
     /// Most requests that wait to be computed; one more is NL_ERROR_BUSY. \[1 to 1048576; default 4096]
     pub const QUEUE_LIMIT: EngineOption = EngineOption(sys::NL_OPTION_QUEUE_LIMIT);
@@ -380,11 +381,11 @@ impl CacheOption {
 pub struct SamplingOption(pub i32);
 
 impl SamplingOption {
-    /// 0: greedy. \[0 (default) to 1000000000]
+    /// 0: greedy. \[0 (default) to 3e38]
     pub const TEMPERATURE: SamplingOption = SamplingOption(sys::NL_OPTION_TEMPERATURE);
     /// 0 keeps all. \[0 (default) to 2147483647]
     pub const TOP_K: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_K);
-    /// 1 keeps all. \[0.000000001 to 1 (default)]
+    /// 1 keeps all. \[1e-30 to 1 (default)]
     pub const TOP_P: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_P);
     /// 0 keeps all. \[0 (default) to 1]
     pub const MIN_P: SamplingOption = SamplingOption(sys::NL_OPTION_MIN_P);

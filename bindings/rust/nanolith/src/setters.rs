@@ -51,7 +51,8 @@ impl EngineOptions {
     }
 
     /// Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
-    /// to fit. \[0.001 to 1000000; default 25]
+    /// to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    /// \[0 (default) to 1000000]
     pub fn step_ms(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_STEP_MS, value)
     }
@@ -80,7 +81,7 @@ impl CacheOptions {
 }
 
 impl SamplingOptions {
-    /// 0: greedy. \[0 (default) to 1000000000]
+    /// 0: greedy. \[0 (default) to 3e38]
     pub fn temperature(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_TEMPERATURE, value)
     }
@@ -90,7 +91,7 @@ impl SamplingOptions {
         self.set_int(sys::NL_OPTION_TOP_K, value)
     }
 
-    /// 1 keeps all. \[0.000000001 to 1 (default)]
+    /// 1 keeps all. \[1e-30 to 1 (default)]
     pub fn top_p(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_TOP_P, value)
     }

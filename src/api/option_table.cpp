@@ -1,0 +1,199 @@
+#include "api/option_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <charconv>
+#include <iterator>
+
+namespace nanolith::api {
+namespace {
+
+constexpr int32_t kEngine = NL_OPTIONS_ENGINE;
+constexpr int32_t kSampling = NL_OPTIONS_SAMPLING;
+constexpr int32_t kGeneration = NL_OPTIONS_GENERATION;
+constexpr int64_t kMostInt32 = INT32_MAX;
+
+struct Integers {
+    int64_t least, most, standard;
+};
+struct Numbers {
+    double least, most, standard;
+};
+struct Lengths {
+    int64_t least, most;
+};
+
+constexpr Option integer(int32_t key, int32_t kind, const char* name, Integers bounds, const char* doc) {
+    return {.key = key,
+            .kind = kind,
+            .name = name,
+            .type = OptionType::integer,
+            .least = bounds.least,
+            .most = bounds.most,
+            .standard = bounds.standard,
+            .doc = doc};
+}
+
+constexpr Option with_type(Option option, OptionType type) {
+    option.type = type;
+    return option;
+}
+
+constexpr Option power_of_two(Option option) {
+    option.power_of_two = true;
+    return option;
+}
+
+constexpr Option number(int32_t key, int32_t kind, const char* name, Numbers bounds, const char* doc) {
+    return {.key = key,
+            .kind = kind,
+            .name = name,
+            .type = OptionType::number,
+            .least_number = bounds.least,
+            .most_number = bounds.most,
+            .standard_number = bounds.standard,
+            .doc = doc};
+}
+
+constexpr Option text(int32_t key, int32_t kind, const char* name, Lengths lengths, const char* standard,
+                      const char* doc) {
+    return {.key = key,
+            .kind = kind,
+            .name = name,
+            .type = OptionType::text,
+            .least = lengths.least,
+            .most = lengths.most,
+            .standard_text = standard,
+            .doc = doc};
+}
+
+// In the order of keys, so that those of a kind stand together.
+constexpr Option kOptions[] = {
+    text(NL_OPTION_DEVICE, kEngine, "DEVICE", {1, 64}, "auto",
+         "\"auto\" (CUDA where there is a GPU and its backend, else the CPU), \"cpu\", \"cuda\" or \"cuda:1\"."),
+    integer(NL_OPTION_DTYPE, kEngine, "DTYPE", {NL_DTYPE_AUTO, NL_DTYPE_BF16, NL_DTYPE_AUTO},
+            "Format of weights and activations, NL_DTYPE_*."),
+    integer(NL_OPTION_KV_DTYPE, kEngine, "KV_DTYPE", {NL_DTYPE_AUTO, NL_DTYPE_F8_E4M3, NL_DTYPE_AUTO},
+            "Format of keys and values in pages, NL_DTYPE_*; NL_DTYPE_AUTO: as the activations."),
+    power_of_two(integer(NL_OPTION_PAGE_SIZE, kEngine, "PAGE_SIZE", {16, 256, 64}, "Tokens a page, a power of two.")),
+    integer(NL_OPTION_NUM_PAGES, kEngine, "NUM_PAGES", {0, kMostInt32, 0},
+            "Pages in the pool; 0 sizes the pool from the model and the memory that is free."),
+    integer(NL_OPTION_MAX_CONTEXT, kEngine, "MAX_CONTEXT", {0, kMostInt32, 0},
+            "Longest context of a cache in tokens, at most the model's own; 0 takes the model's."),
+    integer(NL_OPTION_MAX_BATCH_TOKENS, kEngine, "MAX_BATCH_TOKENS", {1, 65536, 2048},
+            "Most tokens computed in one step: longer prefills are cut into slices."),
+    integer(NL_OPTION_MAX_OUTPUT_ROWS, kEngine, "MAX_OUTPUT_ROWS", {1, 4096, 256},
+            "Most conversations that get a token in one step."),
+    number(NL_OPTION_STEP_MS, kEngine, "STEP_MS", {0, 1e6, 0},
+           "Milliseconds that a step may take which prefills beside running conversations; 0 takes 25, or more where "
+           "prefills would lose over a tenth of their speed."),
+    integer(NL_OPTION_QUEUE_LIMIT, kEngine, "QUEUE_LIMIT", {1, 1 << 20, 4096},
+            "Most requests that wait to be computed; one more is NL_ERROR_BUSY."),
+    integer(NL_OPTION_THREADS, kEngine, "THREADS", {0, 1024, 0},
+            "CPU threads; 0 takes the cores that the process may use."),
+    integer(NL_OPTION_WARM_UP, kEngine, "WARM_UP", {0, 1, 1},
+            "1: everything is made ready while the engine is created; 0: when it is needed first."),
+
+    integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
+            {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
+
+    number(NL_OPTION_TEMPERATURE, kSampling, "TEMPERATURE", {0, 3e38, 0}, "What logits are divided by; 0: greedy."),
+    integer(NL_OPTION_TOP_K, kSampling, "TOP_K", {0, kMostInt32, 0}, "Keeps the k highest logits; 0 keeps all."),
+    number(NL_OPTION_TOP_P, kSampling, "TOP_P", {1e-30, 1, 1},
+           "Keeps the most probable tokens until their share reaches p; 1 keeps all."),
+    number(NL_OPTION_MIN_P, kSampling, "MIN_P", {0, 1, 0},
+           "Keeps tokens at least this many times as probable as the best; 0 keeps all."),
+    integer(NL_OPTION_SEED, kSampling, "SEED", {INT64_MIN, INT64_MAX, 0},
+            "What draws depend on; its 64 bits, whatever their sign."),
+
+    integer(NL_OPTION_MAX_TOKENS, kGeneration, "MAX_TOKENS", {0, kMostInt32, 0},
+            "Most tokens to draw; 0: until the context is full."),
+    integer(NL_OPTION_MIN_TOKENS, kGeneration, "MIN_TOKENS", {0, kMostInt32, 0},
+            "End tokens, stop tokens and stop texts count only after so many tokens."),
+    with_type(integer(NL_OPTION_STOP_TOKEN, kGeneration, "STOP_TOKEN", {0, kMostInt32, 0},
+                      "Tokens that end it, beside the model's end tokens."),
+              OptionType::integers),
+    integer(NL_OPTION_END_TOKENS, kGeneration, "END_TOKENS", {0, 1, 1}, "1: the model's own end tokens end it."),
+    with_type(text(NL_OPTION_STOP_TEXT, kGeneration, "STOP_TEXT", {1, 1024}, "",
+                   "Texts that end it; the text that it gives ends before them."),
+              OptionType::texts),
+    integer(NL_OPTION_DEADLINE_MS, kGeneration, "DEADLINE_MS", {0, kMostInt32, 0},
+            "Milliseconds from its start after which it ends; 0: none."),
+    integer(NL_OPTION_PRIORITY, kGeneration, "PRIORITY", {-100, 100, 0}, "Higher ones are served first."),
+    integer(NL_OPTION_BUFFER_TOKENS, kGeneration, "BUFFER_TOKENS", {1, 1 << 20, 1024},
+            "Tokens that wait for nl_generation_next before the generation pauses."),
+    integer(NL_OPTION_TEXT, kGeneration, "TEXT", {0, 1, 1}, "1: tokens are turned into text; 0: they are not."),
+};
+static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
+static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));
+
+// The shortest digits that are this number and no other.
+std::string digits(double value) {
+    char buffer[32];
+    const auto end = std::to_chars(std::begin(buffer), std::end(buffer), value);
+    return {buffer, end.ptr};
+}
+
+}  // namespace
+
+std::span<const Option> options_of(int32_t kind) {
+    const auto found = std::ranges::equal_range(kOptions, kind, {}, &Option::kind);
+    return {found.begin(), found.end()};
+}
+
+const Option* find_option(int32_t key) {
+    const Option* const found = std::ranges::lower_bound(kOptions, key, {}, &Option::key);
+    return found != std::end(kOptions) && found->key == key ? found : nullptr;
+}
+
+const char* kind_name(int32_t kind) {
+    switch (kind) {
+        case NL_OPTIONS_ENGINE:
+            return "NL_OPTIONS_ENGINE";
+        case NL_OPTIONS_CACHE:
+            return "NL_OPTIONS_CACHE";
+        case NL_OPTIONS_SAMPLING:
+            return "NL_OPTIONS_SAMPLING";
+        case NL_OPTIONS_GENERATION:
+            return "NL_OPTIONS_GENERATION";
+        default:
+            return nullptr;
+    }
+}
+
+const char* type_phrase(OptionType type) {
+    constexpr const char* kPhrases[] = {"an integer", "a float", "a text", "a list of integers", "a list of texts"};
+    return kPhrases[static_cast<size_t>(type)];
+}
+
+const char* type_name(OptionType type) {
+    constexpr const char* kNames[] = {"int", "float", "text", "int list", "text list"};
+    return kNames[static_cast<size_t>(type)];
+}
+
+Result<void> check_value(const Option& option, int64_t value) {
+    const bool fits = value >= option.least && value <= option.most &&
+                      (!option.power_of_two || std::has_single_bit(static_cast<uint64_t>(value)));
+    if (!fits)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_", option.name, " is ", value, ": expected ",
+                    option.power_of_two ? "a power of two from " : "", option.least, " to ", option.most);
+    return {};
+}
+
+Result<void> check_value(const Option& option, double value) {
+    const bool fits = value >= option.least_number && value <= option.most_number;  // not where it is NaN
+    if (!fits)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_", option.name, " is ", digits(value), ": expected ",
+                    digits(option.least_number), " to ", digits(option.most_number));
+    return {};
+}
+
+Result<void> check_value(const Option& option, std::string_view text) {
+    const auto length = static_cast<int64_t>(text.size());
+    if (length < option.least || length > option.most)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_", option.name, " has ", length, " bytes: expected ",
+                    option.least, " to ", option.most);
+    return {};
+}
+
+}  // namespace nanolith::api

@@ -1,0 +1,96 @@
+// From nl_options to what the engine takes.
+#include "api/guard.h"
+#include "api/options.h"
+
+namespace nanolith::api {
+namespace {
+
+int64_t integer(const nl_options& options, int32_t key) {
+    return options.get<int64_t>(key);
+}
+// Of options whose bounds are within 32 bits.
+int32_t small(const nl_options& options, int32_t key) {
+    return static_cast<int32_t>(integer(options, key));
+}
+bool flag(const nl_options& options, int32_t key) {
+    return integer(options, key) != 0;
+}
+double number(const nl_options& options, int32_t key) {
+    return options.get<double>(key);
+}
+
+EngineOptions read_engine(const nl_options& options) {
+    return {.device = options.get<std::string>(NL_OPTION_DEVICE),
+            .dtype = small(options, NL_OPTION_DTYPE),
+            .kv_dtype = small(options, NL_OPTION_KV_DTYPE),
+            .page_size = small(options, NL_OPTION_PAGE_SIZE),
+            .num_pages = integer(options, NL_OPTION_NUM_PAGES),
+            .max_context = integer(options, NL_OPTION_MAX_CONTEXT),
+            .max_batch_tokens = small(options, NL_OPTION_MAX_BATCH_TOKENS),
+            .max_output_rows = small(options, NL_OPTION_MAX_OUTPUT_ROWS),
+            .step_ms = number(options, NL_OPTION_STEP_MS),
+            .queue_limit = small(options, NL_OPTION_QUEUE_LIMIT),
+            .num_threads = small(options, NL_OPTION_THREADS),
+            .warm_up = flag(options, NL_OPTION_WARM_UP),
+            .log = options.log,
+            .log_user_data = options.log_user_data,
+            .progress = options.progress,
+            .progress_user_data = options.progress_user_data};
+}
+
+SamplingOptions read_sampling(const nl_options& options) {
+    return {.temperature = static_cast<float>(number(options, NL_OPTION_TEMPERATURE)),
+            .top_k = small(options, NL_OPTION_TOP_K),
+            .top_p = static_cast<float>(number(options, NL_OPTION_TOP_P)),
+            .min_p = static_cast<float>(number(options, NL_OPTION_MIN_P)),
+            .seed = static_cast<uint64_t>(integer(options, NL_OPTION_SEED))};
+}
+
+GenerationOptions read_generation(const nl_options& options) {
+    const auto& tokens = options.get<std::vector<int64_t>>(NL_OPTION_STOP_TOKEN);
+    return {.max_tokens = integer(options, NL_OPTION_MAX_TOKENS),
+            .min_tokens = integer(options, NL_OPTION_MIN_TOKENS),
+            .stop_tokens = std::vector<int32_t>(tokens.begin(), tokens.end()),
+            .end_tokens = flag(options, NL_OPTION_END_TOKENS),
+            .stop_texts = options.get<std::vector<std::string>>(NL_OPTION_STOP_TEXT),
+            .deadline_ms = integer(options, NL_OPTION_DEADLINE_MS),
+            .priority = small(options, NL_OPTION_PRIORITY),
+            .buffer_tokens = small(options, NL_OPTION_BUFFER_TOKENS),
+            .text = flag(options, NL_OPTION_TEXT)};
+}
+
+}  // namespace
+
+Result<void> check_kind(const nl_options* options, int32_t expected) {
+    if (options != nullptr && options->kind != expected)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "options are of ", kind_name(options->kind), ": expected ",
+                    kind_name(expected));
+    return {};
+}
+
+Result<EngineOptions> engine_options(const nl_options* options) {
+    NL_TRY(check_kind(options, NL_OPTIONS_ENGINE));
+    return options != nullptr ? read_engine(*options) : EngineOptions{};
+}
+
+Result<int32_t> composition(const nl_options* options) {
+    NL_TRY(check_kind(options, NL_OPTIONS_CACHE));
+    return options != nullptr ? small(*options, NL_OPTION_COMPOSITION) : NL_COMPOSE_EXACT;
+}
+
+Result<SamplingOptions> sampling_options(const nl_options& options) {
+    NL_TRY(check_kind(&options, NL_OPTIONS_SAMPLING));
+    return read_sampling(options);
+}
+
+Result<GenerationOptions> generation_options(const nl_options* options) {
+    NL_TRY(check_kind(options, NL_OPTIONS_GENERATION));
+    if (options == nullptr) return GenerationOptions{};
+    GenerationOptions read = read_generation(*options);
+    if (!read.text && !read.stop_texts.empty())
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_STOP_TEXT has ", read.stop_texts.size(),
+                    " elements: expected none where NL_OPTION_TEXT is 0");
+    return read;
+}
+
+}  // namespace nanolith::api

@@ -1,0 +1,74 @@
+// The defaults of the structs that the engine takes are those of the table that callers are told.
+#include <gtest/gtest.h>
+
+#include "api/options.h"
+
+namespace nanolith::api {
+namespace {
+
+TEST(OptionDefaults, OfAnEngine) {
+    const nl_options options(NL_OPTIONS_ENGINE);
+    const auto read = engine_options(&options);
+    ASSERT_TRUE(read.ok());
+    const EngineOptions standard;
+    EXPECT_EQ(read->device, standard.device);
+    EXPECT_EQ(read->dtype, standard.dtype);
+    EXPECT_EQ(read->kv_dtype, standard.kv_dtype);
+    EXPECT_EQ(read->page_size, standard.page_size);
+    EXPECT_EQ(read->num_pages, standard.num_pages);
+    EXPECT_EQ(read->max_context, standard.max_context);
+    EXPECT_EQ(read->max_batch_tokens, standard.max_batch_tokens);
+    EXPECT_EQ(read->max_output_rows, standard.max_output_rows);
+    EXPECT_EQ(read->step_ms, standard.step_ms);
+    EXPECT_EQ(read->queue_limit, standard.queue_limit);
+    EXPECT_EQ(read->num_threads, standard.num_threads);
+    EXPECT_EQ(read->warm_up, standard.warm_up);
+    EXPECT_EQ(read->log, nullptr);
+    EXPECT_EQ(read->progress, nullptr);
+}
+
+TEST(OptionDefaults, OfCachesAndDrawing) {
+    const nl_options cache(NL_OPTIONS_CACHE);
+    EXPECT_EQ(composition(&cache).value(), composition(nullptr).value());
+    const nl_options sampling(NL_OPTIONS_SAMPLING);
+    const auto read = sampling_options(sampling);
+    ASSERT_TRUE(read.ok());
+    const SamplingOptions standard;
+    EXPECT_EQ(read->temperature, standard.temperature);
+    EXPECT_EQ(read->top_k, standard.top_k);
+    EXPECT_EQ(read->top_p, standard.top_p);
+    EXPECT_EQ(read->min_p, standard.min_p);
+    EXPECT_EQ(read->seed, standard.seed);
+}
+
+TEST(OptionDefaults, OfAGeneration) {
+    const nl_options options(NL_OPTIONS_GENERATION);
+    const auto read = generation_options(&options);
+    ASSERT_TRUE(read.ok());
+    const GenerationOptions standard;
+    EXPECT_EQ(read->max_tokens, standard.max_tokens);
+    EXPECT_EQ(read->min_tokens, standard.min_tokens);
+    EXPECT_EQ(read->stop_tokens, standard.stop_tokens);
+    EXPECT_EQ(read->end_tokens, standard.end_tokens);
+    EXPECT_EQ(read->stop_texts, standard.stop_texts);
+    EXPECT_EQ(read->deadline_ms, standard.deadline_ms);
+    EXPECT_EQ(read->priority, standard.priority);
+    EXPECT_EQ(read->buffer_tokens, standard.buffer_tokens);
+    EXPECT_EQ(read->text, standard.text);
+}
+
+TEST(OptionDefaults, StopTextsNeedText) {
+    nl_options options(NL_OPTIONS_GENERATION);
+    options.at(*find_option(NL_OPTION_TEXT)) = int64_t{0};
+    EXPECT_TRUE(generation_options(&options).ok());
+    options.at(*find_option(NL_OPTION_STOP_TEXT)) = std::vector<std::string>{"stop"};
+    const auto refused = generation_options(&options);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().status, NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(refused.error().message.find("NL_OPTION_STOP_TEXT has 1"), std::string::npos);
+    options.at(*find_option(NL_OPTION_TEXT)) = int64_t{1};
+    EXPECT_TRUE(generation_options(&options).ok());
+}
+
+}  // namespace
+}  // namespace nanolith::api
