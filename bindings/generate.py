@@ -181,15 +181,24 @@ def rust_doc(lines, indent):
     return comment(escaped, "///", indent)
 
 
+def rust_callback(callback):
+    """Laid out as rustfmt does with lines of 120 characters."""
+    arguments = [f"{p.name}: {rust_type(p.type)}" for p in callback.parameters]
+    returns = "" if callback.returns == "void" else f" -> {rust_type(callback.returns)}"
+    head, value = f"pub type {callback.name} =", f"Option<unsafe extern \"C\" fn({', '.join(arguments)}){returns}>;"
+    for layout in (f"{head} {value}\n\n", f"{head}\n    {value}\n\n"):
+        if max(map(len, layout.splitlines())) <= 120:
+            return layout
+    lines = "".join(f"        {argument},\n" for argument in arguments)
+    return f"{head} Option<\n    unsafe extern \"C\" fn(\n{lines}    ){returns},\n>;\n\n"
+
+
 def rust_sys(header):
     out = f"// {NOTE}\n\nuse crate::macros::{{functions, handles}};\nuse std::os::raw::{{c_char, c_void}};\n\n"
     out += "/// What became of a call: one of `NL_OK` and `NL_ERROR_*`.\npub type nl_status = i32;\n\n"
     out += "handles! {\n" + "".join(f"    {handle};\n" for handle in header.handles) + "}\n\n"
     for callback in header.callbacks:
-        arguments = "".join(f"        {p.name}: {rust_type(p.type)},\n" for p in callback.parameters)
-        out += rust_doc(callback.doc, "")
-        returns = "" if callback.returns == "void" else f" -> {rust_type(callback.returns)}"
-        out += f"pub type {callback.name} = Option<\n    unsafe extern \"C\" fn(\n{arguments}    ){returns},\n>;\n\n"
+        out += rust_doc(callback.doc, "") + rust_callback(callback)
     for enum in header.enums:
         for constant in enum.constants:
             out += rust_doc(constant.doc, "") + f"pub const {constant.name}: i32 = {constant.value};\n"

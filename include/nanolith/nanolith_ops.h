@@ -2,6 +2,8 @@
  * Nanolith's kernels on raw pointers: attention over a paged key-value cache, and the norm and rotary pieces around
  * it, for programs that bring their own tensors and need no engine. The conventions of nanolith.h hold here too.
  *
+ * EXPERIMENTAL: names, arguments and meanings in this header may change with any version; all was here in 0.1.
+ *
  *   nl_ops_create            the kernels of a device
  *   nl_attention_plan_set    what a step attends to: page table, segments, sequences, positions
  *   nl_kv_append             writes new keys and values to their pages
@@ -45,7 +47,7 @@ typedef struct nl_kv_cache nl_kv_cache;                   /* keys and values of 
  * The kernels of `device`: "cpu", "cuda" (the first GPU) or "cuda:N".
  * Errors: INVALID_ARGUMENT, NOT_FOUND (the device, or its backend library), UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
  */
-NL_API nl_status nl_ops_create(const char *device, size_t length, nl_ops **ops);
+NL_API nl_status nl_ops_create(const char *device, size_t device_length, nl_ops **ops);
 /* Drops the handle; plans and caches made from it live on. */
 NL_API void nl_ops_free(nl_ops *ops);
 /*

@@ -25,15 +25,15 @@ Result<std::unique_ptr<Kernels>> open_kernels(std::string_view device) {
 
 extern "C" {
 
-nl_status nl_ops_create(const char* device, size_t length, nl_ops** ops) {
+nl_status nl_ops_create(const char* device, size_t device_length, nl_ops** ops) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_pointer(ops, "ops"));
         NL_TRY(check_pointer(device, "device"));
         constexpr size_t kLongest = 32;
-        if (length == 0 || length > kLongest)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "length is ", length,
+        if (device_length == 0 || device_length > kLongest)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "device_length is ", device_length,
                         ": expected the length of \"cpu\", \"cuda\" or \"cuda:N\"");
-        NL_ASSIGN(auto kernels, open_kernels({device, length}));
+        NL_ASSIGN(auto kernels, open_kernels({device, device_length}));
         *ops = new nl_ops{std::make_shared<OpsDevice>(std::move(kernels))};
         return {};
     });

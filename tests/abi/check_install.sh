@@ -43,7 +43,7 @@ cc -std=c99 -Wall -Wextra -Wpedantic -Werror examples/model_facts.c $(pkg-config
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(app LANGUAGES C)
-find_package(nanolith 0.1 REQUIRED)
+find_package(nanolith 0.2 REQUIRED)
 add_executable(app app.c)
 target_link_libraries(app PRIVATE nanolith::nanolith)
 CMAKE

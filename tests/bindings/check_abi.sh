@@ -15,7 +15,7 @@ if ! readelf -S "$library" | grep -q '\.debug_info'; then
     exit 1
 fi
 # Constants are plain integers in all signatures, so abidiff doesn't see them.
-constants() { sed -n 's/.*\b\(NL_[A-Z0-9_]* = [0-9]*\).*/\1/p' include/nanolith/nanolith.h | sort; }
+constants() { grep -oE '\bNL_[A-Z0-9_]+ = [0-9]+' include/nanolith/nanolith.h | sort; }
 
 # describe FILE: only what the public headers show; what is behind the handles is nobody's business.
 describe() {

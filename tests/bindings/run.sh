@@ -177,6 +177,7 @@ netlink_tests() {
     local nanolith netlink
     read -ra nanolith <<<"$(pkg-config --cflags --libs nanolith)"
     read -ra netlink <<<"$(pkg-config --cflags libnl-route-3.0 | sed 's/-I/-isystem /g') -lnl-route-3 -lnl-3"
+    check netlink-names tests/abi/check_names.sh "$library"
     check netlink-build-plugin cc "${flags[@]}" -fPIC -shared tests/bindings/c/netlink_plugin.c -o "$out/libplugin.so" \
         "${netlink[@]}" || return 1
     flags+=(tests/bindings/c/coexist.c -Wl,-rpath,"$out")

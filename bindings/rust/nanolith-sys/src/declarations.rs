@@ -20,24 +20,13 @@ handles! {
 /// Receives log lines. May be called from any thread, also from the library's own, but never from two
 /// at once for one engine. `message` is UTF-8, not terminated, and valid during the call only.
 /// The callback must not call the library. Since 0.1.
-pub type nl_log_callback = Option<
-    unsafe extern "C" fn(
-        user_data: *mut c_void,
-        severity: i32,
-        message: *const c_char,
-        message_length: usize,
-    ),
->;
+pub type nl_log_callback =
+    Option<unsafe extern "C" fn(user_data: *mut c_void, severity: i32, message: *const c_char, message_length: usize)>;
 
 /// Hears how far nl_engine_create has come: `done` grows from 0 to 1 while weights are loaded and the device is made
 /// ready. Called on the creating thread. Another value than 0 cancels: nl_engine_create returns CANCELLED. The callback
 /// must not call the library. Since 0.2.
-pub type nl_progress_callback = Option<
-    unsafe extern "C" fn(
-        user_data: *mut c_void,
-        done: f64,
-    ) -> i32,
->;
+pub type nl_progress_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, done: f64) -> i32>;
 
 pub const NL_OK: i32 = 0;
 /// an argument is out of its range, or arguments don't fit together
