@@ -59,14 +59,15 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         std::printf("seed %llu\n", static_cast<unsigned long long>(seed_));
     }
 
-    ExecutorOptions options(int32_t page_size, int32_t num_pages) const {
+    // `max_rows`: an executor runs steps of up to so many when it is made, so few make a test quick.
+    ExecutorOptions options(int32_t page_size, int32_t num_pages, int32_t max_rows = 100) const {
         ExecutorOptions options;
         options.dtype = GetParam().dtype;
         options.page_size = page_size;
         options.num_pages = num_pages;
-        options.max_rows = 350;
-        options.max_output_rows = 350;
-        options.max_kept_logits = 350;
+        options.max_rows = max_rows;
+        options.max_output_rows = max_rows;
+        options.max_kept_logits = max_rows;
         options.num_threads = 1;  // small models gain nothing from more, and busy machines lose much
         return options;
     }

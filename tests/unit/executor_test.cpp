@@ -40,7 +40,7 @@ TEST_P(ExecutorTest, PrefillsAndSlices) {
     const int32_t page_sizes[] = {16, 32, 64, 128, 256};
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + i);
-        PagedHarness harness(*backend_, model, options(page_sizes[i], 12 * 256 / page_sizes[i]), seed_);
+        PagedHarness harness(*backend_, model, options(page_sizes[i], 12 * 256 / page_sizes[i], 256), seed_);
         ASSERT_TRUE(harness.ready());
         const std::string what = describe(kShapes[i], page_sizes[i]);
         for (const int32_t length : {1, 2, 9, page_sizes[i]}) {
@@ -59,7 +59,7 @@ TEST_P(ExecutorTest, DecodesRaggedSequencesBesidePrefill) {
     for (const int32_t page_size : {16, 64}) {
         for (size_t i = 0; i < std::size(kShapes); ++i) {
             RandomModel model(kShapes[i], GetParam().dtype, seed_ + 10 + i);
-            PagedHarness harness(*backend_, model, options(page_size, 40), seed_);
+            PagedHarness harness(*backend_, model, options(page_size, 40, 330), seed_);
             ASSERT_TRUE(harness.ready());
             const std::string what = describe(kShapes[i], page_size);
             std::vector<Store> tails(6);
