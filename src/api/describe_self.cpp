@@ -1,66 +1,51 @@
 // What the library tells about its options and facts.
-#include <nlohmann/json.hpp>
-
 #include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/option_table.h"
+#include "text/json_writer.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-void add_bounds(Json& object, const Option& option) {
+void add_bounds(JsonObject& object, const Option& option) {
+    if (option.type == OptionType::number) {
+        object.add("least", option.least_number).add("most", option.most_number);
+        object.add("default", option.standard_number);
+        return;
+    }
+    object.add("least", option.least).add("most", option.most);
     switch (option.type) {
-        case OptionType::number:
-            object["least"] = option.least_number;
-            object["most"] = option.most_number;
-            object["default"] = option.standard_number;
-            return;
         case OptionType::integer:
-            object["least"] = option.least;
-            object["most"] = option.most;
-            object["default"] = option.standard;
+            object.add("default", option.standard);
             return;
         case OptionType::text:
-            object["least"] = option.least;
-            object["most"] = option.most;
-            object["default"] = option.standard_text;
+            object.add("default", option.standard_text);
             return;
         default:
-            object["least"] = option.least;
-            object["most"] = option.most;
-            object["default"] = Json::array();
+            object.add_json("default", "[]");
     }
 }
 
-std::string as_json(std::span<const Option> options) {
-    Json list = Json::array();
-    for (const Option& option : options) {
-        Json object;
-        object["name"] = option.name;
-        object["key"] = option.key;
-        object["type"] = type_name(option.type);
-        add_bounds(object, option);
-        object["doc"] = option.doc;
-        list.push_back(std::move(object));
-    }
-    return list.dump();
+std::string as_json(const Option& option) {
+    JsonObject object;
+    object.add("name", option.name).add("key", int64_t{option.key}).add("type", type_name(option.type));
+    add_bounds(object, option);
+    return object.add("doc", option.doc).text();
 }
 
-std::string as_json(std::span<const Fact> facts) {
-    Json list = Json::array();
-    for (const Fact& fact : facts) {
-        Json object;
-        object["name"] = fact.name;
-        object["key"] = fact.key;
-        object["unit"] = fact.unit;
-        object["doc"] = fact.doc;
-        list.push_back(std::move(object));
-    }
-    return list.dump();
+std::string as_json(const Fact& fact) {
+    JsonObject object;
+    object.add("name", fact.name).add("key", int64_t{fact.key}).add("unit", fact.unit).add("doc", fact.doc);
+    return object.text();
+}
+
+template <typename Row>
+std::string as_json(std::span<const Row> rows) {
+    std::string list;
+    for (const Row& row : rows) list += (list.empty() ? "[" : ",") + as_json(row);
+    return list + "]";
 }
 
 // The option of this key, where its bounds are of one of two types.

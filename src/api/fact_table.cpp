@@ -61,8 +61,8 @@ static_assert(std::ranges::is_sorted(kFacts, {}, &Fact::kind));
 }  // namespace
 
 std::span<const Fact> facts_of(int32_t kind) {
-    const auto found = std::ranges::equal_range(kFacts, kind, {}, &Fact::kind);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(kFacts, kind, {}, &Fact::kind),
+            std::ranges::upper_bound(kFacts, kind, {}, &Fact::kind)};
 }
 
 Error unknown_fact(int32_t kind, int32_t fact, const char* prefix) {

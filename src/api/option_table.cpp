@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <iterator>
+
+#include "text/json_writer.h"
 
 namespace nanolith::api {
 namespace {
@@ -127,18 +128,11 @@ constexpr Option kOptions[] = {
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));
 
-// The shortest digits that are this number and no other.
-std::string digits(double value) {
-    char buffer[32];
-    const auto end = std::to_chars(std::begin(buffer), std::end(buffer), value);
-    return {buffer, end.ptr};
-}
-
 }  // namespace
 
 std::span<const Option> options_of(int32_t kind) {
-    const auto found = std::ranges::equal_range(kOptions, kind, {}, &Option::kind);
-    return {found.begin(), found.end()};
+    return {std::ranges::lower_bound(kOptions, kind, {}, &Option::kind),
+            std::ranges::upper_bound(kOptions, kind, {}, &Option::kind)};
 }
 
 const Option* find_option(int32_t key) {
@@ -183,8 +177,8 @@ Result<void> check_value(const Option& option, int64_t value) {
 Result<void> check_value(const Option& option, double value) {
     const bool fits = value >= option.least_number && value <= option.most_number;  // not where it is NaN
     if (!fits)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_", option.name, " is ", digits(value), ": expected ",
-                    digits(option.least_number), " to ", digits(option.most_number));
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_", option.name, " is ", shortest_digits(value), ": expected ",
+                    shortest_digits(option.least_number), " to ", shortest_digits(option.most_number));
     return {};
 }
 

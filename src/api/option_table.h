@@ -10,18 +10,18 @@
 
 namespace nanolith::api {
 
-enum class OptionType { integer, number, text, integers, texts };
+enum class OptionType : uint8_t { integer, number, text, integers, texts };
 
 struct Option {
     int32_t key;   // NL_OPTION_*
     int32_t kind;  // NL_OPTIONS_*
     const char* name;
     OptionType type;
+    bool power_of_two = false;  // integers alone
     // Of integers and of each element of a list of them; of texts: the length in bytes.
     int64_t least = 0, most = 0, standard = 0;
     double least_number = 0, most_number = 0, standard_number = 0;
     const char* standard_text = "";
-    bool power_of_two = false;
     const char* doc = "";
 };
 

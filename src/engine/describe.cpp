@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "model/architecture.h"
 #include "model/model.h"
 #include "text/chat_format.h"
+#include "text/json_writer.h"
 #include "text/tokenizer.h"
 
 namespace nanolith {
@@ -93,9 +93,9 @@ std::string as_text(const std::vector<ModelFact>& facts) {
 }
 
 std::string as_json(const std::vector<ModelFact>& facts) {
-    nlohmann::ordered_json object;
-    for (const auto& [name, value] : facts) std::visit([&](const auto& given) { object[name] = given; }, value);
-    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    JsonObject object;
+    for (const auto& fact : facts) std::visit([&](const auto& value) { object.add(fact.name, value); }, fact.value);
+    return object.text();
 }
 
 }  // namespace nanolith

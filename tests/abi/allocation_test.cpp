@@ -96,6 +96,44 @@ TEST_F(AllocationTest, EngineCreationIsWholeOrNothing) {
     EXPECT_GT(fact(second.get(), NL_ENGINE_VOCAB_SIZE), 0);
 }
 
+// The first error of a thread, when there is no memory left to say it with.
+TEST_F(AllocationTest, AThreadsFirstErrorTakesNoMemory) {
+    nl_status status = NL_OK;
+    char said[64] = "";
+    std::thread([&] {
+        nl_options* options = nullptr;
+        allocations_left = 0;
+        status = nl_options_create(NL_OPTIONS_ENGINE, &options);
+        allocations_left = -1;
+        std::snprintf(said, sizeof said, "%s", nl_last_error());
+    }).join();
+    EXPECT_EQ(status, NL_ERROR_OUT_OF_MEMORY);
+    EXPECT_STREQ(said, "out of memory");
+}
+
+TEST_F(AllocationTest, OptionsAreWholeOrNothing) {
+    nl_options* made = nullptr;
+    fail_each_allocation([&] { return nl_options_create(NL_OPTIONS_GENERATION, &made); },
+                         [&] { EXPECT_EQ(made, nullptr); });
+    const OptionsHandle options(made);
+    const std::string stop(100, 'x');
+    const auto count = [&](int32_t option) {
+        size_t elements = 0;
+        EXPECT_EQ(nl_options_get_count(options.get(), option, &elements), NL_OK);
+        return elements;
+    };
+    for (size_t i = 0; i < 5; ++i) {
+        fail_each_allocation(
+            [&] { return nl_options_set_text(options.get(), NL_OPTION_STOP_TEXT, stop.data(), stop.size()); },
+            [&] { EXPECT_EQ(count(NL_OPTION_STOP_TEXT), i); });
+        EXPECT_EQ(count(NL_OPTION_STOP_TEXT), i + 1);
+    }
+    size_t length = 0;
+    std::string text(8192, '\0');
+    fail_each_allocation([&] { return nl_option_describe(NL_OPTIONS_ENGINE, text.data(), text.size(), &length); },
+                         [&] { EXPECT_EQ(length, 0U); });
+}
+
 // tokenizer.json and what is made from it. (tokenizer.model is libsentencepiece's.)
 TEST_F(AllocationTest, TextIsWholeOrNothing) {
     const TempFolder folder;
