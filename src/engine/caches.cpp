@@ -11,7 +11,9 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
     for (const auto& chunk : chunks) total += chunk->num_tokens();
     if (total > spec().max_context)
         return fail(NL_ERROR_CONTEXT_FULL, "the ", chunks.size(), " chunks hold ", total, " tokens: the context holds ",
-                    spec().max_context);
+                    spec().max_context)
+            .with(NL_DETAIL_NEEDED, total)
+            .with(NL_DETAIL_AVAILABLE, spec().max_context);
 
     Lock lock(mutex_);
     std::vector<ChunkUse> uses;
@@ -72,7 +74,9 @@ Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     const int32_t have = sequence->num_tokens();
     if (tokens.size() > static_cast<size_t>(spec().max_context - have))
         return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ", have,
-                    " tokens already: the context holds ", spec().max_context);
+                    " tokens already: the context holds ", spec().max_context)
+            .with(NL_DETAIL_NEEDED, have + static_cast<int64_t>(tokens.size()))
+            .with(NL_DETAIL_AVAILABLE, spec().max_context);
     return compute(lock, sequence, tokens, Draw::remember, {});
 }
 

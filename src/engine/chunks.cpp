@@ -13,7 +13,9 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
     for (const auto& chunk : before) total += static_cast<uint64_t>(chunk->num_tokens());
     if (total > static_cast<uint64_t>(spec().max_context))
         return fail(NL_ERROR_CONTEXT_FULL, "the chunk would end at position ", total, ", its ", before.size(),
-                    " predecessors included: the context holds ", spec().max_context, " tokens");
+                    " predecessors included: the context holds ", spec().max_context, " tokens")
+            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(total))
+            .with(NL_DETAIL_AVAILABLE, spec().max_context);
     NL_TRY(check_tokens(tokens));
 
     Lock lock(mutex_);

@@ -143,7 +143,9 @@ Result<void> Scheduler::make_room(int32_t pages) {
     const int32_t evictable = store_.evictable_pages();
     if (evictable < missing)
         return nanolith::fail(NL_ERROR_OUT_OF_PAGES, pages, " pages are needed, ", pool_.num_free(), " are free and ",
-                              evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)");
+                              evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)")
+            .with(NL_DETAIL_NEEDED, pages)
+            .with(NL_DETAIL_AVAILABLE, pool_.num_free() + evictable);
     store_.evict(missing);
     return {};
 }
