@@ -162,6 +162,7 @@ void Scheduler::fail_call(Call& call, const Error& error) noexcept {
     if (!call.error) {
         call.error.emplace();
         call.error->status = error.status;
+        call.error->details = error.details;
         try {
             call.error->message = error.message;
         } catch (...) {
