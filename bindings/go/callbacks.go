@@ -29,9 +29,9 @@ func nanolithGoLog(log unsafe.Pointer, severity C.int32_t, message *C.char, leng
 // nanolithGoProgress is called by nl_engine_create, with the number of a progressState. No panic may leave.
 //
 //export nanolithGoProgress
-func nanolithGoProgress(progress unsafe.Pointer, done C.double) C.int32_t {
+func nanolithGoProgress(progress unsafe.Pointer, done C.double) (cancels C.int32_t) {
 	state := cgo.Handle(uintptr(progress)).Value().(*progressState)
-	state.panicked = true
+	state.panicked, cancels = true, 1
 	defer func() {
 		if state.panicked {
 			state.panic = recover()
@@ -39,8 +39,8 @@ func nanolithGoProgress(progress unsafe.Pointer, done C.double) C.int32_t {
 	}()
 	state.err = state.call(float64(done))
 	state.panicked = false
-	if state.err != nil {
-		return 1
+	if state.err == nil {
+		cancels = 0
 	}
-	return 0
+	return cancels
 }

@@ -337,7 +337,10 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		}
 		return nil, err
 	case "fork":
-		s.caches[a[0]], err = s.caches[a[1]].Fork()
+		fork, err := s.caches[a[1]].Fork()
+		if err == nil {
+			s.caches[a[0]] = fork
+		}
 		return nil, err
 	case "extend":
 		return nil, s.caches[a[0]].Extend(s.tokens[a[1]])
