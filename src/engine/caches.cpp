@@ -67,16 +67,17 @@ Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>
 
 Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.empty()) return {};
-    NL_TRY(check_tokens(tokens));
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
     const auto& sequence = cache.sequence;
     const int32_t have = sequence->num_tokens();
-    if (tokens.size() > static_cast<size_t>(spec().max_context - have))
+    const int32_t room = spec().max_context - have;
+    if (tokens.size() > static_cast<size_t>(room))
         return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ", have,
                     " tokens already: the context holds ", spec().max_context)
-            .with(NL_DETAIL_NEEDED, have + static_cast<int64_t>(tokens.size()))
-            .with(NL_DETAIL_AVAILABLE, spec().max_context);
+            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()))
+            .with(NL_DETAIL_AVAILABLE, room);
+    NL_TRY(check_tokens(tokens));
     return compute(lock, sequence, tokens, Draw::remember, {});
 }
 

@@ -160,13 +160,10 @@ void Scheduler::fail(Request& request, const Error& error) noexcept {
 
 void Scheduler::fail_call(Call& call, const Error& error) noexcept {
     if (!call.error) {
-        call.error.emplace();
-        call.error->status = error.status;
-        call.error->details = error.details;
         try {
-            call.error->message = error.message;
+            call.error = error;
         } catch (...) {
-            call.error->message.assign("out of memory");  // short enough to need none
+            call.error = Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"};  // short enough to need none
         }
     }
     for (const auto& request : call.requests) {

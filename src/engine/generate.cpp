@@ -22,14 +22,14 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     NL_TRY(scheduler_->wait_idle(lock, sequences));
     for (size_t i = 0; i < sequences.size(); ++i) {
         if (sequences[i]->num_tokens() == 0)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i, "] is empty: a token follows a token, extend it first")
-                .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
+            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i,
+                        "] is empty: a token follows a token, extend it first");
         if (sequences[i]->num_tokens() >= spec().max_context)
             return fail(NL_ERROR_CONTEXT_FULL, "caches[", i, "] holds ", sequences[i]->num_tokens(),
                         " tokens: the context holds no more")
                 .with(NL_DETAIL_INDEX, static_cast<int64_t>(i))
-                .with(NL_DETAIL_NEEDED, sequences[i]->num_tokens() + 1)
-                .with(NL_DETAIL_AVAILABLE, spec().max_context);
+                .with(NL_DETAIL_NEEDED, 1)
+                .with(NL_DETAIL_AVAILABLE, 0);
         sequences[i]->context.reserve(1);
     }
     NL_TRY(scheduler_->run(lock, call));
@@ -65,8 +65,8 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
         return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ",
                     sequence.num_tokens(), " tokens already: the context holds ", spec().max_context,
                     ", one that is drawn included")
-            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(total) + 1)
-            .with(NL_DETAIL_AVAILABLE, spec().max_context);
+            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()) + 1)
+            .with(NL_DETAIL_AVAILABLE, spec().max_context - sequence.num_tokens());
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
     if (!tokens.empty()) sequence.next.reset();

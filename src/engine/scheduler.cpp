@@ -50,8 +50,10 @@ void Scheduler::loop() {
 bool Scheduler::advance(Lock& lock) {
     std::erase_if(queue_, [](const auto& request) { return request->finished; });
     end_overdue();
-    const auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
-    if (num_in_flight_ < most && !stopping_) {
+    auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
+    // Callers whom the step in flight answers would find the next one gone, and be in every second step.
+    if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
+    if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
         if (submit_next(lock)) return true;
     }
@@ -80,6 +82,7 @@ bool Scheduler::submit_next(Lock& lock) {
         for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
         for (const Slice& slice : step.slices()) fail(*slice.request, outcome.error());
         if (step.empty()) fail_all(outcome.error());  // not even a plan could be made
+        step.clear();                                 // it holds sequences
         return true;
     }
     pool_.table().forget_changes();
@@ -119,7 +122,7 @@ void Scheduler::collect_oldest(Lock& lock) {
 // Threads that each step a cache of their own come back one after the other: a step that began with the first of them
 // would leave the others to the next one.
 void Scheduler::gather(Lock& lock) {
-    if (answered_ == 0 || queue_.empty()) return;
+    if (answered_ == 0) return;
     const double limit = std::clamp(pacer_.last_step() * kGatherShare, kGatherLeast, kGatherMost);
     gathered_at_ = answered_before_ + static_cast<uint64_t>(answered_);
     work_.wait_until(lock, last_collected_ + to_duration(limit),

@@ -19,6 +19,7 @@ void Step::clear() {
     slices_.clear();
     copies_.clear();
     prefill_rows = 0;
+    answers_callers = false;
 }
 
 void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
@@ -74,6 +75,7 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;
+    if (request.draw == Draw::append) answers_callers = true;
 }
 
 }  // namespace nanolith

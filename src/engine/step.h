@@ -42,7 +42,8 @@ class Step {
 
     std::vector<int32_t> sampled;  // [outputs] when it is collected
     Clock::time_point submitted{};
-    int32_t prefill_rows = 0;  // of slices of more than one row
+    int32_t prefill_rows = 0;      // of slices of more than one row
+    bool answers_callers = false;  // it draws for calls, whose threads come back for the next token
 
   private:
     void add_slice(const std::shared_ptr<Request>& request, Slice slice, int32_t visible);

@@ -19,13 +19,10 @@ class ContextTest : public testing::Test {
         return std::make_shared<Chunk>(store.intern(tokens, {}), 1, std::move(pages));
     }
     void grow(Context& context, const std::vector<int32_t>& tokens, bool computed) {
-        context.commit_tokens(tokens);
+        context.append(tokens);
         if (!computed) return;
-        PageList more(pool);
-        more.grow((context.num_tokens() - context.tail_base() + kPageSize - 1) / kPageSize -
-                  context.tail_pages().size());
-        context.commit_pages(std::move(more));
-        context.commit_computed();
+        context.tail_pages().grow((context.tail_size() + kPageSize - 1) / kPageSize - context.tail_pages().size());
+        context.set_computed(context.tail_size());
     }
 
     PagePool pool{64};
@@ -40,20 +37,19 @@ TEST_F(ContextTest, TokensOfChunksAndTail) {
     EXPECT_EQ(context.token_at(0), 100);
     EXPECT_EQ(context.token_at(20), 200);
     EXPECT_EQ(context.token_at(25), 3);
-    EXPECT_EQ(context.tokens().size(), 26U);
+    EXPECT_EQ(context.tokens(26).size(), 26U);
+    auto all_but_one = context.tokens(26);
+    all_but_one.pop_back();
+    EXPECT_EQ(context.tokens(25), all_but_one);
     EXPECT_EQ(context.num_pages(), 2 + 1 + 1);
-    ASSERT_EQ(context.pending().size(), 1U);
-    EXPECT_EQ(context.pending()[0], 3);
+    EXPECT_EQ(context.tail_size(), 3);
+    EXPECT_EQ(context.tail_computed(), 2);
 }
 
 TEST_F(ContextTest, TruncationIntoTheTailGivesPagesBack) {
     Context context(pool, {});
     grow(context, std::vector<int32_t>(40, 7), true);
-    context.ahead = 5;
-    context.truncate(40, kPageSize);
-    EXPECT_TRUE(context.ahead.has_value());
     context.truncate(17, kPageSize);
-    EXPECT_FALSE(context.ahead.has_value());
     EXPECT_EQ(context.tail_pages().size(), 2);
     context.truncate(16, kPageSize);
     EXPECT_EQ(context.tail_pages().size(), 1);
@@ -87,12 +83,12 @@ TEST_F(ContextTest, AForkSharesPagesAndKeepsItsOwnTokens) {
     Context context(pool, {{chunk(100, 5), 5, 0}});
     grow(context, std::vector<int32_t>(20, 7), true);
     grow(context, {8}, false);
-    const auto fork = context.fork();
-    EXPECT_EQ(fork->tokens(), context.tokens());
-    EXPECT_EQ(fork->tokens_reused, 25);
-    EXPECT_EQ(fork->tokens_computed, 0);
+    Context fork = context.fork();
+    EXPECT_EQ(fork.tokens(26), context.tokens(26));
+    EXPECT_EQ(fork.tokens_reused, 25);
+    EXPECT_EQ(fork.tokens_computed, 0);
     EXPECT_TRUE(context.tail_pages().shared(1));
-    fork->truncate(5, kPageSize);
+    fork.truncate(5, kPageSize);
     EXPECT_FALSE(context.tail_pages().shared(1));
     EXPECT_EQ(context.num_tokens(), 26);
 }

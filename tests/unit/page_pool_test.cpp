@@ -35,7 +35,7 @@ TEST(PagePool, SharedPagesComeFreeWithTheirLastHolder) {
     EXPECT_EQ(pool.num_free(), 3);
 }
 
-TEST(PagePool, ReplaceDropsTheOldPage) {
+TEST(PagePool, ASwappedPageGoesWithTheOtherList) {
     PagePool pool(3);
     PageList list(pool);
     list.grow(2);
@@ -43,7 +43,10 @@ TEST(PagePool, ReplaceDropsTheOldPage) {
     PageList copy(pool);
     copy.grow(1);
     const int32_t fresh = copy[0];
-    list.replace(1, std::move(copy));
+    const int32_t old = list[1];
+    list.swap_page(1, copy);
+    EXPECT_EQ(copy[0], old);
+    copy.clear();
     EXPECT_EQ(list[1], fresh);
     EXPECT_FALSE(list.shared(1));
     EXPECT_FALSE(other.shared(1));

@@ -71,7 +71,7 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
     NL_TRY(executor->allocate());
     PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
     NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, options.num_threads, loading));
-    NL_TRY(executor->make_products(progress));
+    if (options.warm_up) NL_TRY(executor->make_products(progress));
     return std::unique_ptr<Executor>(std::move(executor));
 }
 

@@ -1,0 +1,56 @@
+#include "engine/pacer.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace nanolith {
+namespace {
+
+// A device whose steps take `fixed` and `row` microseconds a row.
+struct Device {
+    double fixed;
+    double row;
+    [[nodiscard]] double step(int32_t rows) const { return fixed + row * rows; }
+};
+
+int32_t settled(Pacer& pacer, const Device& device) {
+    pacer.ran(2048, 2048, device.step(2048));  // a prefill alone
+    int32_t rows = 0;
+    for (int i = 0; i < 100; ++i) {
+        rows = pacer.rows_beside_conversations();
+        pacer.ran(rows, rows - 1, device.step(rows));
+    }
+    return rows;
+}
+
+TEST(Pacer, KeepsAStepWithinItsTime) {
+    const auto seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    for (int i = 0; i < 200; ++i) {
+        const Device device{static_cast<double>(random() % 4000), 5 + static_cast<double>(random() % 40)};
+        const double milliseconds = 10 + static_cast<double>(random() % 40);
+        Pacer pacer(milliseconds, 2048);
+        const int32_t rows = settled(pacer, device);
+        EXPECT_LE(device.step(rows), milliseconds * 1000 * 1.05) << device.fixed << " " << device.row;
+        EXPECT_TRUE(rows == 2048 || device.step(rows) >= milliseconds * 1000 * 0.7) << rows;
+    }
+}
+
+TEST(Pacer, ByItselfItKeepsPrefillsFast) {
+    // Half of a small step's time would not depend on its rows.
+    const Device device{20'000, 100};
+    Pacer pacer(0, 2048);
+    const int32_t rows = settled(pacer, device);
+    EXPECT_GE(rows / device.step(rows), 0.9 * 2048 / device.step(2048));
+}
+
+TEST(Pacer, ByItselfAStepTakes25Milliseconds) {
+    const Device device{100, 29};
+    Pacer pacer(0, 2048);
+    EXPECT_NEAR(device.step(settled(pacer, device)), 25'000, 2500);
+}
+
+}  // namespace
+}  // namespace nanolith
