@@ -406,7 +406,7 @@ func TestWhatTheLibraryTells(t *testing.T) {
 	if Version() == "" || VersionNumber() < 200 {
 		t.Error(Version(), VersionNumber())
 	}
-	if bounds := must(FloatBounds(OptionTopP)); bounds != (Bounds[float64]{1e-9, 1, 1}) {
+	if bounds := must(FloatBounds(OptionTopP)); bounds != (Bounds[float64]{1e-30, 1, 1}) {
 		t.Error(bounds)
 	}
 	if bounds := must(IntBounds(OptionPageSize)); bounds != (Bounds[int64]{16, 256, 64}) {
