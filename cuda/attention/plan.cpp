@@ -80,7 +80,7 @@ AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
       max_cascade_partials_(cascade_allowance(shape, max_rows)),
       max_partials_(partial_bounds(shape, max_rows)) {}
 
-const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
+const AttentionPlan& AttentionPlanner::plan(const AttentionStep& input) {
     // Lines that end before others do, and cascades, bring partial results: there may be no room for all of them.
     constexpr struct {
         bool cascades;
@@ -94,7 +94,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionInput& input) {
     return plan_;
 }
 
-void AttentionPlanner::build(const AttentionInput& input, bool with_cascades, bool with_overlap) {
+void AttentionPlanner::build(const AttentionStep& input, bool with_cascades, bool with_overlap) {
     plan_.queries.clear();
     plan_.spans.clear();
     plan_.narrow.clear();
@@ -113,7 +113,7 @@ void AttentionPlanner::build(const AttentionInput& input, bool with_cascades, bo
 
 // ---- Lines ----------------------------------------------------------------------------------------------
 
-void AttentionPlanner::find_cascades(const AttentionInput& input) {
+void AttentionPlanner::find_cascades(const AttentionStep& input) {
     if (input.sequences.size() < 2) return;
     uses_.clear();
     for (size_t i = 0; i < input.sequences.size(); ++i) {
@@ -137,7 +137,7 @@ void AttentionPlanner::find_cascades(const AttentionInput& input) {
     }
 }
 
-bool AttentionPlanner::worth_cascading(const AttentionInput& input, std::span<const Use> uses) const {
+bool AttentionPlanner::worth_cascading(const AttentionStep& input, std::span<const Use> uses) const {
     const Segment& segment = input.segments[static_cast<size_t>(uses.front().segment)];
     const double tiles = static_cast<double>(divide_up(segment.length, kNarrowTokens));
     int64_t rows = 0;
@@ -169,7 +169,7 @@ int64_t AttentionPlanner::count_lines(int64_t rows) const {
     return divide_up(rows, rows_per_line(rows)) * units_.count;
 }
 
-void AttentionPlanner::add_cascade(const AttentionInput& input, std::span<const Use> uses) {
+void AttentionPlanner::add_cascade(const AttentionStep& input, std::span<const Use> uses) {
     const Segment& segment = input.segments[static_cast<size_t>(uses.front().segment)];
     const auto first_query = static_cast<int32_t>(plan_.queries.size());
     for (const Use& use : uses) {
@@ -191,7 +191,7 @@ void AttentionPlanner::add_cascade(const AttentionInput& input, std::span<const 
     }
 }
 
-void AttentionPlanner::add_sequence(const AttentionInput& input, const Sequence& sequence) {
+void AttentionPlanner::add_sequence(const AttentionStep& input, const Sequence& sequence) {
     const auto first_query = static_cast<int32_t>(plan_.queries.size());
     for (int32_t i = 0; i < sequence.num_rows; ++i) {
         const int32_t row = sequence.first_row + i;
@@ -211,7 +211,7 @@ void AttentionPlanner::add_sequence(const AttentionInput& input, const Sequence&
     }
 }
 
-int32_t AttentionPlanner::add_spans(const AttentionInput& input, const Sequence& sequence, int32_t first_row,
+int32_t AttentionPlanner::add_spans(const AttentionStep& input, const Sequence& sequence, int32_t first_row,
                                     int32_t last_row) {
     const int32_t first_position = input.positions[static_cast<size_t>(sequence.first_row + first_row)];
     const int32_t last_position = input.positions[static_cast<size_t>(sequence.first_row + last_row)];
@@ -494,7 +494,7 @@ WideItem AttentionPlanner::wide_item(const AttentionItem& item) const {
     return wide;
 }
 
-NarrowItem AttentionPlanner::narrow_item(const AttentionInput& input, const AttentionItem& item) const {
+NarrowItem AttentionPlanner::narrow_item(const AttentionStep& input, const AttentionItem& item) const {
     NarrowItem narrow{};
     narrow.item = item;
     narrow.next = -1;
@@ -602,7 +602,7 @@ void AttentionPlanner::order_wide() {
     }
 }
 
-void AttentionPlanner::emit(const AttentionInput& input) {
+void AttentionPlanner::emit(const AttentionStep& input) {
     const bool narrow_lines = std::any_of(lines_.begin(), lines_.end(), [](const Line& line) { return !line.wide; });
     const bool parts = !plan_.partials.empty();
     if (narrow_lines || parts) plan_.narrow.assign(static_cast<size_t>(narrow_blocks(shape_)), NarrowItem{});

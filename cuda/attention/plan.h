@@ -15,7 +15,7 @@
 #include "attention/attention.h"
 #include "attention/overlap.h"
 #include "attention/work.h"
-#include "backend/backend.h"
+#include "backend/kernels.h"
 
 namespace nanolith::cuda {
 
@@ -64,14 +64,6 @@ struct PartialBounds {
 };
 PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows);
 
-// What a step attends to: the parts of Batch that matter here.
-struct AttentionInput {
-    std::span<const int32_t> page_table;
-    std::span<const Segment> segments;
-    std::span<const Sequence> sequences;
-    std::span<const int32_t> positions;  // [rows]
-};
-
 struct AttentionPlan {
     std::vector<QueryRow> queries;
     std::vector<Span> spans;
@@ -87,8 +79,8 @@ class AttentionPlanner {
   public:
     AttentionPlanner(const PlanShape& shape, int64_t max_rows);
 
-    // The input must make sense as check_batch says. The plan is valid until the next call.
-    const AttentionPlan& plan(const AttentionInput& input);
+    // The input must make sense as check_step says. The plan is valid until the next call.
+    const AttentionPlan& plan(const AttentionStep& input);
 
   private:
     // A tile of query vectors and the tokens that it attends to.
@@ -130,12 +122,12 @@ class AttentionPlanner {
         double share;        // those of the others
     };
 
-    void build(const AttentionInput& input, bool with_cascades, bool with_overlap);
-    void find_cascades(const AttentionInput& input);
-    [[nodiscard]] bool worth_cascading(const AttentionInput& input, std::span<const Use> uses) const;
-    void add_cascade(const AttentionInput& input, std::span<const Use> uses);
-    void add_sequence(const AttentionInput& input, const Sequence& sequence);
-    int32_t add_spans(const AttentionInput& input, const Sequence& sequence, int32_t first_row, int32_t last_row);
+    void build(const AttentionStep& input, bool with_cascades, bool with_overlap);
+    void find_cascades(const AttentionStep& input);
+    [[nodiscard]] bool worth_cascading(const AttentionStep& input, std::span<const Use> uses) const;
+    void add_cascade(const AttentionStep& input, std::span<const Use> uses);
+    void add_sequence(const AttentionStep& input, const Sequence& sequence);
+    int32_t add_spans(const AttentionStep& input, const Sequence& sequence, int32_t first_row, int32_t last_row);
     void add_line(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span, int32_t num_spans);
     [[nodiscard]] int tile_vectors(int64_t vectors) const;
     [[nodiscard]] int32_t rows_per_line(int64_t rows) const;
@@ -155,11 +147,11 @@ class AttentionPlanner {
     bool place_partials(size_t num_rows);
     AttentionItem cut_item(const Line& line, int32_t first_tile, int32_t num_tiles);
     [[nodiscard]] WideItem wide_item(const AttentionItem& item) const;
-    [[nodiscard]] NarrowItem narrow_item(const AttentionInput& input, const AttentionItem& item) const;
+    [[nodiscard]] NarrowItem narrow_item(const AttentionStep& input, const AttentionItem& item) const;
     void share_merges();
     [[nodiscard]] int32_t tokens_of(const AttentionItem& item) const;
     void order_wide();
-    void emit(const AttentionInput& input);
+    void emit(const AttentionStep& input);
 
     const PlanShape shape_;
     const RowUnits units_;

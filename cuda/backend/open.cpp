@@ -103,8 +103,7 @@ Result<std::unique_ptr<Kernels>> open_kernels(const char* version, int32_t index
     NL_ASSIGN(const cudaDeviceProp properties, find_device(version, index));
     OpsDevice device;
     device.index = index;
-    device.multiprocessors = properties.multiProcessorCount;
-    device.major = properties.major;
+    device.gpu = {properties.multiProcessorCount, properties.major};
     return make_kernels(device, name_of(properties, index));
 }
 

@@ -3,17 +3,13 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
-#include "attention/append.h"
-#include "attention/attention.h"
-#include "attention/narrow.h"
-#include "attention/partials.h"
-#include "attention/plan.h"
-#include "attention/rope_table.h"
-#include "attention/wide.h"
+#include "attention/device_attention.h"
 #include "backend/backend.h"
 #include "batch/device_batch.h"
 #include "embed/embed.h"
@@ -32,12 +28,23 @@
 
 namespace nanolith::cuda {
 
-struct GpuFacts {
-    int multiprocessors = 0;
-    int major = 0;  // compute capability
-};
+// What all layers' attention has in common.
+inline AttentionSpec attention_spec(const ModelSpec& spec, const ExecutorOptions& options) {
+    return {.num_heads = spec.num_heads,
+            .num_kv_heads = spec.num_kv_heads,
+            .head_dim = spec.head_dim,
+            .page_size = options.page_size,
+            .dtype = options.dtype,
+            .kv_dtype = options.page_dtype(),
+            .scale = spec.attention_scale,
+            .causal = true,
+            .window = 0,
+            .softcap = spec.attention_softcap,
+            .rope_frequencies = {},
+            .max_position = spec.max_context};
+}
 
-// T: float, __half or __nv_bfloat16, of weights, activations and pages. The operations are those of
+// T: float, __half or __nv_bfloat16, of weights and activations. The operations are those of
 // backend/forward.h; they put launches for the step that begin() named on the stream.
 template <typename T>
 class Decoder {
@@ -47,35 +54,23 @@ class Decoder {
           spec_(spec),
           options_(options),
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
-          windows_(distinct_windows(spec_)),
-          plan_shape_(make_plan_shape(spec_, heads_, gpu)) {}
+          attention_(attention_spec(spec_, options), layer_kinds(spec_), step_capacity(options), gpu) {}
 
     // Allocates everything and uploads the weights, the first `share` of the progress. `stream` outlives the decoder.
     Result<void> load(const ModelWeights& weights, cudaStream_t stream, const Progress& progress, double share) {
         stream_ = stream;
         NL_ASSIGN(matmul_, Matmul::create());
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
-        NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, options_.max_rows, stream_));
+        NL_TRY(attention_.allocate(stream_));
         NL_ASSIGN(experts_, Experts<T>::create(spec_, options_.max_rows));
-        NL_ASSIGN(pool_, allocate_device(pool_bytes(), "the page pool"));
+        NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_, progress, share));
-        for (size_t i = 0; i < spec_.ropes.size(); ++i) {
-            NL_TRY(fill_rope_table(weights_.frequencies[i], weights_.magnitudes[i], spec_.head_dim / 2,
-                                   spec_.max_context, rope_table(static_cast<int32_t>(i)), stream_));
-        }
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
         return {};
     }
 
-    // What a step's plans are made for: one plan for the layers of each window.
-    [[nodiscard]] std::vector<PlanShape> plan_shapes() const {
-        std::vector<PlanShape> shapes;
-        for (const int32_t window : windows_) {
-            shapes.push_back(plan_shape_);
-            shapes.back().window = window;
-        }
-        return shapes;
-    }
+    // The plans of a step, which the batch brings over; valid until the next call.
+    std::span<const AttentionPlan* const> plan(const AttentionStep& step) { return attention_.plan(step); }
 
     // The step whose operations come next. `batch` lives until the last of them has been called.
     void begin(const DeviceBatch& batch, int32_t* page_table) {
@@ -90,15 +85,14 @@ class Decoder {
     // Fills a page of every layer with zeros.
     Result<void> clear_page(int32_t page) {
         for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
-            T* const at = pages(layer) + page * heads_.page_elements();
-            NL_CUDA_TRY(cudaMemsetAsync(at, 0, static_cast<size_t>(heads_.page_elements()) * sizeof(T), stream_));
+            NL_CUDA_TRY(cudaMemsetAsync(layer_pages(layer) + page * page_bytes(), 0, static_cast<size_t>(page_bytes()),
+                                        stream_));
         }
         return {};
     }
 
     Result<void> copy_page(const PageCopy& copy) {
-        const int64_t bytes = heads_.page_elements() * static_cast<int64_t>(sizeof(T));
-        const PagePool pool{pool_.data(), bytes, bytes * options_.num_pages, spec_.num_layers};
+        const PagePool pool{pool_.data(), page_bytes(), layer_bytes(), spec_.num_layers};
         return cuda::copy_page(pool, copy.from, copy.to, stream_);
     }
 
@@ -117,37 +111,36 @@ class Decoder {
             NL_TRY(normalise(weights.attention_norm));
             NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
         }
-        AppendArguments<T> append;
-        append.qkv = qkv;
+        const int64_t row = heads_.qkv_size();
+        const int64_t dim = heads_.head_dim;
+        AppendCall append;
+        append.rope = layer_spec(layer).rope;
+        append.rows = rows();
+        append.slots = view_->slots;
+        append.key_positions = view_->key_positions;
+        append.queries = {qkv, row, dim};
+        append.keys = {qkv + heads_.num_heads * dim, row, dim};
+        append.values = {qkv + (heads_.num_heads + heads_.num_kv_heads) * dim, row, dim};
         append.bias = weights.qkv_bias;
         append.q_norm = norm(weights.q_norm);
         append.k_norm = norm(weights.k_norm);
-        append.frequencies = weights_.frequencies[static_cast<size_t>(layer_spec(layer).rope)];
-        append.magnitudes = weights_.magnitudes[static_cast<size_t>(layer_spec(layer).rope)];
-        append.key_positions = view_->key_positions;
-        append.slots = view_->slots;
-        append.pages = pages(layer);
-        return append_to_pages(append, heads_, rows(), stream_);
+        append.pages = {layer_pages(layer)};
+        return attention_.append(append, stream_);
     }
 
     Result<void> attention(int32_t layer) {
         const LayerSpec& layer_is = layer_spec(layer);
-        const auto plan = static_cast<size_t>(std::ranges::find(windows_, layer_is.window) - windows_.begin());
-        AttentionArguments<T> arguments;
-        arguments.queries = scratch_.qkv.template as<T>();
-        arguments.query_layout = {heads_.qkv_size(), heads_.head_dim};
-        arguments.pages = pages(layer);
-        arguments.rope = rope_table(layer_is.rope);
-        arguments.work = view_->work[plan];
-        arguments.work.page_table = page_table_;
-        arguments.units = row_units(plan_shape_);
-        arguments.partial = partials_.view();
-        arguments.output = attended();
-        arguments.output_layout = {int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
-        arguments.scale = spec_.attention_scale;
-        arguments.softcap = spec_.attention_softcap;
-        arguments.window = layer_is.window;
-        return attend(arguments, heads_, launch_of(shape_->work[plan], plan_shape_), stream_);
+        const size_t plan = attention_.plan_of(layer_is.window);
+        AttentionCall call;
+        call.rope = layer_is.rope;
+        call.window = layer_is.window;
+        call.work = view_->work[plan];
+        call.work.page_table = page_table_;
+        call.counts = shape_->work[plan];
+        call.queries = {scratch_.qkv.data(), heads_.qkv_size(), heads_.head_dim};
+        call.pages = {layer_pages(layer)};
+        call.output = {attended(), int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
+        return attention_.run(call, stream_);
     }
 
     Result<void> attention_output(int32_t layer) {
@@ -206,46 +199,35 @@ class Decoder {
   private:
     static bool is_few(int rows) { return rows <= kMatvecRows; }
 
-    static std::vector<int32_t> distinct_windows(const ModelSpec& spec) {
-        std::vector<int32_t> windows;
+    static LayerKinds layer_kinds(const ModelSpec& spec) {
+        LayerKinds kinds;
         for (const LayerSpec& layer : spec.layers) {
-            if (std::ranges::find(windows, layer.window) == windows.end()) windows.push_back(layer.window);
+            if (std::ranges::find(kinds.windows, layer.window) == kinds.windows.end())
+                kinds.windows.push_back(layer.window);
         }
-        return windows;
+        kinds.ropes = spec.ropes;
+        return kinds;
     }
 
-    static PlanShape make_plan_shape(const ModelSpec& spec, const HeadShape& heads, const GpuFacts& gpu) {
-        PlanShape shape;
-        shape.num_heads = spec.num_heads;
-        shape.num_kv_heads = spec.num_kv_heads;
-        shape.page_size = heads.page_size;
-        shape.multiprocessors = gpu.multiprocessors;
-        shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(sizeof(T));
-        shape.kernel = sizeof(T) == 2 ? NarrowKernel::portable : NarrowKernel::plain;
-        if (sizeof(T) == 2 && narrow_takes(heads, gpu.major) && wide_takes(heads, gpu.major)) {
-            shape.kernel = NarrowKernel::hopper;
-            shape.wide_vectors = kWideVectors;
-        }
-        return shape;
+    // Every row may be a sequence of its own, with any number of segments.
+    static PlanCapacity step_capacity(const ExecutorOptions& options) {
+        constexpr int32_t kAny = std::numeric_limits<int32_t>::max();
+        return {.rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
     }
 
     [[nodiscard]] int rows() const { return shape_->rows; }
     [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
     [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
-    [[nodiscard]] float2* rope_table(int32_t rope) const {
-        const int64_t turns = int64_t{spec_.max_context} * (spec_.head_dim / 2);
-        return scratch_.rope.template as<float2>() + rope * turns;
-    }
     [[nodiscard]] const LayerSpec& layer_spec(int32_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
     [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
     [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
     [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }
     [[nodiscard]] int32_t* sampled() const { return scratch_.sampled.template as<int32_t>(); }
-    [[nodiscard]] int64_t layer_elements() const { return heads_.page_elements() * options_.num_pages; }
-    [[nodiscard]] size_t pool_bytes() const {
-        return static_cast<size_t>(layer_elements()) * static_cast<size_t>(spec_.num_layers) * sizeof(T);
+    [[nodiscard]] int64_t page_bytes() const {
+        return heads_.page_elements() * static_cast<int64_t>(dtype_bytes(options_.page_dtype()));
     }
-    [[nodiscard]] T* pages(int32_t layer) const { return pool_.template as<T>() + layer * layer_elements(); }
+    [[nodiscard]] int64_t layer_bytes() const { return page_bytes() * options_.num_pages; }
+    [[nodiscard]] std::byte* layer_pages(int32_t layer) const { return pool_.data() + layer * layer_bytes(); }
 
     Norm norm(const float* weight) const { return {weight, spec_.norm_epsilon}; }
 
@@ -305,14 +287,12 @@ class Decoder {
     const ModelSpec spec_;
     const ExecutorOptions options_;
     const HeadShape heads_;
-    const std::vector<int32_t> windows_;  // of the model's layers
-    const PlanShape plan_shape_;          // whatever the window
+    DeviceAttention attention_;
     cudaStream_t stream_ = nullptr;
     std::unique_ptr<Matmul> matmul_;
     Scratch scratch_;
     DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
     DeviceWeights<T> weights_;
-    Partials partials_;
     Experts<T> experts_;
     // The step's.
     const BatchShape* shape_ = nullptr;

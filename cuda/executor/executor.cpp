@@ -33,9 +33,7 @@ class CudaExecutor final : public Executor {
         : device_(device),
           spec_(std::move(spec)),
           options_(options),
-          decoder_(std::make_unique<Decoder<T>>(gpu, spec_, options)) {
-        for (const PlanShape& shape : decoder_->plan_shapes()) planners_.emplace_back(shape, options.max_rows);
-    }
+          decoder_(std::make_unique<Decoder<T>>(gpu, spec_, options)) {}
 
     ~CudaExecutor() override {
         // The members free their memory on this device. Should the device not be had, they fail in silence.
@@ -178,9 +176,7 @@ class CudaExecutor final : public Executor {
 
     // What needs no device.
     Result<void> prepare(StepSlot& slot, const Batch& batch) {
-        const AttentionInput input{batch.page_table, batch.segments, batch.sequences, batch.positions};
-        plans_.clear();
-        for (AttentionPlanner& planner : planners_) plans_.push_back(&planner.plan(input));
+        plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
         if (slot.kept.empty() || slot.logits.bytes() > 0) return {};
@@ -223,8 +219,7 @@ class CudaExecutor final : public Executor {
     const ExecutorOptions options_;
     Stream stream_;
     std::unique_ptr<Decoder<T>> decoder_;
-    std::vector<AttentionPlanner> planners_;   // for each window of the model's layers
-    std::vector<const AttentionPlan*> plans_;  // of the step that is submitted, by these
+    std::span<const AttentionPlan* const> plans_;  // of the step that is submitted
     PageTable page_table_;
     DeviceBatch batch_;
     GraphCache graphs_;
@@ -246,22 +241,19 @@ Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options, const Progress& progress) {
     NL_TRY(check_model(spec, weights, options));
-    if (spec.head_dim > kMaxHeadDim || spec.head_dim % 8 != 0) {
-        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim,
-                    ", the CUDA backend takes multiples of 8 up to ", kMaxHeadDim);
-    }
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;
     NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.major, cudaDevAttrComputeCapabilityMajor, index));
+    NL_TRY(check_attention(attention_spec(spec, options), gpu));
     switch (options.dtype) {
         case DType::f16:
             return create_typed<__half>(index, gpu, spec, weights, options, progress);
         case DType::bf16:
             return create_typed<__nv_bfloat16>(index, gpu, spec, weights, options, progress);
         case DType::f32:
-        case DType::f8_e4m3:  // of files alone
+        case DType::f8_e4m3:  // of files and pages
             break;
     }
     return create_typed<float>(index, gpu, spec, weights, options, progress);

@@ -25,9 +25,6 @@ Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, 
     const size_t logits = outputs * static_cast<size_t>(spec.vocab_size) * sizeof(float);
     NL_ASSIGN(scratch.logits, allocate_device(logits, "logits"));
     NL_ASSIGN(scratch.sampled, allocate_device(outputs * sizeof(int32_t), "drawn tokens"));
-    const size_t turns = static_cast<size_t>(spec.max_context) * (head_dim / 2);
-    NL_ASSIGN(scratch.rope,
-              allocate_device(spec.ropes.size() * turns * 2 * sizeof(float), "rotations of all positions"));
     return scratch;
 }
 

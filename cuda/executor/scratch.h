@@ -18,7 +18,6 @@ struct Scratch {
     DeviceBuffer added;     // [rows, hidden] float32: what goes through a norm or gets a bias before it is added
     DeviceBuffer logits;    // [output rows, vocab] float32
     DeviceBuffer sampled;   // [output rows] int32, of the step before until head() draws
-    DeviceBuffer rope;      // [ropes, max_context, head_dim / 2] float2
 };
 
 Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options);

@@ -76,12 +76,6 @@ void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena,
     to.embedding = arena.take<T>(weights.embedding.rows * weights.embedding.cols);
     to.final_norm = arena.take<float>(spec.hidden_size);
     to.head = is_tied(weights) ? to.embedding : arena.take<T>(weights.head.rows * weights.head.cols);
-    to.frequencies.clear();
-    to.magnitudes.clear();
-    for (const RopeSpec& rope : spec.ropes) {
-        to.frequencies.push_back(arena.take<float>(spec.head_dim / 2));
-        to.magnitudes.push_back(rope.magnitudes.empty() ? nullptr : arena.take<float>(spec.head_dim / 2));
-    }
     to.layers.clear();
     for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
 }
@@ -173,10 +167,6 @@ Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWe
     NL_TRY(uploader.upload(weights.embedding, device.embedding, kDTypeOf<T>));
     NL_TRY(upload_norm(uploader, spec, weights.final_norm, device.final_norm));
     if (!is_tied(weights)) NL_TRY(uploader.upload(weights.head, device.head, kDTypeOf<T>));
-    for (size_t i = 0; i < spec.ropes.size(); ++i) {
-        NL_TRY(upload_floats(uploader, spec.ropes[i].frequencies, device.frequencies[i]));
-        NL_TRY(upload_floats(uploader, spec.ropes[i].magnitudes, device.magnitudes[i]));
-    }
     LayerUpload<T> layer(uploader, spec, stream);
     for (size_t i = 0; i < weights.layers.size(); ++i) {
         NL_TRY(layer.upload(weights.layers[i], device.layers[i]));

@@ -37,11 +37,9 @@ struct DeviceLayer {
 template <typename T>
 struct DeviceWeights {
     DeviceBuffer memory;
-    T* embedding = nullptr;           // [vocab, hidden]
-    float* final_norm = nullptr;      // [hidden]
-    T* head = nullptr;                // [vocab, hidden]; the embedding where the head is tied
-    std::vector<float*> frequencies;  // of each rope, [head_dim / 2]
-    std::vector<float*> magnitudes;   // of each rope, [head_dim / 2] or null
+    T* embedding = nullptr;       // [vocab, hidden]
+    float* final_norm = nullptr;  // [hidden]
+    T* head = nullptr;            // [vocab, hidden]; the embedding where the head is tied
     std::vector<DeviceLayer<T>> layers;
 };
 

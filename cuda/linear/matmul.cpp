@@ -18,7 +18,7 @@ cudaDataType_t data_type(DType dtype) {
         case DType::bf16:
             return CUDA_R_16BF;
         case DType::f32:
-        case DType::f8_e4m3:  // of files alone
+        case DType::f8_e4m3:  // of files and pages
             break;
     }
     return CUDA_R_32F;

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "attention/device_attention.h"
 #include "backend/kernels.h"
 
 namespace nanolith::cuda {
@@ -12,8 +13,7 @@ namespace nanolith::cuda {
 // A device as the kernels of nanolith_ops.h use it.
 struct OpsDevice {
     int index = 0;
-    int multiprocessors = 0;
-    int major = 0;                  // compute capability
+    GpuFacts gpu;
     cudaStream_t stream = nullptr;  // the caller's
 };
 

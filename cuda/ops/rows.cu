@@ -1,12 +1,11 @@
-// A warp for each row and head (append, merge, rotation) or a block for it (norm), rows along the grid's x, heads along
+// A warp for each row and head (merge, rotation) or a block for it (norm), rows along the grid's x, heads along
 // its y. Bytes: each element read and written once, by 2- or 4-byte accesses of neighbouring lanes. Bound by memory,
 // for few rows by the launch.
 #include "ops/rows.h"
 
-#include <cuda_fp8.h>
-
 #include <climits>
 
+#include "attention/head_rows.h"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
 #include "device/rope.cuh"
@@ -20,19 +19,6 @@ constexpr int kWarps = 4;
 constexpr int kNormThreads = 256;
 constexpr int64_t kMaxGridRows = INT_MAX;
 
-__device__ inline void store_number(float* to, float value) {
-    *to = value;
-}
-__device__ inline void store_number(__half* to, float value) {
-    *to = __float2half_rn(value);
-}
-__device__ inline void store_number(__nv_bfloat16* to, float value) {
-    *to = __float2bfloat16_rn(value);
-}
-__device__ inline void store_number(__nv_fp8_e4m3* to, float value) {
-    to->__x = __nv_cvt_float_to_fp8(value, __NV_SATFINITE, __NV_E4M3);
-}
-
 struct WarpPlace {
     int row;
     int head;
@@ -42,44 +28,6 @@ struct WarpPlace {
 __device__ inline WarpPlace warp_place() {
     return {static_cast<int>(blockIdx.x), static_cast<int>(blockIdx.y) * kWarps + static_cast<int>(threadIdx.x) / kWarp,
             static_cast<int>(threadIdx.x) % kWarp};
-}
-
-struct AppendLayouts {
-    RowLayout k;
-    RowLayout v;
-};
-
-// Pages in their tensors' own number format are multiplied by one.
-template <typename T, typename P>
-__global__ void __launch_bounds__(kWarps* kWarp)
-    append_rows_kernel(const T* k, const T* v, P* pages, AppendRows a, AppendLayouts layouts, HeadShape shape) {
-    const WarpPlace at = warp_place();
-    if (at.head >= shape.num_kv_heads) return;
-    const int slot = a.slots[at.row];
-    if (slot == kNoSlot) return;
-    const int half = shape.head_dim / 2;
-    const int64_t page = slot / shape.page_size;
-    P* const keys = pages + page * shape.page_elements() +
-                    (static_cast<int64_t>(at.head) * shape.page_size + slot % shape.page_size) * shape.head_dim;
-    P* const values = keys + static_cast<int64_t>(shape.num_kv_heads) * shape.page_size * shape.head_dim;
-    const T* const key = k + layouts.k.offset(at.row, at.head);
-    const T* const value = v + layouts.v.offset(at.row, at.head);
-    const float key_scale = 1.0F / a.pages.k_scale;
-    const float value_scale = 1.0F / a.pages.v_scale;
-    for (int i = at.lane; i < half; i += kWarp) {
-        float low = to_float(key[i]);
-        float high = to_float(key[i + half]);
-        if (a.rope != nullptr) {
-            const float2 turn = a.rope[static_cast<int64_t>(a.key_positions[at.row]) * half + i];
-            const float before = low;
-            low = before * turn.x - high * turn.y;
-            high = high * turn.x + before * turn.y;
-        }
-        store_number(keys + i, low * key_scale);
-        store_number(keys + i + half, high * key_scale);
-        store_number(values + i, to_float(value[i]) * value_scale);
-        store_number(values + i + half, to_float(value[i + half]) * value_scale);
-    }
 }
 
 template <typename T>
@@ -103,7 +51,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
             const float part = lse[p * a.lse_part_stride];
             if (part != -INFINITY) sum = fmaf(expf(part - highest), to_float(parts[p * a.part_stride + i]), sum);
         }
-        store_number(target + i, total == 0 ? 0.0F : sum / total);
+        target[i] = from_float<T>(total == 0 ? 0.0F : sum / total);
     }
     __syncwarp();  // out_lse may be one of the parts'
     if (at.lane == 0 && a.out_lse != nullptr) {
@@ -124,7 +72,7 @@ __global__ void __launch_bounds__(kNormThreads)
     }
     const float scale = 1.0F / sqrtf(block_sum(squares) / static_cast<float>(a.size) + a.epsilon);
     for (int i = static_cast<int>(threadIdx.x); i < a.size; i += kNormThreads) {
-        store_number(target + i, to_float(row[i]) * scale * to_float(weight[i]));
+        target[i] = from_float<T>(to_float(row[i]) * scale * to_float(weight[i]));
     }
 }
 
@@ -140,8 +88,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
         const float low = to_float(row[i]);
         const float high = to_float(row[i + half]);
         const float2 turn = rope_turn(a.positions[at.row], a.frequencies[i]);
-        store_number(target + i, low * turn.x - high * turn.y);
-        store_number(target + i + half, high * turn.x + low * turn.y);
+        target[i] = from_float<T>(low * turn.x - high * turn.y);
+        target[i + half] = from_float<T>(high * turn.x + low * turn.y);
     }
 }
 
@@ -162,29 +110,13 @@ Result<void> with_type(DType dtype, const Visit& visit) {
         case DType::bf16:
             return visit(__nv_bfloat16());
         case DType::f32:
-        case DType::f8_e4m3:  // of files alone
+        case DType::f8_e4m3:  // of files and pages
             break;
     }
     return visit(float());
 }
 
 }  // namespace
-
-Result<void> append_rows(const AppendRows& arguments, const HeadShape& shape, cudaStream_t stream) {
-    if (arguments.rows == 0) return {};
-    NL_ASSIGN(const LaunchShape launch_shape, warps_for(arguments.rows, shape.num_kv_heads));
-    const AppendLayouts layouts{layout_of(arguments.k), layout_of(arguments.v)};
-    return with_type(arguments.dtype, [&]<typename T>(T) -> Result<void> {
-        const auto* const k = static_cast<const T*>(arguments.k.data);
-        const auto* const v = static_cast<const T*>(arguments.v.data);
-        if (arguments.kv_dtype == KvDType::f8_e4m3) {
-            return launch(append_rows_kernel<T, __nv_fp8_e4m3>, launch_shape, stream, k, v,
-                          static_cast<__nv_fp8_e4m3*>(arguments.pages.data), arguments, layouts, shape);
-        }
-        return launch(append_rows_kernel<T, T>, launch_shape, stream, k, v, static_cast<T*>(arguments.pages.data),
-                      arguments, layouts, shape);
-    });
-}
 
 Result<void> merge_rows(const MergeArguments& arguments, cudaStream_t stream) {
     if (arguments.num_rows == 0) return {};

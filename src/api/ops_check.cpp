@@ -46,21 +46,19 @@ Result<AttentionSpec> check_options(const nl_attention_options* options) {
     if (spec.scale == 0) spec.scale = 1.0F / std::sqrt(static_cast<float>(spec.head_dim));
     switch (options->kv_dtype) {
         case NL_DTYPE_AUTO:
-            spec.kv_dtype = spec.dtype == DType::f32   ? KvDType::f32
-                            : spec.dtype == DType::f16 ? KvDType::f16
-                                                       : KvDType::bf16;
+            spec.kv_dtype = spec.dtype;
             break;
         case NL_DTYPE_F32:
-            spec.kv_dtype = KvDType::f32;
+            spec.kv_dtype = DType::f32;
             break;
         case NL_DTYPE_F16:
-            spec.kv_dtype = KvDType::f16;
+            spec.kv_dtype = DType::f16;
             break;
         case NL_DTYPE_BF16:
-            spec.kv_dtype = KvDType::bf16;
+            spec.kv_dtype = DType::bf16;
             break;
         default:
-            spec.kv_dtype = KvDType::f8_e4m3;
+            spec.kv_dtype = DType::f8_e4m3;
     }
     return spec;
 }

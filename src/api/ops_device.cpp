@@ -1,7 +1,7 @@
-#include <charconv>
 #include <string_view>
 
 #include "api/ops_check.h"
+#include "backend/device_name.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
@@ -9,16 +9,8 @@ using namespace nanolith::api;
 namespace {
 
 Result<std::unique_ptr<Kernels>> open_kernels(std::string_view device) {
-    if (device == "cpu") return open_cpu_kernels();
-    if (device == "cuda") return open_cuda_kernels(0);
-    constexpr std::string_view kPrefix = "cuda:";
-    int32_t index = -1;
-    if (device.substr(0, kPrefix.size()) == kPrefix) {
-        const char* const end = device.data() + device.size();
-        const auto parsed = std::from_chars(device.data() + kPrefix.size(), end, index);
-        if (parsed.ec == std::errc() && parsed.ptr == end && index >= 0) return open_cuda_kernels(index);
-    }
-    return fail(NL_ERROR_INVALID_ARGUMENT, "device is \"", device, "\": expected \"cpu\", \"cuda\" or \"cuda:N\"");
+    NL_ASSIGN(const DeviceName name, parse_device_name(device, AutoDevice::refused));
+    return name.kind == DeviceKind::cpu ? open_cpu_kernels() : open_cuda_kernels(name.index);
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ enum class DType : uint8_t {
     f32,
     f16,
     bf16,
-    f8_e4m3  // of weights in files alone
+    f8_e4m3  // of weights in files, and of key-value pages
 };
 
 constexpr size_t dtype_bytes(DType dtype) {
@@ -228,7 +229,10 @@ struct Batch {
 // ---- Executor -------------------------------------------------------------------------------------------
 
 struct ExecutorOptions {
-    DType dtype = DType::f32;  // weights, activations and the KV cache; residuals and logits are float32
+    DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
+    // Of the KV cache; none: dtype. f8_e4m3 keeps keys and values as they are, without scales: what is beyond 448
+    // becomes 448. UNSUPPORTED where the device has no kernels for it.
+    std::optional<DType> kv_dtype = std::nullopt;
     int32_t page_size = 64;
     int32_t num_pages = 0;
     int32_t max_rows = 512;         // most rows of a batch
@@ -236,6 +240,8 @@ struct ExecutorOptions {
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
     int32_t num_threads = 0;        // CPU only; 0: all cores
     bool warm_up = true;            // what a first step would wait for is made ready with the executor
+
+    [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };
 
 // Runs steps in the order of submit(). A step may be submitted while others are in flight: it sees what they write.

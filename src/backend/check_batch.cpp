@@ -1,11 +1,27 @@
 #include "backend/check_batch.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string_view>
+#include <vector>
+
+#include "backend/check_step.h"
 
 namespace nanolith {
 namespace {
+
+constexpr StepNames kNames{.status = NL_ERROR_INTERNAL,
+                           .page_table = {"batch.page_table"},
+                           .first_pages = {"batch.segments", ".first_page"},
+                           .lengths = {"batch.segments", ".length"},
+                           .bases = {"batch.segments", ".base"},
+                           .first_rows = {"batch.sequences", ".first_row"},
+                           .num_rows = {"batch.sequences", ".num_rows"},
+                           .first_segments = {"batch.sequences", ".first_segment"},
+                           .num_segments = {"batch.sequences", ".num_segments"},
+                           .positions = {"batch.positions"},
+                           .position_count = "batch.positions.size()",
+                           .slots = {"batch.slots"},
+                           .key_positions = {"batch.key_positions"}};
 
 Result<void> check_size(std::string_view what, size_t size, size_t expected) {
     if (size == expected) return {};
@@ -40,12 +56,9 @@ Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
         if (range.first < 0 || range.count < 0 || int64_t{range.first} + range.count > num_entries)
             return fail(NL_ERROR_INTERNAL, "batch.changed_entries[", i, "] has first ", range.first, ", count ",
                         range.count, ", expected a range within the ", num_entries, " entries of the page table");
-        for (int64_t entry = range.first; entry < int64_t{range.first} + range.count; ++entry) {
-            const int32_t page = batch.page_table[static_cast<size_t>(entry)];
-            if (page < 0 || page >= num_pages)
-                return fail(NL_ERROR_INTERNAL, "batch.page_table[", entry, "] is ", page, ", expected 0 to ",
-                            num_pages - 1);
-        }
+        const auto changed =
+            batch.page_table.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+        NL_TRY(check_page_table(changed, range.first, num_pages, kNames));
     }
     return {};
 }
@@ -61,71 +74,6 @@ Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
             return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " behind ", kept[i - 1],
                         ", expected each once, ascending");
     }
-    return {};
-}
-
-Result<void> check_slots(const std::vector<int32_t>& slots, int64_t num_slots) {
-    NL_TRY(check_range("slots", slots, kNoSlot, num_slots));
-    std::vector<int32_t> sorted(slots);
-    std::sort(sorted.begin(), sorted.end());
-    for (size_t i = 1; i < sorted.size(); ++i) {
-        if (sorted[i] != kNoSlot && sorted[i] == sorted[i - 1])
-            return fail(NL_ERROR_INTERNAL, "batch.slots has ", sorted[i], " twice, expected a slot for one row only");
-    }
-    return {};
-}
-
-Result<void> check_segments(const ExecutorOptions& options, const Batch& batch) {
-    const auto num_entries = static_cast<int64_t>(batch.page_table.size());
-    for (size_t i = 0; i < batch.segments.size(); ++i) {
-        const Segment& segment = batch.segments[i];
-        if (segment.first_page < 0 || segment.length < 0 || segment.base < 0)
-            return fail(NL_ERROR_INTERNAL, "batch.segments[", i, "] has first_page ", segment.first_page, ", length ",
-                        segment.length, ", base ", segment.base, ", expected none below 0");
-        const int64_t pages = (int64_t{segment.length} + options.page_size - 1) / options.page_size;
-        if (segment.first_page + pages > num_entries)
-            return fail(NL_ERROR_INTERNAL, "batch.segments[", i, "] needs page table entries ", segment.first_page,
-                        " to ", segment.first_page + pages - 1, ", but there are ", num_entries);
-    }
-    return {};
-}
-
-Result<void> check_rows_see_keys(const Batch& batch, size_t index) {
-    const Sequence& sequence = batch.sequences[index];
-    const int32_t position = batch.positions[static_cast<size_t>(sequence.first_row)];  // later rows see no less
-    for (int32_t i = 0; i < sequence.num_segments; ++i) {
-        const Segment& segment = batch.segments[static_cast<size_t>(sequence.first_segment + i)];
-        if (segment.length > 0 && segment.base <= position) return {};
-    }
-    return fail(NL_ERROR_INTERNAL, "batch.sequences[", index, "] begins at position ", position,
-                ", which sees no key in its ", sequence.num_segments, " segments");
-}
-
-Result<void> check_sequences(const Batch& batch) {
-    const auto rows = static_cast<int64_t>(batch.tokens.size());
-    const auto segments = static_cast<int64_t>(batch.segments.size());
-    int64_t next_row = 0;
-    for (size_t i = 0; i < batch.sequences.size(); ++i) {
-        const Sequence& sequence = batch.sequences[i];
-        if (sequence.first_row != next_row || sequence.num_rows < 1 || next_row + sequence.num_rows > rows)
-            return fail(NL_ERROR_INTERNAL, "batch.sequences[", i, "] has rows from ", sequence.first_row, ", ",
-                        sequence.num_rows, " of them, expected to begin at ", next_row, " and to stay below ", rows);
-        if (sequence.first_segment < 0 || sequence.num_segments < 0 ||
-            int64_t{sequence.first_segment} + sequence.num_segments > segments)
-            return fail(NL_ERROR_INTERNAL, "batch.sequences[", i, "] has segments from ", sequence.first_segment, ", ",
-                        sequence.num_segments, " of them, but there are ", segments);
-        for (int64_t row = next_row + 1; row < next_row + sequence.num_rows; ++row) {
-            const int32_t before = batch.positions[static_cast<size_t>(row - 1)];
-            if (batch.positions[static_cast<size_t>(row)] != before + 1)
-                return fail(NL_ERROR_INTERNAL, "batch.positions[", row, "] is ",
-                            batch.positions[static_cast<size_t>(row)], ", expected ", before + 1,
-                            ", the next of its sequence");
-        }
-        NL_TRY(check_rows_see_keys(batch, i));
-        next_row += sequence.num_rows;
-    }
-    if (next_row != rows)
-        return fail(NL_ERROR_INTERNAL, "batch.sequences have ", next_row, " rows, expected all ", rows);
     return {};
 }
 
@@ -159,14 +107,15 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_size("slots", batch.slots.size(), rows));
     NL_TRY(check_size("sampling", batch.sampling.size(), outputs));
     NL_TRY(check_tokens(batch.tokens, spec.vocab_size, drawn_before));
-    NL_TRY(check_range("positions", batch.positions, 0, spec.max_context));
-    NL_TRY(check_range("key_positions", batch.key_positions, 0, spec.max_context));
     NL_TRY(check_changed_entries(batch, options.num_pages));
     NL_TRY(check_range("output_rows", batch.output_rows, 0, static_cast<int64_t>(rows)));
     NL_TRY(check_kept_logits(batch, options.max_kept_logits));
-    NL_TRY(check_slots(batch.slots, int64_t{options.num_pages} * options.page_size));
-    NL_TRY(check_segments(options, batch));
-    NL_TRY(check_sequences(batch));
+    const StepRules rules{
+        .page_size = options.page_size, .max_position = spec.max_context, .every_row_sees_a_key = true};
+    NL_TRY(check_step({batch.page_table, batch.segments, batch.sequences, batch.positions}, rules, kNames));
+    std::vector<int32_t> sorted;
+    NL_TRY(check_slots(batch.slots, int64_t{options.num_pages} * options.page_size, kNames, sorted));
+    NL_TRY(check_key_positions(batch.key_positions, spec.max_context, kNames));
     return check_sampling(batch.sampling);
 }
 

@@ -18,19 +18,6 @@
 
 namespace nanolith {
 
-// Number formats of key-value pages.
-enum class KvDType : uint8_t { f32, f16, bf16, f8_e4m3 };
-
-constexpr size_t kv_dtype_bytes(KvDType dtype) {
-    return dtype == KvDType::f32 ? 4 : dtype == KvDType::f8_e4m3 ? 1 : 2;
-}
-constexpr const char* kv_dtype_name(KvDType dtype) {
-    return dtype == KvDType::f32    ? "float32"
-           : dtype == KvDType::f16  ? "float16"
-           : dtype == KvDType::bf16 ? "bfloat16"
-                                    : "float8 e4m3";
-}
-
 // Rows of heads in memory: row r, head h, element i lies at
 // data + (r / rows_per_block) * block_stride + (r % rows_per_block) * row_stride + h * head_stride + i, in elements.
 // A plain [rows, heads, size] tensor is one block.
@@ -53,11 +40,11 @@ using MutableHeadRows = HeadRows<void>;
 struct AttentionSpec {
     int32_t num_heads = 0;  // query heads; a multiple of num_kv_heads
     int32_t num_kv_heads = 0;
-    int32_t head_dim = 0;    // even, 2 to 256
-    int32_t page_size = 64;  // a power of two from 16 to 256
-    DType dtype = DType::bf16;
-    KvDType kv_dtype = KvDType::bf16;
-    float scale = 0;  // scores are q.k times this
+    int32_t head_dim = 0;       // even, 2 to 256
+    int32_t page_size = 64;     // a power of two from 16 to 256
+    DType dtype = DType::bf16;  // of queries and outputs, and of keys and values before they are appended: not f8_e4m3
+    DType kv_dtype = DType::bf16;  // of pages
+    float scale = 0;               // scores are q.k times this
     bool causal = true;
     int32_t window = 0;                   // a query at p sees positions above p - window alone; 0: all
     float softcap = 0;                    // scores become softcap * tanh(score / softcap); 0: they stay

@@ -1,59 +1,59 @@
 // From a folder and options to a running engine.
 #include <algorithm>
-#include <charconv>
 #include <system_error>
 
+#include "backend/device_name.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
 namespace nanolith {
 namespace {
 
-// "cuda" is 0, "cuda:3" is 3, anything else nothing.
-std::optional<int32_t> cuda_index(const std::string& device) {
-    if (device == "cuda") return 0;
-    constexpr std::string_view kPrefix = "cuda:";
-    if (!device.starts_with(kPrefix)) return std::nullopt;
-    int32_t index = -1;
-    const char* end = device.data() + device.size();
-    const auto [rest, error] = std::from_chars(device.data() + kPrefix.size(), end, index);
-    if (error != std::errc() || rest != end || index < 0) return std::nullopt;
-    return index;
+int64_t milliseconds_since(Clock::time_point begin) {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begin).count();
 }
 
 Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log& log) {
-    if (options.device == "cpu") return open_cpu_backend(options.num_threads);
-    if (const auto index = cuda_index(options.device)) return open_cuda_backend(*index);
-    if (options.device != "auto")
-        return fail(NL_ERROR_INVALID_ARGUMENT, "device is \"", options.device,
-                    "\": expected \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"");
-    auto gpu = open_cuda_backend(0);
-    if (gpu.ok()) return gpu;
+    NL_ASSIGN(const DeviceName device, parse_device_name(options.device, AutoDevice::taken));
+    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads);
+    auto gpu = open_cuda_backend(device.index);
+    if (gpu.ok() || device.kind == DeviceKind::cuda) return gpu;
     log.write(NL_LOG_INFO, "device auto takes the CPU: ", gpu.error().message);
     return open_cpu_backend(options.num_threads);
 }
 
-Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
-    DType dtype = DType::f32;
+// What NL_DTYPE_* but AUTO stands for; INVALID_ARGUMENT for another number.
+Result<DType> dtype_of(const char* option, int32_t wanted) {
     switch (wanted) {
-        case NL_DTYPE_AUTO:
-            if (file == DType::f32 || !backend.prefers_16_bit()) return DType::f32;
-            return backend.supports(file) ? file : DType::bf16;
         case NL_DTYPE_F32:
-            dtype = DType::f32;
-            break;
+            return DType::f32;
         case NL_DTYPE_F16:
-            dtype = DType::f16;
-            break;
+            return DType::f16;
         case NL_DTYPE_BF16:
-            dtype = DType::bf16;
-            break;
+            return DType::bf16;
+        case NL_DTYPE_F8_E4M3:
+            return DType::f8_e4m3;
         default:
-            return fail(NL_ERROR_INVALID_ARGUMENT, "dtype is ", wanted, ": expected one of NL_DTYPE_*");
+            return fail(NL_ERROR_INVALID_ARGUMENT, option, " is ", wanted, ": expected one of NL_DTYPE_*");
     }
-    if (!backend.supports(dtype))
+}
+
+// Of weights and activations.
+Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
+    if (wanted == NL_DTYPE_AUTO) {
+        if (file == DType::f32 || !backend.prefers_16_bit()) return DType::f32;
+        return backend.supports(file) ? file : DType::bf16;
+    }
+    NL_ASSIGN(const DType dtype, dtype_of("dtype", wanted));
+    if (dtype == DType::f8_e4m3 || !backend.supports(dtype))
         return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(dtype), " is not supported on ", backend.device_name());
     return dtype;
+}
+
+// Of keys and values in pages. The executor refuses what it has no kernels for.
+Result<DType> choose_kv_dtype(int32_t wanted, DType dtype) {
+    if (wanted == NL_DTYPE_AUTO) return dtype;
+    return dtype_of("kv_dtype", wanted);
 }
 
 }  // namespace
@@ -91,10 +91,12 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
 Engine::~Engine() = default;
 
 Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions& options) {
+    const auto begin = Clock::now();
     backend_ = std::move(backend);
     device_name_ = backend_->device_name();
     NL_ASSIGN(dtype_, choose_dtype(options.dtype, model_->file_dtype, *backend_));
-    page_bytes_ = nanolith::page_bytes(spec(), page_size_, dtype_);
+    NL_ASSIGN(const DType kv_dtype, choose_kv_dtype(options.kv_dtype, dtype_));
+    page_bytes_ = nanolith::page_bytes(spec(), page_size_, kv_dtype);
     NL_ASSIGN(const uint64_t memory, backend_->available_memory());
     NL_ASSIGN(const int32_t num_pages,
               choose_num_pages({.wanted = options.num_pages,
@@ -105,6 +107,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                 .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
     const ExecutorOptions executor_options{
         .dtype = dtype_,
+        .kv_dtype = kv_dtype,
         .page_size = page_size_,
         .num_pages = num_pages,
         .max_rows = options.max_batch_tokens,
@@ -131,7 +134,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,
-               " pages of ", page_size_, " tokens (", page_bytes_, " bytes each)");
+               " pages of ", page_size_, " tokens in ", dtype_name(kv_dtype), " (", page_bytes_,
+               " bytes each), made ready in ", milliseconds_since(begin), " ms");
     return {};
 }
 

@@ -11,9 +11,9 @@ constexpr double kShareByDefault = 0.5;     // of what the weights leave free
 
 }  // namespace
 
-int64_t page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype) {
+int64_t page_bytes(const ModelSpec& spec, int32_t page_size, DType kv_dtype) {
     return int64_t{2} * spec.num_layers * spec.num_kv_heads * page_size * spec.head_dim *
-           static_cast<int64_t>(dtype_bytes(dtype));
+           static_cast<int64_t>(dtype_bytes(kv_dtype));
 }
 
 Result<int32_t> choose_num_pages(const PoolRequest& request) {

@@ -7,8 +7,8 @@
 
 namespace nanolith {
 
-// Bytes of one page over all layers: K and V of page_size tokens.
-int64_t page_bytes(const ModelSpec& spec, int32_t page_size, DType dtype);
+// Bytes of one page over all layers: K and V of page_size tokens in the KV cache's dtype.
+int64_t page_bytes(const ModelSpec& spec, int32_t page_size, DType kv_dtype);
 
 struct PoolRequest {
     int64_t wanted = 0;  // 0: choose

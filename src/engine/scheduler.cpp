@@ -8,10 +8,11 @@
 namespace nanolith {
 namespace {
 
-// How long a step waits for the callers whom the one before answered: a share of that step, within these bounds.
-constexpr double kGatherShare = 0.05;
-constexpr double kGatherLeast = 50;  // microseconds
-constexpr double kGatherMost = 2000;
+// A step waits for the callers whom the one before answered as long as one of them comes within this share of that step,
+// within these bounds in microseconds, and no longer than that step took.
+constexpr double kQuietShare = 0.05;
+constexpr double kQuietLeast = 50;
+constexpr double kQuietMost = 2000;
 
 std::chrono::microseconds to_duration(double microseconds) {
     return std::chrono::microseconds(static_cast<int64_t>(microseconds));
@@ -123,10 +124,15 @@ void Scheduler::collect_oldest(Lock& lock) {
 // would leave the others to the next one.
 void Scheduler::gather(Lock& lock) {
     if (answered_ == 0) return;
-    const double limit = std::clamp(pacer_.last_step() * kGatherShare, kGatherLeast, kGatherMost);
+    const auto quiet = to_duration(std::clamp(pacer_.last_step() * kQuietShare, kQuietLeast, kQuietMost));
+    const auto last = last_collected_ + std::max(quiet, to_duration(pacer_.last_step()));
     gathered_at_ = answered_before_ + static_cast<uint64_t>(answered_);
-    work_.wait_until(lock, last_collected_ + to_duration(limit),
-                     [this] { return stopping_ || arrivals_ >= gathered_at_; });
+    const auto all_came = [this] { return stopping_ || arrivals_ >= gathered_at_; };
+    uint64_t came = answered_before_;
+    do {
+        came = arrivals_;
+        work_.wait_until(lock, std::min(Clock::now() + quiet, last), all_came);
+    } while (!all_came() && arrivals_ > came && Clock::now() < last);
     gathered_at_ = 0;
     answered_ = 0;
 }

@@ -9,7 +9,7 @@ namespace nanolith {
 
 int64_t KvCacheShape::page_bytes() const {
     return int64_t{2} * spec.num_kv_heads * spec.page_size * spec.head_dim *
-           static_cast<int64_t>(kv_dtype_bytes(spec.kv_dtype));
+           static_cast<int64_t>(dtype_bytes(spec.kv_dtype));
 }
 
 KvCache::KvCache(KvCacheShape shape) : shape_(std::move(shape)), lengths_(static_cast<size_t>(shape_.batch), 0) {}

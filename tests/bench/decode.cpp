@@ -7,40 +7,26 @@
 // The prefill, in slices of 512 tokens, is timed when it is done a second time.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <numeric>
-#include <random>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/device_name.h"
+#include "bench/random_model.h"
 
 namespace {
 
 using namespace nanolith;
+using namespace nanolith::bench;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kReadCeiling = 4.5e12;  // bytes a second
 constexpr int32_t kPageSize = 64;
 constexpr int32_t kWarmUpSteps = 16;
-
-struct Shape {
-    const char* name;
-    int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
-    bool tied, qk_norm;
-    ExpertSpec experts = {};  // in place of every layer's MLP where it has any
-};
-
-constexpr Shape kShapes[] = {
-    {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true},
-    {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false},
-    {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
-    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, false, true, {128, 8, 768, true}},
-};
 
 struct Arguments {
     std::string device = "cuda";
@@ -48,79 +34,6 @@ struct Arguments {
     int32_t history = 256;
     int32_t steps = 256;
 };
-
-// The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
-// untied head begins one element later, so that it is another matrix than the embedding.
-class RandomWeights {
-  public:
-    explicit RandomWeights(const Shape& shape)
-        : matrix_(static_cast<size_t>(largest(shape)) + 1), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
-        std::mt19937 random(1);
-        // bfloat16 of either sign from 2^-6 to 2^-5: alike in size, so that activations stay in range.
-        for (uint16_t& value : matrix_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
-        weights.embedding = matrix(shape.vocab, shape.hidden);
-        weights.head = matrix(shape.vocab, shape.hidden);
-        if (!shape.tied) weights.head.data += sizeof(uint16_t);
-        weights.final_norm = ones(shape.hidden);
-        weights.layers.assign(static_cast<size_t>(shape.layers), layer(shape));
-    }
-
-    ModelWeights weights;
-
-  private:
-    static int64_t largest(const Shape& shape) {
-        return int64_t{shape.hidden} * std::max({shape.vocab, shape.intermediate, shape.heads * shape.head_dim});
-    }
-    [[nodiscard]] WeightView matrix(int64_t rows, int64_t cols) const {
-        return {DType::bf16, rows, cols, reinterpret_cast<const std::byte*>(matrix_.data())};
-    }
-    [[nodiscard]] WeightView ones(int64_t cols) const {
-        return {DType::bf16, 1, cols, reinterpret_cast<const std::byte*>(ones_.data())};
-    }
-    [[nodiscard]] LayerWeights layer(const Shape& shape) const {
-        LayerWeights layer;
-        layer.attention_norm = ones(shape.hidden);
-        layer.q_proj = matrix(int64_t{shape.heads} * shape.head_dim, shape.hidden);
-        layer.k_proj = layer.v_proj = matrix(int64_t{shape.kv_heads} * shape.head_dim, shape.hidden);
-        if (shape.qk_norm) layer.q_norm = layer.k_norm = ones(shape.head_dim);
-        layer.o_proj = matrix(shape.hidden, int64_t{shape.heads} * shape.head_dim);
-        layer.mlp_norm = ones(shape.hidden);
-        if (shape.experts.count > 0) {
-            const int64_t inner = shape.experts.intermediate_size;
-            const ExpertWeights expert{matrix(inner, shape.hidden), matrix(inner, shape.hidden),
-                                       matrix(shape.hidden, inner)};
-            layer.router = matrix(shape.experts.count, shape.hidden);
-            layer.experts.assign(static_cast<size_t>(shape.experts.count), expert);
-        } else {
-            layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
-            layer.down_proj = matrix(shape.hidden, shape.intermediate);
-        }
-        return layer;
-    }
-
-    std::vector<uint16_t> matrix_;
-    std::vector<uint16_t> ones_;
-};
-
-ModelSpec spec_of(const Shape& shape, int32_t max_context) {
-    ModelSpec spec;
-    spec.num_layers = shape.layers;
-    spec.hidden_size = shape.hidden;
-    spec.intermediate_size = shape.intermediate;
-    spec.experts = shape.experts;
-    spec.num_heads = shape.heads;
-    spec.num_kv_heads = shape.kv_heads;
-    spec.head_dim = shape.head_dim;
-    spec.vocab_size = shape.vocab;
-    spec.max_context = max_context;
-    spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    spec.layers.resize(static_cast<size_t>(shape.layers));
-    std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
-    for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
-        frequencies.push_back(std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
-    }
-    return spec;
-}
 
 // Bytes that a step with `context` tokens must read: every weight but the embedding and the experts that its token does
 // not choose once, and the KV cache.
@@ -234,10 +147,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
 }
 
 Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
-    if (device == "cpu") return open_cpu_backend(0);
-    if (device == "cuda") return open_cuda_backend(0);
-    if (device.rfind("cuda:", 0) == 0) return open_cuda_backend(std::atoi(device.c_str() + 5));
-    return fail(NL_ERROR_INVALID_ARGUMENT, "--device is ", device, ", expected cpu, cuda or cuda:N");
+    NL_ASSIGN(const DeviceName name, parse_device_name(device, AutoDevice::refused));
+    return name.kind == DeviceKind::cpu ? open_cpu_backend(0) : open_cuda_backend(name.index);
 }
 
 Result<void> run(const Arguments& arguments) {

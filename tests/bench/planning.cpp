@@ -48,7 +48,7 @@ double median_us(const Case& c) {
         for (int row = 0; row < c.rows; ++row) positions.push_back(c.shared + c.own - c.rows + row);
     }
     AttentionPlanner planner(shape, static_cast<int64_t>(positions.size()));
-    const AttentionInput input{pages, segments, sequences, positions};
+    const AttentionStep input{pages, segments, sequences, positions};
     std::vector<double> times;
     for (int i = 0; i < 220; ++i) {
         const auto begin = std::chrono::steady_clock::now();

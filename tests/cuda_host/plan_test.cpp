@@ -25,7 +25,7 @@ struct Step {
     std::vector<Sequence> sequences;
     std::vector<int32_t> positions;
 
-    [[nodiscard]] AttentionInput input() const { return {page_table, segments, sequences, positions}; }
+    [[nodiscard]] AttentionStep input() const { return {page_table, segments, sequences, positions}; }
 };
 
 class Generator {

@@ -78,7 +78,8 @@ class PagedHarness {
     PagedHarness(Backend& backend, RandomModel& model, ExecutorOptions options, uint64_t seed)
         : model_(model), random_(seed), options_(options) {
         poison_token_ = model.spec.vocab_size - 1;
-        reference_ = std::make_unique<ReferenceModel>(model.spec, model.weights);
+        const bool float8_pages = options.page_dtype() == DType::f8_e4m3;
+        reference_ = std::make_unique<ReferenceModel>(model.spec, model.weights, float8_pages);
         model.poison(poison_token_);
         auto made = backend.create_executor(model.spec, model.weights, options, Progress());
         if (!made.ok()) {

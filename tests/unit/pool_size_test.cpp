@@ -19,6 +19,7 @@ TEST(PoolSize, BytesOfAPageAreKAndVOfEveryLayer) {
     spec.head_dim = 64;
     EXPECT_EQ(page_bytes(spec, 16, DType::f32), 3 * 2 * 2 * 64 * 16 * 4);
     EXPECT_EQ(page_bytes(spec, 16, DType::bf16), 3 * 2 * 2 * 64 * 16 * 2);
+    EXPECT_EQ(page_bytes(spec, 16, DType::f8_e4m3), 3 * 2 * 2 * 64 * 16);
 }
 
 TEST(PoolSize, DefaultIsSixteenContextsWhereMemoryAllows) {

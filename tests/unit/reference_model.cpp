@@ -78,6 +78,17 @@ double capped(double x, float cap) {
     return cap > 0 ? wide * std::tanh(x / wide) : x;
 }
 
+// The nearest number with 3 bits of fraction, exponents from -6 (and the multiples of 2^-9 below) and values up to 448;
+// ties go to the even fraction.
+double nearest_float8(double value) {
+    constexpr double kHighest = 448;
+    if (std::isnan(value)) return value;
+    if (std::fabs(value) >= kHighest) return std::copysign(kHighest, value);
+    const int exponent = std::max(value == 0 ? -6 : std::ilogb(value), -6);
+    const double step = std::ldexp(1.0, exponent - 3);
+    return std::nearbyint(value / step) * step;
+}
+
 }  // namespace
 
 std::vector<double> widen(const WeightView& view) {
@@ -112,8 +123,9 @@ Row ReferenceModel::norm_of(const WeightView& view) const {
     return weight;
 }
 
-ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weights)
+ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weights, bool float8_pages)
     : spec_(spec),
+      float8_pages_(float8_pages),
       embedding_(widen(weights.embedding)),
       final_norm_(norm_of(weights.final_norm)),
       head_(widen(weights.head)) {
@@ -193,7 +205,9 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
             for (int32_t t = 0; t < static_cast<int32_t>(stored.size()); ++t) {
                 const int32_t at = span.base + t;
                 if (at > position || (window > 0 && at <= position - window)) continue;
-                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, at, layer));
+                // A key in a float8 page is turned on from its place there to that in the sequence.
+                const int32_t turn = float8_pages_ ? span.base : at;
+                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, turn, layer));
                 values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() +
                                  kv_head * dim);
             }
@@ -202,6 +216,14 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
             attend_head(rotated(queries.data() + head * dim, position, layer), keys, values, out.data() + head * dim);
     }
     return out;
+}
+
+void ReferenceModel::round_to_float8(Row& keys, Row& values, int32_t position, int32_t layer) const {
+    for (size_t head = 0; head < keys.size(); head += static_cast<size_t>(spec_.head_dim)) {
+        const Row turned = rotated(keys.data() + head, position, layer);
+        std::transform(turned.begin(), turned.end(), keys.begin() + static_cast<ptrdiff_t>(head), nearest_float8);
+    }
+    std::transform(values.begin(), values.end(), values.begin(), nearest_float8);
 }
 
 Row ReferenceModel::apply(const Mlp& mlp, const Row& x) const {
@@ -256,6 +278,7 @@ Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own,
         add_to(v, layer.v_bias);
         norm_heads(q, layer.q_norm, epsilon);
         norm_heads(k, layer.k_norm, epsilon);
+        if (float8_pages_) round_to_float8(k, v, own.length, static_cast<int32_t>(i));
         own.keys[i].push_back(std::move(k));
         own.values[i].push_back(std::move(v));
         Row attended = multiply(layer.o_proj, attend(q, position, static_cast<int32_t>(i), spans));

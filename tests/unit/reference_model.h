@@ -11,7 +11,8 @@ namespace nanolith::testing {
 
 using Row = std::vector<double>;
 
-// Keys (un-rotated) and values of a run of tokens, by layer and token: [num_kv_heads * head_dim].
+// Keys (un-rotated, save with float8 pages) and values of a run of tokens, by layer and token: [num_kv_heads *
+// head_dim].
 struct ReferenceCache {
     std::vector<std::vector<Row>> keys, values;
     int32_t length = 0;
@@ -25,7 +26,9 @@ struct ReferenceSpan {
 
 class ReferenceModel {
   public:
-    ReferenceModel(const ModelSpec& spec, const ModelWeights& weights);
+    // `float8_pages`: keys, rotated for their places in the cache, and values are rounded to e4m3. Ropes without
+    // magnitudes alone then.
+    ReferenceModel(const ModelSpec& spec, const ModelWeights& weights, bool float8_pages = false);
 
     // Computes `tokens` behind what `own` holds, with `before` in view, and appends them to `own`, which begins at
     // position `own_base`. Returns the logits of each token.
@@ -63,7 +66,11 @@ class ReferenceModel {
     [[nodiscard]] Row step(int32_t token, int32_t position, ReferenceCache& own,
                            const std::vector<ReferenceSpan>& spans);
 
+    // Rounds the token's keys [num_kv_heads * head_dim], which stand at `position` of their cache, and values.
+    void round_to_float8(Row& keys, Row& values, int32_t position, int32_t layer) const;
+
     ModelSpec spec_;
+    bool float8_pages_;
     std::vector<double> embedding_, final_norm_, head_;
     std::vector<Layer> layers_;
     std::vector<std::vector<Turn>> turns_;  // of each rope: [max_context, head_dim / 2]

@@ -50,11 +50,21 @@ int32_t farthest_turn(const Batch& batch) {
     return farthest;
 }
 
+AttentionShape attention_shape(const ModelSpec& spec, const ExecutorOptions& options) {
+    return {.num_heads = spec.num_heads,
+            .pool = {spec.num_kv_heads, options.page_size, spec.head_dim, options.page_dtype()},
+            .query_dtype = DType::f32,
+            .output_dtype = options.dtype};
+}
+
 }  // namespace
 
 template <typename T>
 CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options)
-    : spec_(std::move(spec)), options_(options), turns_(spec_.ropes.begin(), spec_.ropes.end()) {}
+    : spec_(std::move(spec)),
+      options_(options),
+      turns_(spec_.ropes.begin(), spec_.ropes.end()),
+      attention_(attention_shape(spec_, options)) {}
 
 template <typename T>
 Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, const ModelWeights& weights,
@@ -80,11 +90,9 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
     const int64_t rows = padded_rows(options_.max_rows);
     const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(8 + 2 * sizeof(T)) + 4 * wide_width() +
                               (query_width() + inner_width()) * static_cast<int64_t>(sizeof(T));
-    const PoolShape pool{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
     return saturating_sum(
         {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
-         saturating_product(
-             {spec_.num_layers, options_.num_pages, pool.page_elements(), static_cast<int64_t>(sizeof(T))}),
+         saturating_product({spec_.num_layers, options_.num_pages, attention_.shape().pool.page_bytes()}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
          saturating_product({options_.max_kept_logits, spec_.vocab_size, 4}),
          saturating_product({static_cast<int64_t>(spec_.ropes.size()), spec_.max_context, spec_.head_dim, 4})});
@@ -108,18 +116,14 @@ Result<void> CpuExecutor<T>::allocate() {
     NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
     NL_ASSIGN(products_, Products<T>::create(options_.num_threads, std::max({hidden, inner_width(), query_width()})));
 
-    const PoolShape shape{options_.num_pages, spec_.num_kv_heads, options_.page_size, spec_.head_dim};
+    const int64_t page_bytes = attention_.shape().pool.page_bytes();
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
-        LayerPool<T> pool{shape, {}};
-        NL_ASSIGN(pool.data,
-                  Buffer<T>::allocate("the page pool of a layer", {options_.num_pages, shape.page_elements()}));
+        NL_ASSIGN(auto pool, Buffer<std::byte>::allocate("the page pool of a layer", {options_.num_pages, page_bytes}));
         pools_.push_back(std::move(pool));
     }
+    NL_TRY(attention_.reserve(options_.num_threads));
     sample_scratch_.resize(static_cast<size_t>(options_.num_threads));
     for (int32_t thread = 0; thread < options_.num_threads; ++thread) {
-        NL_ASSIGN(AttentionScratch scratch,
-                  AttentionScratch::create(spec_.num_heads / spec_.num_kv_heads, spec_.head_dim));
-        attention_scratch_.push_back(std::move(scratch));
         sample_scratch_[static_cast<size_t>(thread)].logits.reserve(static_cast<size_t>(spec_.vocab_size));
         sample_scratch_[static_cast<size_t>(thread)].weights.reserve(static_cast<size_t>(spec_.vocab_size));
     }
@@ -177,7 +181,7 @@ Result<void> CpuExecutor<T>::submit(const Batch& batch) {
 template <typename T>
 Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     for (RotationTable& turns : turns_) turns.grow_to(farthest_turn(batch));
-    plan_attention(batch, spec_.num_kv_heads, spec_.num_heads / spec_.num_kv_heads, blocks_);
+    attention_.plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
     tokens_ = batch.tokens;
     for (int32_t& token : tokens_) {
         if (token < 0) token = draws_[static_cast<size_t>(-1 - token)];
@@ -224,13 +228,11 @@ Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits)
 template <typename T>
 Result<void> CpuExecutor<T>::copy_pages(std::span<const PageCopy> copies) {
     NL_TRY(check_copies(options_, copies));
+    const int64_t bytes = attention_.shape().pool.page_bytes();
     for (const PageCopy& copy : copies) {
         if (copy.from == copy.to) continue;
-        for (LayerPool<T>& pool : pools_) {
-            const int64_t elements = pool.shape.page_elements();
-            std::memcpy(static_cast<void*>(pool.keys(copy.to, 0)), pool.keys(copy.from, 0),
-                        static_cast<size_t>(elements) * sizeof(T));
-        }
+        for (Buffer<std::byte>& pool : pools_)
+            std::memcpy(pool.data() + copy.to * bytes, pool.data() + copy.from * bytes, static_cast<size_t>(bytes));
     }
     return {};
 }
@@ -262,7 +264,6 @@ Result<void> CpuExecutor<T>::embed() {
 template <typename T>
 void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
     const CpuLayer<T>& layer = weights_.layers[static_cast<size_t>(index)];
-    LayerPool<T>& pool = pools_[static_cast<size_t>(index)];
     const int64_t dim = spec_.head_dim;
     float* queries = wide_.data() + row * qkv_width();
     float* keys = queries + query_width();
@@ -274,15 +275,11 @@ void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
     }
     const int32_t slot = batch_->slots[static_cast<size_t>(row)];
     if (slot == kNoSlot) return;
-    const int64_t page = slot / options_.page_size;
-    const int64_t offset = slot % options_.page_size * dim;
     const float* turn = turns_of(index).row(batch_->key_positions[static_cast<size_t>(row)]);
     for (int64_t head = 0; head < spec_.num_kv_heads; ++head) {
         float* key = keys + head * dim;
         if (!layer.k_norm.empty()) rms_norm(key, layer.k_norm.data(), dim, spec_.norm_epsilon, key);
-        rotate(key, turn, dim, 1.0F, key);
-        convert(key, dim, pool.keys(page, head) + offset);
-        convert(values + head * dim, dim, pool.values(page, head) + offset);
+        append_head(attention_.shape().pool, pages(index), slot, head, turn, key, values + head * dim);
     }
 }
 
@@ -297,19 +294,16 @@ Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention(int32_t layer) {
-    const AttentionInput<T> input{batch_,
-                                  &pools_[static_cast<size_t>(layer)],
-                                  &turns_of(layer),
-                                  wide_.data(),
-                                  qkv_width(),
-                                  spec_.num_heads,
-                                  spec_.attention_scale,
-                                  spec_.attention_softcap,
-                                  spec_.layers[static_cast<size_t>(layer)].window,
-                                  attended_.data()};
-    parallel_for_dynamic(options_.num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
-        attend(input, blocks_[static_cast<size_t>(i)], attention_scratch_[static_cast<size_t>(thread)]);
-    });
+    const Pages<void> pool = pages(layer);
+    const int64_t dim = spec_.head_dim;
+    const AttentionRule rule{.turns = &turns_of(layer),
+                             .scale = spec_.attention_scale,
+                             .softcap = spec_.attention_softcap,
+                             .window = spec_.layers[static_cast<size_t>(layer)].window};
+    const AttentionTensors tensors{.queries = {wide_.data(), qkv_width(), dim},
+                                   .pages = {pool.data, pool.k_scale, pool.v_scale},
+                                   .output = {attended_.data(), query_width(), dim}};
+    attention_.run(rule, tensors, options_.num_threads);
     return {};
 }
 

@@ -8,7 +8,6 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/attention.h"
-#include "backend/cpu/kv_pool.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/routing.h"
@@ -67,6 +66,7 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] const RotationTable& turns_of(int32_t layer) const {
         return turns_[static_cast<size_t>(spec_.layers[static_cast<size_t>(layer)].rope)];
     }
+    [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[static_cast<size_t>(layer)].data()}; }
     void normalize_rows(const std::vector<float>& weight);
     void finish_qkv_row(int32_t index, int64_t row);
     Result<void> add_product(const Matrix<T>& w, T* x, const std::vector<float>& bias,
@@ -77,24 +77,23 @@ class CpuExecutor final : public Executor {
     ModelSpec spec_;
     ExecutorOptions options_;
     CpuWeights<T> weights_;
-    std::vector<LayerPool<T>> pools_;
+    std::vector<Buffer<std::byte>> pools_;  // of each layer, as attention_.shape().pool says
     Products<T> products_;
     std::vector<RotationTable> turns_;  // one for each of spec_.ropes
-    Routing routing_;                   // of the layer that is computed
+    Attention attention_;
+    Routing routing_;  // of the layer that is computed
 
     // Scratch. Rows are padded as padded_rows() asks.
-    Buffer<float> residual_;                           // [rows, hidden]
-    Buffer<T> normalized_;                             // [rows, hidden]
-    Buffer<float> wide_;                               // [rows, qkv_width] and then [rows, 2 * inner_width]
-    Buffer<T> attended_;                               // [rows, num_heads * head_dim]
-    Buffer<T> gated_;                                  // [rows, inner_width]
-    Buffer<T> gathered_;                               // [rows, hidden], of one expert
-    Buffer<float> added_;                              // [rows, hidden]
-    Buffer<T> output_rows_;                            // [output rows, hidden]
-    Buffer<float> logits_;                             // [output rows, vocab] of the step computed last
-    std::vector<AttentionScratch> attention_scratch_;  // one for each thread
-    std::vector<SampleScratch> sample_scratch_;        // one for each thread
-    std::vector<AttentionBlock> blocks_;               // of this batch
+    Buffer<float> residual_;                     // [rows, hidden]
+    Buffer<T> normalized_;                       // [rows, hidden]
+    Buffer<float> wide_;                         // [rows, qkv_width] and then [rows, 2 * inner_width]
+    Buffer<T> attended_;                         // [rows, num_heads * head_dim]
+    Buffer<T> gated_;                            // [rows, inner_width]
+    Buffer<T> gathered_;                         // [rows, hidden], of one expert
+    Buffer<float> added_;                        // [rows, hidden]
+    Buffer<T> output_rows_;                      // [output rows, hidden]
+    Buffer<float> logits_;                       // [output rows, vocab] of the step computed last
+    std::vector<SampleScratch> sample_scratch_;  // one for each thread
 
     const Batch* batch_ = nullptr;  // while it is computed
     std::vector<int32_t> tokens_;   // its tokens, those drawn before filled in

@@ -40,11 +40,10 @@ void merge_head(const MergeArguments& a, int64_t row, int64_t head, float* scrat
     float* const values = scratch + dim;
     std::fill_n(sums, dim, 0.0F);
     float total = 0;
-    const KvDType format = format_of(a.dtype);
     for (int64_t part = 0; part < a.num_parts; ++part) {
         const float weight = std::exp(lse[part * a.lse_part_stride] - highest);
         if (weight == 0) continue;
-        load_row(format, element(format, a.outputs.data, part * a.part_stride + a.outputs.offset(row, head)), dim,
+        load_row(a.dtype, element(a.dtype, a.outputs.data, part * a.part_stride + a.outputs.offset(row, head)), dim,
                  values);
         for (int64_t i = 0; i < dim; ++i) sums[i] += weight * values[i];
         total += weight;
@@ -74,9 +73,8 @@ class CpuKernels final : public Kernels {
         NL_ASSIGN(auto buffer, Buffer<std::byte>::allocate("tensors", {static_cast<int64_t>(bytes)}));
         return std::unique_ptr<DeviceMemory>(std::make_unique<HostMemory>(std::move(buffer)));
     }
-    Result<std::unique_ptr<PagedAttention>> create_plan(const AttentionSpec& spec,
-                                                        const PlanCapacity& capacity) override {
-        return CpuPagedAttention::create(spec, capacity, num_threads_);
+    Result<std::unique_ptr<PagedAttention>> create_plan(const AttentionSpec& spec, const PlanCapacity&) override {
+        return CpuPagedAttention::create(spec, num_threads_);
     }
 
     Result<void> merge(const MergeArguments& a) override {
@@ -90,7 +88,7 @@ class CpuKernels final : public Kernels {
     Result<void> rms_norm(const RmsNormArguments& a) override {
         NL_ASSIGN(auto scratch, scratch_rows(1, a.size));
         NL_ASSIGN(auto weight, Buffer<float>::allocate("a norm's weight", {a.size}));
-        load_row(format_of(a.dtype), a.weight, a.size, weight.data());
+        load_row(a.dtype, a.weight, a.size, weight.data());
         parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
             float* const values = scratch.data() + int64_t{thread} * a.size;
             for (int64_t head = 0; head < a.num_heads; ++head) {
@@ -106,7 +104,7 @@ class CpuKernels final : public Kernels {
         parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
             float* const values = scratch.data() + int64_t{thread} * 2 * a.head_dim;
             float* const turn = values + a.head_dim;
-            make_turn(a.frequencies, a.head_dim, a.positions[row], turn);
+            make_turn({a.frequencies, static_cast<size_t>(a.head_dim / 2)}, {}, a.positions[row], turn);
             for (int64_t head = 0; head < a.num_heads; ++head) {
                 load_head(a.dtype, a.x, row, head, a.head_dim, values);
                 rotate(values, turn, a.head_dim, 1, values);

@@ -121,21 +121,22 @@ void convert(const float* x, int64_t size, Float8E4M3* y) {
     for (int64_t i = 0; i < size; ++i) y[i] = to_float8_e4m3(x[i]);
 }
 
-void RotationTable::grow_to(int32_t position) {
-    const size_t half = rope_.frequencies.size();
-    const size_t rows = half == 0 ? 0 : values_.size() / (2 * half);
-    const size_t wanted = static_cast<size_t>(position) + 1;
-    if (wanted <= rows) return;
-    values_.resize(wanted * 2 * half);
-    for (size_t row = rows; row < wanted; ++row) {
-        float* values = values_.data() + row * 2 * half;
-        for (size_t i = 0; i < half; ++i) {
-            const double angle = static_cast<double>(row) * static_cast<double>(rope_.frequencies[i]);
-            const double magnitude = rope_.magnitudes.empty() ? 1.0 : static_cast<double>(rope_.magnitudes[i]);
-            values[i] = static_cast<float>(magnitude * std::cos(angle));
-            values[half + i] = static_cast<float>(magnitude * std::sin(angle));
-        }
+void make_turn(std::span<const float> frequencies, std::span<const float> magnitudes, int64_t position, float* turn) {
+    const size_t half = frequencies.size();
+    for (size_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
+        const double magnitude = magnitudes.empty() ? 1.0 : static_cast<double>(magnitudes[i]);
+        turn[i] = static_cast<float>(magnitude * std::cos(angle));
+        turn[half + i] = static_cast<float>(magnitude * std::sin(angle));
     }
+}
+
+void RotationTable::grow_to(int32_t position) {
+    const int64_t wanted = int64_t{position} + 1;
+    if (wanted <= num_kept_) return;
+    values_.resize(static_cast<size_t>(wanted * size()));
+    for (; num_kept_ < wanted; ++num_kept_)
+        make_turn(rope_.frequencies, rope_.magnitudes, num_kept_, values_.data() + num_kept_ * size());
 }
 
 }  // namespace nanolith::cpu

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -44,22 +45,32 @@ void convert(const float* x, int64_t size, Float8E4M3* y);
 // multiplies it by `scale`.
 void rotate(const float* x, const float* turn, int64_t dim, float scale, float* y);
 
-// Cosines and sines of position * frequency, times the magnitudes, for positions from 0 on: a row is
-// [head_dim/2 cosines, head_dim/2 sines].
-// Angles are computed in double, so far positions are as exact as near ones.
+// A turn, as rotate() takes it: the cosines and sines of position * frequency, times the magnitudes where there are
+// any. Angles are computed in double, so far positions are as exact as near ones.
+void make_turn(std::span<const float> frequencies, std::span<const float> magnitudes, int64_t position, float* turn);
+
+// Turns of all positions, of which those from 0 on to some point are kept.
 class RotationTable {
   public:
     explicit RotationTable(RopeSpec rope) : rope_(std::move(rope)) {}
 
-    // Makes rows up to `position`, included. Throws std::bad_alloc.
+    // Keeps the turns up to `position`, included. Throws std::bad_alloc.
     void grow_to(int32_t position);
-    [[nodiscard]] const float* row(int64_t position) const {
-        return values_.data() + static_cast<size_t>(position) * 2 * rope_.frequencies.size();
+    // The turn of a position that is kept.
+    [[nodiscard]] const float* row(int64_t position) const { return values_.data() + position * size(); }
+    // The turn of any position: a kept one, or one made in `scratch` [head_dim].
+    [[nodiscard]] const float* turn(int64_t position, float* scratch) const {
+        if (position >= 0 && position < num_kept_) return row(position);
+        make_turn(rope_.frequencies, rope_.magnitudes, position, scratch);
+        return scratch;
     }
 
   private:
+    [[nodiscard]] int64_t size() const { return 2 * static_cast<int64_t>(rope_.frequencies.size()); }
+
     RopeSpec rope_;
-    std::vector<float> values_;
+    std::vector<float> values_;  // [num_kept_, size()]
+    int64_t num_kept_ = 0;
 };
 
 }  // namespace nanolith::cpu

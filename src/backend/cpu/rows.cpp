@@ -1,46 +1,36 @@
 #include "backend/cpu/rows.h"
 
-#include <cmath>
 #include <cstring>
 
 #include "backend/cpu/norm_rope.h"
 
 namespace nanolith::cpu {
 
-void load_row(KvDType dtype, const void* from, int64_t size, float* to) {
+void load_row(DType dtype, const void* from, int64_t size, float* to) {
     switch (dtype) {
-        case KvDType::f32:
+        case DType::f32:
             std::memcpy(to, from, static_cast<size_t>(size) * sizeof(float));
             return;
-        case KvDType::f16:
+        case DType::f16:
             return convert(static_cast<const Half*>(from), size, to);
-        case KvDType::bf16:
+        case DType::bf16:
             return convert(static_cast<const BFloat16*>(from), size, to);
-        case KvDType::f8_e4m3:
+        case DType::f8_e4m3:
             return convert(static_cast<const Float8E4M3*>(from), size, to);
     }
 }
 
-void store_row(KvDType dtype, const float* from, int64_t size, void* to) {
+void store_row(DType dtype, const float* from, int64_t size, void* to) {
     switch (dtype) {
-        case KvDType::f32:
+        case DType::f32:
             std::memcpy(to, from, static_cast<size_t>(size) * sizeof(float));
             return;
-        case KvDType::f16:
+        case DType::f16:
             return convert(from, size, static_cast<Half*>(to));
-        case KvDType::bf16:
+        case DType::bf16:
             return convert(from, size, static_cast<BFloat16*>(to));
-        case KvDType::f8_e4m3:
+        case DType::f8_e4m3:
             return convert(from, size, static_cast<Float8E4M3*>(to));
-    }
-}
-
-void make_turn(const float* frequencies, int64_t head_dim, int32_t position, float* turn) {
-    const int64_t half = head_dim / 2;
-    for (int64_t i = 0; i < half; ++i) {
-        const double angle = static_cast<double>(position) * static_cast<double>(frequencies[i]);
-        turn[i] = static_cast<float>(std::cos(angle));
-        turn[half + i] = static_cast<float>(std::sin(angle));
     }
 }
 

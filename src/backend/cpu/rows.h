@@ -9,33 +9,25 @@
 namespace nanolith::cpu {
 
 // to[i] = from[i], exactly.
-void load_row(KvDType dtype, const void* from, int64_t size, float* to);
+void load_row(DType dtype, const void* from, int64_t size, float* to);
 
 // to[i] = from[i], rounded to nearest even; beyond the range of float8 to its largest number.
-void store_row(KvDType dtype, const float* from, int64_t size, void* to);
-
-constexpr KvDType format_of(DType dtype) {
-    return dtype == DType::f32 ? KvDType::f32 : dtype == DType::f16 ? KvDType::f16 : KvDType::bf16;
-}
+void store_row(DType dtype, const float* from, int64_t size, void* to);
 
 // The address of element `offset` of a tensor.
-inline const void* element(KvDType dtype, const void* data, int64_t offset) {
-    return static_cast<const std::byte*>(data) + offset * static_cast<int64_t>(kv_dtype_bytes(dtype));
+inline const void* element(DType dtype, const void* data, int64_t offset) {
+    return static_cast<const std::byte*>(data) + offset * static_cast<int64_t>(dtype_bytes(dtype));
 }
-inline void* element(KvDType dtype, void* data, int64_t offset) {
-    return static_cast<std::byte*>(data) + offset * static_cast<int64_t>(kv_dtype_bytes(dtype));
+inline void* element(DType dtype, void* data, int64_t offset) {
+    return static_cast<std::byte*>(data) + offset * static_cast<int64_t>(dtype_bytes(dtype));
 }
 
 inline void load_head(DType dtype, const ConstHeadRows& from, int64_t row, int64_t head, int64_t size, float* to) {
-    load_row(format_of(dtype), element(format_of(dtype), from.data, from.offset(row, head)), size, to);
+    load_row(dtype, element(dtype, from.data, from.offset(row, head)), size, to);
 }
 inline void store_head(DType dtype, const float* from, int64_t size, const MutableHeadRows& to, int64_t row,
                        int64_t head) {
-    store_row(format_of(dtype), from, size, element(format_of(dtype), to.data, to.offset(row, head)));
+    store_row(dtype, from, size, element(dtype, to.data, to.offset(row, head)));
 }
-
-// The cosines [head_dim/2] and sines [head_dim/2] of position * frequency, as rotate() takes them. Angles are computed
-// in double, so far positions are as exact as near ones.
-void make_turn(const float* frequencies, int64_t head_dim, int32_t position, float* turn);
 
 }  // namespace nanolith::cpu

@@ -1,0 +1,217 @@
+#include "attention/device_attention.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "attention/append.h"
+#include "attention/head_rows.h"
+#include "attention/narrow.h"
+#include "attention/rope_table.h"
+#include "attention/wide.h"
+#include "runtime/check.h"
+
+namespace nanolith::cuda {
+
+namespace {
+
+HeadShape head_shape(const AttentionSpec& spec) {
+    return {spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
+}
+
+// Whether steps within the capacities may have more than 16 vectors in a line: prefill, segments that sequences share,
+// or many query heads for each KV head.
+bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
+    constexpr int kNarrowVectors = 16;
+    const int group = spec.num_heads / spec.num_kv_heads;
+    const bool shared = capacity.sequences > 1 && capacity.segments > capacity.sequences;
+    return capacity.rows * group > kNarrowVectors &&
+           (capacity.rows > capacity.sequences || shared || group > kNarrowVectors);
+}
+
+// Whether the capacities are for prompts so long that pairs of multiprocessors do them faster.
+bool long_prefill(const AttentionSpec& spec, const LayerKinds& layers, const PlanCapacity& capacity) {
+    constexpr int kLongPrompt = 8192;
+    const bool windowed = std::ranges::any_of(layers.windows, [](int32_t window) { return window != 0; });
+    return spec.head_dim == 128 && !windowed && spec.softcap == 0 && capacity.rows / capacity.sequences >= kLongPrompt;
+}
+
+PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, const PlanCapacity& capacity,
+                          const GpuFacts& gpu) {
+    PlanShape shape;
+    shape.num_heads = spec.num_heads;
+    shape.num_kv_heads = spec.num_kv_heads;
+    shape.page_size = spec.page_size;
+    shape.multiprocessors = gpu.multiprocessors;
+    shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
+    shape.causal = spec.causal;
+    shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
+    if (spec.dtype == DType::f32) {
+        shape.kernel = NarrowKernel::plain;
+    } else if (shape.fp8) {
+        shape.kernel = NarrowKernel::hopper;
+    } else if (narrow_takes(head_shape(spec), gpu.major) && wide_takes(head_shape(spec), gpu.major)) {
+        shape.kernel = NarrowKernel::hopper;
+        if (may_be_wide(spec, capacity))
+            shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
+    }
+    return shape;
+}
+
+Result<DeviceBuffer> upload(const std::vector<float>& from, const char* what, cudaStream_t stream) {
+    const size_t bytes = from.size() * sizeof(float);
+    NL_ASSIGN(DeviceBuffer to, allocate_device(bytes, what));
+    if (bytes > 0) NL_CUDA_TRY(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyHostToDevice, stream));
+    return to;
+}
+
+}  // namespace
+
+Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
+    if (spec.head_dim % 8 != 0 || spec.head_dim > kMaxHeadDim) {
+        return fail(NL_ERROR_UNSUPPORTED, "head_dim is ", spec.head_dim, ", CUDA takes multiples of 8 up to ",
+                    kMaxHeadDim);
+    }
+    const bool fp8 = spec.kv_dtype == DType::f8_e4m3 && spec.dtype != DType::f32;
+    if (spec.kv_dtype != spec.dtype && !fp8) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", dtype_name(spec.kv_dtype), " with ", dtype_name(spec.dtype),
+                    " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+    }
+    if (fp8 && !(narrow_takes(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3, head_dim is ", spec.head_dim,
+                    " and the compute capability ", gpu.major,
+                    ".x; CUDA takes float8 on 9.x with a head_dim that is a multiple of 16");
+    }
+    return {};
+}
+
+DeviceAttention::DeviceAttention(const AttentionSpec& spec, LayerKinds layers, const PlanCapacity& capacity,
+                                 const GpuFacts& gpu)
+    : spec_(spec),
+      layers_(std::move(layers)),
+      max_rows_(capacity.rows),
+      heads_(head_shape(spec)),
+      plan_shape_(make_plan_shape(spec, layers_, capacity, gpu)) {
+    for (const int32_t window : layers_.windows) {
+        PlanShape shape = plan_shape_;
+        shape.window = window;
+        planners_.emplace_back(shape, capacity.rows);
+    }
+    plans_.resize(planners_.size());
+}
+
+Result<void> DeviceAttention::allocate(cudaStream_t stream) {
+    NL_ASSIGN(partials_, Partials::create(plan_shape_, spec_.head_dim, max_rows_, stream));
+    for (const RopeSpec& rope : layers_.ropes) {
+        NL_ASSIGN(DeviceRope made, make_rope(rope, stream));
+        ropes_.push_back(std::move(made));
+    }
+    NL_CUDA_TRY(cudaStreamSynchronize(stream));
+    return {};
+}
+
+void DeviceAttention::release() {
+    partials_ = Partials();
+    ropes_.clear();
+}
+
+Result<DeviceAttention::DeviceRope> DeviceAttention::make_rope(const RopeSpec& rope, cudaStream_t stream) const {
+    const size_t pairs = rope.frequencies.size();
+    DeviceRope made;
+    NL_ASSIGN(made.frequencies, upload(rope.frequencies, "the frequencies", stream));
+    NL_ASSIGN(made.magnitudes, upload(rope.magnitudes, "the magnitudes", stream));
+    NL_ASSIGN(made.turns, allocate_device(pairs * static_cast<size_t>(spec_.max_position) * sizeof(float2),
+                                          "rotations of all positions"));
+    NL_TRY(fill_rope_table(made.frequencies.as<float>(), made.magnitudes.as<float>(), static_cast<int>(pairs),
+                           spec_.max_position, made.turns.as<float2>(), stream));
+    return made;
+}
+
+std::span<const AttentionPlan* const> DeviceAttention::plan(const AttentionStep& step) {
+    for (size_t i = 0; i < planners_.size(); ++i) plans_[i] = &planners_[i].plan(step);
+    return plans_;
+}
+
+size_t DeviceAttention::plan_of(int32_t window) const {
+    return static_cast<size_t>(std::ranges::find(layers_.windows, window) - layers_.windows.begin());
+}
+
+const DeviceAttention::DeviceRope* DeviceAttention::rope_of(int32_t index) const {
+    return index == kNoRope ? nullptr : &ropes_[static_cast<size_t>(index)];
+}
+
+template <typename T>
+Result<void> DeviceAttention::append_typed(const AppendCall& call, cudaStream_t stream) const {
+    AppendArguments<T> a;
+    a.queries = static_cast<T*>(call.queries.data);
+    a.query_layout = layout_of(call.queries);
+    a.keys = static_cast<const T*>(call.keys.data);
+    a.key_layout = layout_of(call.keys);
+    a.values = static_cast<const T*>(call.values.data);
+    a.value_layout = layout_of(call.values);
+    a.bias = static_cast<const T*>(call.bias);
+    a.q_norm = call.q_norm;
+    a.k_norm = call.k_norm;
+    if (const DeviceRope* const rope = rope_of(call.rope)) {
+        a.frequencies = rope->frequencies.as<float>();
+        a.magnitudes = rope->magnitudes.as<float>();
+    }
+    a.key_positions = call.key_positions;
+    a.slots = call.slots;
+    a.pages = call.pages.data;
+    a.fp8 = plan_shape_.fp8;
+    a.key_factor = 1.0F / call.pages.k_scale;
+    a.value_factor = 1.0F / call.pages.v_scale;
+    return append_to_pages(a, heads_, call.rows, stream);
+}
+
+template <typename T>
+Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t stream) const {
+    AttentionArguments<T> a;
+    a.queries = static_cast<const T*>(call.queries.data);
+    a.query_layout = layout_of(call.queries);
+    a.pages = call.pages.data;
+    if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->turns.as<float2>();
+    a.work = call.work;
+    a.units = row_units(plan_shape_);
+    a.partial = partials_.view();
+    a.output = static_cast<T*>(call.output.data);
+    a.output_layout = layout_of(call.output);
+    a.lse = call.lse;
+    a.scale = spec_.scale * call.pages.k_scale;
+    a.value_scale = call.pages.v_scale;
+    a.softcap = spec_.softcap;
+    a.window = call.window;
+    a.causal = spec_.causal;
+    return attend(a, heads_, launch_of(call.counts, plan_shape_), stream);
+}
+
+Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {
+    switch (spec_.dtype) {
+        case DType::f16:
+            return append_typed<__half>(call, stream);
+        case DType::bf16:
+            return append_typed<__nv_bfloat16>(call, stream);
+        case DType::f32:
+        case DType::f8_e4m3:  // of files and pages
+            break;
+    }
+    return append_typed<float>(call, stream);
+}
+
+Result<void> DeviceAttention::run(const AttentionCall& call, cudaStream_t stream) const {
+    switch (spec_.dtype) {
+        case DType::f16:
+            return run_typed<__half>(call, stream);
+        case DType::bf16:
+            return run_typed<__nv_bfloat16>(call, stream);
+        case DType::f32:
+        case DType::f8_e4m3:  // of files and pages
+            break;
+    }
+    return run_typed<float>(call, stream);
+}
+
+}  // namespace nanolith::cuda

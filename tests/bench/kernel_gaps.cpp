@@ -1,0 +1,88 @@
+// How long a GPU has nothing to do between two decode steps, seen in a trace of its kernels.
+//
+//   CUDA_INJECTION64_PATH=libkernel_gaps.so PROGRAM
+//
+// A step's first kernel is begin_step's and its last one sample's. For each pair of steps the gap is from the end of
+// the one's last kernel to the start of the other's first; at exit the distribution of all gaps below 10 ms is printed
+// (what is longer is a program that does something else).
+#include <cupti.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <vector>
+
+namespace {
+
+struct Span {
+    uint64_t start, end;  // nanoseconds
+    bool first, last;     // of a step
+};
+
+struct Trace {
+    std::mutex mutex;
+    std::vector<Span> spans;
+};
+
+Trace& trace() {
+    static Trace the_trace;
+    return the_trace;
+}
+
+void CUPTIAPI give_buffer(uint8_t** buffer, size_t* size, size_t* max_records) {
+    *size = size_t{8} << 20;
+    *buffer = static_cast<uint8_t*>(std::aligned_alloc(64, *size));
+    *max_records = 0;
+}
+
+void CUPTIAPI take_buffer(CUcontext, uint32_t, uint8_t* buffer, size_t, size_t valid) {
+    const std::lock_guard lock(trace().mutex);
+    CUpti_Activity* record = nullptr;
+    while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+        if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
+        const auto* kernel = reinterpret_cast<const CUpti_ActivityKernel9*>(record);
+        const char* const name = kernel->name == nullptr ? "" : kernel->name;
+        trace().spans.push_back({kernel->start, kernel->end, std::strstr(name, "begin_step") != nullptr,
+                                 std::strstr(name, "sample") != nullptr});
+    }
+    std::free(buffer);
+}
+
+void print_gaps() {
+    cuptiActivityFlushAll(1);
+    const std::lock_guard lock(trace().mutex);
+    auto& spans = trace().spans;
+    std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
+    std::vector<double> gaps;
+    uint64_t last_end = 0;
+    for (const Span& span : spans) {
+        if (span.first && last_end > 0) {
+            const double gap = span.start > last_end ? static_cast<double>(span.start - last_end) / 1000 : 0;
+            if (gap < 10'000) gaps.push_back(gap);
+            last_end = 0;
+        }
+        if (span.last) last_end = span.end;
+    }
+    if (gaps.empty()) {
+        std::printf("kernel gaps: no two steps among %zu kernels\n", spans.size());
+        return;
+    }
+    std::sort(gaps.begin(), gaps.end());
+    const auto at = [&](double share) {
+        return gaps[static_cast<size_t>(share * static_cast<double>(gaps.size() - 1))];
+    };
+    std::printf("kernel gaps between steps, us: median %.2f, 90%% %.2f, 99%% %.2f, of %zu\n", at(0.5), at(0.9),
+                at(0.99), gaps.size());
+}
+
+}  // namespace
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjection() {
+    cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+    cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    std::atexit(print_gaps);
+    return 1;
+}

@@ -1,0 +1,374 @@
+// The step loop above the kernels, with random weights of known models' shapes: what callers see of it.
+//
+//   bench_step_loop [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]...
+//
+//   decode    tokens a second of 1, 8 and 64 generations
+//   threads   as many threads that each step one cache, beside one thread that steps all of them in one call
+//   fair      gaps between a running conversation's tokens while 32,768 tokens are prefilled, and the prefill's speed
+//   first     the first token after an engine is made, beside the second's
+//   random    256 generations of 100 to 1,024 random tokens in and out
+//   host      the step loop's own cost of a token at 128 and 100,000 tokens of context, on a device that does nothing
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/random_model.h"
+#include "engine/engine.h"
+
+namespace {
+
+using namespace nanolith;
+using namespace nanolith::bench;
+using Tokens = std::vector<int32_t>;
+
+struct Arguments {
+    std::string device = "cuda";
+    std::string model = "qwen3-0.6b";
+    std::string folder;  // in place of random weights
+    std::vector<std::string> cases;
+    int32_t threads = 32;
+    int32_t prompt = 32768;
+    int32_t requests = 256;
+};
+
+double milliseconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
+}
+
+double percentile(std::vector<double> values, double share) {
+    std::sort(values.begin(), values.end());
+    return values[static_cast<size_t>(share * static_cast<double>(values.size() - 1))];
+}
+
+[[noreturn]] void stop(const Error& error) {
+    std::fprintf(stderr, "%s\n", error.message.c_str());
+    std::exit(1);
+}
+
+template <typename T>
+T must(Result<T> result) {
+    if (!result.ok()) stop(result.error());
+    return std::move(*result);
+}
+void must(const Result<void>& result) {
+    if (!result.ok()) stop(result.error());
+}
+
+Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
+    if (device == "cpu") return open_cpu_backend(0);
+    if (device.rfind("cuda", 0) == 0) return open_cuda_backend(device.size() > 5 ? std::atoi(device.c_str() + 5) : 0);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "--device is ", device, ", expected cpu, cuda or cuda:N");
+}
+
+Tokens random_tokens(std::mt19937& random, int32_t count, int32_t vocab_size = 100'000) {
+    Tokens tokens;
+    for (int32_t i = 0; i < count; ++i)
+        tokens.push_back(static_cast<int32_t>(random() % static_cast<uint32_t>(vocab_size)));
+    return tokens;
+}
+
+class Bench {
+  public:
+    explicit Bench(const Arguments& arguments)
+        : arguments_(arguments),
+          shape_(*std::find_if(std::begin(kShapes), std::end(kShapes),
+                               [&](const Shape& shape) { return arguments.model == shape.name; })),
+          weights_(shape_) {
+        make_engine();
+    }
+
+    void make_engine() {
+        engine_.reset();
+        const auto begin = Clock::now();
+        EngineOptions options;
+        options.device = arguments_.device;
+        options.num_pages = arguments_.device == "cpu" ? 1024 : 6144;
+        if (!arguments_.folder.empty()) {
+            engine_ = must(Engine::create(arguments_.folder, options));
+        } else {
+            engine_ = make_random(options);
+        }
+        std::printf("%s on %s: engine made in %.0f ms\n", engine_->model().architecture.c_str(),
+                    engine_->device_name().c_str(), milliseconds_since(begin));
+    }
+
+    std::shared_ptr<Engine> make_random(EngineOptions& options) {
+        auto model = std::make_unique<Model>();
+        model->spec = spec_of(shape_, 40960);
+        model->weights = weights_.weights;
+        model->architecture = shape_.name;
+        model->file_dtype = DType::bf16;
+        if (arguments_.device == "cpu") options.dtype = NL_DTYPE_BF16;
+        return must(Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "none"},
+                                   must(open_device(arguments_.device)), options));
+    }
+
+    std::unique_ptr<Cache> cache() { return must(engine_->create_cache(NL_COMPOSE_INDEPENDENT, {})); }
+
+    Tokens tokens(int32_t count) { return random_tokens(random_, count, engine_->spec().vocab_size); }
+
+    static void read_all(Generation& generation) {
+        int32_t buffer[256];
+        while (must(generation.next(-1, buffer, {})).end == NL_END_NONE) {
+        }
+    }
+
+    void decode() {
+        for (const int32_t count : {1, 8, 64}) {
+            std::vector<std::unique_ptr<Cache>> caches;
+            for (int32_t i = 0; i < count; ++i) {
+                caches.push_back(cache());
+                must(engine_->extend(*caches.back(), tokens(120)));
+            }
+            constexpr int32_t kTokens = 400;
+            const auto begin = Clock::now();
+            std::vector<std::shared_ptr<Generation>> generations;
+            for (auto& each : caches)
+                generations.push_back(must(engine_->generate(*each, {}, {.max_tokens = kTokens, .end_tokens = false})));
+            for (auto& generation : generations) read_all(*generation);
+            const double ms = milliseconds_since(begin);
+            std::printf("decode   %3d generations: %8.0f tokens/s, %.3f ms a step\n", count,
+                        count * kTokens / ms * 1000, ms / kTokens);
+        }
+    }
+
+    double step_together(std::vector<std::unique_ptr<Cache>>& caches, int32_t steps) {
+        std::vector<Cache*> list;
+        for (auto& each : caches) list.push_back(each.get());
+        Tokens drawn(list.size());
+        const auto begin = Clock::now();
+        for (int32_t step = 0; step < steps; ++step) must(engine_->decode_step(list, drawn));
+        return static_cast<double>(list.size()) * steps / milliseconds_since(begin) * 1000;
+    }
+
+    double step_in_threads(std::vector<std::unique_ptr<Cache>>& caches, int32_t steps) {
+        const auto begin = Clock::now();
+        std::vector<std::thread> threads;
+        for (auto& each : caches) {
+            threads.emplace_back([&, this] {
+                for (int32_t step = 0; step < steps; ++step) {
+                    Cache* const mine[] = {each.get()};
+                    int32_t token = 0;
+                    must(engine_->decode_step(mine, {&token, 1}));
+                }
+            });
+        }
+        for (auto& thread : threads) thread.join();
+        return static_cast<double>(caches.size()) * steps / milliseconds_since(begin) * 1000;
+    }
+
+    void threads() {
+        std::vector<std::unique_ptr<Cache>> caches;
+        for (int32_t i = 0; i < arguments_.threads; ++i) {
+            caches.push_back(cache());
+            must(engine_->extend(*caches.back(), tokens(64)));
+        }
+        const int32_t steps = arguments_.device == "cpu" ? 20 : 200;
+        step_together(caches, 3);
+        for (int turn = 0; turn < 2; ++turn) {
+            const double together = step_together(caches, steps);
+            const double apart = step_in_threads(caches, steps);
+            std::printf("threads  %d caches: %.0f tokens/s in one call, %.0f by a thread each: %.2fx\n",
+                        arguments_.threads, together, apart, apart / together);
+        }
+    }
+
+    void fair() {
+        const int32_t length = arguments_.prompt;
+        double alone = 0;
+        for (int turn = 0; turn < 2; ++turn) {  // the first one also warms up
+            const auto begin = Clock::now();
+            must(engine_->prefill(tokens(length), 1, {}));
+            alone = milliseconds_since(begin);
+        }
+        const auto conversation = cache();
+        const auto generation = must(engine_->generate(*conversation, tokens(100),
+                                                       {.end_tokens = false, .buffer_tokens = 1 << 20, .text = false}));
+        int32_t token = 0;
+        for (int i = 0; i < 50; ++i) must(generation->next(-1, {&token, 1}, {}));
+        std::atomic<bool> prefilling = true;
+        double beside = 0;
+        std::thread prefill([&] {
+            const auto begin = Clock::now();
+            must(engine_->prefill(tokens(length), 1, {}));
+            beside = milliseconds_since(begin);
+            prefilling = false;
+        });
+        std::vector<double> gaps;
+        auto last = Clock::now();
+        while (prefilling) {
+            must(generation->next(-1, {&token, 1}, {}));
+            gaps.push_back(milliseconds_since(last));
+            last = Clock::now();
+        }
+        prefill.join();
+        generation->cancel();
+        std::printf(
+            "fair     %d tokens prefilled: alone %.0f ms (%.0f tokens/s), beside a conversation %.0f ms "
+            "(%.0f%% of its speed); gaps of the conversation: median %.1f, 99%% %.1f, worst %.1f ms\n",
+            length, alone, length / alone * 1000, beside, 100 * alone / beside, percentile(gaps, 0.5),
+            percentile(gaps, 0.99), percentile(gaps, 1));
+    }
+
+    void first() {
+        make_engine();
+        double took[3];
+        for (double& ms : took) {
+            const auto conversation = cache();
+            const Tokens prompt = tokens(128);
+            const auto begin = Clock::now();
+            const auto generation = must(engine_->generate(*conversation, prompt, {.max_tokens = 1}));
+            read_all(*generation);
+            ms = milliseconds_since(begin);
+        }
+        std::printf("first    token behind 128: %.2f ms, then %.2f and %.2f: %.2fx\n", took[0], took[1], took[2],
+                    took[0] / took[1]);
+    }
+
+    void random() {
+        std::mt19937 lengths(1);
+        std::vector<std::unique_ptr<Cache>> caches;
+        std::vector<std::shared_ptr<Generation>> generations;
+        int64_t drawn = 0;
+        const auto begin = Clock::now();
+        for (int32_t i = 0; i < arguments_.requests; ++i) {
+            const auto in = static_cast<int32_t>(100 + lengths() % 925);
+            const auto out = static_cast<int32_t>(100 + lengths() % 925);
+            drawn += out;
+            caches.push_back(cache());
+            generations.push_back(
+                must(engine_->generate(*caches.back(), tokens(in), {.max_tokens = out, .end_tokens = false})));
+        }
+        for (auto& generation : generations) read_all(*generation);
+        const double ms = milliseconds_since(begin);
+        std::printf("random   %d requests, %lld tokens drawn in %.0f ms: %.0f tokens/s\n", arguments_.requests,
+                    static_cast<long long>(drawn), ms, static_cast<double>(drawn) / ms * 1000);
+    }
+
+    void run(const std::string& name) {
+        if (name == "decode") decode();
+        if (name == "threads") threads();
+        if (name == "fair") fair();
+        if (name == "first") first();
+        if (name == "random") random();
+    }
+
+  private:
+    const Arguments arguments_;
+    const Shape& shape_;
+    const RandomWeights weights_;
+    std::shared_ptr<Engine> engine_;
+    std::mt19937 random_{7};
+};
+
+// ---- A device that does nothing -------------------------------------------------------------------------
+
+class NoExecutor final : public Executor {
+  public:
+    [[nodiscard]] int32_t max_in_flight() const override { return 2; }
+    Result<void> submit(const Batch& batch) override {
+        outputs_.push_back(batch.output_rows.size());
+        return {};
+    }
+    Result<void> collect(std::span<int32_t> sampled) override {
+        std::fill(sampled.begin(), sampled.end(), 5);
+        return {};
+    }
+    Result<void> read_logits(int32_t, std::span<float>) override { return {}; }
+    Result<void> copy_pages(std::span<const PageCopy>) override { return {}; }
+
+  private:
+    std::vector<size_t> outputs_;
+};
+
+class NoDevice final : public Backend {
+  public:
+    [[nodiscard]] std::string device_name() const override { return "none"; }
+    [[nodiscard]] bool supports(DType) const override { return true; }
+    [[nodiscard]] bool prefers_16_bit() const override { return true; }
+    [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 45; }
+    Result<std::unique_ptr<Executor>> create_executor(const ModelSpec&, const ModelWeights&, const ExecutorOptions&,
+                                                      const Progress&) override {
+        return std::unique_ptr<Executor>(std::make_unique<NoExecutor>());
+    }
+};
+
+void host() {
+    for (const int32_t context : {128, 100'000}) {
+        auto model = std::make_unique<Model>();
+        model->spec = spec_of(kShapes[0], 131'072);
+        EngineOptions options;
+        options.num_pages = 20'000;
+        const auto engine = must(
+            Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "none"}, std::make_unique<NoDevice>(), options));
+        std::mt19937 random(3);
+        std::vector<std::unique_ptr<Cache>> caches;
+        std::vector<std::shared_ptr<Generation>> generations;
+        for (int i = 0; i < 8; ++i) {
+            caches.push_back(must(engine->create_cache(NL_COMPOSE_INDEPENDENT, {})));
+            must(engine->extend(*caches.back(), random_tokens(random, context)));
+        }
+        constexpr int32_t kTokens = 10'000;
+        const auto begin = Clock::now();
+        for (auto& cache : caches)
+            generations.push_back(must(
+                engine->generate(*cache, {}, {.max_tokens = kTokens, .end_tokens = false, .buffer_tokens = 1 << 20})));
+        for (auto& generation : generations) Bench::read_all(*generation);
+        std::printf("host     %6d tokens of context: %.2f us a token\n", context,
+                    milliseconds_since(begin) * 1000 / (8.0 * kTokens));
+    }
+}
+
+bool parse(int argc, char** argv, Arguments& arguments) {
+    for (int i = 1; i + 1 < argc; i += 2) {
+        const std::string name = argv[i];
+        const std::string value = argv[i + 1];
+        if (name == "--device") {
+            arguments.device = value;
+        } else if (name == "--model") {
+            arguments.model = value;
+        } else if (name == "--folder") {
+            arguments.folder = value;
+        } else if (name == "--case") {
+            arguments.cases.push_back(value);
+        } else if (name == "--threads") {
+            arguments.threads = std::atoi(value.c_str());
+        } else if (name == "--prompt") {
+            arguments.prompt = std::atoi(value.c_str());
+        } else if (name == "--requests") {
+            arguments.requests = std::atoi(value.c_str());
+        } else {
+            return false;
+        }
+    }
+    if (arguments.cases.empty()) arguments.cases = {"decode", "threads", "fair", "first", "random"};
+    return argc % 2 == 1 && std::any_of(std::begin(kShapes), std::end(kShapes),
+                                        [&](const Shape& shape) { return arguments.model == shape.name; });
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    Arguments arguments;
+    if (!parse(argc, argv, arguments)) {
+        std::fprintf(stderr,
+                     "usage: %s [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]... "
+                     "[--threads N] "
+                     "[--prompt N] [--requests N]\n",
+                     argv[0]);
+        return 2;
+    }
+    if (arguments.cases == std::vector<std::string>{"host"}) {
+        host();
+        return 0;
+    }
+    Bench bench(arguments);
+    for (const std::string& name : arguments.cases) bench.run(name);
+    return 0;
+}
