@@ -286,8 +286,8 @@ def go_enums(header):
 GO_CALLBACKS = {
     "EngineOption": """\t// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 \tLog func(severity Severity, message string)
-\t// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that. It must not
-\t// use this package; a panic in it is caught and ignored.
+\t// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
+\t// is NewEngine's error. It must not use this package; a panic in it cancels too, and goes on in NewEngine.
 \tProgress func(done float64) error
 """
 }

@@ -330,32 +330,36 @@ static void print_text(question_t *question, size_t *said, const char *text, siz
     question->said[*said] = '\0';
 }
 
-/* Draws tokens until the model ends its answer, and prints each one's text as it comes. */
-static int stream_answer(session_t *session, nl_cache *cache, question_t *question, double start) {
-    nl_text_stream *stream = NULL;
+/* Starts an answer behind `cache` and what the question adds to it. */
+static int start_answer(nl_cache *cache, const tokens_t *added, nl_generation **generation) {
+    nl_options *options = NULL;
+    int bad = failed(nl_options_create(NL_OPTIONS_GENERATION, &options), "making options") ||
+              failed(nl_options_set_int(options, NL_OPTION_MAX_TOKENS, kMaxAnswer), "limiting the answer") ||
+              failed(nl_generation_start(cache, added->ids, added->count, options, generation), "starting the answer");
+    nl_options_free(options);
+    return bad;
+}
+
+/* Prints an answer's text as it comes, and keeps what it took. */
+static int stream_answer(nl_generation *generation, question_t *question, double start) {
     char text[1024];
     size_t length = 0;
     size_t said = 0;
-    int count = 0;
-    double first = 0;
-    int bad = failed(nl_text_stream_create(session->tokenizer, &stream), "making a text stream");
-    while (!bad && count < kMaxAnswer) {
-        int32_t token = 0;
-        int32_t is_end = 0;
-        bad = failed(nl_decode_step(&cache, 1, &token), "drawing a token") ||
-              failed(nl_engine_is_end_token(session->engine, token, &is_end), "looking at a token");
-        if (count++ == 0) first = now();
-        if (bad || is_end) break;
-        bad = failed(nl_text_stream_push(stream, token, text, sizeof text, &length), "turning a token into text");
-        if (!bad) print_text(question, &said, text, length);
+    int32_t end = NL_END_NONE;
+    int64_t tokens_per_second = 0;
+    question->first_token_ms = 0;
+    while (end == NL_END_NONE) {
+        if (failed(nl_generation_next(generation, -1, NULL, 0, NULL, text, sizeof text, &length, &end),
+                   "waiting for the answer"))
+            return 1;
+        if (said == 0) question->first_token_ms = 1e3 * (now() - start);
+        print_text(question, &said, text, length);
     }
-    if (!bad) bad = failed(nl_text_stream_finish(stream, text, sizeof text, &length), "ending a text");
-    if (!bad) print_text(question, &said, text, length);
-    nl_text_stream_free(stream);
-    const double after_first = now() - first;
-    question->first_token_ms = 1e3 * (first - start);
-    question->tokens_per_second = count > 1 ? (count - 1) / after_first : 0;
-    return bad;
+    if (failed(nl_generation_query(generation, NL_GENERATION_TOKENS_PER_SECOND, &tokens_per_second),
+               "asking for the speed"))
+        return 1;
+    question->tokens_per_second = (double)tokens_per_second;
+    return 0;
 }
 
 /* The question without the model's markers. */
@@ -375,16 +379,17 @@ static void print_question(const question_t *question) {
     printf("%s%.*s\n ", question->num_documents > 0 ? "] " : "", (int)length, text);
 }
 
-/* Asks a question behind `cache`, which it extends, and prints the answer and what it took. `start` is when the
+/* Asks a question behind `cache`, which becomes longer, and prints the answer and what it took. `start` is when the
  * question came in. */
 static int ask(session_t *session, nl_cache *cache, question_t *question, double start) {
     tokens_t tokens;
+    nl_generation *generation = NULL;
     print_question(question);
-    int bad = encode(session->tokenizer, question->text, 0, &tokens) ||
-              failed(nl_cache_extend(cache, tokens.ids, tokens.count), "reading the question") ||
-              stream_answer(session, cache, question, start) ||
+    int bad = encode(session->tokenizer, question->text, 0, &tokens) || start_answer(cache, &tokens, &generation) ||
+              stream_answer(generation, question, start) ||
               failed(nl_cache_query(cache, NL_CACHE_TOKENS_REUSED, &question->reused), "counting tokens") ||
               failed(nl_cache_query(cache, NL_CACHE_TOKENS_COMPUTED, &question->computed), "counting tokens");
+    nl_generation_free(generation);
     free(tokens.ids);
     if (bad) return 1;
     printf("\n  [first token %.1f ms, %lld tokens reused, %lld computed, %.0f tokens/s, %s]\n",

@@ -120,22 +120,25 @@ static int prefill(const session_t *session, const int32_t *tokens, const size_t
     return 0;
 }
 
-static int answer(const session_t *session, nl_cache *cache) {
-    nl_text_stream *stream = NULL;
+/* Starts an answer behind the question, and prints its text as it comes. */
+static int answer(nl_cache *cache, const int32_t *question, size_t num_tokens) {
+    nl_options *options = NULL;
+    nl_generation *generation = NULL;
     char text[kMaxPiece];
     size_t length = 0;
-    int bad = failed(nl_text_stream_create(session->tokenizer, &stream), "making a text stream");
-    for (int i = 0; !bad && i < kMaxAnswer; ++i) {
-        int32_t token = 0;
-        int32_t is_end = 0;
-        bad = failed(nl_decode_step(&cache, 1, &token), "drawing a token") ||
-              failed(nl_engine_is_end_token(session->engine, token, &is_end), "looking at a token");
-        if (bad || is_end) break;
-        bad = failed(nl_text_stream_push(stream, token, text, sizeof text, &length), "turning a token into text");
+    int32_t end = NL_END_NONE;
+    int bad = failed(nl_options_create(NL_OPTIONS_GENERATION, &options), "making options") ||
+              failed(nl_options_set_int(options, NL_OPTION_MAX_TOKENS, kMaxAnswer), "limiting the answer") ||
+              failed(nl_generation_start(cache, question, num_tokens, options, &generation), "starting the answer");
+    while (!bad && end == NL_END_NONE) {
+        bad = failed(nl_generation_next(generation, -1, NULL, 0, NULL, text, sizeof text, &length, &end),
+                     "waiting for the answer");
         if (!bad) fwrite(text, 1, length, stdout);
+        fflush(stdout);
     }
     printf("\n");
-    nl_text_stream_free(stream);
+    nl_generation_free(generation);
+    nl_options_free(options);
     return bad;
 }
 
@@ -154,9 +157,7 @@ static int ask(const session_t *session, int question) {
                      "choosing the composition") ||
               failed(nl_cache_create(session->engine, options, (const nl_chunk *const *)chunks, num_chunks, &cache),
                      "putting chunks together") ||
-              failed(nl_cache_extend(cache, tokens + ends[kNumMessages - 2], count - ends[kNumMessages - 2]),
-                     "reading the question") ||
-              answer(session, cache);
+              answer(cache, tokens + ends[kNumMessages - 2], count - ends[kNumMessages - 2]);
     nl_cache_free(cache);
     nl_options_free(options);
     /* The store keeps the chunks for the next chat. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { kRecords = 3, kMaxTokens = 256, kMaxAnswer = 32 };
+enum { kRecords = 3, kMaxTokens = 256 };
 
 static const char *const kSystem =
     "<|system|> Each document is one record. Answer each question from the records, in as few words as possible.";
@@ -29,13 +29,9 @@ static struct {
     const char *(*last_error)(void);
     nl_status (*engine_create)(const char *, size_t, const nl_options *, nl_engine **);
     void (*engine_free)(nl_engine *);
-    nl_status (*engine_is_end_token)(const nl_engine *, int32_t, int32_t *);
     nl_status (*engine_tokenizer)(const nl_engine *, nl_tokenizer **);
     void (*tokenizer_free)(nl_tokenizer *);
     nl_status (*tokenizer_encode)(const nl_tokenizer *, const char *, size_t, uint32_t, int32_t *, size_t, size_t *);
-    nl_status (*text_stream_create)(const nl_tokenizer *, nl_text_stream **);
-    void (*text_stream_free)(nl_text_stream *);
-    nl_status (*text_stream_push)(nl_text_stream *, int32_t, char *, size_t, size_t *);
     nl_status (*chunk_prefill)(nl_engine *, const int32_t *, size_t, int32_t, const nl_chunk *const *, size_t,
                                nl_chunk **);
     void (*chunk_free)(nl_chunk *);
@@ -44,9 +40,11 @@ static struct {
     nl_status (*options_set_int)(nl_options *, int32_t, int64_t);
     nl_status (*cache_create)(nl_engine *, const nl_options *, const nl_chunk *const *, size_t, nl_cache **);
     void (*cache_free)(nl_cache *);
-    nl_status (*cache_extend)(nl_cache *, const int32_t *, size_t);
     nl_status (*cache_query)(const nl_cache *, int32_t, int64_t *);
-    nl_status (*decode_step)(nl_cache *const *, size_t, int32_t *);
+    nl_status (*generation_start)(nl_cache *, const int32_t *, size_t, const nl_options *, nl_generation **);
+    nl_status (*generation_next)(nl_generation *, int64_t, int32_t *, size_t, size_t *, char *, size_t, size_t *,
+                                 int32_t *);
+    void (*generation_free)(nl_generation *);
 } nl;
 
 static const struct {
@@ -56,13 +54,9 @@ static const struct {
     {"nl_last_error", &nl.last_error},
     {"nl_engine_create", &nl.engine_create},
     {"nl_engine_free", &nl.engine_free},
-    {"nl_engine_is_end_token", &nl.engine_is_end_token},
     {"nl_engine_tokenizer", &nl.engine_tokenizer},
     {"nl_tokenizer_free", &nl.tokenizer_free},
     {"nl_tokenizer_encode", &nl.tokenizer_encode},
-    {"nl_text_stream_create", &nl.text_stream_create},
-    {"nl_text_stream_free", &nl.text_stream_free},
-    {"nl_text_stream_push", &nl.text_stream_push},
     {"nl_chunk_prefill", &nl.chunk_prefill},
     {"nl_chunk_free", &nl.chunk_free},
     {"nl_options_create", &nl.options_create},
@@ -70,9 +64,10 @@ static const struct {
     {"nl_options_set_int", &nl.options_set_int},
     {"nl_cache_create", &nl.cache_create},
     {"nl_cache_free", &nl.cache_free},
-    {"nl_cache_extend", &nl.cache_extend},
     {"nl_cache_query", &nl.cache_query},
-    {"nl_decode_step", &nl.decode_step},
+    {"nl_generation_start", &nl.generation_start},
+    {"nl_generation_next", &nl.generation_next},
+    {"nl_generation_free", &nl.generation_free},
 };
 
 /* RTLD_LOCAL leaves symbols of the same names in other libraries (libnl-3 has an nl_cache_free too) to those. */
@@ -107,37 +102,31 @@ static int prefill(const char *text, int32_t level, nl_chunk **chunk) {
            failed(nl.chunk_prefill(engine, tokens, count, level, NULL, 0, chunk));
 }
 
-static int begin(const nl_chunk *const *chunks, size_t num_chunks, const char *question, nl_cache **cache) {
+static int begin(const nl_chunk *const *chunks, size_t num_chunks, nl_cache **cache) {
     nl_options *options = NULL;
-    char text[256];
-    int32_t tokens[kMaxTokens];
-    size_t count = 0;
-    snprintf(text, sizeof text, "<|user|> %s<|assistant|>", question);
     const int bad = failed(nl.options_create(NL_OPTIONS_CACHE, &options)) ||
                     failed(nl.options_set_int(options, NL_OPTION_COMPOSITION, NL_COMPOSE_INDEPENDENT)) ||
-                    failed(nl.cache_create(engine, options, chunks, num_chunks, cache)) ||
-                    failed(nl.tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, kMaxTokens, &count)) ||
-                    failed(nl.cache_extend(*cache, tokens, count));
+                    failed(nl.cache_create(engine, options, chunks, num_chunks, cache));
     nl.options_free(options);
     return bad;
 }
 
-/* Prints each token's text as it comes, until the model ends its answer. */
-static int answer(nl_cache *cache) {
-    nl_text_stream *stream = NULL;
+/* Starts an answer behind the question, and prints its text as it comes. */
+static int answer(nl_cache *cache, const char *question) {
+    nl_generation *generation = NULL;
     char text[256];
-    size_t length = 0;
-    int bad = failed(nl.text_stream_create(tokenizer, &stream));
-    for (int i = 0; i < kMaxAnswer && !bad; ++i) {
-        int32_t token = 0;
-        int32_t is_end = 0;
-        bad = failed(nl.decode_step(&cache, 1, &token)) || failed(nl.engine_is_end_token(engine, token, &is_end));
-        if (bad || is_end) break;
-        bad = failed(nl.text_stream_push(stream, token, text, sizeof text, &length));
-        if (!bad) fwrite(text, 1, length, stdout);
+    int32_t tokens[kMaxTokens];
+    size_t count = 0;
+    int32_t end = NL_END_NONE;
+    snprintf(text, sizeof text, "<|user|> %s<|assistant|>", question);
+    int bad = failed(nl.tokenizer_encode(tokenizer, text, strlen(text), 0, tokens, kMaxTokens, &count)) ||
+              failed(nl.generation_start(cache, tokens, count, NULL, &generation));
+    while (!bad && end == NL_END_NONE) {
+        bad = failed(nl.generation_next(generation, -1, NULL, 0, NULL, text, sizeof text, &count, &end));
+        if (!bad) fwrite(text, 1, count, stdout);
         fflush(stdout);
     }
-    nl.text_stream_free(stream);
+    nl.generation_free(generation);
     return bad;
 }
 
@@ -145,7 +134,7 @@ static int ask(const nl_chunk *const *chunks, size_t num_chunks, const char *que
     nl_cache *cache = NULL;
     int64_t reused = 0;
     printf("> %s\n", question);
-    const int bad = begin(chunks, num_chunks, question, &cache) || answer(cache) ||
+    const int bad = begin(chunks, num_chunks, &cache) || answer(cache, question) ||
                     failed(nl.cache_query(cache, NL_CACHE_TOKENS_REUSED, &reused));
     if (!bad) printf("\n  reused %lld tokens\n", (long long)reused);
     nl.cache_free(cache);

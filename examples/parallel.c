@@ -1,15 +1,15 @@
 /*
- * One conversation a thread, all of them behind the same records.
+ * Several conversations at once, all of them behind the same records: the engine answers them in batches, and one
+ * thread is enough.
  *
  *   parallel [MODEL_FOLDER]
  */
 #include <nanolith/nanolith.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { kQuestions = 4, kMaxTokens = 256, kMaxAnswer = 32 };
+enum { kQuestions = 4, kMaxTokens = 256 };
 
 static const char *const kSystem =
     "<|system|> Each document is one record. Answer each question from the records, in as few words as possible.";
@@ -24,16 +24,6 @@ static const char *const kQuestion[kQuestions] = {
     "Name the day when Boso Polm left.",
 };
 
-typedef struct {
-    const nl_engine *engine;
-    const nl_tokenizer *tokenizer;
-    nl_cache *context;
-    const char *question;
-    char text[1024]; /* the answer, not terminated */
-    size_t length;
-    int bad;
-} conversation_t;
-
 /* Says what failed. Returns whether something did. */
 static int failed(nl_status status) {
     if (status == NL_OK) return 0;
@@ -45,54 +35,49 @@ static int prefill(nl_engine *engine, const nl_tokenizer *tokenizer, const char 
                    const nl_chunk *before, nl_chunk **chunk) {
     int32_t tokens[kMaxTokens];
     size_t count = 0;
-    const uint32_t flags = level == 0 ? NL_ENCODE_ADD_BOS : 0;
+    const uint32_t flags = level == NL_LEVEL_SYSTEM ? NL_ENCODE_ADD_BOS : 0;
     return failed(nl_tokenizer_encode(tokenizer, text, strlen(text), flags, tokens, kMaxTokens, &count)) ||
            failed(nl_chunk_prefill(engine, tokens, count, level, &before, before != NULL, chunk));
 }
 
-/* A thread: asks in a fork, which shares the context's pages, and keeps the answer. */
-static void *converse(void *argument) {
-    conversation_t *self = argument;
+/* Asks in a fork, which shares the context's pages. The generation goes on without the fork's handle. */
+static int ask(const nl_tokenizer *tokenizer, nl_cache *context, const char *text, nl_generation **generation) {
     nl_cache *cache = NULL;
     char question[256];
     int32_t tokens[kMaxTokens];
     size_t count = 0;
-    snprintf(question, sizeof question, "<|user|> %s<|assistant|>", self->question);
-    self->bad =
-        failed(nl_cache_fork(self->context, &cache)) ||
-        failed(nl_tokenizer_encode(self->tokenizer, question, strlen(question), 0, tokens, kMaxTokens, &count)) ||
-        failed(nl_cache_extend(cache, tokens, count));
-    for (count = 0; count < kMaxAnswer && !self->bad; ++count) {
-        int32_t is_end = 0;
-        self->bad = failed(nl_decode_step(&cache, 1, &tokens[count])) ||
-                    failed(nl_engine_is_end_token(self->engine, tokens[count], &is_end));
-        if (is_end) break;
-    }
-    if (!self->bad) {
-        self->bad =
-            failed(nl_tokenizer_decode(self->tokenizer, tokens, count, self->text, sizeof self->text, &self->length));
-    }
+    snprintf(question, sizeof question, "<|user|> %s<|assistant|>", text);
+    const int bad = failed(nl_cache_fork(context, &cache)) ||
+                    failed(nl_tokenizer_encode(tokenizer, question, strlen(question), 0, tokens, kMaxTokens, &count)) ||
+                    failed(nl_generation_start(cache, tokens, count, NULL, generation));
     nl_cache_free(cache);
-    return NULL;
+    return bad;
 }
 
-static int ask_all(const nl_engine *engine, const nl_tokenizer *tokenizer, nl_cache *context) {
-    conversation_t conversations[kQuestions];
-    pthread_t threads[kQuestions];
-    int started = 0;
+/* Waits for the whole answer, and prints it. */
+static int print_answer(const char *question, nl_generation *generation) {
+    char text[1024];
+    size_t length = 0;
+    int32_t end = NL_END_NONE;
+    int first = 1;
+    printf("%s ", question);
+    do {
+        if (failed(nl_generation_next(generation, -1, NULL, 0, NULL, text, sizeof text, &length, &end))) return 1;
+        const size_t space = first && length > 0 && text[0] == ' '; /* each answer begins with one */
+        fwrite(text + space, 1, length - space, stdout);
+        first = first && length == 0;
+    } while (end == NL_END_NONE);
+    printf("\n");
+    return 0;
+}
+
+static int ask_all(const nl_tokenizer *tokenizer, nl_cache *context) {
+    nl_generation *generations[kQuestions] = {NULL};
     int bad = 0;
-    for (; started < kQuestions; ++started) {
-        conversations[started] = (conversation_t){engine, tokenizer, context, kQuestion[started], {0}, 0, 0};
-        if (pthread_create(&threads[started], NULL, converse, &conversations[started]) != 0) break;
-    }
-    for (int i = 0; i < started; ++i) pthread_join(threads[i], NULL);
-    for (int i = 0; i < started; ++i) {
-        const conversation_t *self = &conversations[i];
-        const size_t space = self->length > 0 && self->text[0] == ' '; /* each answer begins with one */
-        bad = bad || self->bad;
-        printf("%s %.*s\n", self->question, (int)(self->length - space), self->text + space);
-    }
-    return bad || started < kQuestions;
+    for (int i = 0; i < kQuestions && !bad; ++i) bad = ask(tokenizer, context, kQuestion[i], &generations[i]);
+    for (int i = 0; i < kQuestions && !bad; ++i) bad = print_answer(kQuestion[i], generations[i]);
+    for (int i = 0; i < kQuestions; ++i) nl_generation_free(generations[i]);
+    return bad;
 }
 
 int main(int argc, char **argv) {
@@ -103,10 +88,10 @@ int main(int argc, char **argv) {
     nl_cache *context = NULL;
     const int bad = failed(nl_engine_create(model, strlen(model), NULL, &engine)) ||
                     failed(nl_engine_tokenizer(engine, &tokenizer)) ||
-                    prefill(engine, tokenizer, kSystem, 0, NULL, &chunks[0]) ||
-                    prefill(engine, tokenizer, kRecords, 1, chunks[0], &chunks[1]) ||
+                    prefill(engine, tokenizer, kSystem, NL_LEVEL_SYSTEM, NULL, &chunks[0]) ||
+                    prefill(engine, tokenizer, kRecords, NL_LEVEL_CONTEXT, chunks[0], &chunks[1]) ||
                     failed(nl_cache_create(engine, NULL, (const nl_chunk *const *)chunks, 2, &context)) ||
-                    ask_all(engine, tokenizer, context);
+                    ask_all(tokenizer, context);
     nl_cache_free(context);
     nl_chunk_free(chunks[1]);
     nl_chunk_free(chunks[0]);

@@ -6,7 +6,7 @@ import "C"
 import "unsafe"
 
 // Cache is one conversation's context: chunks and a private tail. Made by [Engine.NewCache]. Calls on the same cache
-// take turns.
+// take turns; while it is generating, most of them give ErrBusy.
 type Cache struct{ handle *handle }
 
 func newCache(cache *C.nl_cache, engine *handle) *Cache {
@@ -14,8 +14,8 @@ func newCache(cache *C.nl_cache, engine *handle) *Cache {
 	return &Cache{newHandle(unsafe.Pointer(cache), free, engine)}
 }
 
-// Close ends the conversation: private pages go back, each chunk loses one user. It always returns nil, and may be
-// called again.
+// Close ends the conversation: private pages go back, each chunk loses one user. A generation upon it goes on. It always
+// returns nil, and may be called again.
 func (c *Cache) Close() error { return c.handle.close() }
 
 // call uses the cache for one call of the library.
@@ -86,16 +86,23 @@ func (c *Cache) Query(fact CacheFact) (int64, error) {
 
 // SetSampling sets how this cache draws from now on.
 func (c *Cache) SetSampling(options SamplingOptions) error {
-	native, err := options.native()
+	native, err := newOptions(OptionsSampling, &options)
 	if err != nil {
 		return err
 	}
-	defer C.nl_sampling_options_free(native)
+	defer C.nl_options_free(native)
 	return c.call(func(cache *C.nl_cache) C.nl_status { return C.nl_cache_set_sampling(cache, native) })
 }
 
-// DecodeStep draws one token for each of caches in one batch, and appends it to its cache. The caches must be
-// different, of one engine, and not empty. Either all of them advance or, on an error, none.
+// Cancel cancels what is under way on this cache: a call ends with ErrCancelled, a generation with EndCancelled, when the
+// step that runs now is over. Where nothing is under way it does nothing. It returns at once.
+func (c *Cache) Cancel() error {
+	return c.call(func(cache *C.nl_cache) C.nl_status { return C.nl_cache_cancel(cache) })
+}
+
+// DecodeStep is for programs that choose tokens themselves or bring their own loop; all others start generations. It
+// draws one token for each of caches in one batch, and appends it to its cache. The caches must be different, of one
+// engine, and not empty. Either all of them advance or, on an error, none.
 func DecodeStep(caches ...*Cache) ([]int32, error) {
 	handles := make([]*handle, len(caches))
 	for i, cache := range caches {

@@ -112,7 +112,7 @@ func (f *ChatFormat) Render(messages []Message, flags ChatFlags) (*RenderedChat,
 	role, count := ints(roles)
 	contents := C.nanolith_go_contents(text, length, first(lengths), count)
 	if contents == nil {
-		return nil, &Error{ErrOutOfMemory, "no memory for the texts of a chat"}
+		return nil, &Error{ErrOutOfMemory, "no memory for the texts of a chat", -1, -1, -1}
 	}
 	defer C.free(unsafe.Pointer(contents))
 	ends := make([]C.size_t, len(messages))

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 const root = "../.."
@@ -21,16 +23,19 @@ func (f failure) Error() string { return string(f) }
 
 // state is what a scenario has made so far.
 type state struct {
-	engine    *Engine
-	tokenizer *Tokenizer
-	format    *ChatFormat
-	tokens    map[string][]int32
-	chunks    map[string]*Chunk
-	caches    map[string]*Cache
+	engine      *Engine
+	tokenizer   *Tokenizer
+	format      *ChatFormat
+	tokens      map[string][]int32
+	chunks      map[string]*Chunk
+	caches      map[string]*Cache
+	generations map[string]*Generation
+	problem     *Error // of the latest error line
 }
 
 func newState() *state {
-	return &state{tokens: map[string][]int32{}, chunks: map[string]*Chunk{}, caches: map[string]*Cache{}}
+	return &state{tokens: map[string][]int32{}, chunks: map[string]*Chunk{}, caches: map[string]*Cache{},
+		generations: map[string]*Generation{}}
 }
 
 func (s *state) close() {
@@ -48,6 +53,9 @@ func (s *state) close() {
 	}
 	for _, cache := range s.caches {
 		cache.Close()
+	}
+	for _, generation := range s.generations {
+		generation.Close()
 	}
 }
 
@@ -76,12 +84,12 @@ func integer[T ~int32 | ~int64 | ~uint32 | ~uint64 | ~int](word string) T {
 	return T(value)
 }
 
-func real(word string) float32 {
-	value, err := strconv.ParseFloat(word, 32)
+func real(word string) float64 {
+	value, err := strconv.ParseFloat(word, 64)
 	if err != nil {
 		panic(err)
 	}
-	return float32(value)
+	return value
 }
 
 func words[T any](values []T) (result []string) {
@@ -111,15 +119,15 @@ func (s *state) load(settings []string) error {
 		case "dtype":
 			options.Dtype = integer[Dtype](value)
 		case "page_size":
-			options.PageSize = integer[int32](value)
+			options.PageSize = integer[int64](value)
 		case "num_pages":
 			options.NumPages = integer[int64](value)
 		case "max_context":
 			options.MaxContext = integer[int64](value)
 		case "max_batch_tokens":
-			options.MaxBatchTokens = integer[int32](value)
+			options.MaxBatchTokens = integer[int64](value)
 		case "threads":
-			options.Threads = integer[int32](value)
+			options.Threads = integer[int64](value)
 		default:
 			return failure("unknown option " + key)
 		}
@@ -142,13 +150,13 @@ func sampling(settings []string) (options SamplingOptions) {
 		case "temperature":
 			options.Temperature = real(value)
 		case "top_k":
-			options.TopK = integer[int32](value)
+			options.TopK = integer[int64](value)
 		case "top_p":
 			options.TopP = real(value)
 		case "min_p":
 			options.MinP = real(value)
 		case "seed":
-			options.Seed = integer[uint64](value)
+			options.Seed = integer[int64](value)
 		}
 	}
 	return options
@@ -190,13 +198,89 @@ func (s *state) render(a []string) (*RenderedChat, error) {
 	return s.format.Render(messages, integer[ChatFlags](a[0]))
 }
 
-func (s *state) text(cache *Cache, maxTokens int) (string, error) {
-	var text strings.Builder
-	pieces := cache.StreamText(s.tokenizer, maxTokens)
-	for pieces.Next(context.Background()) {
-		text.WriteString(pieces.Text())
+// errImpossible is what this language can't say: an option's zero value means its default.
+var errImpossible = failure("can't be said")
+
+func (s *state) start(cache *Cache, tokens []int32, settings []string) (*Generation, error) {
+	var options GenerationOptions
+	for _, setting := range settings {
+		key, value, _ := strings.Cut(setting, "=")
+		switch key {
+		case "max_tokens":
+			options.MaxTokens = integer[int64](value)
+		case "min_tokens":
+			options.MinTokens = integer[int64](value)
+		case "stop_token":
+			options.StopTokens = append(options.StopTokens, integer[int64](value))
+		case "end_tokens":
+			if value == "2" {
+				return nil, errImpossible
+			}
+			options.EndTokens = Bool(value == "1")
+		case "stop_text":
+			options.StopTexts = append(options.StopTexts, unquote(value))
+		case "deadline_ms":
+			options.DeadlineMs = integer[int64](value)
+		case "priority":
+			options.Priority = integer[int64](value)
+		case "buffer_tokens":
+			if value == "0" {
+				return nil, errImpossible
+			}
+			options.BufferTokens = integer[int64](value)
+		case "text":
+			options.Text = Bool(value == "1")
+		default:
+			return nil, failure("unknown option " + key)
+		}
 	}
-	return text.String(), pieces.Err()
+	return cache.Generate(context.Background(), tokens, &options)
+}
+
+// read gives why the generation ended, and the text and the tokens until then.
+func read(generation *Generation) ([]string, error) {
+	var text strings.Builder
+	var tokens []int32
+	for {
+		piece, err := generation.Next()
+		text.WriteString(piece.Text)
+		tokens = append(tokens, piece.Tokens...)
+		if err == io.EOF {
+			return append([]string{fmt.Sprint(int32(generation.End())), text.String()}, words(tokens)...), nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func next(generation *Generation, timeoutMs int64) error {
+	var err error
+	if timeoutMs < 0 {
+		_, err = generation.Next()
+	} else {
+		_, err = generation.NextWithin(time.Duration(timeoutMs) * time.Millisecond)
+	}
+	return err
+}
+
+func (s *state) cancel(name string) error {
+	if generation, found := s.generations[name]; found {
+		return generation.Cancel()
+	}
+	if name == "engine" {
+		return s.engine.Cancel()
+	}
+	return s.caches[name].Cancel()
+}
+
+func (s *state) details(expected []string) error {
+	word := func(value int64) string { return strings.ReplaceAll(fmt.Sprint(value), "-1", "-") }
+	found := []string{word(s.problem.Index), word(s.problem.Needed), word(s.problem.Available)}
+	if strings.Join(found, " ") != strings.Join(expected, " ") {
+		return failure("gave " + strings.Join(found, " "))
+	}
+	return nil
 }
 
 func (s *state) stream(tokens []int32) (result []string, err error) {
@@ -234,7 +318,7 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		s.tokens[a[0]] = tokens
 		return nil, nil
 	case "chunk":
-		chunk, err := s.engine.Prefill(s.tokens[a[1]], integer[int32](a[2]), several(s.chunks, a[3:])...)
+		chunk, err := s.engine.Prefill(s.tokens[a[1]], integer[Level](a[2]), several(s.chunks, a[3:])...)
 		if err == nil {
 			s.chunks[a[0]] = chunk
 		}
@@ -253,7 +337,10 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		}
 		return nil, err
 	case "fork":
-		s.caches[a[0]], err = s.caches[a[1]].Fork()
+		fork, err := s.caches[a[1]].Fork()
+		if err == nil {
+			s.caches[a[0]] = fork
+		}
 		return nil, err
 	case "extend":
 		return nil, s.caches[a[0]].Extend(s.tokens[a[1]])
@@ -273,8 +360,25 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 	case "step":
 		tokens, err := DecodeStep(several(s.caches, a)...)
 		return words(tokens), err
-	case "text":
-		return text(s.text(s.caches[a[0]], integer[int](a[1])))
+	case "generation":
+		generation, err := s.start(s.caches[a[1]], s.tokens[a[2]], a[3:])
+		if err == nil {
+			s.generations[a[0]] = generation
+		}
+		return nil, err
+	case "next":
+		return nil, next(s.generations[a[0]], integer[int64](a[1]))
+	case "read":
+		return read(s.generations[a[0]])
+	case "cancel":
+		return nil, s.cancel(a[0])
+	case "details":
+		return nil, s.details(a)
+	case "generation_fact":
+		return number(s.generations[a[0]].Query(integer[GenerationFact](a[1])))
+	case "int_bounds":
+		bounds, err := IntBounds(integer[EngineOption](a[0]))
+		return words([]int64{bounds.Least, bounds.Most, bounds.Default}), err
 	case "all_tokens":
 		tokens, err := s.caches[a[0]].Tokens()
 		return words(tokens), err
@@ -313,7 +417,7 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 	case "stream":
 		return s.stream(s.tokens[a[0]])
 	case "describe":
-		text, err := DescribeModel(folder(a[0]))
+		text, err := DescribeModel(folder(a[0]), DescribeText)
 		for _, line := range strings.Split(text, "\n") {
 			if name, value, _ := strings.Cut(line, ": "); name == unquote(a[1]) {
 				result = append(result, value)
@@ -352,6 +456,9 @@ func (s *state) free(name string) error {
 	if cache, found := s.caches[name]; found {
 		return cache.Close()
 	}
+	if generation, found := s.generations[name]; found {
+		return generation.Close()
+	}
 	return failure(name + " is not there")
 }
 
@@ -376,8 +483,14 @@ func (s *state) run(line string) error {
 		return err
 	}
 	_, err := s.execute(call[3:], len(expected))
+	if err == errImpossible {
+		return nil
+	}
 	var problem *Error
-	if !errors.As(err, &problem) || problem.Status.Error() != call[1] || !strings.Contains(problem.Text, call[2]) {
+	if errors.As(err, &problem) {
+		s.problem = problem
+	}
+	if problem == nil || problem.Status.Error() != call[1] || !strings.Contains(problem.Text, call[2]) {
 		return fmt.Errorf("gave %v", err)
 	}
 	return nil

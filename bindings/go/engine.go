@@ -5,33 +5,62 @@ import "C"
 
 import "unsafe"
 
-// Engine is a loaded model and its page pool. It lives until it is closed and so is every chunk, cache and tokenizer
-// made from it.
+// Engine is a loaded model and its page pool. It lives until it is closed and so is every chunk, cache, generation
+// and tokenizer made from it.
 type Engine struct{ handle *handle }
 
 // NewEngine loads the Hugging Face folder at path and reserves the page pool. options may be nil. It blocks while the
-// weights load. The weight files stay mapped while the engine lives: do not truncate them.
+// weights load. The weight files stay mapped while the engine lives: do not truncate them. Where options.Progress gives
+// an error, that is the error here.
 func NewEngine(path string, options *EngineOptions) (*Engine, error) {
-	native, log, err := options.native()
+	if options == nil {
+		options = new(EngineOptions)
+	}
+	native, err := newOptions(OptionsEngine, options)
 	if err != nil {
 		return nil, err
 	}
-	defer C.nl_engine_options_free(native)
+	defer C.nl_options_free(native)
+	var functions callbacks
+	err = functions.set(native, options)
+	defer func() { drop(functions.progress) }()
 	var engine *C.nl_engine
 	text, length := chars(path)
-	if err := check(func() C.nl_status { return C.nl_engine_create(text, length, native, &engine) }); err != nil {
-		dropLog(log)
+	if err == nil {
+		err = check(func() C.nl_status { return C.nl_engine_create(text, length, native, &engine) })
+	}
+	log := functions.log
+	if err != nil {
+		drop(log)
+		if functions.state.panicked {
+			panic(functions.state.panic)
+		}
+		if functions.state.err != nil {
+			err = functions.state.err
+		}
 		return nil, err
 	}
 	free := func(pointer unsafe.Pointer) {
 		C.nl_engine_free((*C.nl_engine)(pointer))
-		dropLog(log)
+		drop(log)
 	}
 	return &Engine{newHandle(unsafe.Pointer(engine), free, nil)}, nil
 }
 
 // Close drops the engine. It always returns nil, and may be called again.
 func (e *Engine) Close() error { return e.handle.close() }
+
+// Cancel cancels all calls and generations that are under way on the engine: calls end with ErrCancelled, generations
+// with EndCancelled, when the step that runs now is over. What is asked for afterwards is not concerned. It returns at
+// once.
+func (e *Engine) Cancel() error {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return err
+	}
+	defer e.handle.done()
+	return check(func() C.nl_status { return C.nl_engine_cancel((*C.nl_engine)(pointer)) })
+}
 
 // Query gives a fact about the engine.
 func (e *Engine) Query(fact EngineFact) (int64, error) {
@@ -66,13 +95,9 @@ func (e *Engine) IsEndToken(token int32) (bool, error) {
 		return false, err
 	}
 	defer e.handle.done()
-	return isEndToken(pointer, token)
-}
-
-func isEndToken(engine unsafe.Pointer, token int32) (bool, error) {
 	var isEnd C.int32_t
-	err := check(func() C.nl_status {
-		return C.nl_engine_is_end_token((*C.nl_engine)(engine), C.int32_t(token), &isEnd)
+	err = check(func() C.nl_status {
+		return C.nl_engine_is_end_token((*C.nl_engine)(pointer), C.int32_t(token), &isEnd)
 	})
 	return isEnd != 0, err
 }
@@ -93,9 +118,9 @@ func (e *Engine) Tokenizer() (*Tokenizer, error) {
 }
 
 // Prefill computes tokens (at least one) into a chunk, with the chunks before in view, in that order. level is its
-// place in the cascade: 0 system, 1 context, 2 query; when pages run short, chunks that nobody holds are evicted from
-// level 2 first. A chunk that is still in the store is returned again at no cost. Blocks until it is computed.
-func (e *Engine) Prefill(tokens []int32, level int32, before ...*Chunk) (*Chunk, error) {
+// place in the cascade; when pages run short, chunks that nobody holds are evicted from LevelQuery first. A chunk that is
+// still in the store is returned again at no cost. Blocks until it is computed.
+func (e *Engine) Prefill(tokens []int32, level Level, before ...*Chunk) (*Chunk, error) {
 	pointer, err := e.handle.use()
 	if err != nil {
 		return nil, err
@@ -131,11 +156,14 @@ func (e *Engine) NewCache(options *CacheOptions, chunks ...*Chunk) (*Cache, erro
 		return nil, err
 	}
 	defer done()
-	native, err := options.native()
+	if options == nil {
+		options = new(CacheOptions)
+	}
+	native, err := newOptions(OptionsCache, options)
 	if err != nil {
 		return nil, err
 	}
-	defer C.nl_cache_options_free(native)
+	defer C.nl_options_free(native)
 	var cache *C.nl_cache
 	err = check(func() C.nl_status {
 		return C.nl_cache_create((*C.nl_engine)(pointer), native,

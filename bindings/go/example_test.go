@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer tokenizer.Close()
-	prefill := func(text string, flags nanolith.EncodeFlags, level int32) *nanolith.Chunk {
+	prefill := func(text string, flags nanolith.EncodeFlags, level nanolith.Level) *nanolith.Chunk {
 		tokens, err := tokenizer.Encode(text, flags)
 		if err != nil {
 			log.Fatal(err)
@@ -32,10 +32,10 @@ func Example() {
 		return chunk
 	}
 	system := prefill("<|system|> Each document is one record. Answer each question from the records, "+
-		"in as few words as possible.", nanolith.EncodeAddBos, 0)
+		"in as few words as possible.", nanolith.EncodeAddBos, nanolith.LevelSystem)
 	defer system.Close()
 	record := prefill("<|doc|> Boso Polm earned exactly 76 crowns. Boso Polm left on 7 July. "+
-		"Boso Polm used badge TQ81. Boso Polm worked in Jewick.", 0, 1)
+		"Boso Polm used badge TQ81. Boso Polm worked in Jewick.", 0, nanolith.LevelContext)
 	defer record.Close()
 
 	cache, err := engine.NewCache(&nanolith.CacheOptions{Composition: nanolith.ComposeIndependent}, system, record)
@@ -47,15 +47,16 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := cache.Extend(question); err != nil {
+	generation, err := cache.Generate(context.Background(), question, nil)
+	if err != nil {
 		log.Fatal(err)
 	}
+	defer generation.Close()
 	var answer strings.Builder
-	pieces := cache.StreamText(tokenizer, 32)
-	for pieces.Next(context.Background()) {
-		answer.WriteString(pieces.Text())
+	for piece := range generation.Pieces() { // as they come
+		answer.WriteString(piece.Text)
 	}
-	if err := pieces.Err(); err != nil {
+	if err := generation.Err(); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(strings.TrimSpace(answer.String()))

@@ -2,8 +2,10 @@ package nanolith
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -51,45 +53,53 @@ func TestUseAfterClose(t *testing.T) {
 	chunk := must(engine.Prefill([]int32{1, 7, 9}, 0))
 	cache := must(engine.NewCache(nil, chunk))
 	open := must(cache.Fork())
+	generation := must(must(cache.Fork()).Generate(context.Background(), nil, nil))
 	for i := 0; i < 2; i++ {
-		for _, closer := range []interface{ Close() error }{engine, tokenizer, stream, format, chunk, cache} {
+		for _, closer := range []interface{ Close() error }{engine, tokenizer, stream, format, chunk, cache, generation} {
 			if err := closer.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
 	calls := map[string]func() error{
-		"engine.Query":       func() error { _, err := engine.Query(EngineNumLayers); return err },
-		"engine.Device":      func() error { _, err := engine.Device(); return err },
-		"engine.IsEndToken":  func() error { _, err := engine.IsEndToken(2); return err },
-		"engine.Tokenizer":   func() error { _, err := engine.Tokenizer(); return err },
-		"engine.Prefill":     func() error { _, err := engine.Prefill([]int32{1}, 0); return err },
-		"engine.NewCache":    func() error { _, err := engine.NewCache(nil); return err },
-		"tokenizer.Encode":   func() error { _, err := tokenizer.Encode("x", 0); return err },
-		"tokenizer.Decode":   func() error { _, err := tokenizer.Decode([]int32{7}); return err },
-		"tokenizer.Query":    func() error { _, err := tokenizer.Query(TokenizerBos); return err },
-		"tokenizer.Find":     func() error { _, err := tokenizer.Find("x"); return err },
-		"tokenizer.Piece":    func() error { _, err := tokenizer.Piece(7); return err },
-		"tokenizer.Stream":   func() error { _, err := tokenizer.NewTextStream(); return err },
-		"tokenizer.Format":   func() error { _, err := tokenizer.NewChatFormat("plain"); return err },
-		"format.Name":        func() error { _, err := format.Name(); return err },
-		"format.Render":      func() error { _, err := format.Render([]Message{{RoleUser, "x"}}, 0); return err },
-		"zero ChatFormat":    func() error { _, err := new(ChatFormat).Name(); return err },
-		"stream.Push":        func() error { _, err := stream.Push(7); return err },
-		"stream.Finish":      func() error { _, err := stream.Finish(); return err },
-		"chunk.Query":        func() error { _, err := chunk.Query(ChunkTokens); return err },
-		"chunk.Retain":       func() error { _, err := chunk.Retain(); return err },
-		"cache.Extend":       func() error { return cache.Extend([]int32{7}) },
-		"cache.Fork":         func() error { _, err := cache.Fork(); return err },
-		"cache.Truncate":     func() error { return cache.Truncate(1) },
-		"cache.Tokens":       func() error { _, err := cache.Tokens(); return err },
-		"cache.Logits":       func() error { _, err := cache.Logits(); return err },
-		"cache.Query":        func() error { _, err := cache.Query(CacheTokens); return err },
-		"cache.SetSampling":  func() error { return cache.SetSampling(SamplingOptions{}) },
-		"DecodeStep":         func() error { _, err := DecodeStep(open, cache); return err },
-		"zero Engine":        func() error { _, err := new(Engine).Query(EngineNumLayers); return err },
-		"zero Cache":         func() error { return new(Cache).Extend(nil) },
-		"StreamText, closed": func() error { p := cache.StreamText(tokenizer, 1); p.Next(context.Background()); return p.Err() },
+		"engine.Query":      func() error { _, err := engine.Query(EngineNumLayers); return err },
+		"engine.Device":     func() error { _, err := engine.Device(); return err },
+		"engine.IsEndToken": func() error { _, err := engine.IsEndToken(2); return err },
+		"engine.Tokenizer":  func() error { _, err := engine.Tokenizer(); return err },
+		"engine.Prefill":    func() error { _, err := engine.Prefill([]int32{1}, 0); return err },
+		"engine.NewCache":   func() error { _, err := engine.NewCache(nil); return err },
+		"tokenizer.Encode":  func() error { _, err := tokenizer.Encode("x", 0); return err },
+		"tokenizer.Decode":  func() error { _, err := tokenizer.Decode([]int32{7}); return err },
+		"tokenizer.Query":   func() error { _, err := tokenizer.Query(TokenizerBos); return err },
+		"tokenizer.Find":    func() error { _, err := tokenizer.Find("x"); return err },
+		"tokenizer.Piece":   func() error { _, err := tokenizer.Piece(7); return err },
+		"tokenizer.Stream":  func() error { _, err := tokenizer.NewTextStream(); return err },
+		"tokenizer.Format":  func() error { _, err := tokenizer.NewChatFormat("plain"); return err },
+		"format.Name":       func() error { _, err := format.Name(); return err },
+		"format.Render":     func() error { _, err := format.Render([]Message{{RoleUser, "x"}}, 0); return err },
+		"zero ChatFormat":   func() error { _, err := new(ChatFormat).Name(); return err },
+		"stream.Push":       func() error { _, err := stream.Push(7); return err },
+		"stream.Finish":     func() error { _, err := stream.Finish(); return err },
+		"chunk.Query":       func() error { _, err := chunk.Query(ChunkTokens); return err },
+		"chunk.Retain":      func() error { _, err := chunk.Retain(); return err },
+		"cache.Extend":      func() error { return cache.Extend([]int32{7}) },
+		"cache.Fork":        func() error { _, err := cache.Fork(); return err },
+		"cache.Truncate":    func() error { return cache.Truncate(1) },
+		"cache.Tokens":      func() error { _, err := cache.Tokens(); return err },
+		"cache.Logits":      func() error { _, err := cache.Logits(); return err },
+		"cache.Query":       func() error { _, err := cache.Query(CacheTokens); return err },
+		"cache.SetSampling": func() error { return cache.SetSampling(SamplingOptions{}) },
+		"DecodeStep":        func() error { _, err := DecodeStep(open, cache); return err },
+		"zero Engine":       func() error { _, err := new(Engine).Query(EngineNumLayers); return err },
+		"zero Cache":        func() error { return new(Cache).Extend(nil) },
+		"engine.Cancel":     func() error { return engine.Cancel() },
+		"cache.Cancel":      func() error { return cache.Cancel() },
+		"cache.Generate":    func() error { _, err := cache.Generate(context.Background(), nil, nil); return err },
+		"generation.Next":   func() error { _, err := generation.Next(); return err },
+		"generation.Text":   func() error { _, err := generation.Text(); return err },
+		"generation.Query":  func() error { _, err := generation.Query(GenerationTokens); return err },
+		"generation.Cancel": func() error { return generation.Cancel() },
+		"generation.Descr.": func() error { _, err := generation.Descriptor(); return err },
 	}
 	for name, call := range calls {
 		if err := call(); !errors.Is(err, ErrClosed) {
@@ -191,46 +201,226 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-func TestContextEndsStream(t *testing.T) {
-	engine := load(t)
-	defer engine.Close()
+// prompted is a cache with something to go on from, and its engine.
+func prompted(t *testing.T, options EngineOptions) (*Engine, *Cache) {
+	t.Helper()
+	options.Device, options.Threads, options.PageSize = "cpu", 2, 16
+	engine := must(NewEngine(model, &options))
 	tokenizer := must(engine.Tokenizer())
 	defer tokenizer.Close()
 	cache := must(engine.NewCache(nil))
-	defer cache.Close()
 	if err := cache.Extend(must(tokenizer.Encode("<|doc|> Boso Polm", EncodeAddBos))); err != nil {
 		t.Fatal(err)
 	}
-	before := len(must(cache.Tokens()))
+	return engine, cache
+}
+
+// endless goes on until somebody ends it: it pauses, and goes on when it is read.
+var endless = GenerationOptions{EndTokens: Bool(false), BufferTokens: 2}
+
+func TestContextCancelsGeneration(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
 	ctx, cancel := context.WithCancel(context.Background())
-	pieces := cache.StreamText(tokenizer, 1000)
+	generation := must(cache.Generate(ctx, nil, &endless))
+	defer generation.Close()
 	for i := 0; i < 3; i++ {
-		if !pieces.Next(ctx) {
-			t.Fatal(pieces.Err())
-		}
+		must(generation.Next())
 	}
 	cancel()
-	if pieces.Next(ctx) || !errors.Is(pieces.Err(), context.Canceled) || pieces.Next(context.Background()) {
-		t.Errorf("went on after cancel: %q, %v", pieces.Text(), pieces.Err())
+	var err error
+	for err == nil {
+		_, err = generation.Next()
 	}
-	if after := len(must(cache.Tokens())); after-before > 6 {
-		t.Errorf("%d tokens for 3 pieces", after-before)
+	if err != context.Canceled || generation.Err() != err || generation.End() != EndCancelled {
+		t.Error(err, generation.Err(), generation.End())
+	}
+	if _, again := generation.Next(); again != err {
+		t.Error(again)
+	}
+	if _, err := cache.Generate(ctx, nil, nil); err != context.Canceled {
+		t.Error(err)
+	}
+	// The cache is free again.
+	if err := cache.Extend([]int32{7}); err != nil {
+		t.Error(err)
 	}
 }
 
-func TestStreamEndsAfterError(t *testing.T) {
-	engine := must(NewEngine(model, &EngineOptions{Device: "cpu", PageSize: 16, NumPages: 8, MaxContext: 20}))
+func TestCancelWakesWhoWaits(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
 	defer engine.Close()
-	cache := must(engine.NewCache(nil))
 	defer cache.Close()
-	if err := cache.Extend([]int32{7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7}); err != nil {
-		t.Fatal(err)
+	for _, end := range []func(g *Generation) error{(*Generation).Cancel, (*Generation).Close,
+		func(*Generation) error { return cache.Cancel() }, func(*Generation) error { return engine.Cancel() }} {
+		generation := must(cache.Generate(context.Background(), nil, &GenerationOptions{EndTokens: Bool(false)}))
+		done := make(chan error)
+		go func() {
+			_, err := generation.Text()
+			done <- err
+		}()
+		time.Sleep(5 * time.Millisecond)
+		if err := end(generation); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil && !errors.Is(err, ErrClosed) {
+			t.Error(err)
+		}
+		generation.Close()
+		if err := cache.Truncate(4); err != nil && !errors.Is(err, ErrBusy) {
+			t.Error(err)
+		}
+		for errors.Is(cache.Truncate(4), ErrBusy) { // a closed one ends with its step
+			time.Sleep(time.Millisecond)
+		}
 	}
-	pieces := cache.StreamText(must(engine.Tokenizer()), 100)
-	for pieces.Next(context.Background()) {
+}
+
+func TestPiecesAreReadOrClosed(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	fork := must(cache.Fork())
+	expected := greedy(fork, 6)
+	fork.Close()
+	before := runtime.NumGoroutine()
+	generation := must(cache.Generate(context.Background(), nil, &GenerationOptions{MaxTokens: 6, EndTokens: Bool(false)}))
+	cache.Close() // a generation goes on without its cache's handle
+	var tokens []int32
+	for piece := range generation.Pieces() {
+		tokens = append(tokens, piece.Tokens...)
 	}
-	if !errors.Is(pieces.Err(), ErrContextFull) {
-		t.Error(pieces.Err())
+	if !reflect.DeepEqual(tokens, expected) || generation.Err() != nil || generation.End() != EndLength {
+		t.Error(tokens, expected, generation.Err(), generation.End())
+	}
+	if statistics := must(generation.Statistics()); statistics.Tokens != 6 || statistics.FirstToken <= 0 ||
+		statistics.Total < statistics.FirstToken {
+		t.Error(statistics)
+	}
+	generation.Close()
+	_, cache = prompted(t, EngineOptions{NumPages: 256})
+	defer cache.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	generation = must(cache.Generate(ctx, nil, &endless))
+	<-generation.Pieces()
+	generation.Close()
+	for try := 0; runtime.NumGoroutine() > before && try < 100; try++ {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if after := runtime.NumGoroutine(); after > before {
+		t.Errorf("%d goroutines more", after-before)
+	}
+}
+
+func TestWaitingWithin(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	generation := must(cache.Generate(context.Background(), make([]int32, 900), &GenerationOptions{MaxTokens: 1}))
+	defer generation.Close()
+	if _, err := generation.NextWithin(0); !errors.Is(err, ErrTimeout) {
+		t.Error(err)
+	}
+	if must(generation.Descriptor()) != must(generation.Descriptor()) {
+		t.Error("another descriptor")
+	}
+	for {
+		_, err := generation.NextWithin(time.Minute)
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := cache.Generate(context.Background(), []int32{1, -1}, nil); !errors.Is(err, ErrInvalidArgument) {
+		t.Error(err)
+	}
+}
+
+func TestGenerationEndsByError(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 1})
+	defer engine.Close()
+	defer cache.Close()
+	generation := must(cache.Generate(context.Background(), nil, &GenerationOptions{EndTokens: Bool(false)}))
+	defer generation.Close()
+	_, err := generation.Text()
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Status != ErrOutOfPages || problem.Needed != 1 || problem.Available != 0 ||
+		problem.Index != -1 || generation.Err() != err || generation.End() != EndError {
+		t.Error(err, problem, generation.End())
+	}
+	other := must(engine.NewCache(nil))
+	defer other.Close()
+	_, err = DecodeStep(cache, other)
+	if !errors.As(err, &problem) || problem.Index != 1 {
+		t.Error(err)
+	}
+}
+
+// A generation that nobody closes is cancelled by the garbage collector, with a context that goes on.
+func TestForgottenGeneration(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	func() { must(must(cache.Generate(ctx, nil, &endless)).Next()) }()
+	err := cache.Extend([]int32{7})
+	for try := 0; try < 100 && errors.Is(err, ErrBusy); try++ {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+		err = cache.Extend([]int32{7})
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestProgress(t *testing.T) {
+	var heard []float64
+	options := EngineOptions{Device: "cpu", NumPages: 8, Progress: func(done float64) error {
+		heard = append(heard, done)
+		return nil
+	}}
+	must(NewEngine(model, &options)).Close()
+	if len(heard) == 0 || heard[len(heard)-1] != 1 {
+		t.Error(heard)
+	}
+	stop := errors.New("enough")
+	options.Progress = func(float64) error { return stop }
+	if _, err := NewEngine(model, &options); err != stop {
+		t.Error(err)
+	}
+	options.Progress = func(float64) error { panic(stop) }
+	defer func() {
+		if problem := recover(); problem != stop {
+			t.Error(problem)
+		}
+	}()
+	NewEngine(model, &options)
+}
+
+func TestWhatTheLibraryTells(t *testing.T) {
+	if Version() == "" || VersionNumber() < 200 {
+		t.Error(Version(), VersionNumber())
+	}
+	if bounds := must(FloatBounds(OptionTopP)); bounds != (Bounds[float64]{1e-30, 1, 1}) {
+		t.Error(bounds)
+	}
+	if bounds := must(IntBounds(OptionPageSize)); bounds != (Bounds[int64]{16, 256, 64}) {
+		t.Error(bounds)
+	}
+	for _, text := range []string{must(DescribeOptions(OptionsGeneration)), must(DescribeFacts(FactsCache))} {
+		var all []map[string]any
+		if err := json.Unmarshal([]byte(text), &all); err != nil || len(all) == 0 || all[0]["doc"] == "" {
+			t.Error(err, text)
+		}
+	}
+	var facts map[string]any
+	if err := json.Unmarshal([]byte(must(DescribeModel(model, DescribeJson))), &facts); err != nil || facts["layers"] != 6.0 {
+		t.Error(err, facts)
 	}
 }
 
@@ -306,6 +496,16 @@ func TestSixteenGoroutines(t *testing.T) {
 					t.Errorf("%v, expected %v", tokens, expected)
 				}
 				mine.Close()
+				fork := must(cache.Fork())
+				generation := must(fork.Generate(context.Background(), nil, &GenerationOptions{MaxTokens: 4, EndTokens: Bool(false)}))
+				fork.Close()
+				var drawn []int32
+				for piece := range generation.Pieces() {
+					drawn = append(drawn, piece.Tokens...)
+				}
+				if generation.Close(); !reflect.DeepEqual(drawn, expected) {
+					t.Errorf("%v, expected %v", drawn, expected)
+				}
 				must(stream.Push(7))
 				if chat := must(format.Render(messages, 0)); !reflect.DeepEqual(chat, rendered) {
 					t.Errorf("%v, expected %v", chat, rendered)
@@ -426,7 +626,9 @@ func TestRoundsLeaveNoMemoryBehind(t *testing.T) {
 		if _, err := tokenizer.Find("no such piece"); err == nil || len(must(fork.Tokens())) != 6 {
 			t.Fatal(err)
 		}
-		for _, closer := range []interface{ Close() error }{tokenizer, stream, format, again, cache, fork} {
+		generation := must(fork.Generate(context.Background(), nil, &endless))
+		must(generation.Descriptor())
+		for _, closer := range []interface{ Close() error }{tokenizer, stream, format, again, cache, fork, generation} {
 			closer.Close()
 		}
 	}

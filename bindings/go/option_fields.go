@@ -42,8 +42,8 @@ type EngineOptions struct {
 	WarmUp *bool
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
-	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that. It must not
-	// use this package; a panic in it is caught and ignored.
+	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
+	// is NewEngine's error. It must not use this package; a panic in it cancels too, and goes on in NewEngine.
 	Progress func(done float64) error
 }
 

@@ -22,8 +22,8 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     NL_TRY(scheduler_->wait_idle(lock, sequences));
     for (size_t i = 0; i < sequences.size(); ++i) {
         if (sequences[i]->num_tokens() == 0)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i,
-                        "] is empty: a token follows a token, extend it first");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i, "] is empty: a token follows a token, extend it first")
+                .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
         if (sequences[i]->num_tokens() >= spec().max_context)
             return fail(NL_ERROR_CONTEXT_FULL, "caches[", i, "] holds ", sequences[i]->num_tokens(),
                         " tokens: the context holds no more")

@@ -152,12 +152,23 @@ query() {
     fi
 }
 
+# The first program in README.md is what stands between the two marks in examples/minimal.c.
+minimal_in_readme() {
+    sed -n '/README.md shows/,/README.md has/ {/README.md/d; s/^    //; p}' "$1" >"$out/minimal.txt"
+    [ -s "$out/minimal.txt" ] && awk '/^```c$/ {on = 1; next} on && /^```$/ {exit} on' README.md | diff "$out/minimal.txt" -
+}
+
+not() { ! "$@"; }
+
 c_tests() {
     local flags=(-std=c99 -O2 -Wall -Wextra -Wpedantic -Wshadow -Werror) program
     local nanolith source=tests/bindings/c
     read -ra nanolith <<<"$(pkg-config --cflags --libs nanolith)"
-    for program in tokenize parallel chat_messages; do
-        check "c-build-$program" cc "${flags[@]}" examples/$program.c -o "$out/$program" "${nanolith[@]}" -pthread &&
+    check c-readme minimal_in_readme examples/minimal.c
+    sed 's/NL_LEVEL_CONTEXT/NL_LEVEL_SYSTEM/' examples/minimal.c >"$out/other.c"
+    check c-readme-notices not minimal_in_readme "$out/other.c"
+    for program in minimal tokenize parallel chat_messages; do
+        check "c-build-$program" cc "${flags[@]}" examples/$program.c -o "$out/$program" "${nanolith[@]}" &&
             example "c-$program" ${program#chat_} "$out/$program" "$model"
     done
     check c-build-dlopen_client cc "${flags[@]}" "-I$out/prefix/include" examples/dlopen_client.c \

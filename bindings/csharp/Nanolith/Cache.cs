@@ -5,7 +5,8 @@ namespace Nanolith
 {
     /// <summary>
     /// One conversation's context: chunks and a private tail. Made by <see cref="Engine.CreateCache"/>. All members may
-    /// be used from any thread; calls on the same cache take turns.
+    /// be used from any thread; calls on the same cache take turns. While it is generating, most of them are errors with
+    /// Status.Busy.
     /// </summary>
     public sealed class Cache : IDisposable
     {
@@ -17,7 +18,8 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// Ends the conversation: private pages go back, each chunk loses one user. May be called again.
+        /// Ends the conversation: private pages go back, each chunk loses one user. A generation upon it goes on. May be
+        /// called again.
         /// </summary>
         public void Dispose()
         {
@@ -100,6 +102,38 @@ namespace Nanolith
         }
 
         /// <summary>
+        /// Appends tokens (perhaps none; the cache must not be empty then) and has the engine draw tokens behind them, in
+        /// batches with all else that it has to do. Returns at once; the generation gives what was drawn. An error with
+        /// Status.Busy where the cache is generating already, or as many requests wait as the engine allows.
+        /// </summary>
+        public Generation Generate(int[] tokens, GenerationOptions options = null)
+        {
+            Call.NotNull(tokens, nameof(tokens));
+            using (NativeHandle.Use use = handle.Using())
+            using (NativeHandle native = (options ?? new GenerationOptions()).ToNative())
+            using (NativeHandle.Use nativeUse = native.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_generation_start(use.Raw, tokens, Call.Size(tokens), nativeUse.Raw, out raw));
+                return new Generation(raw, handle.Parent);
+            }
+        }
+
+        /// <summary>
+        /// Cancels what is under way on this cache: a call ends with Status.Cancelled, a generation with
+        /// EndReason.Cancelled, when the step that runs now is over. Where nothing is under way it does nothing. Returns
+        /// at once.
+        /// </summary>
+        public void Cancel()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_cache_cancel(use.Raw));
+            }
+        }
+
+        /// <summary>
+        /// For programs that choose tokens themselves or bring their own loop; all others start generations.
         /// Draws one token for each of <paramref name="caches"/> in one batch, and appends it to its cache. The caches
         /// must be different, of one engine, and not empty. Either all of them advance or, on an error, none.
         /// </summary>
@@ -116,25 +150,6 @@ namespace Nanolith
                 var tokens = new int[handles.Length];
                 Call.Check(Native.nl_decode_step(uses.Raw, Call.Size(uses.Raw), tokens));
                 return tokens;
-            }
-        }
-
-        /// <summary>
-        /// Draws tokens until the model ends its answer, at most <paramref name="maxTokens"/>, and gives their text
-        /// piece by piece, each computed when it is asked for. To be gone through once, with foreach or await foreach.
-        /// </summary>
-        public TextPieces StreamText(Tokenizer tokenizer, int maxTokens)
-        {
-            Call.NotNull(tokenizer, nameof(tokenizer));
-            return new TextPieces(this, tokenizer, maxTokens);
-        }
-
-        /// <summary>Asks the engine, which this cache keeps alive even where it was disposed of.</summary>
-        internal bool IsEndToken(int token)
-        {
-            using (handle.Using())
-            {
-                return Engine.IsEndToken(handle.Parent.DangerousGetHandle(), token);
             }
         }
     }

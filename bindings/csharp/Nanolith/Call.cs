@@ -12,8 +12,20 @@ namespace Nanolith
         {
             if (status != (int)Status.Ok)
             {
-                throw new NanolithException((Status)status, Text.FromNative(Native.nl_last_error()));
+                throw new NanolithException((Status)status, Text.FromNative(Native.nl_last_error()))
+                {
+                    Index = LastDetail(Detail.Index),
+                    Needed = LastDetail(Detail.Needed),
+                    Available = LastDetail(Detail.Available),
+                };
             }
+        }
+
+        /// <summary>A number of this thread's latest error, where that has it.</summary>
+        private static long? LastDetail(Detail detail)
+        {
+            long value;
+            return Native.nl_last_error_detail((int)detail, out value) == (int)Status.Ok ? value : (long?)null;
         }
 
         /// <summary>

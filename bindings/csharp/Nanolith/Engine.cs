@@ -4,8 +4,8 @@ using System.Collections.Generic;
 namespace Nanolith
 {
     /// <summary>
-    /// A loaded model and its page pool. It lives until it is disposed of, and so is every chunk, cache and tokenizer
-    /// made from it. All members may be used from any thread.
+    /// A loaded model and its page pool. It lives until it is disposed of, and so is every chunk, cache, generation
+    /// and tokenizer made from it. All members may be used from any thread.
     /// </summary>
     public sealed class Engine : IDisposable
     {
@@ -20,24 +20,26 @@ namespace Nanolith
         {
             byte[] text = Text.ToNative(path, nameof(path));
             options = options ?? new EngineOptions();
-            long log = options.Log == null ? 0 : Log.Add(options.Log);
+            var callbacks = new Callbacks(options);
             try
             {
-                using (NativeHandle native = options.ToNative(log))
+                using (NativeHandle native = options.ToNative(callbacks))
                 using (NativeHandle.Use use = native.Using())
                 {
                     IntPtr raw;
-                    Call.Check(Native.nl_engine_create(text, Call.Size(text), use.Raw, out raw));
+                    int status = Native.nl_engine_create(text, Call.Size(text), use.Raw, out raw);
+                    if (status != (int)Status.Ok) callbacks.ThrowProblem();
+                    Call.Check(status);
                     handle = new NativeHandle(raw, engine =>
                     {
                         Native.nl_engine_free(engine);
-                        Log.Remove(log);
+                        callbacks.Remove();
                     }, null);
                 }
             }
             catch
             {
-                Log.Remove(log);
+                callbacks.Remove();
                 throw;
             }
         }
@@ -77,15 +79,23 @@ namespace Nanolith
         {
             using (NativeHandle.Use use = handle.Using())
             {
-                return IsEndToken(use.Raw, token);
+                int isEnd;
+                Call.Check(Native.nl_engine_is_end_token(use.Raw, token, out isEnd));
+                return isEnd != 0;
             }
         }
 
-        internal static bool IsEndToken(IntPtr engine, int token)
+        /// <summary>
+        /// Cancels all calls and generations that are under way on the engine: calls end with Status.Cancelled,
+        /// generations with EndReason.Cancelled, when the step that runs now is over. What is asked for afterwards is not
+        /// concerned. Returns at once.
+        /// </summary>
+        public void Cancel()
         {
-            int isEnd;
-            Call.Check(Native.nl_engine_is_end_token(engine, token, out isEnd));
-            return isEnd != 0;
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_engine_cancel(use.Raw));
+            }
         }
 
         /// <summary>A tokenizer for the model; an error with Status.NotFound where its folder has none.</summary>
@@ -106,18 +116,18 @@ namespace Nanolith
         /// </summary>
         /// <param name="tokens">Token ids.</param>
         /// <param name="level">
-        /// The chunk's place in the cascade: 0 system, 1 context, 2 query. When pages run short, chunks that nobody
-        /// holds are evicted from level 2 first.
+        /// The chunk's place in the cascade. When pages run short, chunks that nobody holds are evicted from Level.Query
+        /// first.
         /// </param>
         /// <param name="before">Chunks that the tokens are computed with; null for none.</param>
-        public Chunk Prefill(int[] tokens, int level, IReadOnlyList<Chunk> before = null)
+        public Chunk Prefill(int[] tokens, Level level, IReadOnlyList<Chunk> before = null)
         {
             Call.NotNull(tokens, nameof(tokens));
             using (NativeHandle.Use use = handle.Using())
             using (NativeHandle.UseAll chunks = Chunk.UseAll(before))
             {
                 IntPtr raw;
-                Call.Check(Native.nl_chunk_prefill(use.Raw, tokens, Call.Size(tokens), level, chunks.Raw,
+                Call.Check(Native.nl_chunk_prefill(use.Raw, tokens, Call.Size(tokens), (int)level, chunks.Raw,
                     Call.Size(chunks.Raw), out raw));
                 return new Chunk(raw, handle);
             }
@@ -127,33 +137,16 @@ namespace Nanolith
         /// A context that begins with <paramref name="chunks"/> in this order; the same chunk may stand in it twice.
         /// Blocks only where exact composition must compute.
         /// </summary>
-        public Cache CreateCache(IReadOnlyList<Chunk> chunks = null, Composition composition = Composition.Exact)
+        public Cache CreateCache(IReadOnlyList<Chunk> chunks = null, CacheOptions options = null)
         {
             using (NativeHandle.Use use = handle.Using())
             using (NativeHandle.UseAll uses = Chunk.UseAll(chunks))
-            using (NativeHandle options = CacheOptions(composition))
-            using (NativeHandle.Use native = options.Using())
+            using (NativeHandle native = (options ?? new CacheOptions()).ToNative())
+            using (NativeHandle.Use nativeUse = native.Using())
             {
                 IntPtr raw;
-                Call.Check(Native.nl_cache_create(use.Raw, native.Raw, uses.Raw, Call.Size(uses.Raw), out raw));
+                Call.Check(Native.nl_cache_create(use.Raw, nativeUse.Raw, uses.Raw, Call.Size(uses.Raw), out raw));
                 return new Cache(raw, handle);
-            }
-        }
-
-        private static NativeHandle CacheOptions(Composition composition)
-        {
-            IntPtr raw;
-            Call.Check(Native.nl_cache_options_create(out raw));
-            var options = new NativeHandle(raw, Native.nl_cache_options_free, null);
-            try
-            {
-                Call.Check(Native.nl_cache_options_set_composition(raw, (int)composition));
-                return options;
-            }
-            catch
-            {
-                options.Dispose();
-                throw;
             }
         }
     }

@@ -13,6 +13,19 @@ namespace Nanolith
         /// <summary>The kind of error.</summary>
         public Status Status { get; }
 
+        /// <summary>
+        /// Which element of the list that was given, from 0: the cache of <see cref="Cache.DecodeStep"/>, say.
+        /// </summary>
+        public long? Index { get; internal set; }
+
+        /// <summary>
+        /// What the call needed: pages (Status.OutOfPages), tokens (Status.ContextFull), bytes (Status.OutOfMemory).
+        /// </summary>
+        public long? Needed { get; internal set; }
+
+        /// <summary>What there was of it.</summary>
+        public long? Available { get; internal set; }
+
         /// <summary>The kind's name in the header, for example "NL_ERROR_OUT_OF_PAGES".</summary>
         public string StatusName
         {

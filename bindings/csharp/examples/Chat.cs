@@ -24,9 +24,9 @@ static class Chat
         string model = arguments.Length > 0 ? arguments[0] : "examples/model";
         using (var engine = new Engine(model))
         using (Tokenizer tokenizer = engine.CreateTokenizer())
-        using (Chunk system = engine.Prefill(tokenizer.Encode(SystemPrompt, EncodeFlags.AddBos), 0))
+        using (Chunk system = engine.Prefill(tokenizer.Encode(SystemPrompt, EncodeFlags.AddBos), Level.System))
         {
-            Chunk[] records = Records.Select(text => engine.Prefill(tokenizer.Encode(text), 1)).ToArray();
+            Chunk[] records = Records.Select(text => engine.Prefill(tokenizer.Encode(text), Level.Context)).ToArray();
             Ask(engine, tokenizer, "Name the place where Boso Polm worked.",
                 system, records[0], records[1], records[2]);
             Ask(engine, tokenizer, "Name the price that Jemi Nuld offered.",
@@ -41,12 +41,15 @@ static class Chat
     static void Ask(Engine engine, Tokenizer tokenizer, string question, params Chunk[] chunks)
     {
         Console.WriteLine("> " + question);
-        using (Cache cache = engine.CreateCache(chunks, Composition.Independent))
+        using (Cache cache = engine.CreateCache(chunks, new CacheOptions { Composition = Composition.Independent }))
         {
-            cache.Extend(tokenizer.Encode("<|user|> " + question + "<|assistant|>"));
-            foreach (string piece in cache.StreamText(tokenizer, 32))
+            int[] tokens = tokenizer.Encode("<|user|> " + question + "<|assistant|>");
+            using (Generation generation = cache.Generate(tokens, new GenerationOptions { MaxTokens = 32 }))
             {
-                Console.Write(piece);
+                foreach (Piece piece in generation)
+                {
+                    Console.Write(piece.Text);
+                }
             }
             Console.WriteLine();
             Console.WriteLine("  reused {0} tokens", cache.Query(CacheFact.TokensReused));

@@ -37,7 +37,7 @@ static class Messages
                 {
                     Console.WriteLine("\n> " + question);
                     List<Message> messages = Context.Concat(new[] { new Message(Role.User, question) }).ToList();
-                    Ask(engine, tokenizer, format, ownMarks ? WithOwnMarks(messages) : messages);
+                    Ask(engine, format, ownMarks ? WithOwnMarks(messages) : messages);
                 }
             }
         }
@@ -68,7 +68,7 @@ static class Messages
         return messages.Select((message, i) => new Message(message.Role, before[i] + message.Content + after[i])).ToList();
     }
 
-    static void Ask(Engine engine, Tokenizer tokenizer, ChatFormat format, List<Message> messages)
+    static void Ask(Engine engine, ChatFormat format, List<Message> messages)
     {
         RenderedChat chat = format.Render(messages, ChatFlags.AddGenerationPrompt);
         // All messages but the last become chunks. Those without tokens have none: their text is in a later part.
@@ -78,18 +78,18 @@ static class Messages
         {
             int[] tokens = chat.Message(i);
             if (tokens.Length == 0) continue;
-            Chunk chunk = engine.Prefill(tokens, messages[i].Role == Role.System ? 0 : 1);
+            Chunk chunk = engine.Prefill(tokens, messages[i].Role == Role.System ? Level.System : Level.Context);
             bool found = chunk.Query(ChunkFact.TokensComputed) == 0;
             Console.WriteLine("  message {0}: {1} tokens, {2}", i + 1, tokens.Length,
                 found ? "found in the store" : "computed");
             chunks.Add(chunk);
         }
-        using (Cache cache = engine.CreateCache(chunks, Composition.Independent))
+        using (Cache cache = engine.CreateCache(chunks, new CacheOptions { Composition = Composition.Independent }))
+        using (Generation generation = cache.Generate(chat.From(last), new GenerationOptions { MaxTokens = 48 }))
         {
-            cache.Extend(chat.From(last));
-            foreach (string piece in cache.StreamText(tokenizer, 48))
+            foreach (Piece piece in generation)
             {
-                Console.Write(piece);
+                Console.Write(piece.Text);
             }
             Console.WriteLine();
         }

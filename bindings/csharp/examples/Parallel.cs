@@ -1,9 +1,7 @@
-// One conversation a task, all of them behind the same records.
+// Several conversations at once, all of them behind the same records: the engine answers them in batches.
 //   Parallel [MODEL_FOLDER]
 using System;
-using System.Collections.Generic;
 using System.Linq;
-using System.Text;
 using System.Threading.Tasks;
 using Nanolith;
 
@@ -30,8 +28,8 @@ static class ParallelConversations
         string model = arguments.Length > 0 ? arguments[0] : "examples/model";
         using (var engine = new Engine(model))
         using (Tokenizer tokenizer = engine.CreateTokenizer())
-        using (Chunk system = engine.Prefill(tokenizer.Encode(SystemPrompt, EncodeFlags.AddBos), 0))
-        using (Chunk records = engine.Prefill(tokenizer.Encode(Records), 1, new[] { system }))
+        using (Chunk system = engine.Prefill(tokenizer.Encode(SystemPrompt, EncodeFlags.AddBos), Level.System))
+        using (Chunk records = engine.Prefill(tokenizer.Encode(Records), Level.Context, new[] { system }))
         using (Cache context = engine.CreateCache(new[] { system, records }))
         {
             Task<string>[] tasks = Questions.Select(question => Answer(context, tokenizer, question)).ToArray();
@@ -43,20 +41,15 @@ static class ParallelConversations
         }
     }
 
-    /// Asks in a fork, which shares the context's pages. With C# 8: await foreach (string piece in cache.StreamText(...))
+    /// Asks in a fork, which shares the context's pages. With C# 8: await foreach (Piece piece in generation)
     static async Task<string> Answer(Cache context, Tokenizer tokenizer, string question)
     {
+        int[] tokens = tokenizer.Encode("<|user|> " + question + "<|assistant|>");
         using (Cache cache = context.Fork())
+        using (Generation generation = cache.Generate(tokens, new GenerationOptions { MaxTokens = 32 }))
         {
-            cache.Extend(tokenizer.Encode("<|user|> " + question + "<|assistant|>"));
-            var text = new StringBuilder();
-            IAsyncEnumerator<string> pieces = cache.StreamText(tokenizer, 32).GetAsyncEnumerator();
-            while (await pieces.MoveNextAsync())
-            {
-                text.Append(pieces.Current);
-            }
-            await pieces.DisposeAsync();
-            return text.ToString().Trim();
+            string text = await generation.ReadTextAsync();
+            return text.Trim();
         }
     }
 }

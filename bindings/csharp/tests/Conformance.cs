@@ -28,9 +28,11 @@ sealed class State : IDisposable
     readonly Dictionary<string, int[]> tokens = new Dictionary<string, int[]>();
     readonly Dictionary<string, Chunk> chunks = new Dictionary<string, Chunk>();
     readonly Dictionary<string, Cache> caches = new Dictionary<string, Cache>();
+    readonly Dictionary<string, Generation> generations = new Dictionary<string, Generation>();
     Engine engine;
     Tokenizer tokenizer;
     ChatFormat format;
+    NanolithException problem; // of the latest error line
 
     internal State(string model, string fixtures, string work)
     {
@@ -49,7 +51,8 @@ sealed class State : IDisposable
 
     IEnumerable<IDisposable> Everything()
     {
-        return new IDisposable[] { engine, format, tokenizer }.Concat(chunks.Values).Concat(caches.Values);
+        return new IDisposable[] { engine, format, tokenizer }.Concat(chunks.Values).Concat(caches.Values)
+            .Concat(generations.Values);
     }
 
     /// A string has no ill-formed bytes: they are U+FFFD before the library sees them.
@@ -73,9 +76,9 @@ sealed class State : IDisposable
         return int.Parse(word, CultureInfo.InvariantCulture);
     }
 
-    static float Float(string word)
+    static double Float(string word)
     {
-        return float.Parse(word, CultureInfo.InvariantCulture);
+        return double.Parse(word, CultureInfo.InvariantCulture);
     }
 
     static string[] Words<T>(IEnumerable<T> values)
@@ -129,11 +132,72 @@ sealed class State : IDisposable
                 case "top_k": options.TopK = Int(setting[1]); break;
                 case "top_p": options.TopP = Float(setting[1]); break;
                 case "min_p": options.MinP = Float(setting[1]); break;
-                case "seed": options.Seed = ulong.Parse(setting[1], CultureInfo.InvariantCulture); break;
+                case "seed": options.Seed = long.Parse(setting[1], CultureInfo.InvariantCulture); break;
                 default: throw new Failure("unknown option " + setting[0]);
             }
         }
         return options;
+    }
+
+    static GenerationOptions Options(IEnumerable<string> settings)
+    {
+        var options = new GenerationOptions();
+        foreach (string[] setting in settings.Select(word => word.Split('=')))
+        {
+            string value = setting[1];
+            switch (setting[0])
+            {
+                case "max_tokens": options.MaxTokens = Int(value); break;
+                case "min_tokens": options.MinTokens = Int(value); break;
+                case "stop_token": options.StopTokens.Add(Int(value)); break;
+                case "end_tokens":
+                    if (value == "2") throw new NotSupportedException("a language's bool");
+                    options.EndTokens = value == "1";
+                    break;
+                case "stop_text": options.StopTexts.Add(Unquote(value)); break;
+                case "deadline_ms": options.DeadlineMs = Int(value); break;
+                case "priority": options.Priority = Int(value); break;
+                case "buffer_tokens": options.BufferTokens = Int(value); break;
+                case "text": options.Text = value == "1"; break;
+                default: throw new Failure("unknown option " + setting[0]);
+            }
+        }
+        return options;
+    }
+
+    /// Why it ended, and the text and the tokens until then.
+    static string[] Read(Generation generation)
+    {
+        Piece[] pieces = generation.AsEnumerable().ToArray();
+        string text = string.Concat(pieces.Select(piece => piece.Text));
+        return new[] { ((int)generation.End).ToString(CultureInfo.InvariantCulture), text }
+            .Concat(Words(pieces.SelectMany(piece => piece.Tokens))).ToArray();
+    }
+
+    static void Next(Generation generation, int timeoutMs)
+    {
+        if (timeoutMs < 0) generation.Next();
+        else generation.Next(TimeSpan.FromMilliseconds(timeoutMs));
+    }
+
+    void Cancel(string name)
+    {
+        if (name == "engine") engine.Cancel();
+        else if (generations.ContainsKey(name)) generations[name].Cancel();
+        else caches[name].Cancel();
+    }
+
+    static string[] IntBounds(int option)
+    {
+        Bounds<long> bounds = Library.IntBounds(option);
+        return Words(new[] { bounds.Least, bounds.Most, bounds.Default });
+    }
+
+    void CheckDetails(string[] expected)
+    {
+        string[] found = new[] { problem.Index, problem.Needed, problem.Available }
+            .Select(value => value == null ? "-" : Words(new[] { value.Value })[0]).ToArray();
+        if (!found.SequenceEqual(expected)) throw new Failure("gave " + string.Join(" ", found));
     }
 
     string[] Stream(int[] ids)
@@ -177,11 +241,12 @@ sealed class State : IDisposable
                 return Nothing;
             case "tokens": tokens[a[0]] = a.Skip(1).Select(Int).ToArray(); return Nothing;
             case "chunk":
-                chunks[a[0]] = engine.Prefill(tokens[a[1]], Int(a[2]), Several(chunks, a.Skip(3)));
+                chunks[a[0]] = engine.Prefill(tokens[a[1]], (Level)Int(a[2]), Several(chunks, a.Skip(3)));
                 return Nothing;
             case "retain": chunks[a[0]] = chunks[a[1]].Retain(); return Nothing;
             case "cache":
-                caches[a[0]] = engine.CreateCache(Several(chunks, a.Skip(2)), CompositionOf(a[1]));
+                caches[a[0]] = engine.CreateCache(Several(chunks, a.Skip(2)),
+                    new CacheOptions { Composition = CompositionOf(a[1]) });
                 return Nothing;
             case "fork": caches[a[0]] = caches[a[1]].Fork(); return Nothing;
             case "extend": caches[a[0]].Extend(tokens[a[1]]); return Nothing;
@@ -190,8 +255,15 @@ sealed class State : IDisposable
             case "generate":
                 return Words(Enumerable.Range(0, expected).Select(_ => Cache.DecodeStep(new[] { caches[a[0]] })[0]));
             case "step": return Words(Cache.DecodeStep(Several(caches, a)));
-            case "text":
-                return Word(string.Concat(((IEnumerable<string>)caches[a[0]].StreamText(tokenizer, Int(a[1]))).ToArray()));
+            case "generation":
+                generations[a[0]] = caches[a[1]].Generate(tokens[a[2]], Options(a.Skip(3)));
+                return Nothing;
+            case "next": Next(generations[a[0]], Int(a[1])); return Nothing;
+            case "read": return Read(generations[a[0]]);
+            case "cancel": Cancel(a[0]); return Nothing;
+            case "details": CheckDetails(a); return Nothing;
+            case "generation_fact": return Word(generations[a[0]].Query((GenerationFact)Int(a[1])));
+            case "int_bounds": return IntBounds(Int(a[0]));
             case "all_tokens": return Words(caches[a[0]].Tokens());
             case "argmax": return Word(Best(caches[a[0]].Logits()));
             case "engine_fact": return Word(engine.Query((EngineFact)Int(a[0])));
@@ -221,7 +293,8 @@ sealed class State : IDisposable
     void Free(string name)
     {
         IDisposable handle = name == "engine" ? engine
-            : chunks.ContainsKey(name) ? (IDisposable)chunks[name] : caches[name];
+            : chunks.ContainsKey(name) ? (IDisposable)chunks[name]
+            : caches.ContainsKey(name) ? (IDisposable)caches[name] : generations[name];
         handle.Dispose();
     }
 
@@ -245,8 +318,13 @@ sealed class State : IDisposable
         {
             Execute(call.Skip(3).ToArray(), count);
         }
-        catch (NanolithException problem)
+        catch (NotSupportedException)
         {
+            return; // what this language can't say
+        }
+        catch (NanolithException exception)
+        {
+            problem = exception;
             if (problem.StatusName == call[1] && problem.Message.Contains(call[2])) return;
             throw;
         }

@@ -29,7 +29,8 @@ static class Lifetimes
         int failed = 0;
         foreach (Action test in new Action[]
         {
-            UseAfterDispose, DisposeEngineFirst, NullArguments, Errors, RenderedMessages, WrongChats, StreamEndsAfterError, Cancellation,
+            UseAfterDispose, DisposeEngineFirst, NullArguments, Errors, RenderedMessages, WrongChats, GenerationGoesOn,
+            CancelWakesWhoWaits, TokensCancel, ManyAwaited, WaitingHasALimit, GenerationEndsByError, Progress, AboutTheLibrary,
             LogAndExceptionInIt, Finalizers, SixteenThreads, DisposeDuringCalls,
         })
         {
@@ -81,13 +82,15 @@ static class Lifetimes
         Tokenizer tokenizer = engine.CreateTokenizer();
         TextStream stream = tokenizer.CreateTextStream();
         ChatFormat format = tokenizer.CreateChatFormat("plain");
-        Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0);
+        Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, Level.System);
         Cache cache = engine.CreateCache(new[] { chunk });
         using (Cache open = cache.Fork())
+        using (Cache asked = cache.Fork())
         {
+            Generation generation = asked.Generate(new int[0]);
             for (int i = 0; i < 2; ++i)
             {
-                foreach (IDisposable value in new IDisposable[] { engine, tokenizer, stream, format, chunk, cache })
+                foreach (IDisposable value in new IDisposable[] { engine, tokenizer, stream, format, chunk, cache, generation })
                 {
                     value.Dispose();
                 }
@@ -98,7 +101,7 @@ static class Lifetimes
                 { "Engine.Device", () => engine.Device.ToString() },
                 { "Engine.IsEndToken", () => engine.IsEndToken(2) },
                 { "Engine.CreateTokenizer", () => engine.CreateTokenizer() },
-                { "Engine.Prefill", () => engine.Prefill(new[] { 1 }, 0) },
+                { "Engine.Prefill", () => engine.Prefill(new[] { 1 }, Level.System) },
                 { "Engine.CreateCache", () => engine.CreateCache() },
                 { "Tokenizer.Encode", () => tokenizer.Encode("x") },
                 { "Tokenizer.Decode", () => tokenizer.Decode(new[] { 7 }) },
@@ -121,7 +124,15 @@ static class Lifetimes
                 { "Cache.Query", () => cache.Query(CacheFact.Tokens) },
                 { "Cache.SetSampling", () => cache.SetSampling(new SamplingOptions()) },
                 { "Cache.DecodeStep", () => Cache.DecodeStep(new[] { open, cache }) },
-                { "Cache.StreamText", () => open.StreamText(tokenizer, 1).GetEnumerator() },
+                { "Engine.Cancel", () => engine.Cancel() },
+                { "Cache.Cancel", () => cache.Cancel() },
+                { "Cache.Generate", () => cache.Generate(new int[0]) },
+                { "Generation.Next", () => generation.Next() },
+                { "Generation.ReadText", () => generation.ReadText() },
+                { "Generation.Query", () => generation.Query(GenerationFact.Tokens) },
+                { "Generation.Cancel", () => generation.Cancel() },
+                { "Generation.Descriptor", () => generation.Descriptor.ToString() },
+                { "Generation.NextAsync", () => generation.NextAsync().GetAwaiter().GetResult() },
             };
             foreach (KeyValuePair<string, Action> call in calls)
             {
@@ -136,7 +147,7 @@ static class Lifetimes
         Engine engine = Load();
         Tokenizer tokenizer = engine.CreateTokenizer();
         TextStream stream = tokenizer.CreateTextStream();
-        Chunk chunk = engine.Prefill(tokenizer.Encode("<|user|> Name the place.", EncodeFlags.AddBos), 0);
+        Chunk chunk = engine.Prefill(tokenizer.Encode("<|user|> Name the place.", EncodeFlags.AddBos), Level.System);
         Cache cache = engine.CreateCache(new[] { chunk });
         Cache fork = cache.Fork();
         ChatFormat format = tokenizer.CreateChatFormat("plain");
@@ -153,10 +164,6 @@ static class Lifetimes
         int[] tokens = Greedy(cache, 4);
         cache.Dispose();
         Expect(Greedy(fork, 4).SequenceEqual(tokens), "the fork draws other tokens");
-        using (var another = new Tokenizer(model))
-        {
-            fork.StreamText(another, 3).Count();
-        }
         fork.Dispose();
         stream.Dispose();
     }
@@ -170,12 +177,12 @@ static class Lifetimes
             Throws<ArgumentNullException>(() => new Engine(null), "new Engine");
             Throws<ArgumentNullException>(() => Library.DescribeModel(null), "DescribeModel");
             Throws<ArgumentNullException>(() => new Tokenizer(null), "new Tokenizer");
-            Throws<ArgumentNullException>(() => engine.Prefill(null, 0), "Prefill");
+            Throws<ArgumentNullException>(() => engine.Prefill(null, Level.System), "Prefill");
             Throws<ArgumentNullException>(() => tokenizer.Encode(null), "Encode");
             Throws<ArgumentNullException>(() => tokenizer.Decode(null), "Decode");
             Throws<ArgumentNullException>(() => cache.Extend(null), "Extend");
             Throws<ArgumentNullException>(() => cache.SetSampling(null), "SetSampling");
-            Throws<ArgumentNullException>(() => cache.StreamText(null, 1), "StreamText");
+            Throws<ArgumentNullException>(() => cache.Generate(null), "Generate");
             Throws<ArgumentNullException>(() => Cache.DecodeStep(null), "DecodeStep");
             Throws<ArgumentNullException>(() => tokenizer.CreateChatFormat(null), "CreateChatFormat");
             Throws<ArgumentNullException>(() => new Message(Role.User, null), "new Message");
@@ -240,43 +247,219 @@ static class Lifetimes
         }
     }
 
-    static void StreamEndsAfterError()
+    /// A cache with something to go on from.
+    static Cache Prompted(Engine engine)
     {
-        var options = new EngineOptions { Device = "cpu", PageSize = 16, NumPages = 8, MaxContext = 20 };
-        using (var engine = new Engine(model, options))
+        Cache cache = engine.CreateCache();
         using (Tokenizer tokenizer = engine.CreateTokenizer())
-        using (Cache cache = engine.CreateCache())
         {
-            cache.Extend(Enumerable.Repeat(7, 20).ToArray());
-            using (IEnumerator<string> pieces = cache.StreamText(tokenizer, 100).GetEnumerator())
+            cache.Extend(tokenizer.Encode("<|doc|> Boso Polm", EncodeFlags.AddBos));
+        }
+        return cache;
+    }
+
+    /// Goes on until somebody ends it: it pauses, and goes on when it is read.
+    static GenerationOptions Endless()
+    {
+        return new GenerationOptions { EndTokens = false, BufferTokens = 2 };
+    }
+
+    static GenerationOptions Exactly(int count)
+    {
+        return new GenerationOptions { EndTokens = false, MaxTokens = count };
+    }
+
+    /// Waits until the cache is free: a generation that was disposed of ends with its step.
+    static void Truncate(Cache cache, int length)
+    {
+        while (true)
+        {
+            try
             {
-                var problem = Throws<NanolithException>(() => pieces.MoveNext(), "MoveNext");
-                Expect(problem.Status == Status.ContextFull, problem.Message);
-                Expect(!pieces.MoveNext(), "it went on");
+                cache.Truncate(length);
+                return;
+            }
+            catch (NanolithException problem)
+            {
+                if (problem.Status != Status.Busy) throw;
+                Thread.Sleep(1);
             }
         }
     }
 
-    static void Cancellation()
+    static void GenerationGoesOn()
+    {
+        Engine engine = Load();
+        Cache cache = Prompted(engine);
+        int[] expected;
+        using (Cache fork = cache.Fork()) expected = Greedy(fork, 6);
+        using (Generation generation = cache.Generate(new int[0], Exactly(6)))
+        {
+            engine.Dispose();
+            cache.Dispose();
+            int[] tokens = generation.AsEnumerable().SelectMany(piece => piece.Tokens).ToArray();
+            Expect(tokens.SequenceEqual(expected), "other tokens");
+            Expect(generation.End == EndReason.Length && generation.Next() == null, "it went on");
+            Statistics statistics = generation.Statistics;
+            Expect(statistics.Tokens == 6 && statistics.FirstToken.Value <= statistics.Total, "statistics");
+        }
+    }
+
+    static void CancelWakesWhoWaits()
     {
         using (Engine engine = Load())
-        using (Tokenizer tokenizer = engine.CreateTokenizer())
-        using (Cache cache = engine.CreateCache())
-        using (var source = new CancellationTokenSource())
+        using (Cache cache = Prompted(engine))
         {
-            cache.Extend(tokenizer.Encode("<|doc|> Boso Polm", EncodeFlags.AddBos));
-            int before = cache.Tokens().Length;
-            IAsyncEnumerator<string> pieces = cache.StreamText(tokenizer, 1000).GetAsyncEnumerator(source.Token);
+            for (int round = 0; round < 4; ++round)
+            {
+                Generation generation = cache.Generate(new int[0], new GenerationOptions { EndTokens = false });
+                Task<string> text = Task.Run(() => generation.ReadText());
+                Thread.Sleep(5);
+                if (round == 0) generation.Cancel();
+                if (round == 1) cache.Cancel();
+                if (round == 2) engine.Cancel();
+                if (round == 3) generation.Dispose();
+                try
+                {
+                    text.Wait();
+                    Expect(generation.End == EndReason.Cancelled, "it ended: " + generation.End);
+                }
+                catch (AggregateException problem)
+                {
+                    Expect(round == 3 && problem.InnerException is ObjectDisposedException, problem.ToString());
+                }
+                generation.Dispose();
+                Truncate(cache, 4);
+            }
+        }
+    }
+
+    static void TokensCancel()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        using (var source = new CancellationTokenSource())
+        using (Generation generation = cache.Generate(new int[0], Endless()))
+        {
+            IAsyncEnumerator<Piece> pieces = generation.GetAsyncEnumerator(source.Token);
             for (int i = 0; i < 3; ++i)
             {
-                Expect(pieces.MoveNextAsync().AsTask().Result && pieces.Current.Length > 0, "no piece");
+                Expect(pieces.MoveNextAsync().AsTask().Result && pieces.Current.Tokens.Length > 0, "no piece");
             }
             source.Cancel();
             var problem = Throws<AggregateException>(() => pieces.MoveNextAsync().AsTask().Wait(), "MoveNextAsync");
             Expect(problem.InnerException is OperationCanceledException, problem.ToString());
             pieces.DisposeAsync().AsTask().Wait();
-            Expect(cache.Tokens().Length - before <= 6, "more tokens than pieces");
+            while (generation.Next() != null)
+            {
+            }
+            Expect(generation.End == EndReason.Cancelled, "it ended: " + generation.End);
         }
+        // While it waits: there is nothing yet.
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        using (var source = new CancellationTokenSource())
+        using (Generation generation = cache.Generate(Enumerable.Repeat(7, 900).ToArray()))
+        {
+            Task<Piece> next = generation.NextAsync(source.Token);
+            source.Cancel();
+            try
+            {
+                next.Wait();
+                Expect(next.Result != null, "the end, without a cancellation");
+            }
+            catch (AggregateException problem)
+            {
+                Expect(problem.InnerException is OperationCanceledException, problem.ToString());
+            }
+        }
+    }
+
+    /// More generations are awaited at once than the pool has threads at first.
+    static void ManyAwaited()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        {
+            int[] expected;
+            using (Cache fork = cache.Fork()) expected = Greedy(fork, 12);
+            Func<Task<int[]>> draw = async () =>
+            {
+                var tokens = new List<int>();
+                using (Cache fork = cache.Fork())
+                using (Generation generation = fork.Generate(new int[0], Exactly(12)))
+                {
+                    for (Piece piece; (piece = await generation.NextAsync()) != null;) tokens.AddRange(piece.Tokens);
+                }
+                return tokens.ToArray();
+            };
+            Task<int[]>[] tasks = Enumerable.Range(0, 24).Select(_ => draw()).ToArray();
+            Task.WaitAll(tasks);
+            Expect(tasks.All(task => task.Result.SequenceEqual(expected)), "other tokens");
+        }
+    }
+
+    static void WaitingHasALimit()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        using (Generation generation = cache.Generate(Enumerable.Repeat(7, 900).ToArray(), Exactly(1)))
+        {
+            var problem = Throws<NanolithException>(() => generation.Next(TimeSpan.Zero), "Next");
+            Expect(problem.Status == Status.Timeout && generation.End == EndReason.None, problem.Message);
+            problem = Throws<NanolithException>(() => cache.Extend(new[] { 7 }), "Extend");
+            Expect(problem.Status == Status.Busy, problem.Message);
+            while (generation.Next(TimeSpan.FromMinutes(1)) != null)
+            {
+            }
+            Expect(generation.End == EndReason.Length && generation.Descriptor >= 0, "it ended: " + generation.End);
+        }
+    }
+
+    static void GenerationEndsByError()
+    {
+        using (var engine = new Engine(model, new EngineOptions { Device = "cpu", PageSize = 16, NumPages = 1 }))
+        using (Cache cache = Prompted(engine))
+        using (Cache empty = engine.CreateCache())
+        {
+            using (Generation generation = cache.Generate(new int[0], new GenerationOptions { EndTokens = false }))
+            {
+                var problem = Throws<NanolithException>(() => generation.ReadText(), "ReadText");
+                Expect(problem.Status == Status.OutOfPages && problem.Index == null && problem.Needed == 1 &&
+                    problem.Available == 0, problem.Message);
+                Expect(generation.End == EndReason.Error && generation.Next() == null, "it went on");
+            }
+            using (Generation generation = cache.Generate(new int[0], new GenerationOptions { EndTokens = false }))
+            {
+                var problem = Throws<AggregateException>(() => generation.ReadTextAsync().Wait(), "ReadTextAsync");
+                var inner = problem.InnerException as NanolithException;
+                Expect(inner != null && inner.Status == Status.OutOfPages, problem.ToString());
+            }
+            var error = Throws<NanolithException>(() => Cache.DecodeStep(new[] { cache, empty }), "DecodeStep");
+            Expect(error.Index == 1, error.Message);
+        }
+    }
+
+    static void Progress()
+    {
+        var heard = new List<double>();
+        var options = new EngineOptions { Device = "cpu", NumPages = 8, Progress = heard.Add };
+        new Engine(model, options).Dispose();
+        Expect(heard.LastOrDefault() == 1, "it was not heard");
+        options.Progress = done => new CancellationToken(true).ThrowIfCancellationRequested();
+        Throws<OperationCanceledException>(() => new Engine(model, options), "new Engine");
+    }
+
+    static void AboutTheLibrary()
+    {
+        Expect(Library.VersionNumber >= 200 && Library.Version.Contains("."), "version");
+        Bounds<long> size = Library.IntBounds((int)EngineOption.PageSize);
+        Expect(size.Least == 16 && size.Most == 256 && size.Default == 64, "bounds of the page size");
+        Bounds<double> share = Library.FloatBounds((int)SamplingOption.TopP);
+        Expect(share.Least == 1e-30 && share.Most == 1 && share.Default == 1, "bounds of top-p");
+        Expect(Library.DescribeOptions(OptionsKind.Generation).Contains("\"STOP_TEXT\""), "options");
+        Expect(Library.DescribeFacts(FactsKind.Cache).Contains("\"PRIVATE_PAGES\""), "facts");
+        Expect(Library.DescribeModel(model, DescribeFormat.Json).StartsWith("{"), "model");
     }
 
     static void LogAndExceptionInIt()
@@ -294,7 +477,7 @@ static class Lifetimes
         };
         using (var engine = new Engine(model, options))
         {
-            engine.Prefill(new[] { 1, 2, 3 }, 0).Dispose();
+            engine.Prefill(new[] { 1, 2, 3 }, Level.System).Dispose();
         }
         Expect(lines > 0, "no line: without a GPU the library says that it took the CPU");
     }
@@ -305,7 +488,7 @@ static class Lifetimes
         var other = new Engine(model, new EngineOptions { Device = "cpu", NumPages = 8 });
         other.CreateTokenizer().CreateTextStream();
         other.CreateTokenizer().CreateChatFormat("plain");
-        other.CreateCache(new[] { other.Prefill(new[] { 1, 2, round }, 1) }).Fork();
+        other.CreateCache(new[] { other.Prefill(new[] { 1, 2, round }, Level.Context) }).Fork();
         engine.CreateCache().Extend(new[] { 1, 2, 3 });
     }
 
@@ -362,7 +545,7 @@ static class Lifetimes
         using (TextStream stream = tokenizer.CreateTextStream())
         using (ChatFormat format = tokenizer.CreateChatFormat("plain"))
         using (Chunk chunk = engine.Prefill(
-            tokenizer.Encode("<|user|> Name the place.<|assistant|>", EncodeFlags.AddBos), 0))
+            tokenizer.Encode("<|user|> Name the place.<|assistant|>", EncodeFlags.AddBos), Level.System))
         using (Cache cache = engine.CreateCache(new[] { chunk }))
         {
             int[] expected;
@@ -377,10 +560,16 @@ static class Lifetimes
                     {
                         Expect(Greedy(mine, 4).SequenceEqual(expected), "other tokens");
                     }
+                    using (Cache mine = cache.Fork())
+                    using (Generation generation = mine.Generate(new int[0], Exactly(4)))
+                    {
+                        int[] drawn = generation.AsEnumerable().SelectMany(piece => piece.Tokens).ToArray();
+                        Expect(drawn.SequenceEqual(expected), "a generation's other tokens");
+                    }
                     stream.Push(7);
                     Expect(format.Render(messages).Tokens.SequenceEqual(rendered.Tokens), "another chat");
                     int bad = 5000 + 1000 * number + round;
-                    var problem = Throws<NanolithException>(() => engine.Prefill(new[] { bad }, 1), "Prefill");
+                    var problem = Throws<NanolithException>(() => engine.Prefill(new[] { bad }, Level.Context), "Prefill");
                     Expect(problem.Message.Contains(bad.ToString()), problem.Message);
                 }
             });
@@ -395,7 +584,7 @@ static class Lifetimes
             Engine engine = Load();
             Tokenizer tokenizer = engine.CreateTokenizer();
             ChatFormat format = tokenizer.CreateChatFormat("plain");
-            Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0);
+            Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, Level.System);
             Cache cache = engine.CreateCache(new[] { chunk });
             InThreads(17, number =>
             {
@@ -474,20 +663,25 @@ static class Lifetimes
     static void Rounds()
     {
         using (Engine engine = Load())
-        using (Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, 0))
+        using (Chunk chunk = engine.Prefill(new[] { 1, 7, 9 }, Level.System))
         {
             Expect(!Grows("rounds", 10000, () =>
             {
                 using (Tokenizer tokenizer = engine.CreateTokenizer())
                 using (TextStream stream = tokenizer.CreateTextStream())
                 using (ChatFormat format = tokenizer.CreateChatFormat("plain"))
-                using (Chunk again = engine.Prefill(new[] { 1, 7, 9 }, 0))
-                using (Cache cache = engine.CreateCache(new[] { chunk, again }, Composition.Independent))
+                using (Chunk again = engine.Prefill(new[] { 1, 7, 9 }, Level.System))
+                using (Cache cache = engine.CreateCache(new[] { chunk, again },
+                    new CacheOptions { Composition = Composition.Independent }))
                 {
                     stream.Push(273);
                     Expect(format.Render(new[] { new Message(Role.User, "Name") }).Ends.Length == 1, "ends");
                     cache.SetSampling(new SamplingOptions { Temperature = 1 });
-                    using (Cache fork = cache.Fork()) Expect(fork.Tokens().Length == 6, "tokens");
+                    using (Cache fork = cache.Fork())
+                    using (Generation generation = fork.Generate(new int[0], Endless()))
+                    {
+                        Expect(generation.Descriptor >= 0, "descriptor");
+                    }
                     Throws<NanolithException>(() => tokenizer.Find("no such piece"), "Find");
                 }
             }), "memory grows");

@@ -26,7 +26,7 @@ fn main() {
 fn link_flags() -> Result<String, String> {
     let program = env::var("PKG_CONFIG").unwrap_or_else(|_| "pkg-config".to_string());
     let output = Command::new(&program)
-        .args(["--libs", "nanolith >= 0.1", "nanolith < 0.2"])
+        .args(["--libs", "nanolith >= 0.2", "nanolith < 0.3"])
         .output()
         .map_err(|error| format!("{}: {}", program, error))?;
     if output.status.success() {

@@ -19,6 +19,7 @@ typedef struct {
     size_t count;
     nl_chunk *chunk;
     nl_cache *cache;
+    nl_generation *generation;
 } named_t;
 
 typedef struct {
@@ -120,6 +121,7 @@ static void clear(state_t *state) {
         free(state->names[i].tokens);
         nl_chunk_free(state->names[i].chunk);
         nl_cache_free(state->names[i].cache);
+        nl_generation_free(state->names[i].generation);
     }
     *state = (state_t){.model = state->model, .text = state->text, .work = state->work};
 }
@@ -217,39 +219,123 @@ static nl_status step(state_t *state, char **names, size_t count) {
     return status;
 }
 
-static nl_status push_all(state_t *state, const int32_t *tokens, size_t count, int joined) {
+static nl_status push_all(state_t *state, const int32_t *tokens, size_t count) {
     nl_text_stream *stream = NULL;
     char text[kMaxLine];
     size_t length = 0;
-    size_t total = 0;
     nl_status status = nl_text_stream_create(state->tokenizer, &stream);
     for (size_t i = 0; i <= count && status == NL_OK; ++i) {
-        const size_t room = sizeof text - total;
-        status = i < count ? nl_text_stream_push(stream, tokens[i], text + total, room, &length)
-                           : nl_text_stream_finish(stream, text + total, room, &length);
-        if (status != NL_OK) break;
-        if (joined)
-            total += length;
-        else
-            give_text(state, text, length);
+        status = i < count ? nl_text_stream_push(stream, tokens[i], text, sizeof text, &length)
+                           : nl_text_stream_finish(stream, text, sizeof text, &length);
+        if (status == NL_OK) give_text(state, text, length);
     }
-    if (joined && status == NL_OK) give_text(state, text, total);
     nl_text_stream_free(stream);
     return status;
 }
 
-/* Draws until the model ends its answer. */
-static nl_status answer(state_t *state, nl_cache *cache, size_t most) {
-    int32_t tokens[kMaxWords];
-    size_t count = 0;
-    for (; count < most; ++count) {
-        int32_t is_end = 0;
-        nl_status status = nl_decode_step(&cache, 1, &tokens[count]);
-        if (status == NL_OK) status = nl_engine_is_end_token(state->engine, tokens[count], &is_end);
-        if (status != NL_OK) return status;
-        if (is_end) break;
+/* ---- Generations ------------------------------------------------------------------------------------------------ */
+
+static nl_status set_generation_option(nl_options *options, const char *key, const char *value) {
+    static const struct {
+        const char *name;
+        int32_t option;
+    } kOptions[] = {
+        {"max_tokens", NL_OPTION_MAX_TOKENS},
+        {"min_tokens", NL_OPTION_MIN_TOKENS},
+        {"stop_token", NL_OPTION_STOP_TOKEN},
+        {"end_tokens", NL_OPTION_END_TOKENS},
+        {"deadline_ms", NL_OPTION_DEADLINE_MS},
+        {"priority", NL_OPTION_PRIORITY},
+        {"text", NL_OPTION_TEXT},
+        {"buffer_tokens", NL_OPTION_BUFFER_TOKENS},
+    };
+    if (strcmp(key, "stop_text") == 0) {
+        const char *text = unquote(value);
+        return nl_options_set_text(options, NL_OPTION_STOP_TEXT, text, strlen(text));
     }
-    return push_all(state, tokens, count, 1);
+    for (size_t i = 0; i < sizeof kOptions / sizeof kOptions[0]; ++i) {
+        if (strcmp(key, kOptions[i].name) == 0) return nl_options_set_int(options, kOptions[i].option, atoll(value));
+    }
+    die("unknown option", key);
+    return NL_OK;
+}
+
+static nl_status start_generation(state_t *state, char **a, size_t count) {
+    const named_t *tokens = find(state, a[2]);
+    nl_options *options = NULL;
+    nl_generation *generation = NULL;
+    nl_status status = nl_options_create(NL_OPTIONS_GENERATION, &options);
+    for (size_t i = 3; i < count && status == NL_OK; ++i) {
+        char *value = strchr(a[i], '=');
+        *value++ = '\0';
+        status = set_generation_option(options, a[i], value);
+    }
+    if (status == NL_OK)
+        status = nl_generation_start(find(state, a[1])->cache, tokens->tokens, tokens->count, options, &generation);
+    nl_options_free(options);
+    if (status != NL_OK) return status;
+    named_t *named = find(state, a[0]);
+    nl_generation_free(named->generation);
+    named->generation = generation;
+    return NL_OK;
+}
+
+static nl_status next_piece(nl_generation *generation, int64_t timeout_ms) {
+    int32_t tokens[8];
+    char text[64];
+    size_t num_tokens = 0;
+    size_t length = 0;
+    int32_t end = NL_END_NONE;
+    return nl_generation_next(generation, timeout_ms, tokens, 8, &num_tokens, text, sizeof text, &length, &end);
+}
+
+/* Why it ended, and the text and the tokens until then. */
+static nl_status read_generation(state_t *state, nl_generation *generation) {
+    static int32_t tokens[kMaxWords];
+    static char text[kMaxLine];
+    size_t num_tokens = 0;
+    size_t length = 0;
+    int32_t end = NL_END_NONE;
+    while (end == NL_END_NONE) {
+        size_t more_tokens = 0;
+        size_t more_text = 0;
+        if (num_tokens + 8 > kMaxWords || length + 8 > kMaxLine) die("too long", "read");
+        const nl_status status = nl_generation_next(generation, -1, tokens + num_tokens, kMaxWords - num_tokens,
+                                                    &more_tokens, text + length, kMaxLine - length, &more_text, &end);
+        if (status != NL_OK) return status;
+        num_tokens += more_tokens;
+        length += more_text;
+    }
+    give_number(state, end);
+    give_text(state, text, length);
+    give_numbers(state, tokens, num_tokens);
+    return NL_OK;
+}
+
+static nl_status cancel(state_t *state, const char *name) {
+    if (strcmp(name, "engine") == 0) return nl_engine_cancel(state->engine);
+    const named_t *named = find(state, name);
+    return named->generation != NULL ? nl_generation_cancel(named->generation) : nl_cache_cancel(named->cache);
+}
+
+/* ---- More calls ------------------------------------------------------------------------------------------------- */
+
+/* The numbers of this thread's latest error. */
+static nl_status details(char **a) {
+    for (int32_t detail = NL_DETAIL_INDEX; detail <= NL_DETAIL_AVAILABLE; ++detail) {
+        int64_t value = 0;
+        char word[32] = "-";
+        if (nl_last_error_detail(detail, &value) == NL_OK) snprintf(word, sizeof word, "%lld", (long long)value);
+        if (strcmp(word, a[detail - 1]) != 0) die("the error has another number", word);
+    }
+    return NL_OK;
+}
+
+static nl_status int_bounds(state_t *state, int32_t option) {
+    int64_t values[3] = {0, 0, 0};
+    const nl_status status = nl_option_bounds_int(option, &values[0], &values[1], &values[2]);
+    for (int i = 0; i < 3 && status == NL_OK; ++i) give_number(state, values[i]);
+    return status;
 }
 
 static nl_status best_logit(state_t *state, nl_cache *cache) {
@@ -288,8 +374,10 @@ static void free_named(state_t *state, const char *name) {
     }
     nl_chunk_free(named->chunk);
     nl_cache_free(named->cache);
+    nl_generation_free(named->generation);
     named->chunk = NULL;
     named->cache = NULL;
+    named->generation = NULL;
 }
 
 static nl_status tokenizer_call(state_t *state, const char *call, char **a) {
@@ -393,6 +481,8 @@ static nl_status query(state_t *state, const char *call, char **a) {
     if (strcmp(call, "tokenizer_fact") == 0) status = nl_tokenizer_query(state->tokenizer, atoi(a[0]), &value);
     if (strcmp(call, "chunk_fact") == 0) status = nl_chunk_query(find(state, a[0])->chunk, atoi(a[1]), &value);
     if (strcmp(call, "cache_fact") == 0) status = nl_cache_query(find(state, a[0])->cache, atoi(a[1]), &value);
+    if (strcmp(call, "generation_fact") == 0)
+        status = nl_generation_query(find(state, a[0])->generation, atoi(a[1]), &value);
     if (status == NL_OK) give_number(state, value);
     return status;
 }
@@ -428,7 +518,12 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "sampling") == 0) return set_sampling(find(state, a[0])->cache, a + 1, count - 1);
     if (strcmp(call, "truncate") == 0) return nl_cache_truncate(find(state, a[0])->cache, (size_t)atoll(a[1]));
     if (strcmp(call, "step") == 0) return step(state, a, count);
-    if (strcmp(call, "text") == 0) return answer(state, find(state, a[0])->cache, (size_t)atoi(a[1]));
+    if (strcmp(call, "generation") == 0) return start_generation(state, a, count);
+    if (strcmp(call, "next") == 0) return next_piece(find(state, a[0])->generation, atoll(a[1]));
+    if (strcmp(call, "read") == 0) return read_generation(state, find(state, a[0])->generation);
+    if (strcmp(call, "cancel") == 0) return cancel(state, a[0]);
+    if (strcmp(call, "details") == 0) return details(a);
+    if (strcmp(call, "int_bounds") == 0) return int_bounds(state, atoi(a[0]));
     if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
     if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
     if (strcmp(call, "describe") == 0) return describe(state, folder(state, a[0]), unquote(a[1]));
@@ -445,7 +540,7 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
         status = nl_cache_extend(find(state, a[0])->cache, tokens->tokens, tokens->count);
     } else if (strcmp(call, "stream") == 0) {
         const named_t *tokens = find(state, a[0]);
-        status = push_all(state, tokens->tokens, tokens->count, 0);
+        status = push_all(state, tokens->tokens, tokens->count);
     } else if (strcmp(call, "generate") == 0) {
         while (wanted-- > 0 && status == NL_OK) status = step(state, a, 1);
     } else if (strstr("tokenizer encode decode piece find", call) != NULL) {

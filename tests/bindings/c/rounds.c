@@ -47,10 +47,13 @@ static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     nl_options *sampling = NULL;
     nl_cache *cache = NULL;
     nl_cache *fork = NULL;
+    nl_options *until = NULL;
+    nl_generation *generation = NULL;
     char text[64];
     int32_t tokens[8];
     size_t length = 0;
     int32_t token = 0;
+    int32_t descriptor = 0;
     must(nl_engine_tokenizer(engine, &tokenizer));
     must(nl_text_stream_create(tokenizer, &stream));
     must(nl_text_stream_push(stream, 273, text, sizeof text, &length));
@@ -65,9 +68,15 @@ static void use_everything(nl_engine *engine, const nl_chunk *chunk) {
     must(nl_options_set_float(sampling, NL_OPTION_TEMPERATURE, 1));
     must(nl_cache_set_sampling(cache, sampling));
     must(nl_cache_fork(cache, &fork));
+    must(nl_options_create(NL_OPTIONS_GENERATION, &until));
+    must(nl_options_set_int(until, NL_OPTION_BUFFER_TOKENS, 2)); /* it pauses until it is freed */
+    must(nl_generation_start(fork, NULL, 0, until, &generation));
+    must(nl_generation_descriptor(generation, &descriptor));
     if (nl_tokenizer_find(tokenizer, "no such piece", 13, &token) != NL_ERROR_NOT_FOUND) exit(EXIT_FAILURE);
     nl_cache_free(cache);
     nl_cache_free(fork);
+    nl_generation_free(generation);
+    nl_options_free(until);
     nl_options_free(sampling);
     nl_options_free(composition);
     nl_chunk_free(again);

@@ -36,6 +36,9 @@ ASK_BRALM = "<|user|> Name the day when Beso Bralm arrived.<|assistant|>"
 ASK_HURG = "<|user|> Name the day when Giso Hurg called.<|assistant|>"
 TEXTS = ["Name the place.", "", " two  spaces ", "Zürich ☃ 🙂 名前", "<|user|> x<|assistant|>", "tab\tline\nend"]
 VOCAB_SIZE = 2304
+END_TOKEN = 2
+# NL_END_*
+ENDS_TOKEN, ENDS_TEXT, ENDS_LENGTH, ENDS_FULL, ENDS_CANCELLED, ENDS_DEADLINE, ENDS_ERROR = range(1, 8)
 ENGINE = "model=@model device=cpu dtype=1 page_size=16 num_pages=64 threads=2"
 
 
@@ -96,6 +99,21 @@ class Script:
         assert 4 * len(drawn) >= 3 * count, (name, count, sampling, drawn)
         self.add("generate", name, "=", *drawn)
         return drawn
+
+    def generation(self, name, cache, tokens, drawn, says, end, **options):
+        """A generation upon `cache`, and what it gives: these tokens and this text."""
+        if tokens != "none":
+            self.use(tokens)
+        self.add("generation", name, cache, tokens, *(f"{key}={value}" for key, value in options.items()))
+        self.add("read", name, "=", end, quote(says), *drawn)
+
+    def said(self, drawn):
+        """What the tokens say, the model's end token left out."""
+        return "".join(self.reference.stream([token for token in drawn if token != END_TOKEN]))
+
+    def fails_with(self, index, needed, available):
+        """Numbers that the error of the line before has; "-" for one that it doesn't have."""
+        self.add("details", index, needed, available)
 
     def all_tokens(self, name):
         self.add("all_tokens", name, "=", *self.contexts[name].tokens)
@@ -233,6 +251,7 @@ def sampling(s):
         s.extend("c", "system")
         s.extend("c", "polm")
         s.add("fork d c")
+        s.add("fork e c")
         # The first seed from a different place for each case whose draws are clear of every boundary.
         begin = s.reference.context([], "exact")
         s.reference.extend(begin, s.tokens["system"] + s.tokens["polm"])
@@ -247,6 +266,9 @@ def sampling(s):
         s.add("generate c =", *drawn)
         s.add("sampling d", *words)
         s.add("generate d =", *drawn)
+        s.add("sampling e", *words)
+        s.add("tokens none")
+        s.generation("g", "e", "none", drawn, s.said(drawn), ENDS_LENGTH, max_tokens=6, end_tokens=0)
         s.add("truncate d", len(begin.tokens))
         s.add("sampling d")
         s.contexts["d"] = begin
@@ -338,18 +360,6 @@ def texts(s):
             for flags, tokens in ((0, plain), (4, special), (8, as_text)):
                 s.add("encode", quote(text), flags, "=", *tokens)
 
-    s.scenario("streamed_answers", "Pieces of text until the model ends its answer, or the tokens run out")
-    s.engine()
-    s.add("tokenizer engine")
-    s.chunk("system", "system", 0)
-    s.chunk("polm", "polm", 1)
-    for name, limit in (("c", 32), ("d", 1), ("e", 0)):
-        s.cache(name, "exact", "system", "polm")
-        s.extend(name, "ask_polm")
-        drawn = s.reference.generate(s.contexts[name], 3)
-        answer = drawn[: drawn.index(2)]
-        s.add("text", name, limit, "=", quote("".join(s.reference.stream(answer[:limit]))))
-
     s.scenario("engine_first", "What an engine gave outlives it")
     s.engine()
     s.add("tokenizer engine")
@@ -360,7 +370,177 @@ def texts(s):
     s.add("free system")
     s.extend("c", "ask_polm")
     s.add("encode", quote(ASK_POLM), 0, "=", *s.tokens["ask_polm"])
-    s.generate("c", 3)
+    s.add("fork d c")
+    drawn = s.generate("c", 3)
+    s.add("tokens none")
+    s.add("generation g d none end_tokens=0 max_tokens=3")
+    s.add("free d")
+    s.add("read g =", ENDS_LENGTH, quote(s.said(drawn)), *drawn)
+
+
+def cut(s, drawn, stop):
+    """The tokens up to the one that completes the stop text, and what they say before it."""
+    for count in range(1, len(drawn) + 1):
+        text = s.said(drawn[:count])
+        if stop in text:
+            return drawn[:count], text[: text.index(stop)]
+    raise ValueError(stop)
+
+
+def generations(s):
+    r = s.reference
+
+    def begin(options=""):
+        """Two questions behind the same chunks, and what greedy drawing answers: the draws go on behind the end token."""
+        s.engine(options)
+        for name in ("system", "polm", "bralm"):
+            s.chunk(name, name, 0 if name == "system" else 1)
+        answers = {}
+        for name in ("polm", "bralm"):
+            context = r.context([s.chunks[chunk] for chunk in ("system", "polm", "bralm")], "exact")
+            r.extend(context, s.tokens[f"ask_{name}"])
+            answers[name] = r.generate(context, 8)
+            assert END_TOKEN in answers[name][:-1], answers
+            s.add("cache", name, "exact system polm bralm")
+        s.add("tokens none")
+        return answers
+
+    def answer(drawn):
+        return drawn[: drawn.index(END_TOKEN) + 1]
+
+    s.scenario("generation", "A generation draws what steps draw, and the cache goes on behind it")
+    answers = begin()
+    before = sum(len(s.tokens[name]) for name in ("system", "polm", "bralm"))
+    s.add("fork steps polm")
+    drawn = answer(answers["polm"])
+    s.generation("g", "polm", "ask_polm", drawn, s.said(drawn), ENDS_TOKEN)
+    s.add("extend steps ask_polm")
+    s.add("generate steps =", *drawn)
+    total = before + len(s.tokens["ask_polm"]) + len(drawn)
+    for fact, value in ((1, len(drawn)), (2, before), (8, ENDS_TOKEN)):
+        s.add("generation_fact g", fact, "=", value)
+    s.add("cache_fact polm 1 =", total)
+    s.add("read g =", ENDS_TOKEN, "%")  # the end again
+    rest = answers["polm"][len(drawn) :]
+    s.generation("h", "polm", "none", rest, s.said(rest), ENDS_LENGTH, max_tokens=len(rest), end_tokens=0)
+    s.add("truncate polm", before)
+    s.generation("i", "polm", "ask_bralm", answer(answers["bralm"]), s.said(answer(answers["bralm"])), ENDS_TOKEN)
+
+    s.scenario("generations_at_once", "Several at once give what each gives alone, in whatever order they are read")
+    answers = begin()
+    s.use("ask_polm"), s.use("ask_bralm")
+    for number in range(3):
+        for name in ("polm", "bralm"):
+            s.add(f"fork {name}{number} {name}")
+            s.add(f"generation g_{name}{number} {name}{number} ask_{name}")
+    for number in (1, 2, 0):
+        for name in ("bralm", "polm"):
+            drawn = answer(answers[name])
+            s.add(f"read g_{name}{number} =", ENDS_TOKEN, quote(s.said(drawn)), *drawn)
+
+    s.scenario("generation_ends", "Most and fewest tokens, stop tokens and texts")
+    answers = begin()
+    polm, bralm = answers["polm"], answers["bralm"]
+    cases = [
+        ("polm", polm[:1], ENDS_LENGTH, {"max_tokens": 1}),
+        ("polm", polm[:4], ENDS_LENGTH, {"max_tokens": 4, "end_tokens": 0}),
+        ("bralm", bralm[:2], ENDS_TOKEN, {"stop_token": bralm[1]}),
+    ]
+    # An end token counts only behind the fewest tokens.
+    least = polm.index(END_TOKEN) + 1
+    count = next(count for count in range(least + 1, len(polm) + 1) if polm[count - 1] == END_TOKEN)
+    cases.append(("polm", polm[:count], ENDS_TOKEN, {"min_tokens": least}))
+    for number, (name, drawn, end, options) in enumerate(cases):
+        s.add(f"fork c{number} {name}")
+        s.generation(f"g{number}", f"c{number}", f"ask_{name}", drawn, s.said(drawn), end, **options)
+    said = s.said(answer(bralm))
+    stops = (said[2:4], said[1], said[-2:])
+    for number, stop in enumerate(stops, len(cases)):
+        drawn, text = cut(s, answer(bralm), stop)
+        s.add(f"fork c{number} bralm")
+        s.generation(f"g{number}", f"c{number}", "ask_bralm", drawn, text, ENDS_TEXT, stop_text=quote(stop))
+    # A text that does not come is held back in part, and given in the end.
+    s.add("fork held bralm")
+    drawn = answer(bralm)
+    s.generation("g_held", "held", "ask_bralm", drawn, said, ENDS_TOKEN, stop_text=quote(said[-1] + "?"))
+    s.add("fork silent polm")
+    s.generation("g_silent", "silent", "ask_polm", polm[:2], "", ENDS_LENGTH, text=0, max_tokens=2, end_tokens=0)
+
+    s.scenario("generation_busy", "A cache that generates says so, until its generation is cancelled")
+    answers = begin()
+    before = sum(len(s.tokens[name]) for name in ("system", "polm", "bralm"))
+    for cancelled in ("g", "polm", "engine"):
+        # It pauses when two tokens wait for the reader, so it can't end before.
+        s.use("ask_polm")
+        s.add("generation g polm ask_polm end_tokens=0 buffer_tokens=2")
+        for line in ("extend polm ask_polm", "fork x polm", "truncate polm 1", "sampling polm temperature=1",
+                     "argmax polm = 0", "step polm = 0", "generation h polm none"):  # fmt: skip
+            s.fails("BUSY", "generating", line)
+        s.add("next g -1")
+        s.add("generation_fact g 8 = 0")
+        s.add("cancel", cancelled)
+        s.add("read g")
+        s.add("generation_fact g 8 =", ENDS_CANCELLED)
+        s.add("truncate polm", before)
+        drawn = answer(answers["polm"])
+        s.generation("i", "polm", "ask_polm", drawn, s.said(drawn), ENDS_TOKEN)
+        s.add("truncate polm", before)
+
+    s.scenario("generation_times", "Waiting for nothing, and a deadline")
+    s.engine()
+    s.add("tokens none")
+    s.add("tokens long", *[7] * 480)
+    s.add("cache c exact")
+    s.add("generation g c long max_tokens=1 end_tokens=0")
+    s.fails("TIMEOUT", "came", "next g 0")
+    s.add("read g")
+    s.add("generation_fact g 8 =", ENDS_LENGTH)
+    s.add("generation h c none end_tokens=0 deadline_ms=1")
+    s.add("read h")
+    s.add("generation_fact h 8 =", ENDS_DEADLINE)
+
+    s.scenario("generation_limits", "The context is full, and so are the pages")
+    s.engine("max_context=40")
+    s.use("system")
+    s.add("tokens none")
+    s.add("cache c exact")
+    s.add("generation g c system end_tokens=0")
+    s.add("read g")
+    s.add("generation_fact g 8 =", ENDS_FULL)
+    s.add("generation_fact g 1 =", 40 - len(s.tokens["system"]))
+    s.add("cache_fact c 1 = 40")
+    s.fails("CONTEXT_FULL", "40", "generation h c none")
+    s.fails_with("-", 1, 0)
+    s.engine("num_pages=2")
+    s.use("system")
+    s.add("cache d exact")
+    s.add("generation g d system end_tokens=0")
+    s.fails("OUT_OF_PAGES", "pages", "read g")
+    s.add("generation_fact g 8 =", ENDS_ERROR)
+
+    s.scenario("generation_errors", "Generations that can't be had")
+    s.engine()
+    s.use("ask_polm")
+    s.add("tokens none")
+    s.add("tokens bad 5", VOCAB_SIZE)
+    s.add("cache c exact")
+    s.fails("INVALID_ARGUMENT", "empty", "generation g c none")
+    s.fails("INVALID_ARGUMENT", "tokens[1]", "generation g c bad")
+    for option, value in (("max_tokens", -1), ("min_tokens", -1), ("stop_token", -1), ("end_tokens", 2),
+                          ("deadline_ms", -1), ("priority", 101), ("buffer_tokens", 0), ("stop_text", "%")):  # fmt: skip
+        s.fails("INVALID_ARGUMENT", "NL_OPTION_" + option.upper(), f"generation g c ask_polm {option}={value}")
+    s.fails("INVALID_ARGUMENT", "NL_OPTION_STOP_TEXT", "generation g c ask_polm text=0 stop_text=x")
+    s.add("cache_fact c 1 = 0")
+    s.add("engine model=@work/no_tokenizer device=cpu num_pages=4")
+    s.add("cache d exact")
+    s.fails("UNSUPPORTED", "tokenizer", "generation g d ask_polm stop_text=x")
+
+    s.scenario("option_bounds", "What the header says that options may be")
+    for option, *values in ((4, 16, 256, 64), (7, 1, 65536, 2048), (10, 1, 1048576, 4096), (100, 0, 1, 0), (204, -(2**63), 2**63 - 1, 0), (306, -100, 100, 0),
+                            (307, 1, 1048576, 1024)):  # fmt: skip
+        s.add("int_bounds", option, "=", *values)
+    s.fails("INVALID_ARGUMENT", "option", "int_bounds 99 = 0")
+    s.fails("INVALID_ARGUMENT", "NL_OPTION_TOP_P", "int_bounds 202 = 0")
 
 
 def words(chat):
@@ -442,7 +622,7 @@ def errors(s):
     s.fails("INVALID_ARGUMENT", "path_length", "engine model=% device=cpu")
     for option, value in (("page_size", 17), ("num_pages", -1), ("max_context", -5), ("max_batch_tokens", 65537),
                           ("threads", 1025), ("dtype", 9), ("device", "tpu")):  # fmt: skip
-        needle = value if option == "device" else option
+        needle = value if option == "device" else "NL_OPTION_" + option.upper()
         device = "" if option == "device" else " device=cpu"
         s.fails("INVALID_ARGUMENT", needle, f"engine model=@model{device} {option}={value}")
     s.fails("INVALID_ARGUMENT", "max_context", "engine model=@model device=cpu max_context=5000")
@@ -476,9 +656,10 @@ def errors(s):
     s.fails("INVALID_ARGUMENT", "level", "chunk x system 3")
     s.fails("INVALID_ARGUMENT", "level", "chunk x system -1")
     s.fails("CONTEXT_FULL", "200", "chunk x long 1")
+    s.fails_with("-", 201, 200)
     s.fails("INVALID_ARGUMENT", "before[1]", "chunk x system 1 system null")
     s.fails("INVALID_ARGUMENT", "chunks[0]", "cache x exact null")
-    s.fails("INVALID_ARGUMENT", "composition", "cache x 7 system")
+    s.fails("INVALID_ARGUMENT", "NL_OPTION_COMPOSITION", "cache x 7 system")
     s.fails("INVALID_ARGUMENT", "fact", "chunk_fact system 99 = 0")
     s.fails("INVALID_ARGUMENT", "fact", "engine_fact 99 = 0")
     s.add("chunk_fact system 6 = 1")
@@ -497,15 +678,17 @@ def errors(s):
     count = len(s.contexts["c"].tokens)
     s.fails("INVALID_ARGUMENT", "tokens[1]", "extend c bad")
     s.fails("CONTEXT_FULL", "200", "extend c long")
+    s.fails_with("-", 190, 200 - count)
     s.fails("INVALID_ARGUMENT", "num_tokens", "truncate c", count + 1)
     s.fails("INVALID_ARGUMENT", "cache", "argmax empty = 0")
     s.fails("INVALID_ARGUMENT", "caches[0]", "step empty = 0")
     s.fails("INVALID_ARGUMENT", "caches[1]", "step c empty = 0 0")
+    s.fails_with(1, "-", "-")
     s.fails("INVALID_ARGUMENT", "caches[1]", "step c c = 0 0")
     s.fails("INVALID_ARGUMENT", "caches[1]", "step c null = 0 0")
     s.fails("INVALID_ARGUMENT", "fact", "cache_fact c 99 = 0")
     for option, value in (("temperature", -1), ("top_k", -2), ("top_p", 1.5), ("min_p", -0.5)):
-        s.fails("INVALID_ARGUMENT", option, f"sampling c {option}={value}")
+        s.fails("INVALID_ARGUMENT", "NL_OPTION_" + option.upper(), f"sampling c {option}={value}")
     s.add("cache_fact c 1 =", count)
     s.generate("c", 4)
 
@@ -533,6 +716,7 @@ def errors(s):
     s.add("engine_fact 12 =", free)
     s.add("tokens other", *[8] * (16 * free + 1))
     s.fails("OUT_OF_PAGES", "pages", "chunk b other 1")
+    s.fails_with("-", free + 1, free)
     s.add("free a")
     s.add("chunk b other 1")
     s.cache("c", "exact", "system")
@@ -550,6 +734,7 @@ def examples(reference):
         f"> Name the place where Boso Polm worked.\n Jewick\n  reused {reused} tokens\n"
         f"> Name the price that Jemi Nuld offered.\n 81 crowns\n  reused {reused} tokens\n"
     )
+    (EXPECTED / "minimal.txt").write_text(" Jewick")
     (EXPECTED / "parallel.txt").write_text(
         "Name the place where Boso Polm worked. Jewick\nName the place where Beso Bralm stayed. Troton\n"
         "Name the day when Beso Bralm arrived. 20 September\nName the day when Boso Polm left. 7 July\n"
@@ -577,7 +762,7 @@ def examples(reference):
 
 def main():
     script = Script()
-    for part in (compositions, branches, sampling, facts, texts, chats, errors):
+    for part in (compositions, branches, sampling, facts, texts, generations, chats, errors):
         part(script)
     # A line that expects no tokens ends with "=".
     (HERE / "scenarios.txt").write_text(HEAD + "\n".join(line.rstrip() for line in script.lines) + "\n")

@@ -142,7 +142,7 @@ def single(value):
 
 
 def draw(logits, sampling, position):
-    """The token that nl_sampling_options describe, by sorting; None where it is too close to call."""
+    """The token that options of kind NL_OPTIONS_SAMPLING describe, by sorting; None where it is too close to call."""
     order = np.argsort(-logits, kind="stable")
     if sampling.get("temperature", 0) == 0:
         return int(order[0]) if logits[order[0]] - logits[order[1]] > LEAST_LEAD else None

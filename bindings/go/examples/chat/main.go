@@ -45,14 +45,14 @@ func run(model string) error {
 	}
 	defer tokenizer.Close()
 
-	first, err := prefill(engine, tokenizer, system, nanolith.EncodeAddBos, 0)
+	first, err := prefill(engine, tokenizer, system, nanolith.EncodeAddBos, nanolith.LevelSystem)
 	if err != nil {
 		return err
 	}
 	defer first.Close()
 	var chunks []*nanolith.Chunk
 	for _, text := range records {
-		chunk, err := prefill(engine, tokenizer, text, 0, 1)
+		chunk, err := prefill(engine, tokenizer, text, 0, nanolith.LevelContext)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func run(model string) error {
 }
 
 func prefill(engine *nanolith.Engine, tokenizer *nanolith.Tokenizer, text string, flags nanolith.EncodeFlags,
-	level int32) (*nanolith.Chunk, error) {
+	level nanolith.Level) (*nanolith.Chunk, error) {
 	tokens, err := tokenizer.Encode(text, flags)
 	if err != nil {
 		return nil, err
@@ -87,14 +87,15 @@ func ask(engine *nanolith.Engine, tokenizer *nanolith.Tokenizer, question string
 	if err != nil {
 		return err
 	}
-	if err := cache.Extend(tokens); err != nil {
+	generation, err := cache.Generate(context.Background(), tokens, &nanolith.GenerationOptions{MaxTokens: 32})
+	if err != nil {
 		return err
 	}
-	pieces := cache.StreamText(tokenizer, 32)
-	for pieces.Next(context.Background()) {
-		fmt.Print(pieces.Text())
+	defer generation.Close()
+	for piece := range generation.Pieces() {
+		fmt.Print(piece.Text)
 	}
-	if err := pieces.Err(); err != nil {
+	if err := generation.Err(); err != nil {
 		return err
 	}
 	reused, err := cache.Query(nanolith.CacheTokensReused)

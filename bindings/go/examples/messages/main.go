@@ -116,21 +116,23 @@ func (s *session) ask(question string) error {
 		return err
 	}
 	defer cache.Close()
-	if err := cache.Extend(chat.From(last)); err != nil {
+	options := nanolith.GenerationOptions{MaxTokens: 48}
+	generation, err := cache.Generate(context.Background(), chat.From(last), &options)
+	if err != nil {
 		return err
 	}
-	pieces := cache.StreamText(s.tokenizer, 48)
-	for pieces.Next(context.Background()) {
-		fmt.Print(pieces.Text())
+	defer generation.Close()
+	for piece := range generation.Pieces() {
+		fmt.Print(piece.Text)
 	}
 	fmt.Println()
-	return pieces.Err()
+	return generation.Err()
 }
 
 func (s *session) prefill(index int, tokens []int32) (*nanolith.Chunk, error) {
-	var level int32 = 1
+	level := nanolith.LevelContext
 	if messages[index].Role == nanolith.RoleSystem {
-		level = 0
+		level = nanolith.LevelSystem
 	}
 	chunk, err := s.engine.Prefill(tokens, level)
 	if err != nil {

@@ -1,4 +1,5 @@
-// One conversation a goroutine, all of them behind the same records.
+// Several conversations at once, all of them behind the same records: the engine answers them in batches, and one goroutine
+// is enough.
 //
 //	go run nanolith/examples/parallel [MODEL_FOLDER]
 package main
@@ -9,7 +10,6 @@ import (
 	"log"
 	"os"
 	"strings"
-	"sync"
 
 	"nanolith"
 )
@@ -53,22 +53,21 @@ func run(model string) error {
 	}
 	defer conversation.Close()
 
-	answers := make([]string, len(questions))
-	errs := make([]error, len(questions))
-	var group sync.WaitGroup
-	for i := range questions {
-		group.Add(1)
-		go func(i int) {
-			defer group.Done()
-			answers[i], errs[i] = answer(conversation, tokenizer, questions[i])
-		}(i)
-	}
-	group.Wait()
-	for i, question := range questions {
-		if errs[i] != nil {
-			return errs[i]
+	var generations []*nanolith.Generation
+	for _, question := range questions {
+		generation, err := ask(conversation, tokenizer, question)
+		if err != nil {
+			return err
 		}
-		fmt.Println(question, answers[i])
+		defer generation.Close()
+		generations = append(generations, generation)
+	}
+	for i, generation := range generations {
+		answer, err := generation.Text()
+		if err != nil {
+			return err
+		}
+		fmt.Println(questions[i], strings.TrimSpace(answer))
 	}
 	return nil
 }
@@ -79,7 +78,7 @@ func begin(engine *nanolith.Engine, tokenizer *nanolith.Tokenizer) (*nanolith.Ca
 	if err != nil {
 		return nil, err
 	}
-	first, err := engine.Prefill(tokens, 0)
+	first, err := engine.Prefill(tokens, nanolith.LevelSystem)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +86,7 @@ func begin(engine *nanolith.Engine, tokenizer *nanolith.Tokenizer) (*nanolith.Ca
 	if tokens, err = tokenizer.Encode(records, 0); err != nil {
 		return nil, err
 	}
-	second, err := engine.Prefill(tokens, 1, first)
+	second, err := engine.Prefill(tokens, nanolith.LevelContext, first)
 	if err != nil {
 		return nil, err
 	}
@@ -95,24 +94,16 @@ func begin(engine *nanolith.Engine, tokenizer *nanolith.Tokenizer) (*nanolith.Ca
 	return engine.NewCache(nil, first, second)
 }
 
-// answer asks in a fork, which shares the context's pages.
-func answer(conversation *nanolith.Cache, tokenizer *nanolith.Tokenizer, question string) (string, error) {
+// ask begins an answer in a fork, which shares the context's pages. The generation goes on without the fork's handle.
+func ask(conversation *nanolith.Cache, tokenizer *nanolith.Tokenizer, question string) (*nanolith.Generation, error) {
 	cache, err := conversation.Fork()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	defer cache.Close()
 	tokens, err := tokenizer.Encode("<|user|> "+question+"<|assistant|>", 0)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if err := cache.Extend(tokens); err != nil {
-		return "", err
-	}
-	var text strings.Builder
-	pieces := cache.StreamText(tokenizer, 32)
-	for pieces.Next(context.Background()) {
-		text.WriteString(pieces.Text())
-	}
-	return strings.TrimSpace(text.String()), pieces.Err()
+	return cache.Generate(context.Background(), tokens, &nanolith.GenerationOptions{MaxTokens: 32})
 }

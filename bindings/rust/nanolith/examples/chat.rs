@@ -3,7 +3,10 @@
 //!     cargo run --example chat [MODEL_FOLDER]
 #![forbid(unsafe_code)]
 
-use nanolith::{CacheFact, CacheOptions, Chunk, Composition, EncodeFlags, Engine, EngineOptions, Result, Tokenizer};
+use nanolith::{
+    CacheFact, CacheOptions, Chunk, Composition, EncodeFlags, Engine, EngineOptions, GenerationOptions, Level, Result,
+    Tokenizer,
+};
 use std::io::Write;
 
 const SYSTEM: &str =
@@ -22,10 +25,10 @@ fn main() -> Result<()> {
     let engine = Engine::load(model, &EngineOptions::new())?;
     let tokenizer = engine.tokenizer()?;
 
-    let system = engine.prefill(&tokenizer.encode(SYSTEM, EncodeFlags::ADD_BOS)?, 0, &[])?;
+    let system = engine.prefill(&tokenizer.encode(SYSTEM, EncodeFlags::ADD_BOS)?, Level::SYSTEM, &[])?;
     let mut records = Vec::new();
     for text in RECORDS {
-        records.push(engine.prefill(&tokenizer.encode(text, EncodeFlags::NONE)?, 1, &[])?);
+        records.push(engine.prefill(&tokenizer.encode(text, EncodeFlags::NONE)?, Level::CONTEXT, &[])?);
     }
 
     let first = [&system, &records[0], &records[1], &records[2]];
@@ -36,10 +39,10 @@ fn main() -> Result<()> {
 
 fn ask(engine: &Engine, tokenizer: &Tokenizer, chunks: &[&Chunk], question: &str) -> Result<()> {
     println!("> {}", question);
-    let cache = engine.cache(chunks, CacheOptions::new().composition(Composition::INDEPENDENT))?;
-    cache.extend(&tokenizer.encode(format!("<|user|> {}<|assistant|>", question), EncodeFlags::NONE)?)?;
-    for piece in cache.stream_text(tokenizer, 32)? {
-        print!("{}", piece?);
+    let cache = engine.cache(chunks, &CacheOptions::new().composition(Composition::INDEPENDENT))?;
+    let question = tokenizer.encode(format!("<|user|> {}<|assistant|>", question), EncodeFlags::NONE)?;
+    for piece in cache.generate(&question, &GenerationOptions::new().max_tokens(32))? {
+        print!("{}", piece?.text);
         let _ = std::io::stdout().flush();
     }
     println!();

@@ -5,8 +5,8 @@
 #![forbid(unsafe_code)]
 
 use nanolith::{
-    CacheOptions, ChatFlags, ChatFormat, ChunkFact, Composition, Engine, EngineOptions, Message, Result, Role, Status,
-    Tokenizer,
+    CacheOptions, ChatFlags, ChatFormat, ChunkFact, Composition, Engine, EngineOptions, GenerationOptions, Level,
+    Message, Result, Role, Status, Tokenizer,
 };
 use std::io::Write;
 
@@ -33,7 +33,7 @@ fn main() -> Result<()> {
     let (format, own_marks) = open_format(&tokenizer, arguments.next().unwrap_or_default())?;
     println!("The chat format is {}", format.name()?);
     for question in QUESTIONS {
-        ask(&engine, &tokenizer, &format, own_marks, question)?;
+        ask(&engine, &format, own_marks, question)?;
     }
     Ok(())
 }
@@ -50,7 +50,7 @@ fn open_format(tokenizer: &Tokenizer, name: String) -> Result<(ChatFormat, bool)
     }
 }
 
-fn ask(engine: &Engine, tokenizer: &Tokenizer, format: &ChatFormat, own_marks: bool, question: &str) -> Result<()> {
+fn ask(engine: &Engine, format: &ChatFormat, own_marks: bool, question: &str) -> Result<()> {
     println!("\n> {}", question);
     let mut contents = MESSAGES.map(|(_, text)| text.to_string()).to_vec();
     contents.push(question.to_string());
@@ -68,17 +68,17 @@ fn ask(engine: &Engine, tokenizer: &Tokenizer, format: &ChatFormat, own_marks: b
     let last = messages.len() - 1;
     let mut chunks = Vec::new();
     for (i, message) in messages[..last].iter().enumerate().filter(|(i, _)| !chat.message(*i).is_empty()) {
-        let chunk = engine.prefill(chat.message(i), if message.role == Role::SYSTEM { 0 } else { 1 }, &[])?;
+        let level = if message.role == Role::SYSTEM { Level::SYSTEM } else { Level::CONTEXT };
+        let chunk = engine.prefill(chat.message(i), level, &[])?;
         let found = chunk.query(ChunkFact::TOKENS_COMPUTED)? == 0;
         let how = if found { "found in the store" } else { "computed" };
         println!("  message {}: {} tokens, {}", i + 1, chat.message(i).len(), how);
         chunks.push(chunk);
     }
     let chunks: Vec<_> = chunks.iter().collect();
-    let cache = engine.cache(&chunks, CacheOptions::new().composition(Composition::INDEPENDENT))?;
-    cache.extend(chat.from_message(last))?;
-    for piece in cache.stream_text(tokenizer, 48)? {
-        print!("{}", piece?);
+    let cache = engine.cache(&chunks, &CacheOptions::new().composition(Composition::INDEPENDENT))?;
+    for piece in cache.generate(chat.from_message(last), &GenerationOptions::new().max_tokens(48))? {
+        print!("{}", piece?.text);
         let _ = std::io::stdout().flush();
     }
     println!();

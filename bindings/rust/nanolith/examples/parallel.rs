@@ -1,10 +1,10 @@
-//! One conversation a thread, all of them behind the same records.
+//! Several conversations at once, all of them behind the same records: the engine answers them in batches, and one thread
+//! is enough.
 //!
 //!     cargo run --example parallel [MODEL_FOLDER]
 #![forbid(unsafe_code)]
 
-use nanolith::{Cache, EncodeFlags, Engine, EngineOptions, Result, Tokenizer};
-use std::thread;
+use nanolith::{Cache, EncodeFlags, Engine, EngineOptions, Generation, GenerationOptions, Level, Result, Tokenizer};
 
 const SYSTEM: &str =
     "<|system|> Each document is one record. Answer each question from the records, in as few words as possible.";
@@ -22,27 +22,19 @@ fn main() -> Result<()> {
     let model = std::env::args().nth(1).unwrap_or_else(|| "examples/model".to_string());
     let engine = Engine::load(model, &EngineOptions::new())?;
     let tokenizer = engine.tokenizer()?;
-    let system = engine.prefill(&tokenizer.encode(SYSTEM, EncodeFlags::ADD_BOS)?, 0, &[])?;
-    let records = engine.prefill(&tokenizer.encode(RECORDS, EncodeFlags::NONE)?, 1, &[&system])?;
-    let context = engine.cache(&[&system, &records], Default::default())?;
+    let system = engine.prefill(&tokenizer.encode(SYSTEM, EncodeFlags::ADD_BOS)?, Level::SYSTEM, &[])?;
+    let records = engine.prefill(&tokenizer.encode(RECORDS, EncodeFlags::NONE)?, Level::CONTEXT, &[&system])?;
+    let context = engine.cache(&[&system, &records], &Default::default())?;
 
-    let answers = thread::scope(|scope| {
-        let mut threads = Vec::new();
-        for question in QUESTIONS {
-            threads.push(scope.spawn(|| answer(&context, &tokenizer, question)));
-        }
-        threads.into_iter().map(|thread| thread.join().expect("a thread panicked")).collect::<Vec<_>>()
-    });
-    for (question, answer) in QUESTIONS.iter().zip(answers) {
-        println!("{} {}", question, answer?);
+    let generations: Result<Vec<_>> = QUESTIONS.iter().map(|question| begin(&context, &tokenizer, question)).collect();
+    for (question, mut generation) in QUESTIONS.iter().zip(generations?) {
+        println!("{} {}", question, generation.text()?.trim());
     }
     Ok(())
 }
 
-/// Asks in a fork, which shares the context's pages.
-fn answer(context: &Cache, tokenizer: &Tokenizer, question: &str) -> Result<String> {
-    let cache = context.fork()?;
-    cache.extend(&tokenizer.encode(format!("<|user|> {}<|assistant|>", question), EncodeFlags::NONE)?)?;
-    let text: Result<String> = cache.stream_text(tokenizer, 32)?.collect();
-    Ok(text?.trim().to_string())
+/// Asks in a fork, which shares the context's pages. The generation goes on without the fork's handle.
+fn begin(context: &Cache, tokenizer: &Tokenizer, question: &str) -> Result<Generation> {
+    let question = tokenizer.encode(format!("<|user|> {}<|assistant|>", question), EncodeFlags::NONE)?;
+    context.fork()?.generate(&question, &GenerationOptions::new().max_tokens(32))
 }

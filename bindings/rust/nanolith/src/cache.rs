@@ -1,11 +1,12 @@
 use crate::engine::EngineHandle;
 use crate::error::check;
-use crate::{ffi, CacheFact, Result, SamplingOptions, TextPieces, TextStream, Tokenizer};
+use crate::{ffi, CacheFact, Generation, GenerationOptions, Result, SamplingOptions};
 use nanolith_sys as sys;
 use std::sync::Arc;
 
 /// One conversation's context: chunks and a private tail. Made by [`Engine::cache`](crate::Engine::cache). Calls on the
-/// same cache from several threads take turns. Dropping it ends the conversation.
+/// same cache from several threads take turns; while it is generating, most of them end with
+/// [`Status::BUSY`](crate::Status::BUSY). Dropping it ends the conversation, but not a generation upon it.
 pub struct Cache {
     raw: *mut sys::nl_cache,
     engine: Arc<EngineHandle>,
@@ -25,10 +26,6 @@ impl Drop for Cache {
 impl Cache {
     pub(crate) fn from_raw(raw: *mut sys::nl_cache, engine: Arc<EngineHandle>) -> Cache {
         Cache { raw, engine }
-    }
-
-    pub(crate) fn engine(&self) -> &EngineHandle {
-        &self.engine
     }
 
     /// Appends tokens and computes them.
@@ -69,21 +66,37 @@ impl Cache {
     }
 
     /// Sets how this cache draws from now on.
-    pub fn set_sampling(&self, options: SamplingOptions) -> Result<()> {
+    pub fn set_sampling(&self, options: &SamplingOptions) -> Result<()> {
         let options = options.apply()?;
         // SAFETY: both handles live; the library copies the options.
         check(unsafe { sys::nl_cache_set_sampling(self.raw, options.0) })
     }
 
-    /// Draws tokens until the model ends its answer, at most `max_tokens`, and gives their text piece by piece. Each
-    /// piece is computed when it is asked for.
-    pub fn stream_text(&self, tokenizer: &Tokenizer, max_tokens: usize) -> Result<TextPieces<'_>> {
-        Ok(TextPieces::new(self, TextStream::new(tokenizer)?, max_tokens))
+    /// Appends `tokens` (perhaps none; the cache must not be empty then) and has the engine draw tokens behind them, in
+    /// batches with all else that it has to do. Returns at once; the [`Generation`] gives what was drawn. Where as many
+    /// requests wait as the engine allows it is an error with [`Status::BUSY`](crate::Status::BUSY).
+    pub fn generate(&self, tokens: &[i32], options: &GenerationOptions) -> Result<Generation> {
+        let options = options.apply()?;
+        // SAFETY: the array goes with its length; the library copies the options.
+        let raw = ffi::create(|generation| unsafe {
+            sys::nl_generation_start(self.raw, tokens.as_ptr(), tokens.len(), options.0, generation)
+        })?;
+        Ok(Generation::from_raw(raw, self.engine.clone()))
+    }
+
+    /// Cancels what is under way on this cache: a call ends with [`Status::CANCELLED`](crate::Status::CANCELLED), a
+    /// generation with [`EndReason::CANCELLED`](crate::EndReason::CANCELLED), when the step that runs now is over. Where
+    /// nothing is under way it does nothing. Returns at once.
+    pub fn cancel(&self) -> Result<()> {
+        // SAFETY: the handle lives.
+        check(unsafe { sys::nl_cache_cancel(self.raw) })
     }
 }
 
-/// Draws one token for each of `caches` in one batch, and appends it to its cache. The caches must be different, of one
-/// engine, and not empty. Either all of them advance or, on an error, none.
+/// For programs that choose tokens themselves or bring their own loop; all others start generations
+/// ([`Cache::generate`]). Draws one token for each of `caches` in one batch, and appends it to its cache. The caches must be different, of one
+/// engine, and not empty. Either all of them advance or, on an error, none; [`Error::index`](crate::Error::index) tells
+/// which cache it was.
 pub fn decode_step(caches: &[&Cache]) -> Result<Vec<i32>> {
     ffi::ready()?;
     let caches: Vec<_> = caches.iter().map(|cache| cache.raw).collect();

@@ -1,12 +1,13 @@
+use crate::error::check;
 use crate::options::Log;
-use crate::{ffi, Cache, CacheOptions, Chunk, EngineFact, EngineOptions, Result, Tokenizer};
+use crate::{ffi, Cache, CacheOptions, Chunk, EngineFact, EngineOptions, Level, Result, Tokenizer};
 use nanolith_sys as sys;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
 
 /// A loaded model and its page pool. Clones are cheap and mean the same engine, which lives until the last of them and
-/// of the chunks, caches and tokenizers made from it is dropped.
+/// of the chunks, caches, generations and tokenizers made from it is dropped.
 #[derive(Clone)]
 pub struct Engine {
     handle: Arc<EngineHandle>,
@@ -29,23 +30,27 @@ impl Drop for EngineHandle {
     }
 }
 
-impl EngineHandle {
-    pub(crate) fn is_end_token(&self, token: i32) -> Result<bool> {
-        // SAFETY: the handle lives.
-        Ok(ffi::value(|is_end: *mut i32| unsafe { sys::nl_engine_is_end_token(self.raw, token, is_end) })? != 0)
-    }
-}
-
 impl Engine {
     /// Loads the Hugging Face folder at `path` and reserves the page pool. Blocks while the weights load. The weight
     /// files stay mapped while the engine lives: do not truncate them.
     pub fn load(path: impl AsRef<Path>, options: &EngineOptions) -> Result<Engine> {
-        let (native, log) = options.apply()?;
+        let options = options.apply()?;
         let path = path.as_ref().as_os_str().as_bytes();
         // SAFETY: the path goes with its length; what the log callback needs stays with the engine.
-        let raw =
-            ffi::create(|engine| unsafe { sys::nl_engine_create(path.as_ptr().cast(), path.len(), native.0, engine) })?;
-        Ok(Engine { handle: Arc::new(EngineHandle { raw, _log: log }) })
+        let raw = ffi::create(|engine| unsafe {
+            sys::nl_engine_create(path.as_ptr().cast(), path.len(), options.native.0, engine)
+        });
+        options.resume_panic();
+        Ok(Engine { handle: Arc::new(EngineHandle { raw: raw?, _log: options.log }) })
+    }
+
+    /// Cancels all calls and generations that are under way on the engine: calls end with
+    /// [`Status::CANCELLED`](crate::Status::CANCELLED), generations with
+    /// [`EndReason::CANCELLED`](crate::EndReason::CANCELLED), when the step that runs now is over. What is asked for
+    /// afterwards is not concerned. Returns at once.
+    pub fn cancel(&self) -> Result<()> {
+        // SAFETY: the handle lives.
+        check(unsafe { sys::nl_engine_cancel(self.handle.raw) })
     }
 
     /// A fact about the engine.
@@ -64,7 +69,8 @@ impl Engine {
 
     /// Whether `token` ends an answer by the model's files.
     pub fn is_end_token(&self, token: i32) -> Result<bool> {
-        self.handle.is_end_token(token)
+        // SAFETY: the handle lives.
+        Ok(ffi::value(|is_end: *mut i32| unsafe { sys::nl_engine_is_end_token(self.handle.raw, token, is_end) })? != 0)
     }
 
     /// The tokenizer of the model folder; an error with [`Status::NOT_FOUND`](crate::Status::NOT_FOUND) where the
@@ -76,22 +82,21 @@ impl Engine {
     }
 
     /// Prefills `tokens` (at least one) into a chunk, with the chunks `before` in view, in that order. `level` is its
-    /// place in the cascade: 0 system, 1 context, 2 query; when pages run short, chunks that nobody holds are evicted
-    /// from level 2 first. A chunk that is still in the store is returned again at no cost. Blocks until it is
-    /// computed.
-    pub fn prefill(&self, tokens: &[i32], level: i32, before: &[&Chunk]) -> Result<Chunk> {
+    /// place in the cascade; when pages run short, chunks that nobody holds are evicted from [`Level::QUERY`] first. A
+    /// chunk that is still in the store is returned again at no cost. Blocks until it is computed.
+    pub fn prefill(&self, tokens: &[i32], level: Level, before: &[&Chunk]) -> Result<Chunk> {
         let before: Vec<_> = before.iter().map(|chunk| chunk.raw()).collect();
         // SAFETY: arrays go with their lengths; the chunks live.
         let raw = ffi::create(|chunk| unsafe {
             let (tokens, num_tokens) = (tokens.as_ptr(), tokens.len());
-            sys::nl_chunk_prefill(self.handle.raw, tokens, num_tokens, level, before.as_ptr(), before.len(), chunk)
+            sys::nl_chunk_prefill(self.handle.raw, tokens, num_tokens, level.0, before.as_ptr(), before.len(), chunk)
         })?;
         Ok(Chunk::from_raw(raw, self.handle.clone()))
     }
 
     /// A context that begins with `chunks` in this order; the same chunk may stand in it twice. Blocks only where exact
     /// composition must compute.
-    pub fn cache(&self, chunks: &[&Chunk], options: CacheOptions) -> Result<Cache> {
+    pub fn cache(&self, chunks: &[&Chunk], options: &CacheOptions) -> Result<Cache> {
         let options = options.apply()?;
         let chunks: Vec<_> = chunks.iter().map(|chunk| chunk.raw()).collect();
         // SAFETY: the array goes with its length; the chunks live.

@@ -1,12 +1,16 @@
-use crate::{ffi, Status};
+use crate::{ffi, Detail, Status};
 use nanolith_sys as sys;
 use std::fmt;
 
-/// What went wrong: the library's status, and a sentence that names the argument, its value and what was expected.
+/// What went wrong: the library's status, a sentence that names the argument, its value and what was expected, and the
+/// numbers in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     status: Status,
     text: String,
+    index: Option<i64>,
+    needed: Option<i64>,
+    available: Option<i64>,
 }
 
 /// The result of everything in this crate that can fail.
@@ -14,7 +18,7 @@ pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
     pub(crate) fn new(status: Status, text: String) -> Error {
-        Error { status, text }
+        Error { status, text, index: None, needed: None, available: None }
     }
 
     /// The kind of error, to be compared with the constants of [`Status`].
@@ -25,6 +29,22 @@ impl Error {
     /// The sentence.
     pub fn text(&self) -> &str {
         &self.text
+    }
+
+    /// Which element of the list that was given, from 0: the cache of [`decode_step`](crate::decode_step), say.
+    pub fn index(&self) -> Option<i64> {
+        self.index
+    }
+
+    /// What the call needed: pages ([`Status::OUT_OF_PAGES`]), tokens ([`Status::CONTEXT_FULL`]), bytes
+    /// ([`Status::OUT_OF_MEMORY`]).
+    pub fn needed(&self) -> Option<i64> {
+        self.needed
+    }
+
+    /// What there was of it.
+    pub fn available(&self) -> Option<i64> {
+        self.available
     }
 }
 
@@ -54,5 +74,14 @@ pub(crate) fn check(status: sys::nl_status) -> Result<()> {
     }
     // SAFETY: never null, and valid until this thread's next failed call; it is copied here.
     let text = unsafe { ffi::c_text(sys::nl_last_error()) }.to_string();
-    Err(Error::new(Status(status), text))
+    let (index, needed, available) = (detail(Detail::INDEX), detail(Detail::NEEDED), detail(Detail::AVAILABLE));
+    Err(Error { status: Status(status), text, index, needed, available })
+}
+
+/// A number of this thread's latest error, where that has it.
+fn detail(detail: Detail) -> Option<i64> {
+    let mut value = 0;
+    // SAFETY: there is room for one number.
+    let status = unsafe { sys::nl_last_error_detail(detail.0, &mut value) };
+    (status == sys::NL_OK).then_some(value)
 }

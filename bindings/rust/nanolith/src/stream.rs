@@ -1,4 +1,4 @@
-use crate::{decode_step, ffi, Cache, Result, Tokenizer};
+use crate::{ffi, Result, Tokenizer};
 use nanolith_sys as sys;
 
 /// Turns tokens into text one by one and never splits a UTF-8 character: bytes of an unfinished one wait for the next
@@ -42,53 +42,5 @@ impl TextStream {
         ffi::fill_text(64, |buffer, capacity, length| unsafe {
             sys::nl_text_stream_finish(self.raw, buffer, capacity, length)
         })
-    }
-}
-
-/// An answer's text, piece by piece; see [`Cache::stream_text`]. Ends after an error.
-pub struct TextPieces<'a> {
-    cache: &'a Cache,
-    text: TextStream,
-    tokens_left: usize,
-    done: bool,
-}
-
-impl<'a> TextPieces<'a> {
-    pub(crate) fn new(cache: &'a Cache, text: TextStream, max_tokens: usize) -> TextPieces<'a> {
-        TextPieces { cache, text, tokens_left: max_tokens, done: false }
-    }
-
-    /// The text of one more token; `None` where it ended the answer.
-    fn step(&mut self) -> Result<Option<String>> {
-        if self.tokens_left == 0 {
-            return Ok(None);
-        }
-        self.tokens_left -= 1;
-        let token = decode_step(&[self.cache])?[0];
-        if self.cache.engine().is_end_token(token)? {
-            return Ok(None);
-        }
-        self.text.push(token).map(Some)
-    }
-}
-
-impl Iterator for TextPieces<'_> {
-    type Item = Result<String>;
-
-    fn next(&mut self) -> Option<Result<String>> {
-        while !self.done {
-            let piece = match self.step() {
-                Ok(Some(piece)) => Ok(piece),
-                end => {
-                    self.done = true;
-                    end.and_then(|_| self.text.finish())
-                }
-            };
-            match piece {
-                Ok(text) if text.is_empty() => {}
-                piece => return Some(piece),
-            }
-        }
-        None
     }
 }

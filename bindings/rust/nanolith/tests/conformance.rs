@@ -5,12 +5,14 @@ use nanolith::*;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../..");
 
 enum Failure {
     Library(Error),
     Scenario(String),
+    Impossible, // what this language can't say
 }
 
 impl From<Error> for Failure {
@@ -29,6 +31,8 @@ struct State {
     tokens: HashMap<String, Vec<i32>>,
     chunks: HashMap<String, Chunk>,
     caches: HashMap<String, Cache>,
+    generations: HashMap<String, Generation>,
+    error: Option<Error>, // of the latest error line
 }
 
 fn unquote(text: &str) -> String {
@@ -146,7 +150,67 @@ impl State {
                 _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
             }
         }
-        Ok(get(&self.caches, cache)?.set_sampling(options)?)
+        Ok(get(&self.caches, cache)?.set_sampling(&options)?)
+    }
+
+    fn start(&self, cache: &str, tokens: &str, settings: &[&str]) -> Outcome<Generation> {
+        let mut options = GenerationOptions::new();
+        for setting in settings {
+            let (key, value) = setting.split_once('=').unwrap();
+            match key {
+                "max_tokens" => options = options.max_tokens(number(value)?),
+                "min_tokens" => options = options.min_tokens(number(value)?),
+                "stop_token" => options = options.stop_token(number(value)?),
+                "end_tokens" if value != "2" => options = options.end_tokens(value == "1"),
+                "end_tokens" => return Err(Failure::Impossible),
+                "stop_text" => options = options.stop_text(unquote(value)),
+                "deadline_ms" => options = options.deadline_ms(number(value)?),
+                "priority" => options = options.priority(number(value)?),
+                "buffer_tokens" => options = options.buffer_tokens(number(value)?),
+                "text" => options = options.text(value == "1"),
+                _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
+            }
+        }
+        Ok(get(&self.caches, cache)?.generate(get(&self.tokens, tokens)?, &options)?)
+    }
+
+    fn generation(&mut self, name: &str) -> Outcome<&mut Generation> {
+        self.generations.get_mut(name).ok_or_else(|| Failure::Scenario(format!("{} is not there", name)))
+    }
+
+    /// Why it ended, and the text and the tokens until then.
+    fn read(&mut self, name: &str) -> Outcome<Vec<String>> {
+        let generation = self.generation(name)?;
+        let (mut text, mut tokens) = (String::new(), Vec::new());
+        for piece in &mut *generation {
+            let piece = piece?;
+            text.push_str(&piece.text);
+            tokens.extend(piece.tokens);
+        }
+        let mut result = vec![generation.end().0.to_string(), quote(&text)];
+        result.extend(words(&tokens));
+        Ok(result)
+    }
+
+    fn cancel(&self, name: &str) -> Outcome<()> {
+        if name == "engine" {
+            return Ok(self.engine()?.cancel()?);
+        }
+        match self.generations.get(name) {
+            Some(generation) => generation.canceller().cancel(),
+            None => get(&self.caches, name)?.cancel()?,
+        }
+        Ok(())
+    }
+
+    fn details(&self, expected: &[&str]) -> Outcome<()> {
+        let error = self.error.as_ref().ok_or_else(|| Failure::Scenario("no error before".to_string()))?;
+        let word = |value: Option<i64>| value.map_or("-".to_string(), |value| value.to_string());
+        let found = [word(error.index()), word(error.needed()), word(error.available())];
+        if found.iter().ne(expected) {
+            return Err(Failure::Scenario(format!("gave {:?}", found)));
+        }
+        Ok(())
     }
 
     /// Does one line; gives the words of its result.
@@ -167,7 +231,7 @@ impl State {
             }
             "chunk" => {
                 let before = Self::several(&self.chunks, &a[3..])?;
-                let chunk = self.engine()?.prefill(get(&self.tokens, a[1])?, number(a[2])?, &before)?;
+                let chunk = self.engine()?.prefill(get(&self.tokens, a[1])?, Level(number(a[2])?), &before)?;
                 self.chunks.insert(a[0].to_string(), chunk);
             }
             "retain" => {
@@ -181,7 +245,7 @@ impl State {
                     other => Composition(number(other)?),
                 };
                 let chunks = Self::several(&self.chunks, &a[2..])?;
-                let cache = self.engine()?.cache(&chunks, CacheOptions::new().composition(composition))?;
+                let cache = self.engine()?.cache(&chunks, &CacheOptions::new().composition(composition))?;
                 self.caches.insert(a[0].to_string(), cache);
             }
             "fork" => {
@@ -197,12 +261,25 @@ impl State {
                 }
             }
             "step" => result = words(&decode_step(&Self::several(&self.caches, a)?)?),
-            "text" => {
-                let mut text = String::new();
-                for piece in get(&self.caches, a[0])?.stream_text(self.tokenizer()?, number(a[1])?)? {
-                    text.push_str(&piece?);
+            "generation" => {
+                let generation = self.start(a[1], a[2], &a[3..])?;
+                self.generations.insert(a[0].to_string(), generation);
+            }
+            "next" => {
+                let timeout: i64 = number(a[1])?;
+                let generation = self.generation(a[0])?;
+                match u64::try_from(timeout) {
+                    Ok(timeout) => drop(generation.next_timeout(Duration::from_millis(timeout))?),
+                    Err(_) => drop(generation.next().transpose()?),
                 }
-                result.push(quote(&text));
+            }
+            "read" => result = self.read(a[0])?,
+            "cancel" => self.cancel(a[0])?,
+            "details" => self.details(a)?,
+            "generation_fact" => result.push(self.generation(a[0])?.query(GenerationFact(number(a[1])?))?.to_string()),
+            "int_bounds" => {
+                let bounds = option_bounds_int(number(a[0])?)?;
+                result = words(&[bounds.least, bounds.most, bounds.standard]);
             }
             "all_tokens" => result = words(&get(&self.caches, a[0])?.tokens()?),
             "argmax" => {
@@ -228,7 +305,7 @@ impl State {
                 result.push(quote(&stream.finish()?));
             }
             "describe" => {
-                let (text, name) = (describe_model(folder(a[0]))?, unquote(a[1]) + ": ");
+                let (text, name) = (describe_model(folder(a[0]), DescribeFormat::TEXT)?, unquote(a[1]) + ": ");
                 result.extend(text.lines().filter_map(|line| line.strip_prefix(&name)).map(quote));
             }
             "format" => self.format = Some(ChatFormat::named(self.tokenizer()?, &unquote(a[0]))?),
@@ -237,7 +314,10 @@ impl State {
             "ends" => result = words(&self.render(a)?.ends),
             "free" if a[0] == "engine" => self.engine = None,
             "free" => {
-                if self.chunks.remove(a[0]).is_none() && self.caches.remove(a[0]).is_none() {
+                let known = self.chunks.remove(a[0]).is_some()
+                    || self.caches.remove(a[0]).is_some()
+                    || self.generations.remove(a[0]).is_some();
+                if !known {
                     return Err(Failure::Scenario(format!("{} is not there", a[0])));
                 }
             }
@@ -259,11 +339,15 @@ impl State {
         let outcome = self.execute(if is_error { &call[3..] } else { call }, expected.map_or(0, <[_]>::len));
         match outcome {
             Err(Failure::Scenario(text)) => Err(text),
+            Err(Failure::Impossible) => Ok(()),
             Err(Failure::Library(error)) if is_error => {
-                if error.status().to_string() == call[1] && error.text().contains(call[2]) {
+                let as_expected = error.status().to_string() == call[1] && error.text().contains(call[2]);
+                let problem = format!("{}: {}", error.status(), error);
+                self.error = Some(error);
+                if as_expected {
                     Ok(())
                 } else {
-                    Err(format!("{}: {}", error.status(), error))
+                    Err(problem)
                 }
             }
             Err(Failure::Library(error)) => Err(format!("{}: {}", error.status(), error)),

@@ -1,8 +1,15 @@
 //! Values that are dropped in any order, shared between threads, and made and dropped many times.
 
 use nanolith::*;
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::os::unix::io::AsRawFd;
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
+use std::time::Duration;
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/model");
 
@@ -18,7 +25,8 @@ fn is_send_and_sync<T: Send + Sync>() {}
 
 #[test]
 fn everything_is_send_and_sync() {
-    is_send_and_sync::<(Engine, Tokenizer, TextStream, Chunk, Cache, TextPieces<'_>)>();
+    is_send_and_sync::<(Engine, Tokenizer, TextStream, Chunk, Cache, Generation, Canceller, Piece)>();
+    is_send_and_sync::<(NextPiece<'_>, Statistics, GenerationOptions)>();
     is_send_and_sync::<(ChatFormat, Message<'_>, RenderedChat)>();
     is_send_and_sync::<(EngineOptions, CacheOptions, SamplingOptions, Error)>();
 }
@@ -28,8 +36,8 @@ fn what_an_engine_gave_outlives_it() {
     let engine = load();
     let tokenizer = engine.tokenizer().unwrap();
     let tokens = tokenizer.encode("<|user|> Name the place.", EncodeFlags::ADD_BOS).unwrap();
-    let chunk = engine.prefill(&tokens, 0, &[]).unwrap();
-    let cache = engine.cache(&[&chunk], CacheOptions::new()).unwrap();
+    let chunk = engine.prefill(&tokens, Level::SYSTEM, &[]).unwrap();
+    let cache = engine.cache(&[&chunk], &CacheOptions::new()).unwrap();
     let fork = cache.fork().unwrap();
     let mut stream = TextStream::new(&tokenizer).unwrap();
     drop(engine);
@@ -89,7 +97,7 @@ fn chats_that_cannot_be_had() {
 fn clones_are_the_same_value() {
     let engine = load();
     let clone = engine.clone();
-    let chunk = clone.prefill(&[1, 7, 9], 1, &[]).unwrap();
+    let chunk = clone.prefill(&[1, 7, 9], Level::CONTEXT, &[]).unwrap();
     let again = chunk.clone();
     assert_eq!(chunk.query(ChunkFact::USERS).unwrap(), 1);
     let retained = chunk.retain().unwrap();
@@ -110,15 +118,186 @@ fn errors_carry_status_and_text() {
     assert!(boxed.downcast_ref::<Error>().is_some());
 }
 
+/// A cache with something to go on from.
+fn prompted(engine: &Engine) -> Cache {
+    let cache = engine.cache(&[], &CacheOptions::new()).unwrap();
+    let tokens = engine.tokenizer().unwrap().encode("<|doc|> Boso Polm", EncodeFlags::ADD_BOS).unwrap();
+    cache.extend(&tokens).unwrap();
+    cache
+}
+
+/// Goes on until somebody ends it: it pauses, and goes on when it is read.
+fn endless() -> GenerationOptions {
+    GenerationOptions::new().end_tokens(false).buffer_tokens(2)
+}
+
+/// Waits until the cache is free: a generation that was dropped ends with its step.
+fn truncate(cache: &Cache, length: usize) {
+    while let Err(error) = cache.truncate(length) {
+        assert_eq!(error.status(), Status::BUSY, "{}", error);
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
-fn a_stream_ends_after_an_error() {
-    let options = EngineOptions::new().device("cpu").threads(1).page_size(16).num_pages(8).max_context(20);
+fn a_generation_goes_on_without_what_it_is_from() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let expected = greedy(&cache.fork().unwrap(), 6);
+    let mut generation = cache.generate(&[], &GenerationOptions::new().max_tokens(6).end_tokens(false)).unwrap();
+    drop((engine, cache));
+    let mut tokens = Vec::new();
+    for piece in &mut generation {
+        tokens.extend(piece.unwrap().tokens);
+    }
+    assert_eq!((tokens, generation.end()), (expected, EndReason::LENGTH));
+    assert!(generation.next().is_none() && generation.next_timeout(Duration::ZERO).unwrap().is_none());
+    let statistics = generation.statistics().unwrap();
+    assert_eq!(statistics.tokens, 6);
+    assert!(statistics.first_token.unwrap() <= statistics.total, "{:?}", statistics);
+    let canceller = generation.canceller();
+    drop(generation);
+    canceller.cancel();
+}
+
+#[test]
+fn whoever_waits_is_woken_by_a_cancellation() {
+    let engine = load();
+    let cache = prompted(&engine);
+    for round in 0..3 {
+        let mut generation = cache.generate(&[], &GenerationOptions::new().end_tokens(false)).unwrap();
+        let canceller = generation.canceller().clone();
+        let waits = thread::spawn(move || {
+            let text = generation.text();
+            (text, generation.end())
+        });
+        thread::sleep(Duration::from_millis(5));
+        match round {
+            0 => canceller.cancel(),
+            1 => cache.cancel().unwrap(),
+            _ => engine.cancel().unwrap(),
+        }
+        let (text, end) = waits.join().unwrap();
+        assert_eq!(end, EndReason::CANCELLED, "{:?}", text);
+        truncate(&cache, 4);
+    }
+}
+
+#[test]
+fn dropping_a_generation_cancels_it() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let generation = cache.generate(&[], &endless()).unwrap();
+    let (canceller, error) = (generation.canceller(), cache.extend(&[7]).unwrap_err());
+    assert_eq!(error.status(), Status::BUSY, "{}", error);
+    drop(generation);
+    truncate(&cache, 4);
+    canceller.cancel();
+    cache.extend(&[7]).unwrap();
+}
+
+#[test]
+fn waiting_has_a_limit() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let mut generation = cache.generate(&[7; 900], &GenerationOptions::new().max_tokens(1)).unwrap();
+    assert_eq!(generation.next_timeout(Duration::ZERO).unwrap_err().status(), Status::TIMEOUT);
+    assert_eq!(generation.end(), EndReason::NONE);
+    while generation.next_timeout(Duration::from_secs(60)).unwrap().is_some() {}
+    assert_ne!(generation.end(), EndReason::NONE);
+}
+
+/// Wakes a thread that sleeps.
+struct ThreadWaker(thread::Thread, AtomicUsize);
+impl Wake for ThreadWaker {
+    fn wake(self: Arc<Self>) {
+        self.1.fetch_add(1, Ordering::SeqCst);
+        self.0.unpark();
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = T>, wakes: &Arc<ThreadWaker>) -> T {
+    let waker = Waker::from(wakes.clone());
+    let mut future = Box::pin(future);
+    loop {
+        if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return value;
+        }
+        thread::park();
+    }
+}
+
+#[test]
+fn a_task_that_waits_is_woken() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let expected = greedy(&cache.fork().unwrap(), 20);
+    let wakes = Arc::new(ThreadWaker(thread::current(), AtomicUsize::new(0)));
+    let mut generation =
+        cache.generate(&[], &GenerationOptions::new().max_tokens(20).end_tokens(false).buffer_tokens(2)).unwrap();
+    let mut tokens = Vec::new();
+    while let Some(piece) = block_on(generation.next_piece(), &wakes) {
+        tokens.extend(piece.unwrap().tokens);
+    }
+    assert_eq!((tokens, generation.end()), (expected, EndReason::LENGTH));
+    assert!(wakes.1.load(Ordering::SeqCst) > 0, "it never waited: nothing is tested here");
+    assert!(generation.descriptor().unwrap().as_raw_fd() >= 0);
+    // One that is dropped while a thread waits for it.
+    truncate(&cache, 4);
+    let mut generation = cache.generate(&[7; 900], &endless()).unwrap();
+    let waker = Waker::from(wakes);
+    let poll = generation.poll_next(&mut Context::from_waker(&waker));
+    assert!(poll.is_pending());
+    drop(generation);
+    truncate(&cache, 4);
+}
+
+#[test]
+fn a_generation_that_fails_is_over() {
+    let options = EngineOptions::new().device("cpu").threads(1).page_size(16).num_pages(1);
     let engine = Engine::load(MODEL, &options).unwrap();
-    let cache = engine.cache(&[], CacheOptions::new()).unwrap();
-    cache.extend(&[7; 19]).unwrap();
-    let results: Vec<_> = cache.stream_text(&engine.tokenizer().unwrap(), 100).unwrap().collect();
-    assert_eq!(results.last().unwrap().as_ref().err().unwrap().status(), Status::CONTEXT_FULL);
+    let cache = prompted(&engine);
+    let mut generation = cache.generate(&[], &GenerationOptions::new().end_tokens(false)).unwrap();
+    let results: Vec<_> = generation.by_ref().collect();
+    let error = results.last().unwrap().as_ref().unwrap_err();
+    assert_eq!(error.status(), Status::OUT_OF_PAGES);
+    assert_eq!((error.index(), error.needed(), error.available()), (None, Some(1), Some(0)));
     assert_eq!(results.iter().filter(|result| result.is_err()).count(), 1);
+    assert_eq!(generation.end(), EndReason::ERROR);
+    let empty = engine.cache(&[], &CacheOptions::new()).unwrap();
+    assert_eq!(decode_step(&[&cache, &empty]).unwrap_err().index(), Some(1));
+    let error = empty.generate(&[], &GenerationOptions::new()).err().unwrap();
+    assert_eq!(error.status(), Status::INVALID_ARGUMENT);
+}
+
+#[test]
+fn progress_is_heard_and_cancels() {
+    let options = EngineOptions::new().device("cpu").num_pages(8);
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let seen = heard.clone();
+    let noted = options.clone().progress(move |done| {
+        seen.lock().unwrap().push(done);
+        ControlFlow::Continue(())
+    });
+    Engine::load(MODEL, &noted).unwrap();
+    assert_eq!(heard.lock().unwrap().last(), Some(&1.0));
+    let cancelled = options.clone().progress(|_| ControlFlow::Break(()));
+    assert_eq!(Engine::load(MODEL, &cancelled).err().unwrap().status(), Status::CANCELLED);
+    let panics = options.progress(|_| std::panic::panic_any("enough"));
+    let panic = std::panic::catch_unwind(AssertUnwindSafe(|| Engine::load(MODEL, &panics).is_ok())).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"enough"));
+}
+
+#[test]
+fn what_the_library_tells_about_itself() {
+    assert!(version_number().unwrap() >= 200 && version().unwrap().contains('.'));
+    let page_size = option_bounds_int(EngineOption::PAGE_SIZE.0).unwrap();
+    assert_eq!(page_size, Bounds { least: 16, most: 256, standard: 64 });
+    let top_p = option_bounds_float(SamplingOption::TOP_P.0).unwrap();
+    assert_eq!(top_p, Bounds { least: 1e-30, most: 1.0, standard: 1.0 });
+    assert!(describe_options(OptionsKind::GENERATION).unwrap().contains("\"STOP_TEXT\""));
+    assert!(describe_facts(FactsKind::CACHE).unwrap().contains("\"PRIVATE_PAGES\""));
+    assert!(describe_model(MODEL, DescribeFormat::JSON).unwrap().starts_with('{'));
 }
 
 #[test]
@@ -133,7 +312,7 @@ fn log_lines_arrive_and_panics_in_them_stay() {
     let engine = Engine::load(MODEL, &options).unwrap();
     drop(options);
     let _ = std::panic::take_hook();
-    let chunk = engine.prefill(&[1, 2, 3], 0, &[]).unwrap();
+    let chunk = engine.prefill(&[1, 2, 3], Level::SYSTEM, &[]).unwrap();
     drop(engine);
     drop(chunk);
     // Where there is no GPU the library says that it took the CPU.
@@ -146,8 +325,8 @@ fn sixteen_threads_share_everything() {
     let engine = load();
     let tokenizer = engine.tokenizer().unwrap();
     let prompt = tokenizer.encode("<|user|> Name the place.<|assistant|>", EncodeFlags::ADD_BOS).unwrap();
-    let chunk = engine.prefill(&prompt, 0, &[]).unwrap();
-    let cache = engine.cache(&[&chunk], CacheOptions::new()).unwrap();
+    let chunk = engine.prefill(&prompt, Level::SYSTEM, &[]).unwrap();
+    let cache = engine.cache(&[&chunk], &CacheOptions::new()).unwrap();
     let expected = greedy(&cache.fork().unwrap(), 4);
     let format = ChatFormat::named(&tokenizer, "plain").unwrap();
     let messages = [Message::user("<|user|> Name the place."), Message::assistant("Jewick")];
@@ -162,9 +341,13 @@ fn sixteen_threads_share_everything() {
                     let mine = if number % 2 == 0 {
                         cache.fork().unwrap()
                     } else {
-                        engine.cache(&[chunk], CacheOptions::new()).unwrap()
+                        engine.cache(&[chunk], &CacheOptions::new()).unwrap()
                     };
                     assert_eq!(&greedy(&mine, 4), expected);
+                    let options = GenerationOptions::new().max_tokens(4).end_tokens(false);
+                    let pieces: Result<Vec<_>> = cache.fork().unwrap().generate(&[], &options).unwrap().collect();
+                    let drawn: Vec<_> = pieces.unwrap().into_iter().flat_map(|piece| piece.tokens).collect();
+                    assert_eq!(&drawn, expected);
                     assert_eq!(
                         &tokenizer.encode("<|user|> Name the place.<|assistant|>", EncodeFlags::ADD_BOS).unwrap(),
                         prompt
@@ -172,7 +355,7 @@ fn sixteen_threads_share_everything() {
                     assert_eq!(&format.render(messages, ChatFlags::NONE).unwrap(), rendered);
                     let other = chunk.retain().unwrap();
                     assert!(other.query(ChunkFact::USERS).unwrap() >= 2);
-                    let error = engine.prefill(&[number * 1000 + round + 5000], 1, &[]).err().unwrap();
+                    let error = engine.prefill(&[number * 1000 + round + 5000], Level::CONTEXT, &[]).err().unwrap();
                     assert!(error.text().contains(&(number * 1000 + round + 5000).to_string()), "{}", error);
                 }
             });
@@ -224,17 +407,20 @@ fn grows(what: &str, count: usize, round: impl Fn()) -> bool {
 fn rounds_leave_no_memory_behind() {
     let engine = load();
     let tokenizer = engine.tokenizer().unwrap();
-    let chunk = engine.prefill(&[1, 7, 9], 0, &[]).unwrap();
+    let chunk = engine.prefill(&[1, 7, 9], Level::SYSTEM, &[]).unwrap();
     let round = || {
         let mut stream = TextStream::new(&engine.tokenizer().unwrap()).unwrap();
         stream.push(273).unwrap();
         let format = ChatFormat::named(&tokenizer, "plain").unwrap();
         assert_eq!(format.render(&[Message::user("Name")], ChatFlags::NONE).unwrap().ends.len(), 1);
-        let again = engine.prefill(&[1, 7, 9], 0, &[]).unwrap();
-        let cache = engine.cache(&[&chunk, &again], CacheOptions::new().composition(Composition::INDEPENDENT)).unwrap();
-        cache.set_sampling(SamplingOptions::new().temperature(1.0)).unwrap();
+        let again = engine.prefill(&[1, 7, 9], Level::SYSTEM, &[]).unwrap();
+        let cache =
+            engine.cache(&[&chunk, &again], &CacheOptions::new().composition(Composition::INDEPENDENT)).unwrap();
+        cache.set_sampling(&SamplingOptions::new().temperature(1.0)).unwrap();
         let fork = cache.fork().unwrap();
         assert_eq!(fork.tokens().unwrap().len(), 6);
+        let generation = fork.generate(&[], &endless()).unwrap();
+        assert!(generation.descriptor().is_ok());
         assert!(tokenizer.find("no such piece").is_err() && chunk.retain().is_ok());
     };
     assert!(!grows("rounds", 10000, round));
