@@ -55,14 +55,16 @@ Result<void> Engine::check_tokens(std::span<const int32_t> tokens) const {
 Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence,
                              std::span<const int32_t> tokens, Draw draw, std::span<float> logits) {
     auto request = std::make_shared<Request>();
-    Call call;
+    auto call = std::make_shared<Call>();
     request->sequence = sequence;
     request->draw = draw;
     request->logits = logits;
-    request->call = &call;
-    call.requests.push_back(std::move(request));
+    request->call = call.get();
+    call->requests.push_back(std::move(request));
     sequence->context.append(tokens);
-    return scheduler_->run(lock, call);
+    Result<void> outcome = scheduler_->run(lock, call);
+    lock.lock();
+    return outcome;
 }
 
 Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {

@@ -13,6 +13,7 @@ Result<void> Scheduler::make_place(std::span<const std::shared_ptr<Request>> req
         return nanolith::fail(NL_ERROR_BUSY, waiting, " requests wait or run, and ", requests.size(),
                               " more would be more than the engine's limit of ", options_.queue_limit);
     queue_.reserve(queue_.size() + requests.size());
+    ended_calls_.reserve(queue_.size() + requests.size());
     return {};
 }
 
@@ -29,6 +30,7 @@ Result<void> Scheduler::enqueue(std::span<const std::shared_ptr<Request>> reques
     }
     ++arrivals_;
     for (const auto& request : requests) take_known_token(*request);
+    wake_callers();
     ++events_;
     if (gathered_at_ == 0 || arrivals_ >= gathered_at_) work_.notify_one();
     return {};
@@ -74,6 +76,7 @@ void Scheduler::commit(Step& step, const Result<void>& outcome) {
             fail(*current, *current->call->error);
     }
     step.clear();
+    wake_callers();
 }
 
 void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sampled) {
@@ -143,12 +146,18 @@ void Scheduler::finish(Request& request, bool keep) {
     if (keep) sequence->commit();
     sequence->roll_back();
     request.finished = true;
-    if (request.call && ++request.call->finished == request.call->requests.size()) {
-        request.call->done = true;
-        request.call->changed.notify_one();
-    }
+    if (request.call != nullptr && ++request.call->finished == request.call->requests.size())
+        ended_calls_.push_back(request.call->shared_from_this());  // for which there is room
     if (waiting_for_idle_ > 0) idle_.notify_all();
     sequence->request.reset();
+}
+
+// Each caller who is woken wakes two more, so that many of them are back soon.
+void Scheduler::wake_callers() noexcept {
+    if (ended_calls_.empty()) return;
+    for (size_t i = 1; i < ended_calls_.size(); ++i) ended_calls_[(i - 1) / 2]->wakes[(i - 1) % 2] = ended_calls_[i];
+    ended_calls_.front()->woken.release();
+    ended_calls_.clear();
 }
 
 void Scheduler::fail(Request& request, const Error& error) noexcept {

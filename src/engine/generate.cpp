@@ -6,16 +6,16 @@
 namespace nanolith {
 
 Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
-    Lock lock(mutex_, std::defer_lock);  // held when the requests go, which may be the last to hold a sequence
+    Lock lock(mutex_, std::defer_lock);  // held when requests go that were not queued: they hold sequences
     std::vector<ResidentSequence*> sequences;
     for (const Cache* cache : caches) sequences.push_back(cache->sequence.get());
-    Call call;
+    auto call = std::make_shared<Call>();
     for (const Cache* cache : caches) {
         auto request = std::make_shared<Request>();
         request->sequence = cache->sequence;
         request->draw = Draw::append;
-        request->call = &call;
-        call.requests.push_back(std::move(request));
+        request->call = call.get();
+        call->requests.push_back(std::move(request));
     }
 
     lock.lock();
@@ -33,7 +33,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         sequences[i]->context.reserve(1);
     }
     NL_TRY(scheduler_->run(lock, call));
-    for (size_t i = 0; i < call.requests.size(); ++i) tokens[i] = call.requests[i]->token;
+    for (size_t i = 0; i < call->requests.size(); ++i) tokens[i] = call->requests[i]->token;
     return {};
 }
 

@@ -1,43 +1,49 @@
 #include "engine/pacer.h"
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 
 namespace nanolith {
 
 Pacer::Pacer(double step_ms, int32_t max_rows)
     : budget_(step_ms > 0 ? step_ms * 1000 : kStandardStep), protects_prefills_(step_ms <= 0), max_rows_(max_rows) {}
 
-int Pacer::class_of(int32_t rows) {
-    return std::min<int>(static_cast<int>(std::bit_width(static_cast<uint32_t>(rows))), kClasses) - 1;
-}
-
-double Pacer::best_speed() const {
-    return *std::ranges::max_element(speeds_);
+// Rows whose speed is kLeastShare of that of the largest step:
+// rows / (fixed + row * rows) = kLeastShare * most / (fixed + row * most).
+double Pacer::least_rows() const {
+    if (!protects_prefills_ || squares_ == 0) return 0;
+    const double row = products_ / squares_;
+    const double fixed = mean_time_ - row * mean_rows_;
+    if (row <= 0 || fixed <= 0) return 0;
+    const double most = max_rows_;
+    const double rows = kLeastShare * most * fixed / (fixed + (1 - kLeastShare) * row * most);
+    return rows / (1 - kVariation);  // of the smaller sizes
 }
 
 int32_t Pacer::rows_beside_conversations() const {
-    if (row_time_ == 0) return std::min(kFirstRows, max_rows_);
-    auto rows = static_cast<int32_t>(std::clamp(budget_ / row_time_, 1.0, static_cast<double>(max_rows_)));
-    // A size that is known to be slow is doubled until it is not: a larger one that is not known yet is tried.
-    while (protects_prefills_ && rows < max_rows_) {
-        const double speed = speeds_[static_cast<size_t>(class_of(rows))];
-        if (speed == 0 || speed >= kLeastShare * best_speed()) break;
-        rows = std::min(2 * rows, max_rows_);
-    }
-    return rows;
+    if (mean_time_ == 0) return std::min(kFirstRows, max_rows_);
+    const double in_time = budget_ * mean_rows_ / mean_time_ / (1 + kVariation);  // of the larger sizes
+    const double rows = std::max(in_time, least_rows()) * (larger_ ? 1 + kVariation : 1 - kVariation);
+    return static_cast<int32_t>(std::clamp(rows, 1.0, static_cast<double>(max_rows_)));
 }
 
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
     last_step_ = microseconds;
     if (prefill_rows == 0 || microseconds <= 0) return;
-    const auto remember = [](double& known, double newest) {
-        known = known == 0 ? newest : (1 - kNewest) * known + kNewest * newest;
+    const auto average = [](double& mean, double newest) {
+        mean = mean == 0 ? newest : (1 - kNewest) * mean + kNewest * newest;
     };
-    double& speed = speeds_[static_cast<size_t>(class_of(rows))];
-    remember(speed, rows / microseconds);
-    // A last, short slice says little about the next full one.
-    if (rows >= rows_beside_conversations() / 2) remember(row_time_, microseconds / rows);
+    average(mean_rows_, rows);
+    average(mean_time_, microseconds);
+    const double more_rows = rows - rows_before_;
+    const double variation = std::abs(more_rows) / rows;
+    if (rows_before_ > 0 && variation > kVariation / 2 && variation < 6 * kVariation) {
+        squares_ = kOlder * squares_ + more_rows * more_rows;
+        products_ = kOlder * products_ + more_rows * (microseconds - time_before_);
+    }
+    rows_before_ = rows;
+    time_before_ = microseconds;
+    larger_ = !larger_;
 }
 
 }  // namespace nanolith

@@ -1,8 +1,9 @@
 // How many rows of prefills a step takes beside running conversations, so that these wait no longer than a step may
-// take, and prefills lose little by being cut. It learns from the steps that ran. Times are in microseconds.
+// take, and prefills lose little by being cut. It learns from the steps that ran. Sizes alternate a little above and
+// below the middle, so that what a step costs whatever its rows can be told from what its rows cost. Times are in
+// microseconds.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 namespace nanolith {
@@ -21,21 +22,28 @@ class Pacer {
     [[nodiscard]] double last_step() const { return last_step_; }
 
   private:
-    // Sizes in classes by factors of two.
-    static constexpr int kClasses = 18;
     static constexpr double kStandardStep = 25'000;
     static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
     static constexpr int32_t kFirstRows = 256;  // before anything is known
-    static constexpr double kNewest = 0.3;      // weight of the newest step in what is remembered
+    static constexpr double kNewest = 0.5;      // weight of a step in the averages
+    static constexpr double kOlder = 0.9;       // weight of older differences when one is added
+    static constexpr double kVariation = 0.06;  // of sizes, up and down
 
-    [[nodiscard]] static int class_of(int32_t rows);
-    [[nodiscard]] double best_speed() const;
+    [[nodiscard]] double least_rows() const;
 
     const double budget_;
     const bool protects_prefills_;
     const int32_t max_rows_;
-    double row_time_ = 0;                    // of a row in recent steps with prefills; 0: not known
-    std::array<double, kClasses> speeds_{};  // rows a microsecond, of steps with prefills; 0: not known
+    // Averages over steps with prefills; 0: not known.
+    double mean_rows_ = 0;
+    double mean_time_ = 0;
+    // Sums over pairs of steps that follow each other: (difference of rows)^2, and that times the difference of times.
+    // Differences that alternate in sign leave out that rows become dearer as contexts grow.
+    double squares_ = 0;
+    double products_ = 0;
+    int32_t rows_before_ = 0;  // of the latest step with prefills
+    double time_before_ = 0;
+    bool larger_ = false;  // the next size is above the middle
     double last_step_ = 0;
 };
 

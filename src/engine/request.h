@@ -3,10 +3,11 @@
 // engine's mutex guards them.
 #pragma once
 
+#include <array>
 #include <chrono>
-#include <condition_variable>
 #include <memory>
 #include <optional>
+#include <semaphore>
 #include <span>
 #include <vector>
 
@@ -20,14 +21,16 @@ struct Request;
 
 using Clock = std::chrono::steady_clock;
 
-// A blocking call: one request, or several that succeed or fail together. The caller waits for `done`.
-struct Call {
+// A blocking call: one request, or several that succeed or fail together. The caller waits until it is woken, which is
+// when all of them are finished; nobody else looks at the call then.
+struct Call : std::enable_shared_from_this<Call> {
     std::vector<std::shared_ptr<Request>> requests;
     size_t ready = 0;     // requests whose token is drawn (of those that append it)
     size_t finished = 0;  // requests that no longer concern the scheduler
     std::optional<Error> error;
-    bool done = false;
-    std::condition_variable changed;
+
+    std::binary_semaphore woken{0};
+    std::array<std::shared_ptr<Call>, 2> wakes;  // calls whose callers this one's wakes
 };
 
 enum class Draw : uint8_t {
@@ -42,7 +45,7 @@ struct Request {
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
 
-    // One of them. The call is on its caller's stack, and there until all of its requests are finished.
+    // One of them. Its caller keeps the call until all of its requests are finished.
     Call* call = nullptr;
     std::shared_ptr<Generation> generation;
 

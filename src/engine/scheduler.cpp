@@ -8,8 +8,8 @@
 namespace nanolith {
 namespace {
 
-// A step waits for the callers whom the one before answered as long as one of them comes within this share of that step,
-// within these bounds in microseconds, and no longer than that step took.
+// A step waits for the callers whom the one before answered as long as one of them comes within this share of that
+// step, within these bounds in microseconds, and no longer than that step took.
 constexpr double kQuietShare = 0.05;
 constexpr double kQuietLeast = 50;
 constexpr double kQuietMost = 2000;
@@ -46,11 +46,13 @@ void Scheduler::loop() {
         if (!advance(lock)) sleep(lock, seen);
     }
     fail_all({NL_ERROR_CANCELLED, "engine freed"});
+    wake_callers();
 }
 
 bool Scheduler::advance(Lock& lock) {
     std::erase_if(queue_, [](const auto& request) { return request->finished; });
     end_overdue();
+    wake_callers();
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
     // Callers whom the step in flight answers would find the next one gone, and be in every second step.
     if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
@@ -74,6 +76,7 @@ bool Scheduler::submit_next(Lock& lock) {
     });
     if (outcome.ok() && step.empty()) return num_in_flight_ == 0 && fail_one_without_pages();
     if (outcome.ok()) {
+        wake_callers();  // of calls for which there are no pages
         step.submitted = Clock::now();
         lock.unlock();
         outcome = send(step);
@@ -139,6 +142,7 @@ void Scheduler::gather(Lock& lock) {
 
 // Until something happens that has not been seen, or the first deadline.
 void Scheduler::sleep(Lock& lock, uint64_t seen) {
+    wake_callers();
     std::optional<Clock::time_point> first;
     for (const auto& request : queue_)
         if (request->deadline && (!first || *request->deadline < *first)) first = request->deadline;
@@ -152,11 +156,20 @@ void Scheduler::sleep(Lock& lock, uint64_t seen) {
 
 // ---- Called with the mutex held, from any thread ------------------------------------------------------------
 
-Result<void> Scheduler::run(Lock& lock, Call& call) {
-    if (call.requests.empty()) return {};
-    NL_TRY(enqueue(call.requests));
-    call.changed.wait(lock, [&] { return call.done; });
-    if (call.error) return std::move(*call.error);
+Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
+    if (call->requests.empty()) {
+        lock.unlock();
+        return {};
+    }
+    const Result<void> queued = enqueue(call->requests);
+    lock.unlock();
+    if (!queued.ok()) return queued;
+    call->woken.acquire();
+    for (auto& next : call->wakes) {
+        if (next) next->woken.release();
+        next.reset();
+    }
+    if (call->error) return std::move(*call->error);
     return {};
 }
 

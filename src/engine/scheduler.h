@@ -46,9 +46,9 @@ class Scheduler {
 
     // Everything below is called with the mutex held.
 
-    // Puts the call's requests in the queue and returns when all of them have ended. Where they fail, also for want of
-    // a place in the queue (BUSY), their sequences are as at their latest commit.
-    Result<void> run(Lock& lock, Call& call);
+    // Puts the call's requests in the queue and returns when all of them have ended, without the mutex. Where they
+    // fail, also for want of a place in the queue (BUSY), their sequences are as at their latest commit.
+    Result<void> run(Lock& lock, const std::shared_ptr<Call>& call);
     // Puts a generation's request in the queue.
     Result<void> start(const std::shared_ptr<Request>& request);
     // Ends a request with CANCELLED at the next step's boundary.
@@ -95,6 +95,7 @@ class Scheduler {
     void drew(Request& request, int32_t token);
     void finish_call(Call& call);
     void finish(Request& request, bool keep);
+    void wake_callers() noexcept;
     void fail(Request& request, const Error& error) noexcept;
     void fail_call(Call& call, const Error& error) noexcept;
     void fail_all(const Error& error) noexcept;
@@ -110,10 +111,11 @@ class Scheduler {
     std::condition_variable work_;
     std::condition_variable idle_;  // a sequence has no request any more
     int32_t waiting_for_idle_ = 0;
-    std::vector<std::shared_ptr<Request>> queue_;  // under way, by priority and then in order of arrival
-    uint64_t arrivals_ = 0;                        // calls and generations that were ever queued
-    uint64_t events_ = 0;                          // that the loop may have to do something about
-    uint64_t gathered_at_ = 0;                     // arrivals that the loop waits for; 0: it does not gather
+    std::vector<std::shared_ptr<Request>> queue_;     // under way, by priority and then in order of arrival
+    std::vector<std::shared_ptr<Call>> ended_calls_;  // whose callers are to be woken
+    uint64_t arrivals_ = 0;                           // calls and generations that were ever queued
+    uint64_t events_ = 0;                             // that the loop may have to do something about
+    uint64_t gathered_at_ = 0;                        // arrivals that the loop waits for; 0: it does not gather
     bool stopping_ = false;
 
     // Of the loop's thread.
