@@ -4,6 +4,19 @@
 #include "engine/engine.h"
 
 namespace nanolith {
+namespace {
+
+// Takes the mutex, which others hold for a few microseconds at a time: many threads that step their caches come at
+// once, and going to sleep for so short a time would cost each of them, and those behind it, many times as much.
+void lock_soon(std::unique_lock<std::mutex>& lock) {
+    constexpr auto kLongest = std::chrono::microseconds(30);
+    const auto begin = Clock::now();
+    while (!lock.try_lock()) {
+        if (Clock::now() - begin > kLongest) return lock.lock();
+    }
+}
+
+}  // namespace
 
 Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
     Lock lock(mutex_, std::defer_lock);  // held when requests go that were not queued: they hold sequences
@@ -18,7 +31,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         call->requests.push_back(std::move(request));
     }
 
-    lock.lock();
+    lock_soon(lock);
     NL_TRY(scheduler_->wait_idle(lock, sequences));
     for (size_t i = 0; i < sequences.size(); ++i) {
         if (sequences[i]->num_tokens() == 0)

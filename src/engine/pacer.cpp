@@ -5,6 +5,15 @@
 
 namespace nanolith {
 
+namespace {
+
+// What sizes of about `rows` are multiples of: GPUs' tiles of products have 128 rows, and CPUs' few.
+int32_t unit_of(int32_t rows) {
+    return rows >= 512 ? 128 : rows >= 128 ? 32 : rows >= 16 ? 8 : 1;
+}
+
+}  // namespace
+
 Pacer::Pacer(double step_ms, int32_t max_rows)
     : budget_(step_ms > 0 ? step_ms * 1000 : kStandardStep), protects_prefills_(step_ms <= 0), max_rows_(max_rows) {}
 
@@ -16,15 +25,20 @@ double Pacer::least_rows() const {
     const double fixed = mean_time_ - row * mean_rows_;
     if (row <= 0 || fixed <= 0) return 0;
     const double most = max_rows_;
-    const double rows = kLeastShare * most * fixed / (fixed + (1 - kLeastShare) * row * most);
-    return rows / (1 - kVariation);  // of the smaller sizes
+    return kLeastShare * most * fixed / (fixed + (1 - kLeastShare) * row * most);
 }
 
 int32_t Pacer::rows_beside_conversations() const {
     if (mean_time_ == 0) return std::min(kFirstRows, max_rows_);
-    const double in_time = budget_ * mean_rows_ / mean_time_ / (1 + kVariation);  // of the larger sizes
-    const double rows = std::max(in_time, least_rows()) * (larger_ ? 1 + kVariation : 1 - kVariation);
-    return static_cast<int32_t>(std::clamp(rows, 1.0, static_cast<double>(max_rows_)));
+    const double in_time = std::max(budget_ * mean_rows_ / mean_time_, 1.0);
+    const double least = least_rows();
+    const auto most = static_cast<double>(max_rows_);
+    const auto rows = static_cast<int32_t>(std::min(std::max(in_time, least), most));
+    const int32_t unit = unit_of(rows);
+    // Down to a multiple, but up to one that is needed.
+    const int32_t whole = in_time < least ? (rows + unit - 1) / unit * unit : rows / unit * unit;
+    const bool smaller = steps_ % kSmallerEach == 0 && whole >= 4 * unit;
+    return std::min(smaller ? whole - unit : whole, max_rows_);
 }
 
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
@@ -37,13 +51,13 @@ void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
     average(mean_time_, microseconds);
     const double more_rows = rows - rows_before_;
     const double variation = std::abs(more_rows) / rows;
-    if (rows_before_ > 0 && variation > kVariation / 2 && variation < 6 * kVariation) {
+    if (rows_before_ > 0 && variation > kVariation / 2 && variation < 5 * kVariation) {
         squares_ = kOlder * squares_ + more_rows * more_rows;
         products_ = kOlder * products_ + more_rows * (microseconds - time_before_);
     }
     rows_before_ = rows;
     time_before_ = microseconds;
-    larger_ = !larger_;
+    ++steps_;
 }
 
 }  // namespace nanolith

@@ -1,7 +1,7 @@
 // How many rows of prefills a step takes beside running conversations, so that these wait no longer than a step may
-// take, and prefills lose little by being cut. It learns from the steps that ran. Sizes alternate a little above and
-// below the middle, so that what a step costs whatever its rows can be told from what its rows cost. Times are in
-// microseconds.
+// take, and prefills lose little by being cut. It learns from the steps that ran. Now and then one is a little smaller,
+// so that what a step costs whatever its rows can be told from what its rows cost. Sizes are multiples of what products
+// of matrices are cut into. Times are in microseconds.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,8 @@ class Pacer {
     static constexpr int32_t kFirstRows = 256;  // before anything is known
     static constexpr double kNewest = 0.5;      // weight of a step in the averages
     static constexpr double kOlder = 0.9;       // weight of older differences when one is added
-    static constexpr double kVariation = 0.06;  // of sizes, up and down
+    static constexpr double kVariation = 0.06;  // least difference of sizes that tells something
+    static constexpr int32_t kSmallerEach = 4;  // one step in so many is smaller
 
     [[nodiscard]] double least_rows() const;
 
@@ -43,7 +44,7 @@ class Pacer {
     double products_ = 0;
     int32_t rows_before_ = 0;  // of the latest step with prefills
     double time_before_ = 0;
-    bool larger_ = false;  // the next size is above the middle
+    int32_t steps_ = 0;
     double last_step_ = 0;
 };
 
