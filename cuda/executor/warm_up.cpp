@@ -12,8 +12,10 @@ namespace {
 // Tokens that a decode row sees.
 constexpr int32_t kDecodeContext = 128;
 constexpr int32_t kMostDecodeRows = 64;
-// Prefill steps of fewer rows are not tried one by one.
-constexpr int32_t kLeastPrefillRows = 128;
+// Prefill steps come in multiples of so many rows where conversations run beside them (Pacer), up to the most here;
+// beyond, powers of two are tried.
+constexpr int32_t kPrefillUnit = 128;
+constexpr int32_t kMostPrefillUnits = 16;
 
 // A step, with the page table that it names: page 0 again and again.
 struct SyntheticStep {
@@ -61,7 +63,9 @@ Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOp
     for (int32_t rows = 1; rows <= std::min({kMostDecodeRows, options.max_rows, options.max_output_rows}); rows *= 2)
         decodes.push_back(rows);
     std::vector<int32_t> prefills;
-    for (int32_t rows = kLeastPrefillRows; rows < options.max_rows; rows *= 2) prefills.push_back(rows);
+    for (int32_t rows = kPrefillUnit; rows < options.max_rows;
+         rows = rows < kMostPrefillUnits * kPrefillUnit ? rows + kPrefillUnit : 2 * rows)
+        prefills.push_back(rows);
     prefills.push_back(options.max_rows);
 
     PartProgress part(progress, from, 1, prefills.size() + decodes.size());

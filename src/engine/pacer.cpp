@@ -22,7 +22,8 @@ Pacer::Pacer(double step_ms, int32_t max_rows)
 double Pacer::least_rows() const {
     if (!protects_prefills_ || squares_ == 0) return 0;
     const double row = products_ / squares_;
-    const double fixed = mean_time_ - row * mean_rows_;
+    // What a step costs whatever its rows is no more than a step of few rows takes.
+    const double fixed = std::min(mean_time_ - row * mean_rows_, conversations_);
     if (row <= 0 || fixed <= 0) return 0;
     const double most = max_rows_;
     return kLeastShare * most * fixed / (fixed + (1 - kLeastShare) * row * most);
@@ -35,14 +36,14 @@ int32_t Pacer::rows_beside_conversations() const {
     const auto most = static_cast<double>(max_rows_);
     const auto rows = static_cast<int32_t>(std::min(std::max(in_time, least), most));
     const int32_t unit = unit_of(rows);
-    // Down to a multiple, but up to one that is needed.
-    const int32_t whole = in_time < least ? (rows + unit - 1) / unit * unit : rows / unit * unit;
+    const int32_t whole = rows / unit * unit;
     const bool smaller = steps_ % kSmallerEach == 0 && whole >= 4 * unit;
     return std::min(smaller ? whole - unit : whole, max_rows_);
 }
 
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
     last_step_ = microseconds;
+    if (prefill_rows == 0) conversations_ = microseconds;
     if (prefill_rows == 0 || microseconds <= 0) return;
     const auto average = [](double& mean, double newest) {
         mean = mean == 0 ? newest : (1 - kNewest) * mean + kNewest * newest;

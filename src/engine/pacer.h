@@ -46,6 +46,7 @@ class Pacer {
     double time_before_ = 0;
     int32_t steps_ = 0;
     double last_step_ = 0;
+    double conversations_ = 0;  // the latest step's time that had no prefill; 0: not known
 };
 
 }  // namespace nanolith

@@ -11,7 +11,7 @@ namespace {
 // A step waits for the callers whom the one before answered as long as one of them comes within this share of that
 // step, within these bounds in microseconds, and no longer than that step took.
 constexpr double kQuietShare = 0.05;
-constexpr double kQuietLeast = 50;
+constexpr double kQuietLeast = 600;
 constexpr double kQuietMost = 2000;
 
 std::chrono::microseconds to_duration(double microseconds) {
