@@ -1,6 +1,8 @@
 // Host memory may run out at any allocation of any call. This program makes each allocation of the main calls
 // fail in turn: every time the call must report it, change nothing, and work when it is made again. Only the library's
 // own allocations fail, not those inside oneDNN and libsentencepiece, which end the process where theirs do.
+#include <algorithm>
+
 #include "abi/abi_fixtures.h"
 #include "failing_allocations.h"
 
@@ -46,6 +48,43 @@ TEST_F(AllocationTest, DecodeAdvancesAllOrNone) {
                          });
     EXPECT_EQ(fact(a.get(), NL_CACHE_TOKENS), 18);
     EXPECT_EQ(decode(expected.get(), 2).back(), drawn[1]);
+}
+
+// From its start to its end: in the call, in the step loop and in reading.
+TEST_F(AllocationTest, AGenerationEndsWithAnErrorOrGivesAllItsTokens) {
+    const Tokens prompt = some_tokens(40, 4);
+    const CacheHandle alone = make_cache(engine.get());
+    extend(alone.get(), prompt);
+    const Tokens expected = decode(alone.get(), 8);
+    const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, 8));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_END_TOKENS, 0));
+    NL_CHECK(nl_options_set_text(options.get(), NL_OPTION_STOP_TEXT, "never said", 10));
+    CacheHandle cache = make_cache(engine.get());
+    Tokens drawn;
+    const auto generate = [&]() -> nl_status {
+        drawn.clear();
+        nl_generation* generation = nullptr;
+        nl_status status = nl_generation_start(cache.get(), prompt.data(), prompt.size(), options.get(), &generation);
+        int32_t end = NL_END_NONE;
+        while (status == NL_OK && end == NL_END_NONE) {
+            int32_t tokens[3];
+            size_t count = 0;
+            char text[16];
+            size_t length = 0;
+            status = nl_generation_next(generation, -1, tokens, 3, &count, text, sizeof text, &length, &end);
+            for (size_t i = 0; i < count && drawn.size() < drawn.capacity(); ++i) drawn.push_back(tokens[i]);
+        }
+        nl_generation_free(generation);
+        return status;
+    };
+    drawn.reserve(64);
+    fail_each_allocation(generate, [&] {
+        EXPECT_TRUE(drawn.size() <= 8 && std::equal(drawn.begin(), drawn.end(), expected.begin()));
+        // What was drawn before the failure is part of the cache: the next try begins anew.
+        EXPECT_EQ(nl_cache_truncate(cache.get(), 0), NL_OK) << nl_last_error();
+    });
+    EXPECT_EQ(drawn, expected);
 }
 
 TEST_F(AllocationTest, PrefillLeavesNoHalfChunk) {

@@ -214,6 +214,9 @@ class Bench {
             "(%.0f%% of its speed); gaps of the conversation: median %.1f, 99%% %.1f, worst %.1f ms\n",
             length, alone, length / alone * 1000, beside, 100 * alone / beside, percentile(gaps, 0.5),
             percentile(gaps, 0.99), percentile(gaps, 1));
+        std::printf("        ");
+        for (const double gap : gaps) std::printf(" %.1f", gap);
+        std::printf("\n");
     }
 
     void first() {
