@@ -1,14 +1,12 @@
 #include "engine/pacer.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace nanolith {
-
 namespace {
 
-// What sizes of about `rows` are multiples of: GPUs' tiles of products have 128 rows, and CPUs' few.
-int32_t unit_of(int32_t rows) {
+// What sizes of about `rows` are multiples of: GPUs cut products into tiles of 128 rows, CPUs into few.
+int32_t unit_of(double rows) {
     return rows >= 512 ? 128 : rows >= 128 ? 32 : rows >= 16 ? 8 : 1;
 }
 
@@ -19,12 +17,11 @@ Pacer::Pacer(double step_ms, int32_t max_rows)
 
 // Rows whose speed is kLeastShare of that of the largest step:
 // rows / (fixed + row * rows) = kLeastShare * most / (fixed + row * most).
+// What a step costs whatever its rows is taken for what one without a prefill takes: it is no more than that.
 double Pacer::least_rows() const {
-    if (!protects_prefills_ || squares_ == 0) return 0;
-    const double row = products_ / squares_;
-    // What a step costs whatever its rows is no more than a step of few rows takes.
-    const double fixed = std::min(mean_time_ - row * mean_rows_, conversations_);
-    if (row <= 0 || fixed <= 0) return 0;
+    const double fixed = conversations_;
+    if (!protects_prefills_ || fixed == 0 || mean_time_ <= fixed) return 0;
+    const double row = (mean_time_ - fixed) / mean_rows_;
     const double most = max_rows_;
     return kLeastShare * most * fixed / (fixed + (1 - kLeastShare) * row * most);
 }
@@ -32,33 +29,23 @@ double Pacer::least_rows() const {
 int32_t Pacer::rows_beside_conversations() const {
     if (mean_time_ == 0) return std::min(kFirstRows, max_rows_);
     const double in_time = std::max(budget_ * mean_rows_ / mean_time_, 1.0);
-    const double least = least_rows();
-    const auto most = static_cast<double>(max_rows_);
-    const auto rows = static_cast<int32_t>(std::min(std::max(in_time, least), most));
+    const double rows = std::min(std::max(in_time, least_rows()), static_cast<double>(max_rows_));
     const int32_t unit = unit_of(rows);
-    const int32_t whole = rows / unit * unit;
-    const bool smaller = steps_ % kSmallerEach == 0 && whole >= 4 * unit;
-    return std::min(smaller ? whole - unit : whole, max_rows_);
+    const auto nearest = static_cast<int32_t>(rows / unit + 0.5) * unit;
+    return std::clamp(nearest, 1, max_rows_);
 }
 
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
     last_step_ = microseconds;
-    if (prefill_rows == 0) conversations_ = microseconds;
-    if (prefill_rows == 0 || microseconds <= 0) return;
+    if (prefill_rows == 0) {
+        conversations_ = microseconds;
+        return;
+    }
     const auto average = [](double& mean, double newest) {
         mean = mean == 0 ? newest : (1 - kNewest) * mean + kNewest * newest;
     };
     average(mean_rows_, rows);
     average(mean_time_, microseconds);
-    const double more_rows = rows - rows_before_;
-    const double variation = std::abs(more_rows) / rows;
-    if (rows_before_ > 0 && variation > kVariation / 2 && variation < 5 * kVariation) {
-        squares_ = kOlder * squares_ + more_rows * more_rows;
-        products_ = kOlder * products_ + more_rows * (microseconds - time_before_);
-    }
-    rows_before_ = rows;
-    time_before_ = microseconds;
-    ++steps_;
 }
 
 }  // namespace nanolith

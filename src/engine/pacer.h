@@ -1,7 +1,5 @@
 // How many rows of prefills a step takes beside running conversations, so that these wait no longer than a step may
-// take, and prefills lose little by being cut. It learns from the steps that ran. Now and then one is a little smaller,
-// so that what a step costs whatever its rows can be told from what its rows cost. Sizes are multiples of what products
-// of matrices are cut into. Times are in microseconds.
+// take, and prefills lose little by being cut. It learns from the steps that ran. Times are in microseconds.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +24,6 @@ class Pacer {
     static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
     static constexpr int32_t kFirstRows = 256;  // before anything is known
     static constexpr double kNewest = 0.5;      // weight of a step in the averages
-    static constexpr double kOlder = 0.9;       // weight of older differences when one is added
-    static constexpr double kVariation = 0.06;  // least difference of sizes that tells something
-    static constexpr int32_t kSmallerEach = 4;  // one step in so many is smaller
 
     [[nodiscard]] double least_rows() const;
 
@@ -38,15 +33,8 @@ class Pacer {
     // Averages over steps with prefills; 0: not known.
     double mean_rows_ = 0;
     double mean_time_ = 0;
-    // Sums over pairs of steps that follow each other: (difference of rows)^2, and that times the difference of times.
-    // Differences that alternate in sign leave out that rows become dearer as contexts grow.
-    double squares_ = 0;
-    double products_ = 0;
-    int32_t rows_before_ = 0;  // of the latest step with prefills
-    double time_before_ = 0;
-    int32_t steps_ = 0;
-    double last_step_ = 0;
     double conversations_ = 0;  // the latest step's time that had no prefill; 0: not known
+    double last_step_ = 0;
 };
 
 }  // namespace nanolith

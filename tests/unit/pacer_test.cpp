@@ -35,8 +35,8 @@ TEST(Pacer, KeepsAStepWithinItsTime) {
         const double milliseconds = 10 + static_cast<double>(random() % 40);
         Pacer pacer(milliseconds, 2048);
         const int32_t rows = settled(pacer, device);
-        EXPECT_LE(device.step(rows), milliseconds * 1000 * 1.05) << device.fixed << " " << device.row;
-        EXPECT_TRUE(rows >= 1900 || device.step(rows) >= milliseconds * 1000 * 0.55) << rows;
+        EXPECT_LE(device.step(rows), milliseconds * 1000 * 1.15) << device.fixed << " " << device.row;
+        EXPECT_TRUE(rows >= 1900 || device.step(rows) >= milliseconds * 1000 * 0.85) << rows;
     }
 }
 
@@ -68,15 +68,15 @@ TEST(Pacer, StepsBecomeShorterAsRowsBecomeDearer) {
         worst = std::max(worst, device.step(rows));
         pacer.ran(rows, rows - 1, device.step(rows));
     }
-    EXPECT_LE(worst, 27'500);
+    EXPECT_LE(worst, 28'500);
 }
 
 TEST(Pacer, ByItselfAStepTakes25Milliseconds) {
     const Device device{100, 29};
     Pacer pacer(0, 2048);
     const double took = device.step(settled(pacer, device));
-    EXPECT_LE(took, 25'100);
-    EXPECT_GE(took, 18'000);
+    EXPECT_LE(took, 27'000);
+    EXPECT_GE(took, 23'000);
 }
 
 }  // namespace
