@@ -22,11 +22,12 @@ double Pacer::least_rows() const {
 int32_t Pacer::rows_beside_conversations() const {
     if (mean_time_ == 0) return std::min(kFirstRows, max_rows_);
     const double in_time = budget_ * mean_rows_ / mean_time_;
-    const double rows = std::clamp(std::max(in_time, least_rows()), 1.0, static_cast<double>(max_rows_));
+    const double rows = std::clamp(in_time, 1.0, static_cast<double>(max_rows_));
     // Powers of two: what lies between leaves some of a GPU's multiprocessors without work at the end of each kernel
     // (an 8B model's attention takes 1.6 times as long for 640 rows behind 30,000 tokens as for 512).
-    const auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows * kOver)));
-    return std::clamp(whole, 1, max_rows_);
+    auto whole = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(rows * kOver)));
+    for (const double least = kEnough * least_rows(); whole < least && whole < max_rows_;) whole *= 2;
+    return std::min(whole, max_rows_);
 }
 
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {

@@ -24,6 +24,7 @@ class Pacer {
     static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
     static constexpr int32_t kFirstRows = 256;  // before anything is known
     static constexpr double kNewest = 0.5;      // weight of a step in the averages
+    static constexpr double kEnough = 0.8;      // of the rows that keep that share
     static constexpr double kOver = 1.1;        // a size is taken whose time may be over by so much
 
     [[nodiscard]] double least_rows() const;
