@@ -243,7 +243,7 @@ class Decoder {
     template <typename Output>
     Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
         if (!is_few(num_rows)) {
-            const MatmulShape shape{num_rows, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
+            const MatmulShape shape{product_rows(num_rows), size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
             NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_));
             if (done) return {};
         }
@@ -265,7 +265,7 @@ class Decoder {
     Result<void> add_product(const T* x, int size, const T* weight) {
         const int hidden = spec_.hidden_size;
         if (!is_few(rows())) {
-            const MatmulShape shape{rows(), size, hidden, kDTypeOf<T>, DType::f32, true};
+            const MatmulShape shape{product_rows(rows()), size, hidden, kDTypeOf<T>, DType::f32, true};
             NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, residual(), stream_));
             if (done) return {};
         }

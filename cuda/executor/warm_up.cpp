@@ -12,9 +12,9 @@ namespace {
 // Tokens that a decode row sees.
 constexpr int32_t kDecodeContext = 128;
 constexpr int32_t kMostDecodeRows = 64;
-// Prefill steps come in multiples of so many rows where conversations run beside them (Pacer), up to the most here;
-// beyond, powers of two are tried.
-constexpr int32_t kPrefillUnit = 128;
+// Products are made with multiples of so many rows (product_rows); up to the most here each is tried, beyond it powers
+// of two.
+constexpr int32_t kPrefillUnit = 64;
 constexpr int32_t kMostPrefillUnits = 16;
 
 // A step, with the page table that it names: page 0 again and again.

@@ -5,6 +5,7 @@
 
 #include "experts/grouped.h"
 #include "linear/gate.h"
+#include "linear/matmul.h"
 
 namespace nanolith::cuda {
 
@@ -19,7 +20,9 @@ Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, int64_t max_rows) {
     const auto pairs = static_cast<size_t>(experts.max_pairs_);
     const auto count = static_cast<size_t>(spec.experts.count);
     const auto inner = static_cast<size_t>(spec.experts.intermediate_size);
-    NL_ASSIGN(experts.logits_, allocate_device(static_cast<size_t>(max_rows) * count * sizeof(float), "router logits"));
+    NL_ASSIGN(experts.logits_,
+              allocate_device(static_cast<size_t>(product_rows(static_cast<int32_t>(max_rows))) * count * sizeof(float),
+                              "router logits"));
     NL_ASSIGN(experts.numbers_, allocate_device((4 * pairs + count + 1) * sizeof(int32_t), "the choice of experts"));
     NL_ASSIGN(experts.gate_up_, allocate_device(pairs * 2 * inner * sizeof(T), "experts' gate and up projections"));
     NL_ASSIGN(experts.inner_, allocate_device(pairs * inner * sizeof(T), "experts' activations"));
