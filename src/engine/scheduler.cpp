@@ -195,9 +195,10 @@ Result<void> Scheduler::wait_idle(Lock& lock, std::span<ResidentSequence* const>
             idle = idle && request == nullptr;
             if (request == nullptr || request->draw != Draw::generate) continue;
             const std::string which = sequences.size() > 1 ? "caches[" + std::to_string(i) + "]" : "the cache";
-            return nanolith::fail(
-                NL_ERROR_BUSY, which,
-                " is generating: expected one that is not; wait for the generation's end or cancel it");
+            Error busy =
+                nanolith::fail(NL_ERROR_BUSY, which,
+                               " is generating: expected one that is not; wait for the generation's end or cancel it");
+            return sequences.size() > 1 ? std::move(busy).with(NL_DETAIL_INDEX, static_cast<int64_t>(i)) : busy;
         }
         if (idle) return {};
         ++waiting_for_idle_;
