@@ -30,6 +30,14 @@ int32_t Pacer::rows_beside_conversations() const {
     return std::min(whole, max_rows_);
 }
 
+int32_t Pacer::rows_alone() const {
+    if (mean_time_ == 0) return std::min(2 * kFirstRows, max_rows_);
+    const double in_time = std::min(kAlone * budget_ * mean_rows_ / mean_time_, static_cast<double>(max_rows_));
+    if (in_time >= max_rows_) return max_rows_;
+    const auto rows = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(std::max(in_time, 1.0))));
+    return std::min(std::max(rows, kLeastAlone), max_rows_);
+}
+
 void Pacer::ran(int32_t rows, int32_t prefill_rows, double microseconds) {
     last_step_ = microseconds;
     if (prefill_rows == 0) {

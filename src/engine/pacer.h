@@ -13,6 +13,9 @@ class Pacer {
 
     // Rows of a step, those of conversations included.
     [[nodiscard]] int32_t rows_beside_conversations() const;
+    // Rows of a step of prefills alone: as many as a step takes, but no more than leave a newcomer, or who cancels,
+    // waiting for long on a slow device.
+    [[nodiscard]] int32_t rows_alone() const;
     // A step of `rows` rows, `prefill_rows` of them of prefills, took so long.
     void ran(int32_t rows, int32_t prefill_rows, double microseconds);
 
@@ -23,9 +26,11 @@ class Pacer {
     static constexpr double kStandardStep = 25'000;
     static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
     static constexpr int32_t kFirstRows = 256;  // before anything is known
-    static constexpr double kNewest = 0.5;      // weight of a step in the averages
-    static constexpr double kEnough = 0.8;      // of the rows that keep that share
-    static constexpr double kOver = 1.1;        // a size is taken whose time may be over by so much
+    static constexpr double kAlone = 8;         // times what a step may take beside conversations
+    static constexpr int32_t kLeastAlone = 256;
+    static constexpr double kNewest = 0.5;  // weight of a step in the averages
+    static constexpr double kEnough = 0.8;  // of the rows that keep that share
+    static constexpr double kOver = 1.1;    // a size is taken whose time may be over by so much
 
     [[nodiscard]] double least_rows() const;
 
