@@ -61,7 +61,7 @@ void Scheduler::plan_prefills(Step& step) {
     if (waiting.empty()) return;
     const bool alone = step.empty();
     const int32_t most =
-        alone ? options_.max_rows : std::max(pacer_.rows_beside_conversations(), step.num_rows() + kLeastPrefillRows);
+        alone ? pacer_.rows_alone() : std::max(pacer_.rows_beside_conversations(), step.num_rows() + kLeastPrefillRows);
     // The first few share the rows, the shortest first, so that what one does not need is there for the next.
     for (size_t first = 0; first < waiting.size(); first += kSharedPrefills) {
         const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);

@@ -79,5 +79,17 @@ TEST(Pacer, ByItselfAStepTakes25Milliseconds) {
     EXPECT_GE(took, 13'000);
 }
 
+TEST(Pacer, PrefillsAloneAreCutOnSlowDevices) {
+    Pacer fast(0, 2048);
+    Pacer slow(0, 2048);
+    for (int i = 0; i < 10; ++i) {
+        fast.ran(fast.rows_alone(), fast.rows_alone(), Device{3000, 40}.step(fast.rows_alone()));
+        slow.ran(slow.rows_alone(), slow.rows_alone(), Device{3000, 6000}.step(slow.rows_alone()));
+    }
+    EXPECT_EQ(fast.rows_alone(), 2048);
+    EXPECT_EQ(slow.rows_alone(), 256);
+    EXPECT_EQ(Pacer(0, 100).rows_alone(), 100);
+}
+
 }  // namespace
 }  // namespace nanolith
