@@ -131,11 +131,12 @@ void Scheduler::gather(Lock& lock) {
     const auto last = last_collected_ + std::max(quiet, to_duration(pacer_.last_step()));
     gathered_at_ = answered_before_ + static_cast<uint64_t>(answered_);
     const auto all_came = [this] { return stopping_ || arrivals_ >= gathered_at_; };
-    uint64_t came = answered_before_;
-    do {
-        came = arrivals_;
+    bool coming = true;
+    while (coming && !all_came()) {
+        const uint64_t before = arrivals_;
         work_.wait_until(lock, std::min(Clock::now() + quiet, last), all_came);
-    } while (!all_came() && arrivals_ > came && Clock::now() < last);
+        coming = arrivals_ > before && Clock::now() < last;
+    }
     gathered_at_ = 0;
     answered_ = 0;
 }
@@ -161,7 +162,7 @@ Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
         lock.unlock();
         return {};
     }
-    const Result<void> queued = enqueue(call->requests);
+    Result<void> queued = enqueue(call->requests);
     lock.unlock();
     if (!queued.ok()) return queued;
     call->woken.acquire();

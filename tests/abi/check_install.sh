@@ -35,10 +35,12 @@ cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"."' examples/c
 "$work/chat_chunked" --help >/dev/null
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"examples/model"' examples/chat_messages.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_messages"
-"$work/chat_messages" | grep -q 'found in the store'
+"$work/chat_messages" >"$work/chat"
+grep -q 'found in the store' "$work/chat"
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror examples/model_facts.c $(pkg-config --cflags --libs nanolith) \
     -o "$work/model_facts"
-"$work/model_facts" examples/model | grep -q '^tokenizer: supported'
+"$work/model_facts" examples/model >"$work/facts"
+grep -q '^tokenizer: supported' "$work/facts"
 
 cat >"$work/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
