@@ -169,7 +169,7 @@ class Bench {
             caches.push_back(cache());
             must(engine_->extend(*caches.back(), tokens(64)));
         }
-        const int32_t steps = arguments_.device == "cpu" ? 20 : 200;
+        const int32_t steps = arguments_.device == "cpu" && arguments_.folder.empty() ? 20 : 200;
         step_together(caches, 3);
         for (int turn = 0; turn < 2; ++turn) {
             const double together = step_together(caches, steps);

@@ -177,7 +177,7 @@ class Program {
         if (below(2) == 0) conversation.generation->cancel();
         while (conversation.generation) {
             int32_t buffer[9];
-            const auto piece = conversation.generation->next(20'000, buffer, {});
+            const auto piece = conversation.generation->next(100'000, buffer, {});
             ASSERT_TRUE(piece.ok()) << piece.error().message;
             conversation.read.insert(conversation.read.end(), buffer, buffer + piece->num_tokens);
             if (piece->end != NL_END_NONE) ended(conversation, piece->end, piece->error);
@@ -286,11 +286,11 @@ void run_programs(int32_t depth, int programs) {
 }
 
 TEST(StepLoopPrograms, OneStepInFlight) {
-    run_programs(1, 600);
+    run_programs(1, 250);
 }
 
 TEST(StepLoopPrograms, TwoStepsInFlight) {
-    run_programs(2, 600);
+    run_programs(2, 250);
 }
 
 }  // namespace
