@@ -179,11 +179,11 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
         if (ready) return piece;
         if (freed) continue;  // something may have come meanwhile
         if (!in_time) return fail(NL_ERROR_TIMEOUT, "nothing came within timeout_ms, ", timeout_ms, " milliseconds");
-        if (timeout_ms < 0) {
-            changed_.wait(lock);
-        } else {
-            in_time = changed_.wait_until(lock, until) == std::cv_status::no_timeout;
-        }
+        // Looks again after a while: see Scheduler::sleep().
+        auto look_again = Clock::now() + std::chrono::milliseconds(100);
+        if (timeout_ms >= 0) look_again = std::min(look_again, until);
+        changed_.wait_until(lock, look_again);
+        in_time = timeout_ms < 0 || Clock::now() < until;
     }
 }
 

@@ -141,10 +141,13 @@ void Scheduler::gather(Lock& lock) {
     answered_ = 0;
 }
 
-// Until something happens that has not been seen, or the first deadline.
+// Until something happens that has not been seen, or the first deadline; but with requests under way it looks again
+// after a while, since C libraries have lost wake-ups (glibc before 2.41: its bug 25847).
 void Scheduler::sleep(Lock& lock, uint64_t seen) {
     wake_callers();
+    constexpr auto kLookAgain = std::chrono::milliseconds(100);
     std::optional<Clock::time_point> first;
+    if (!queue_.empty()) first = Clock::now() + kLookAgain;
     for (const auto& request : queue_)
         if (request->deadline && (!first || *request->deadline < *first)) first = request->deadline;
     const auto happened = [this, seen] { return events_ != seen; };
