@@ -46,7 +46,7 @@ const (
 type Detail int32
 
 const (
-	// which element of the list that was given, from 0: the cache of nl_decode_step, say
+	// which list element the error is about, from 0: which cache of nl_decode_step
 	DetailIndex Detail = C.NL_DETAIL_INDEX
 	// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
 	// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
@@ -163,7 +163,7 @@ const (
 	EndToken EndReason = C.NL_END_TOKEN
 	// a stop text came; the text ends before it
 	EndText EndReason = C.NL_END_TEXT
-	// NL_OPTION_MAX_TOKENS tokens are drawn
+	// as many tokens were drawn as NL_OPTION_MAX_TOKENS allows
 	EndLength EndReason = C.NL_END_LENGTH
 	// the cache holds as many tokens as it may
 	EndContextFull EndReason = C.NL_END_CONTEXT_FULL

@@ -117,7 +117,7 @@ NL_API const char *nl_last_error(void);
 
 /* Numbers that an error may have, for nl_last_error_detail. Since 0.2. */
 enum NL_NAMED(Detail, NL_DETAIL_) {
-    NL_DETAIL_INDEX = 1,    /* which element of the list that was given, from 0: the cache of nl_decode_step, say */
+    NL_DETAIL_INDEX = 1,    /* which list element the error is about, from 0: which cache of nl_decode_step */
     NL_DETAIL_NEEDED = 2,   /* what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
                                (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY) */
     NL_DETAIL_AVAILABLE = 3 /* what there was of it */
@@ -417,7 +417,7 @@ enum NL_NAMED(EndReason, NL_END_) {
     NL_END_NONE = 0,         /* it has not ended, or there is more to fetch */
     NL_END_TOKEN = 1,        /* the last token is an end token of the model or a stop token */
     NL_END_TEXT = 2,         /* a stop text came; the text ends before it */
-    NL_END_LENGTH = 3,       /* NL_OPTION_MAX_TOKENS tokens are drawn */
+    NL_END_LENGTH = 3,       /* as many tokens were drawn as NL_OPTION_MAX_TOKENS allows */
     NL_END_CONTEXT_FULL = 4, /* the cache holds as many tokens as it may */
     NL_END_CANCELLED = 5,
     NL_END_DEADLINE = 6, /* NL_OPTION_DEADLINE_MS is over */

@@ -24,9 +24,11 @@ class PageTable {
 
     [[nodiscard]] std::span<const int32_t> entries() const { return entries_; }
 
-    // Writes pages[block.synced] and on to the block, and moves the block first where it is too small.
+    // Makes the block's entries those of the list `pages`: the first block.synced of them are right already, so only
+    // the pages after these are written. A block that is too small for the list is exchanged for a larger one, into
+    // which the whole list is written.
     void sync(Block& block, std::span<const int32_t> pages);
-    // The block's entries may be another's from now on.
+    // Gives the block back, when its list of pages goes: another list may get these entries.
     void release(Block& block) noexcept;
 
     // Entries written since forget_changes().

@@ -7,7 +7,8 @@
 namespace nanolith {
 namespace {
 
-// Prefills that share a step. More would all come late.
+// So many prefills share the rows of a step; those after them in the queue get what these leave. If all shared, each
+// would end about as late as the last.
 constexpr size_t kSharedPrefills = 4;
 // Rows that a prefill gets of every step, however many conversations run.
 constexpr int32_t kLeastPrefillRows = 16;
@@ -33,7 +34,8 @@ int32_t Scheduler::rows_left(const Request& request) const {
         const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
         return goes_on && may_draw(request) ? 1 : 0;
     }
-    return request.draw != Draw::none && may_draw(request) ? 1 : 0;  // the last token once more
+    // Every token is computed, but what follows the last one is not known: that token's row is computed once more.
+    return request.draw != Draw::none && may_draw(request) ? 1 : 0;
 }
 
 void Scheduler::plan(Step& step) {

@@ -30,14 +30,14 @@ struct Call : std::enable_shared_from_this<Call> {
     std::optional<Error> error;
 
     std::binary_semaphore woken{0};
-    std::array<std::shared_ptr<Call>, 2> wakes;  // calls whose callers this one's wakes
+    std::array<std::shared_ptr<Call>, 2> wakes;  // once this call's thread is woken, it wakes the threads of these
 };
 
 enum class Draw : uint8_t {
-    none,      // nothing is drawn: a chunk
-    remember,  // the sequence knows its next token then: an extended cache, or logits
-    append,    // one token is drawn and appended: nl_decode_step
-    generate   // tokens are drawn and appended until the generation ends
+    none,      // draws no token: a chunk that is prefilled
+    remember,  // draws one token and keeps it as ResidentSequence::next: nl_cache_extend, nl_cache_logits
+    append,    // draws one token and appends it to the context: nl_decode_step
+    generate   // draws and appends tokens until the generation ends
 };
 
 struct Request {
@@ -54,7 +54,7 @@ struct Request {
 
     // The scheduler's.
     bool started = false;
-    bool cancelled = false;  // a call's request that is to end when nothing of it is in flight
+    bool cancelled = false;  // to be ended by the loop: a generation at once, a call when nothing of it is in flight
     bool ready = false;      // Draw::append: the token is drawn, others of the call are not
     bool finished = false;   // what is in flight of it is dropped
     bool waits_for_pages = false;

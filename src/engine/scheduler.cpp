@@ -54,7 +54,8 @@ bool Scheduler::advance(Lock& lock) {
     end_overdue();
     wake_callers();
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
-    // Callers whom the step in flight answers would find the next one gone, and be in every second step.
+    // When the step in flight draws for nl_decode_step, its callers will ask for their next tokens as soon as it ends.
+    // A step submitted before that could not have their rows, and they would be served by every second step only.
     if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);

@@ -8,7 +8,7 @@
 namespace nanolith {
 namespace {
 
-// Writes down what the forward pass calls, and fails at a call if told to.
+// Records the names of the operations that forward() calls, in order; an operation that the test names fails.
 class RecordingDevice {
   public:
     explicit RecordingDevice(std::string fail_at = {}) : fail_at_(std::move(fail_at)) {}

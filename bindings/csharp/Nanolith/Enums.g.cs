@@ -41,7 +41,7 @@ namespace Nanolith
     /// <summary>Numbers that an error may have, for nl_last_error_detail. Since 0.2. A newer library may know more values.</summary>
     public enum Detail
     {
-        /// <summary>which element of the list that was given, from 0: the cache of nl_decode_step, say</summary>
+        /// <summary>which list element the error is about, from 0: which cache of nl_decode_step</summary>
         Index = 1,
         /// <summary>what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)</summary>
         Needed = 2,
@@ -160,7 +160,7 @@ namespace Nanolith
         Token = 1,
         /// <summary>a stop text came; the text ends before it</summary>
         Text = 2,
-        /// <summary>NL_OPTION_MAX_TOKENS tokens are drawn</summary>
+        /// <summary>as many tokens were drawn as NL_OPTION_MAX_TOKENS allows</summary>
         Length = 3,
         /// <summary>the cache holds as many tokens as it may</summary>
         ContextFull = 4,

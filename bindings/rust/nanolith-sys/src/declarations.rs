@@ -58,7 +58,7 @@ pub const NL_ERROR_BUSY: i32 = 13;
 /// reading or writing failed. Since 0.2
 pub const NL_ERROR_IO: i32 = 14;
 
-/// which element of the list that was given, from 0: the cache of nl_decode_step, say
+/// which list element the error is about, from 0: which cache of nl_decode_step
 pub const NL_DETAIL_INDEX: i32 = 1;
 /// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
 /// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
@@ -133,7 +133,7 @@ pub const NL_END_NONE: i32 = 0;
 pub const NL_END_TOKEN: i32 = 1;
 /// a stop text came; the text ends before it
 pub const NL_END_TEXT: i32 = 2;
-/// NL_OPTION_MAX_TOKENS tokens are drawn
+/// as many tokens were drawn as NL_OPTION_MAX_TOKENS allows
 pub const NL_END_LENGTH: i32 = 3;
 /// the cache holds as many tokens as it may
 pub const NL_END_CONTEXT_FULL: i32 = 4;

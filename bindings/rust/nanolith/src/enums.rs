@@ -46,7 +46,7 @@ impl Status {
 pub struct Detail(pub i32);
 
 impl Detail {
-    /// which element of the list that was given, from 0: the cache of nl_decode_step, say
+    /// which list element the error is about, from 0: which cache of nl_decode_step
     pub const INDEX: Detail = Detail(sys::NL_DETAIL_INDEX);
     /// what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
     /// (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
@@ -184,7 +184,7 @@ impl EndReason {
     pub const TOKEN: EndReason = EndReason(sys::NL_END_TOKEN);
     /// a stop text came; the text ends before it
     pub const TEXT: EndReason = EndReason(sys::NL_END_TEXT);
-    /// NL_OPTION_MAX_TOKENS tokens are drawn
+    /// as many tokens were drawn as NL_OPTION_MAX_TOKENS allows
     pub const LENGTH: EndReason = EndReason(sys::NL_END_LENGTH);
     /// the cache holds as many tokens as it may
     pub const CONTEXT_FULL: EndReason = EndReason(sys::NL_END_CONTEXT_FULL);
