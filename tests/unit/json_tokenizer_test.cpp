@@ -250,8 +250,11 @@ TEST(Pattern, RefusesWhatOnigurumaReadsDifferently) {
 TEST(Pattern, EndsExponentialMatching) {
     const auto pattern = Pattern::regex("(?:a+)+\\d", "file");
     ASSERT_TRUE(pattern.ok());
-    std::vector<Span> matches;
-    const auto found = pattern->find_all(std::string(5000, 'a'), matches);
+    const std::string text(5000, 'a');
+    Pattern::Finder finder(*pattern);
+    finder.start(text);
+    Span match;
+    const auto found = finder.next(match);
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().status, NL_ERROR_UNSUPPORTED);
     EXPECT_NE(found.error().message.find("file"), std::string::npos);
@@ -260,15 +263,14 @@ TEST(Pattern, EndsExponentialMatching) {
 TEST(Pattern, MovesOnBehindEmptyMatches) {
     const auto pattern = Pattern::regex("b*", "file");
     ASSERT_TRUE(pattern.ok());
-    std::vector<Span> matches;
-    ASSERT_TRUE(pattern
-                    ->find_all("\xE6\xBC\xA2"
-                               "bb\xC3\xA9",
-                               matches)
-                    .ok());
-    ASSERT_EQ(matches.size(), 3U);
-    EXPECT_EQ(matches[1].begin, 3U);
-    EXPECT_EQ(matches[1].end, 5U);
+    Pattern::Finder finder(*pattern);
+    finder.start(
+        "\xE6\xBC\xA2"
+        "bb\xC3\xA9");
+    std::vector<std::pair<size_t, size_t>> matches;
+    Span match;
+    while (*finder.next(match)) matches.emplace_back(match.begin, match.end);
+    EXPECT_EQ(matches, (std::vector<std::pair<size_t, size_t>>{{0, 0}, {3, 5}, {5, 5}}));
 }
 
 }  // namespace
