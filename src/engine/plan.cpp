@@ -101,8 +101,8 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     }
     const Result<void> taken = take_pages(step, *request, rows);
     if (!taken.ok()) {
-        if (request->call) {
-            fail_call(*request->call, taken.error());
+        if (!request->generation) {
+            fail(*request, taken.error());
         } else {
             request->waits_for_pages = true;
             no_pages_ = taken.error();
