@@ -72,11 +72,14 @@ class Decoder {
     // The plans of a step, which the batch brings over; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step) { return attention_.plan(step); }
 
-    // The step whose operations come next. `batch` lives until the last of them has been called.
-    void begin(const DeviceBatch& batch, int32_t* page_table) {
+    // Begins a step: puts its batch and its tokens' embeddings on the stream. `batch` lives until the last of the
+    // operations below, which are the step's then, has been called.
+    Result<void> begin(const DeviceBatch& batch, int32_t* page_table) {
         shape_ = &batch.shape();
         view_ = &batch.view();
         page_table_ = page_table;
+        return begin_step(weights_.embedding, batch.host(), sampled(), page_table_, spec_.embedding_scale, rows(),
+                          spec_.hidden_size, residual(), stream_);
     }
 
     // [output rows, vocab] of the step that the stream is at.
@@ -94,11 +97,6 @@ class Decoder {
     Result<void> copy_page(const PageCopy& copy) {
         const PagePool pool{pool_.data(), page_bytes(), layer_bytes(), spec_.num_layers};
         return cuda::copy_page(pool, copy.from, copy.to, stream_);
-    }
-
-    Result<void> embed() {
-        return begin_step(weights_.embedding, *view_, sampled(), page_table_, spec_.embedding_scale, rows(),
-                          spec_.hidden_size, residual(), stream_);
     }
 
     Result<void> attention_input(int32_t layer) {

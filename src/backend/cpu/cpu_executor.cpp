@@ -192,6 +192,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
         NL_ASSIGN(kept_logits_,
                   Buffer<float>::allocate("logits that are kept", {options_.max_kept_logits, spec_.vocab_size}));
     }
+    NL_TRY(embed());
     NL_TRY(forward(*this, spec_.num_layers));
     std::swap(draws_, drawing_);
     in_flight_ = true;
