@@ -1,17 +1,15 @@
 #include "attention/device_attention.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "attention/append.h"
-#include "attention/head_rows.h"
-#include "attention/narrow.h"
-#include "attention/rope_table.h"
-#include "attention/wide.h"
+#include "attention/append/append.h"
+#include "attention/narrow/narrow.h"
+#include "attention/wide/wide.h"
+#include "rope/rope_table.h"
 #include "runtime/check.h"
+#include "runtime/head_rows.h"
+#include "runtime/with_type.h"
 
 namespace nanolith::cuda {
 
@@ -189,29 +187,11 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
 }
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {
-    switch (spec_.dtype) {
-        case DType::f16:
-            return append_typed<__half>(call, stream);
-        case DType::bf16:
-            return append_typed<__nv_bfloat16>(call, stream);
-        case DType::f32:
-        case DType::f8_e4m3:  // of files and pages
-            break;
-    }
-    return append_typed<float>(call, stream);
+    return with_type(spec_.dtype, [&]<typename T>(T) { return append_typed<T>(call, stream); });
 }
 
 Result<void> DeviceAttention::run(const AttentionCall& call, cudaStream_t stream) const {
-    switch (spec_.dtype) {
-        case DType::f16:
-            return run_typed<__half>(call, stream);
-        case DType::bf16:
-            return run_typed<__nv_bfloat16>(call, stream);
-        case DType::f32:
-        case DType::f8_e4m3:  // of files and pages
-            break;
-    }
-    return run_typed<float>(call, stream);
+    return with_type(spec_.dtype, [&]<typename T>(T) { return run_typed<T>(call, stream); });
 }
 
 }  // namespace nanolith::cuda

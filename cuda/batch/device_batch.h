@@ -13,8 +13,8 @@
 #include <span>
 #include <vector>
 
+#include "attention/plan/work_arrays.h"
 #include "batch/page_table.h"
-#include "batch/work_arrays.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {

@@ -1,7 +1,7 @@
 // The memory of an executor besides weights and pages.
 #pragma once
 
-#include "attention/shape.h"
+#include "attention/common/shape.h"
 #include "backend/backend.h"
 #include "runtime/memory.h"
 
