@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace nanolith::testing {
 

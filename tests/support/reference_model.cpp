@@ -1,4 +1,4 @@
-#include "unit/reference_model.h"
+#include "support/reference_model.h"
 
 #include <algorithm>
 #include <cmath>
