@@ -114,6 +114,7 @@ setup() {
     need_header gtest/gtest.h libgtest-dev
     need_command nm binutils
     need_command pkg-config pkg-config
+    need_command python3 python3
     install_missing $install || return 1
     # Not every release has these; what needs them is skipped then.
     need_command clang clang
@@ -126,6 +127,7 @@ setup() {
 
 style() {
     local format tidy
+    check documents tests/docs/run.sh
     if format=$(clang_tool clang-format); then
         check clang-format tests/check_format.sh "$format"
     else

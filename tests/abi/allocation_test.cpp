@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "abi/abi_fixtures.h"
-#include "failing_allocations.h"
+#include "support/failing_allocations.h"
 
 namespace nanolith::test {
 namespace {

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "unit/random_model.h"
+#include "support/random_model.h"
 
 namespace {
 

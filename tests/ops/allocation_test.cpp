@@ -1,6 +1,6 @@
 // Host memory may run out at any allocation of any call. This program makes each allocation of the calls of
 // nanolith_ops.h fail in turn: every time the call must report it, change nothing, and work when it is made again.
-#include "failing_allocations.h"
+#include "support/failing_allocations.h"
 #include "ops/device.h"
 
 namespace nanolith::test {
