@@ -45,6 +45,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
     shape.multiprocessors = gpu.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
     shape.causal = spec.causal;
+    shape.batch_invariant = spec.batch_invariant;
     shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
     if (spec.dtype == DType::f32) {
         shape.kernel = NarrowKernel::plain;
@@ -52,7 +53,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
         shape.kernel = NarrowKernel::hopper;
     } else if (narrow_takes(head_shape(spec), gpu.major) && wide_takes(head_shape(spec), gpu.major)) {
         shape.kernel = NarrowKernel::hopper;
-        if (may_be_wide(spec, capacity))
+        if (may_be_wide(spec, capacity) && !spec.batch_invariant)
             shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
     }
     return shape;

@@ -7,7 +7,7 @@
 
 namespace nanolith::cuda {
 
-// Sizes are for product_rows() of max_rows rows and of max_output_rows output rows. T is the executor's type.
+// Sizes are for padded_rows() of max_rows rows and of max_output_rows output rows. T is the executor's type.
 struct Scratch {
     DeviceBuffer residual;  // [rows, hidden] float32
     DeviceBuffer normed;    // [max(rows, output rows), hidden] T

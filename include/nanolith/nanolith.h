@@ -635,7 +635,16 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
     /* CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024] */
     NL_OPTION_THREADS = 11 NL_TAKES_INT,
     /* 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)] */
-    NL_OPTION_WARM_UP = 12 NL_TAKES_BOOL
+    NL_OPTION_WARM_UP = 12 NL_TAKES_BOOL,
+    /*
+     * 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+     * same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+     * rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+     * attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+     * one device, library version and set of engine options, except the limits of a step and of the pool.
+     * [0 (default) or 1]
+     */
+    NL_OPTION_BATCH_INVARIANT = 13 NL_TAKES_BOOL
 };
 
 /* How a cache composes its chunks. Since 0.1. */

@@ -32,6 +32,7 @@ EngineOptions read_engine(const nl_options& options) {
             .queue_limit = small(options, NL_OPTION_QUEUE_LIMIT),
             .num_threads = small(options, NL_OPTION_THREADS),
             .warm_up = flag(options, NL_OPTION_WARM_UP),
+            .batch_invariant = flag(options, NL_OPTION_BATCH_INVARIANT),
             .log = options.log,
             .log_user_data = options.log_user_data,
             .progress = options.progress,

@@ -240,6 +240,9 @@ struct ExecutorOptions {
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
     int32_t num_threads = 0;        // CPU only; 0: all cores
     bool warm_up = true;            // what a first step would wait for is made ready with the executor
+    // A row's logits are the same to the bit whatever rows are in its batch, and however its sequence was cut into
+    // batches: every sum is made in an order that follows from the row's own position and segments.
+    bool batch_invariant = false;
 
     [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };

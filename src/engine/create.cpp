@@ -113,7 +113,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
         .max_rows = options.max_batch_tokens,
         .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
         .num_threads = options.num_threads,
-        .warm_up = options.warm_up};
+        .warm_up = options.warm_up,
+        .batch_invariant = options.batch_invariant};
     Progress progress;
     if (options.progress != nullptr)
         progress = [&](double done) { return options.progress(options.progress_user_data, done) == 0; };

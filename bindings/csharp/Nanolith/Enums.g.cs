@@ -289,6 +289,8 @@ namespace Nanolith
         Threads = 11,
         /// <summary>1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]</summary>
         WarmUp = 12,
+        /// <summary>1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of one device, library version and set of engine options, except the limits of a step and of the pool. [0 (default) or 1]</summary>
+        BatchInvariant = 13,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>

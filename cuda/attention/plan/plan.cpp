@@ -87,6 +87,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionStep& input) {
         bool overlap;
     } kAttempts[] = {{true, true}, {true, false}, {false, false}};
     for (const auto& attempt : kAttempts) {
+        if (shape_.batch_invariant && (attempt.cascades || attempt.overlap)) continue;
         build(input, attempt.cascades, attempt.overlap);
         if (place_partials(input.positions.size())) break;
     }
@@ -157,11 +158,13 @@ bool AttentionPlanner::worth_cascading(const AttentionStep& input, std::span<con
 }
 
 int AttentionPlanner::tile_vectors(int64_t vectors) const {
-    if (vectors <= kNarrowVectors) return kNarrowVectors;
+    if (vectors <= kNarrowVectors || shape_.batch_invariant) return kNarrowVectors;
     return shape_.wide_vectors > 0 ? shape_.wide_vectors : most_vectors(shape_);
 }
 
 int32_t AttentionPlanner::rows_per_line(int64_t rows) const {
+    // Where a line begins follows from the window of its first row.
+    if (shape_.batch_invariant && shape_.window > 0) return 1;
     return std::max(1, tile_vectors(rows * shape_.group()) / shape_.group());
 }
 
@@ -349,7 +352,7 @@ void AttentionPlanner::cut_narrow() {
             const int32_t slack = shares.early > 0 ? worth_a_cut : std::min(share / 16, worth_a_cut);
             if (room <= slack && left > room && block + 1 < shares.blocks) begin_block();
             const bool last = block + 1 == shares.blocks;
-            const int32_t take = last || left <= room + slack ? left : room;
+            const int32_t take = shape_.batch_invariant || last || left <= room + slack ? left : room;
             line.last_cut = static_cast<int32_t>(cuts_.size());
             cuts_.push_back({static_cast<int32_t>(i), done, take, block});
             ++line.pieces;

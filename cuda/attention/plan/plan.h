@@ -41,6 +41,9 @@ struct PlanShape {
     int wide_vectors = 0;  // vectors of a tile of the wide kernel; 0: there is none
     bool causal = true;
     int window = 0;
+    // A row's result depends on its own position and segments alone: no line is cut, none is shared by sequences, and
+    // all are of one size.
+    bool batch_invariant = false;
 
     [[nodiscard]] int group() const { return num_heads / num_kv_heads; }
 };

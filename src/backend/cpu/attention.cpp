@@ -169,7 +169,7 @@ class BlockAttention {
     }
 
     void compute_scores(const Tile& tile) const {
-        const bool few = num_queries_ <= kFewQueries;
+        const bool few = num_queries_ <= kFewQueries && !shape_.batch_invariant;
         for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count) {
             if (few) {
                 dot_scores(scratch_.queries(), num_queries_, keys, count, dim_, scratch_.scores() + at, kKeyTile);
@@ -198,7 +198,11 @@ class BlockAttention {
         for (int64_t query = 0; query < num_queries_; ++query) {
             const int32_t at = position(static_cast<int32_t>(query / group_));
             float* scores = scratch_.scores() + query * kKeyTile;
-            if (rule_.softcap > 0) softcap(scores, tile.count, rule_.softcap);
+            if (rule_.softcap > 0) {
+                // Of whole tiles: how a score is rounded must not depend on how many are beside it.
+                std::fill(scores + tile.count, scores + kKeyTile, 0.0F);
+                softcap(scores, kKeyTile, rule_.softcap);
+            }
             const int64_t from =
                 std::clamp<int64_t>(first_visible(segment, at, rule_.window) - tile.first, 0, tile.count);
             const int64_t to =
@@ -211,7 +215,8 @@ class BlockAttention {
 
     void attend_segment(const Segment& segment) const {
         // The first row sees the first of the block's tokens, the last row the last.
-        const int64_t begin = first_visible(segment, position(0), rule_.window);
+        // Tiles begin at multiples of their size, whatever rows the block has.
+        const int64_t begin = first_visible(segment, position(0), rule_.window) / kKeyTile * kKeyTile;
         const int64_t end = end_visible(segment, position(block_.num_rows - 1), rule_.causal);
         if (begin >= end) return;
         load_queries(segment);

@@ -17,6 +17,7 @@ struct AttentionShape {
     PoolShape pool;
     DType query_dtype = DType::f32;
     DType output_dtype = DType::f32;
+    bool batch_invariant = false;  // as ExecutorOptions'
 
     [[nodiscard]] int32_t group() const { return num_heads / pool.num_kv_heads; }
 };

@@ -54,7 +54,8 @@ AttentionShape attention_shape(const ModelSpec& spec, const ExecutorOptions& opt
     return {.num_heads = spec.num_heads,
             .pool = {spec.num_kv_heads, options.page_size, spec.head_dim, options.page_dtype()},
             .query_dtype = DType::f32,
-            .output_dtype = options.dtype};
+            .output_dtype = options.dtype,
+            .batch_invariant = options.batch_invariant};
 }
 
 }  // namespace
