@@ -25,6 +25,9 @@
  *   once with its own *_free, in any order and from any thread: what a living handle needs stays alive.
  *   Freeing NULL does nothing. Using a handle after freeing it is undefined, as in all of C.
  * - Every function may be called from any thread. Calls on the same cache take turns.
+ * - After fork() the child has none of the parent's threads. There, calls on engines, caches, chunks and generations
+ *   from before are INVALID_ARGUMENT and freeing them returns at once; tokenizers, chat formats, text streams and
+ *   options work on, and so does a new engine, on the CPU (CUDA does not outlive a fork).
  * - Strings are UTF-8 with an explicit length in bytes and need no terminator. Token ids are int32_t.
  * - Sizes of arrays and strings are size_t; all other numbers are int32_t or int64_t.
  * - Output of variable size goes to a buffer of the caller with its capacity; `*length` (bytes of text) or `*count`

@@ -27,7 +27,7 @@ nl_status guarded(Body&& body) noexcept {
     } catch (const std::exception& exception) {
         return report(NL_ERROR_INTERNAL, exception.what());
     } catch (...) {
-        return report(NL_ERROR_INTERNAL, "unknown");
+        return report(NL_ERROR_INTERNAL, "something was thrown that is no std::exception");
     }
 }
 

@@ -22,7 +22,7 @@ nl_status nl_attention_plan_create(nl_ops* ops, const nl_attention_options* opti
                                    int64_t max_sequences, int64_t max_segments, int64_t max_page_table,
                                    nl_attention_plan** plan) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_TRY(check_pointer(plan, "plan"));
         NL_ASSIGN(const AttentionSpec spec, check_options(options));
         NL_TRY(check_range("max_rows", max_rows, 1, kMaxCapacity));
@@ -45,7 +45,7 @@ nl_status nl_attention_plan_create(nl_ops* ops, const nl_attention_options* opti
 }
 
 void nl_attention_plan_free(nl_attention_plan* plan) {
-    delete plan;
+    free_handle(plan);
 }
 
 nl_status nl_attention_plan_set(nl_attention_plan* plan, int64_t num_pages, const int32_t* page_table,
@@ -54,7 +54,7 @@ nl_status nl_attention_plan_set(nl_attention_plan* plan, int64_t num_pages, cons
                                 const int32_t* sequence_rows, const int32_t* sequence_segments, size_t num_sequences,
                                 const int32_t* positions, size_t num_rows) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(plan, "plan"));
+        NL_TRY(check_handle(plan, "plan"));
         StepArguments step;
         NL_ASSIGN(step.page_table, check_array(page_table, num_entries, "page_table", "num_entries"));
         NL_ASSIGN(step.first_entries,
@@ -78,7 +78,7 @@ nl_status nl_attention_plan_set(nl_attention_plan* plan, int64_t num_pages, cons
 nl_status nl_attention_plan_set_slots(nl_attention_plan* plan, int64_t num_pages, const int32_t* slots,
                                       const int32_t* key_positions, size_t num_rows) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(plan, "plan"));
+        NL_TRY(check_handle(plan, "plan"));
         NL_ASSIGN(const auto slot_span, check_array(slots, num_rows, "slots", "num_rows"));
         std::span<const int32_t> turns;
         if (!plan->spec.rope_frequencies.empty()) {
@@ -97,7 +97,7 @@ nl_status nl_attention_plan_set_slots(nl_attention_plan* plan, int64_t num_pages
 
 nl_status nl_attention_plan_set_kv_scales(nl_attention_plan* plan, float k_scale, float v_scale) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(plan, "plan"));
+        NL_TRY(check_handle(plan, "plan"));
         NL_TRY(check_kv_scales(k_scale, v_scale));
         const std::lock_guard lock(plan->device->mutex);
         plan->k_scale = k_scale;
@@ -109,7 +109,7 @@ nl_status nl_attention_plan_set_kv_scales(nl_attention_plan* plan, float k_scale
 nl_status nl_kv_append(nl_attention_plan* plan, const void* k, int64_t k_row_stride, int64_t k_head_stride,
                        const void* v, int64_t v_row_stride, int64_t v_head_stride, void* pages) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(plan, "plan"));
+        NL_TRY(check_handle(plan, "plan"));
         const std::lock_guard lock(plan->device->mutex);
         const TensorShape shape = shape_of(*plan, plan->num_slots, plan->spec.num_kv_heads);
         NL_ASSIGN(const auto keys, check_input("k", shape, k, k_row_stride, k_head_stride));
@@ -122,7 +122,7 @@ nl_status nl_kv_append(nl_attention_plan* plan, const void* k, int64_t k_row_str
 nl_status nl_attention_run(nl_attention_plan* plan, const void* q, int64_t q_row_stride, int64_t q_head_stride,
                            const void* pages, void* out, int64_t out_row_stride, int64_t out_head_stride, float* lse) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(plan, "plan"));
+        NL_TRY(check_handle(plan, "plan"));
         const std::lock_guard lock(plan->device->mutex);
         const TensorShape shape = shape_of(*plan, plan->num_rows, plan->spec.num_heads);
         NL_ASSIGN(const auto queries, check_input("q", shape, q, q_row_stride, q_head_stride));

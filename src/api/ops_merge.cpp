@@ -10,7 +10,7 @@ nl_status nl_attention_merge(nl_ops* ops, int32_t dtype, int64_t num_parts, int6
                              int64_t head_stride, const float* lse, int64_t lse_part_stride, void* out,
                              int64_t out_row_stride, int64_t out_head_stride, float* out_lse) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_ASSIGN(const DType format, check_dtype(dtype));
         NL_TRY(check_range("num_parts", num_parts, 1, 65536));
         NL_TRY(check_range("num_rows", num_rows, 0, INT32_MAX));

@@ -11,7 +11,7 @@ nl_status nl_rms_norm(nl_ops* ops, int32_t dtype, int64_t num_rows, int32_t num_
                       int64_t x_row_stride, int64_t x_head_stride, const void* weight, float epsilon, void* y,
                       int64_t y_row_stride, int64_t y_head_stride) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_ASSIGN(const DType format, check_dtype(dtype));
         NL_TRY(check_range("num_rows", num_rows, 0, INT32_MAX));
         NL_TRY(check_range("num_heads", num_heads, 1, 65536));
@@ -36,7 +36,7 @@ nl_status nl_rope(nl_ops* ops, int32_t dtype, int64_t num_rows, int32_t num_head
                   int64_t x_row_stride, int64_t x_head_stride, const int32_t* positions, const float* frequencies,
                   void* y, int64_t y_row_stride, int64_t y_head_stride) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_ASSIGN(const DType format, check_dtype(dtype));
         NL_TRY(check_range("num_rows", num_rows, 0, INT32_MAX));
         NL_TRY(check_range("num_heads", num_heads, 1, 65536));

@@ -120,7 +120,8 @@ nl_status nl_attention_with_cache(nl_ops* ops, const nl_attention_options* optio
                                   nl_kv_cache** cache, int64_t max_length, int32_t update, void* out,
                                   const int64_t* out_strides) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
+        if (cache != nullptr && *cache != nullptr) NL_TRY(check_handle(*cache, "*cache"));
         NL_ASSIGN(const AttentionSpec spec, check_options(options));
         const size_t alignment = ops->device->kernels->alignment();
         const TensorShape heads{spec.dtype, 0, spec.num_heads, spec.head_dim, alignment};
@@ -139,12 +140,12 @@ nl_status nl_attention_with_cache(nl_ops* ops, const nl_attention_options* optio
 }
 
 void nl_kv_cache_free(nl_kv_cache* cache) {
-    delete cache;
+    free_handle(cache);
 }
 
 nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(value, "value"));
         const KvCacheShape& shape = cache->cache->shape();
         switch (fact) {
@@ -171,7 +172,7 @@ nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* val
 
 nl_status nl_kv_cache_lengths(const nl_kv_cache* cache, int64_t* lengths, size_t capacity, size_t* count) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(count, "count"));
         const std::lock_guard lock(cache->device->mutex);
         return give(cache->cache->lengths(), lengths, capacity, count);
@@ -180,7 +181,7 @@ nl_status nl_kv_cache_lengths(const nl_kv_cache* cache, int64_t* lengths, size_t
 
 nl_status nl_kv_cache_truncate(nl_kv_cache* cache, int64_t sequence, int64_t length) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         const std::lock_guard lock(cache->device->mutex);
         const auto lengths = cache->cache->lengths();
         NL_TRY(check_range("sequence", sequence, 0, static_cast<int64_t>(lengths.size()) - 1));

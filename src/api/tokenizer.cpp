@@ -33,7 +33,7 @@ extern "C" {
 
 nl_status nl_engine_tokenizer(const nl_engine* engine, nl_tokenizer** tokenizer) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(tokenizer, "tokenizer"));
         const auto& loaded = engine->engine->tokenizer();
         if (!loaded.ok()) return loaded.error();

@@ -238,7 +238,6 @@ struct ExecutorOptions {
     int32_t max_rows = 512;         // most rows of a batch
     int32_t max_output_rows = 256;  // most output rows of a batch
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
-    int32_t num_threads = 0;        // CPU only; 0: all cores
     bool warm_up = true;            // what a first step would wait for is made ready with the executor
     // A row's logits are the same to the bit whatever rows are in its batch, and however its sequence was cut into
     // batches: every sum is made in an order that follows from the row's own position and segments.
@@ -300,8 +299,10 @@ class Backend {
                                                               const Progress& progress) = 0;
 };
 
-// The CPU, with `num_threads` threads (0: all that the process may use).
-Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads);
+// The CPU, with `num_threads` threads (0: as many as cores that the process may use), one of which is the caller's.
+// `warn`, where given, is told in a sentence that the system gave fewer. One of its executors works at a time.
+Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads,
+                                                  const std::function<void(const std::string&)>& warn = {});
 
 // The GPU `index` through libnanolith_cuda.so, found next to this library or in NANOLITH_BACKEND_PATH (a list of
 // folders). NOT_FOUND says what is missing: the library, the driver or the device.

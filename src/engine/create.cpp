@@ -15,11 +15,12 @@ int64_t milliseconds_since(Clock::time_point begin) {
 
 Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log& log) {
     NL_ASSIGN(const DeviceName device, parse_device_name(options.device, AutoDevice::taken));
-    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads);
+    const auto warn = [&log](const std::string& line) { log.write(NL_LOG_WARNING, line); };
+    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads, warn);
     auto gpu = open_cuda_backend(device.index);
     if (gpu.ok() || device.kind == DeviceKind::cuda) return gpu;
     log.write(NL_LOG_INFO, "device auto takes the CPU: ", gpu.error().message);
-    return open_cpu_backend(options.num_threads);
+    return open_cpu_backend(options.num_threads, warn);
 }
 
 // What NL_DTYPE_* but AUTO stands for; INVALID_ARGUMENT for another number.
@@ -112,7 +113,6 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
         .num_pages = num_pages,
         .max_rows = options.max_batch_tokens,
         .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
-        .num_threads = options.num_threads,
         .warm_up = options.warm_up,
         .batch_invariant = options.batch_invariant};
     Progress progress;

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "backend/cpu/attention_tile.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/rows.h"
 
 namespace nanolith::cpu {
@@ -291,13 +290,16 @@ void Attention::plan(const AttentionStep& step) {
     std::stable_sort(next_blocks_.begin(), next_blocks_.end(),
                      [](const AttentionBlock& a, const AttentionBlock& b) { return a.cost > b.cost; });
     std::swap(blocks_, next_blocks_);
+    cost_ = 0;
+    for (const AttentionBlock& block : blocks_) cost_ += block.cost;
     step_ = step;
 }
 
-void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, int32_t num_threads) {
+void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, ThreadPool& pool) {
     const int64_t elements = Scratch::elements(shape_);
+    const int64_t cost = cost_of_flops(4 * cost_ * shape_.group() * shape_.pool.head_dim);
     const auto attend = [&]<typename P>(P) {
-        parallel_for_dynamic(num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
+        pool.run(static_cast<int64_t>(blocks_.size()), cost, [&](int64_t i, int32_t thread) {
             const Scratch scratch(scratch_.data() + thread * elements, shape_);
             BlockAttention<P>(shape_, step_, rule, tensors, blocks_[static_cast<size_t>(i)], scratch).run();
         });
