@@ -51,9 +51,11 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
         shape.kernel = NarrowKernel::plain;
     } else if (shape.fp8) {
         shape.kernel = NarrowKernel::hopper;
-    } else if (narrow_takes(head_shape(spec), gpu.major) && wide_takes(head_shape(spec), gpu.major)) {
+    } else if (!spec.batch_invariant && narrow_takes(head_shape(spec), gpu.major) &&
+               wide_takes(head_shape(spec), gpu.major)) {
+        // Which warps of it take a tile depends on the items that its block had before.
         shape.kernel = NarrowKernel::hopper;
-        if (may_be_wide(spec, capacity) && !spec.batch_invariant)
+        if (may_be_wide(spec, capacity))
             shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
     }
     return shape;
@@ -77,6 +79,11 @@ Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
     if (spec.kv_dtype != spec.dtype && !fp8) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", dtype_name(spec.kv_dtype), " with ", dtype_name(spec.dtype),
                     " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+    }
+    if (fp8 && spec.batch_invariant) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3 with batch_invariant: on CUDA no kernel for float8 ",
+                    "pages has an order of sums that is a row's own; expected the format of the activations, ",
+                    dtype_name(spec.dtype));
     }
     if (fp8 && !(narrow_takes(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3, head_dim is ", spec.head_dim,
