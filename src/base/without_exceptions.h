@@ -8,8 +8,8 @@
 
 namespace nanolith {
 
-// What `work` returns, a Result<void>, or what it throws as an error. "out of memory" needs none for its text, and takes
-// the place of a text for which there is none.
+// What `work` returns, a Result<void>, or what it throws as an error. "out of memory" needs none for its text, and
+// takes the place of a text for which there is none.
 template <typename Work>
 Result<void> without_exceptions(const Work& work) noexcept {
     try {
