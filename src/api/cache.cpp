@@ -47,7 +47,7 @@ nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl
 }
 
 void nl_cache_free(nl_cache* cache) {
-    delete cache;
+    drop(cache);
 }
 
 nl_status nl_cache_extend(nl_cache* cache, const int32_t* tokens, size_t num_tokens) {

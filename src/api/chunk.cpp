@@ -57,7 +57,7 @@ nl_status nl_chunk_retain(const nl_chunk* chunk, nl_chunk** again) {
 }
 
 void nl_chunk_free(nl_chunk* chunk) {
-    delete chunk;
+    drop(chunk);
 }
 
 nl_status nl_chunk_query(const nl_chunk* chunk, int32_t fact, int64_t* value) {

@@ -65,7 +65,7 @@ nl_status nl_engine_create(const char* path, size_t path_length, const nl_option
 }
 
 void nl_engine_free(nl_engine* engine) {
-    delete engine;
+    drop(engine);
 }
 
 nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value) {

@@ -99,7 +99,7 @@ nl_status nl_generation_cancel(nl_generation* generation) {
 }
 
 void nl_generation_free(nl_generation* generation) {
-    delete generation;
+    drop(generation);
 }
 
 nl_status nl_generation_query(const nl_generation* generation, int32_t fact, int64_t* value) {

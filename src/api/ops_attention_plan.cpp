@@ -45,7 +45,7 @@ nl_status nl_attention_plan_create(nl_ops* ops, const nl_attention_options* opti
 }
 
 void nl_attention_plan_free(nl_attention_plan* plan) {
-    delete plan;
+    drop(plan);
 }
 
 nl_status nl_attention_plan_set(nl_attention_plan* plan, int64_t num_pages, const int32_t* page_table,

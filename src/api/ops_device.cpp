@@ -32,7 +32,7 @@ nl_status nl_ops_create(const char* device, size_t device_length, nl_ops** ops) 
 }
 
 void nl_ops_free(nl_ops* ops) {
-    delete ops;
+    drop(ops);
 }
 
 nl_status nl_ops_set_stream(nl_ops* ops, void* stream) {

@@ -139,7 +139,7 @@ nl_status nl_attention_with_cache(nl_ops* ops, const nl_attention_options* optio
 }
 
 void nl_kv_cache_free(nl_kv_cache* cache) {
-    delete cache;
+    drop(cache);
 }
 
 nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* value) {

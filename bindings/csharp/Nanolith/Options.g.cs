@@ -43,6 +43,12 @@ namespace Nanolith
         /// <summary>1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]</summary>
         public bool? WarmUp { get; set; }
 
+        /// <summary>1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU has its own copy either way. [0 or 1 (default)]</summary>
+        public bool? MapWeights { get; set; }
+
+        /// <summary>1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]</summary>
+        public bool? AllowNotFinite { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -57,6 +63,8 @@ namespace Nanolith
             if (QueueLimit != null) NativeOptions.Set(raw, 10, QueueLimit.Value);
             if (Threads != null) NativeOptions.Set(raw, 11, Threads.Value);
             if (WarmUp != null) NativeOptions.Set(raw, 12, WarmUp.Value ? 1L : 0L);
+            if (MapWeights != null) NativeOptions.Set(raw, 20, MapWeights.Value ? 1L : 0L);
+            if (AllowNotFinite != null) NativeOptions.Set(raw, 21, AllowNotFinite.Value ? 1L : 0L);
         }
     }
 
