@@ -75,7 +75,7 @@ Result<cudaDeviceProp> find_device(const char* version, int32_t index) {
     const std::string own_version = std::to_string(NL_VERSION_MAJOR) + "." + std::to_string(NL_VERSION_MINOR) + "." +
                                     std::to_string(NL_VERSION_PATCH);
     if (version == nullptr || own_version != version) {
-        return fail(NL_ERROR_NOT_FOUND, "libnanolith_cuda.so has version ", own_version, ", expected ",
+        return fail(NL_ERROR_NOT_FOUND, "libnanolith_cuda.so has version ", own_version, ": expected ",
                     version == nullptr ? "none" : version, ", the version of libnanolith.so");
     }
     int count = 0;
@@ -89,7 +89,7 @@ Result<cudaDeviceProp> find_device(const char* version, int32_t index) {
     NL_CUDA_TRY(cudaGetDeviceProperties(&properties, index));
     if (properties.major < kMinMajor) {
         return fail(NL_ERROR_UNSUPPORTED, name_of(properties, index), " has compute capability ", properties.major, ".",
-                    properties.minor, ", expected at least ", kMinMajor, ".0");
+                    properties.minor, ": expected at least ", kMinMajor, ".0");
     }
     return properties;
 }

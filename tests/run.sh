@@ -122,6 +122,7 @@ setup() {
 style() {
     local format tidy
     check documents tests/docs/run.sh
+    check messages tests/check_messages.sh
     if format=$(clang_tool clang-format); then
         check clang-format tests/check_format.sh "$format"
     else
@@ -214,6 +215,7 @@ main() {
         done
     fi
     check quickstart examples/quickstart.sh --no-install --device cpu
+    suite fuzz tests/fuzz/run.sh $([ "${1:-}" = --no-install ] && echo --no-install) 5
     suite bindings tests/bindings/run.sh $([ "${1:-}" = --no-install ] && echo --no-install) build/dev
 }
 

@@ -312,6 +312,13 @@ const (
 	// one device, library version and set of engine options, except the limits of a step and of the pool.
 	// [0 (default) or 1]
 	OptionBatchInvariant EngineOption = C.NL_OPTION_BATCH_INVARIANT
+	// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+	// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+	// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+	// has its own copy either way. [0 or 1 (default)]
+	OptionMapWeights EngineOption = C.NL_OPTION_MAP_WEIGHTS
+	// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
+	OptionAllowNotFinite EngineOption = C.NL_OPTION_ALLOW_NOT_FINITE
 )
 
 // Composition: How a cache composes its chunks. Since 0.1.

@@ -47,6 +47,13 @@ type EngineOptions struct {
 	// one device, library version and set of engine options, except the limits of a step and of the pool.
 	// [0 (default) or 1]
 	BatchInvariant *bool
+	// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+	// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+	// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+	// has its own copy either way. [0 or 1 (default)]
+	MapWeights *bool
+	// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
+	AllowNotFinite *bool
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -117,6 +124,16 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.BatchInvariant != nil {
 		if err := setInt(options, C.NL_OPTION_BATCH_INVARIANT, number(*o.BatchInvariant)); err != nil {
+			return err
+		}
+	}
+	if o.MapWeights != nil {
+		if err := setInt(options, C.NL_OPTION_MAP_WEIGHTS, number(*o.MapWeights)); err != nil {
+			return err
+		}
+	}
+	if o.AllowNotFinite != nil {
+		if err := setInt(options, C.NL_OPTION_ALLOW_NOT_FINITE, number(*o.AllowNotFinite)); err != nil {
 			return err
 		}
 	}

@@ -65,7 +65,7 @@ class CudaExecutor final : public Executor {
     Result<void> submit(const Batch& batch) override {
         if (slots_.in_flight() == StepSlots::kMaxInFlight) {
             return fail(NL_ERROR_INTERNAL, StepSlots::kMaxInFlight,
-                        " steps are in flight, expected collect() before another submit()");
+                        " steps are in flight: expected collect() before another submit()");
         }
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
         if (!checked.ok()) {
@@ -81,11 +81,11 @@ class CudaExecutor final : public Executor {
 
     Result<void> collect(std::span<int32_t> sampled) override {
         if (slots_.in_flight() == 0) {
-            return fail(NL_ERROR_INTERNAL, "no step is in flight, expected submit() before collect()");
+            return fail(NL_ERROR_INTERNAL, "no step is in flight: expected submit() before collect()");
         }
         StepSlot& slot = slots_.oldest();
         if (sampled.size() != slot.num_outputs) {
-            return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", slot.num_outputs);
+            return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements: expected ", slot.num_outputs);
         }
         Result<void> ended = on_device([&]() -> Result<void> {
             NL_CUDA_TRY(cudaEventSynchronize(slot.done.get()));
@@ -104,11 +104,11 @@ class CudaExecutor final : public Executor {
         const StepSlot& slot = slots_.collected();
         const auto found = std::ranges::find(slot.kept, index);
         if (found == slot.kept.end()) {
-            return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected one of the ", slot.kept.size(),
+            return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", slot.kept.size(),
                         " kept_logits of the step collected last");
         }
         if (logits.size() != vocab_size()) {
-            return fail(NL_ERROR_INTERNAL, "logits has ", logits.size(), " elements, expected vocab_size, ",
+            return fail(NL_ERROR_INTERNAL, "logits has ", logits.size(), " elements: expected vocab_size, ",
                         spec_.vocab_size);
         }
         const auto place = static_cast<size_t>(found - slot.kept.begin());

@@ -24,7 +24,8 @@
  * - Handles are opaque and reference-counted inside. Each handle that a function gives out is freed
  *   once with its own *_free, in any order and from any thread: what a living handle needs stays alive.
  *   Freeing NULL does nothing. Using a handle after freeing it is undefined, as in all of C.
- * - Every function may be called from any thread. Calls on the same cache take turns.
+ * - Every function may be called from any thread. Calls on the same cache take turns. pthread_cancel of a thread within
+ *   a call takes effect when the call has returned.
  * - After fork() the child has none of the parent's threads. There, calls on engines, caches, chunks and generations
  *   from before are INVALID_ARGUMENT and freeing them returns at once; tokenizers, chat formats, text streams and
  *   options work on, and so does a new engine, on the CPU (CUDA does not outlive a fork).
@@ -151,10 +152,12 @@ typedef struct nl_generation nl_generation;   /* tokens that the engine draws fo
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
  * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
  * NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
- * load. The weight files stay mapped while the engine lives: do not truncate them. A tokenizer that is not supported is
- * left out (and logged): the engine works on tokens. Since 0.1; nl_options since 0.2.
+ * load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
+ * (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+ * (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+ * Since 0.1; nl_options since 0.2.
  * Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
- * (by the progress callback).
+ * (by the progress callback), IO.
  */
 NL_API nl_status nl_engine_create(NL_ARRAY(path_length) const char *path, size_t path_length, const nl_options *options,
                                   NL_OUT nl_engine **engine);
@@ -650,7 +653,16 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      * one device, library version and set of engine options, except the limits of a step and of the pool.
      * [0 (default) or 1]
      */
-    NL_OPTION_BATCH_INVARIANT = 13 NL_TAKES_BOOL
+    NL_OPTION_BATCH_INVARIANT = 13 NL_TAKES_BOOL,
+    /*
+     * 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+     * while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+     * answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+     * has its own copy either way. [0 or 1 (default)]
+     */
+    NL_OPTION_MAP_WEIGHTS = 14 NL_TAKES_BOOL,
+    /* 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1] */
+    NL_OPTION_ALLOW_NOT_FINITE = 15 NL_TAKES_BOOL
 };
 
 /* How a cache composes its chunks. Since 0.1. */

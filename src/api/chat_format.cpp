@@ -43,7 +43,7 @@ nl_status nl_chat_format_create(const nl_tokenizer* tokenizer, const char* name,
 }
 
 void nl_chat_format_free(nl_chat_format* format) {
-    delete format;
+    drop(format);
 }
 
 nl_status nl_chat_format_name(const nl_chat_format* format, char* buffer, size_t capacity, size_t* length) {

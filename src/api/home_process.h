@@ -29,7 +29,7 @@ Result<void> check_handle(const Handle* handle, const char* name) {
 // Frees a handle. In a forked child it stays: what it holds is its parent's, and to give it back would take threads.
 template <typename Handle>
 void free_handle(Handle* handle) {
-    if (handle != nullptr && handle->home.is_this()) delete handle;
+    if (handle != nullptr && handle->home.is_this()) drop(handle);
 }
 
 }  // namespace nanolith::api

@@ -33,7 +33,7 @@ nl_status nl_attention_options_create(nl_attention_options** options) {
 }
 
 void nl_attention_options_free(nl_attention_options* options) {
-    delete options;
+    drop(options);
 }
 
 nl_status nl_attention_options_set_heads(nl_attention_options* options, int32_t num_heads, int32_t num_kv_heads) {

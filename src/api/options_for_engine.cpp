@@ -31,6 +31,8 @@ EngineOptions read_engine(const nl_options& options) {
             .step_ms = number(options, NL_OPTION_STEP_MS),
             .queue_limit = small(options, NL_OPTION_QUEUE_LIMIT),
             .num_threads = small(options, NL_OPTION_THREADS),
+            .map_weights = flag(options, NL_OPTION_MAP_WEIGHTS),
+            .allow_not_finite = flag(options, NL_OPTION_ALLOW_NOT_FINITE),
             .warm_up = flag(options, NL_OPTION_WARM_UP),
             .batch_invariant = flag(options, NL_OPTION_BATCH_INVARIANT),
             .log = options.log,

@@ -99,10 +99,27 @@ void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sample
     }
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
-        drew_or_failed(request, sampled[static_cast<size_t>(slice.output_index)]);
+        const int32_t token = sampled[static_cast<size_t>(slice.output_index)];
+        if (token == kNoToken) return fail_without_token(request);
+        drew_or_failed(request, token);
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
         finish(request, true);
     }
+}
+
+void Scheduler::fail_without_token(Request& request) {
+    const int32_t position = request.sequence->context.num_tokens();
+    Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        Error error = nanolith::fail(
+            NL_ERROR_BAD_MODEL, "the step that draws the token at position ", position,
+            " gave logits that are NaN or minus infinity: expected numbers: the model's weights are damaged, or too "
+            "large for the engine's dtype");
+        if (request.call == nullptr || request.call->requests.size() == 1) return error;
+        const auto& all = request.call->requests;
+        const auto is_this = [&](const auto& other) { return other.get() == &request; };
+        return std::move(error).with(NL_DETAIL_INDEX, std::ranges::find_if(all, is_this) - all.begin());
+    });
+    fail(request, outcome.error());
 }
 
 void Scheduler::drew_or_failed(Request& request, int32_t token) {

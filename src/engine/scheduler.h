@@ -95,6 +95,7 @@ class Scheduler {
     void end_overdue();
     void commit(Step& step, const Result<void>& outcome);
     void commit_slice(const Slice& slice, std::span<const int32_t> sampled);
+    void fail_without_token(Request& request);
     void drew_or_failed(Request& request, int32_t token);
     void drew(Request& request, int32_t token);
     void finish_call(Call& call);

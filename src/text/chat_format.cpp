@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/hex.h"
 #include "files/json.h"
 #include "text/chat_writer.h"
 #include "text/unicode.h"
@@ -74,7 +75,7 @@ class Renderer {
         const bool folds = marks_->system != System::own_message;
         if (folds && num_system_ == entries_.size() && (generation || marks_->system == System::last_user))
             return fail(NL_ERROR_INVALID_ARGUMENT, "roles has system messages only: in the format ", marks_->name,
-                        " they stand inside a user's message, expected one behind them");
+                        " they stand inside a user's message: expected one behind them");
         if (!marks_->alternates) return {};
         for (size_t i = num_system_; i < entries_.size(); ++i) {
             if (entries_[i].role == NL_ROLE_SYSTEM)
@@ -238,18 +239,19 @@ Result<void> ChatFormat::check_content(std::string_view content, size_t index) c
 
 Result<RenderedChat> ChatFormat::render(std::span<const ChatMessage> messages, uint32_t flags) const {
     if ((flags & ~uint32_t{NL_CHAT_ADD_GENERATION_PROMPT}) != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags, ", expected a sum of NL_CHAT_* flags");
-    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0, expected at least 1");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags), ": expected 0 or a sum of NL_CHAT_*, bits of ",
+                    hex(NL_CHAT_ADD_GENERATION_PROMPT));
+    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0: expected at least 1");
     std::vector<Entry> entries;
     size_t bytes = 0;
     for (size_t i = 0; i < messages.size(); ++i) {
         const ChatMessage& message = messages[i];
         if (message.role < NL_ROLE_SYSTEM || message.role > NL_ROLE_ASSISTANT)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "roles[", i, "] is ", message.role, ", expected one of NL_ROLE_*");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "roles[", i, "] is ", message.role, ": expected one of NL_ROLE_*");
         bytes += std::min(message.content.size(), kMaxTextBytes + 1);
         if (bytes > kMaxTextBytes)
             return fail(NL_ERROR_INVALID_ARGUMENT, "contents has more than ", kMaxTextBytes, " bytes up to contents[",
-                        i, "], expected at most that");
+                        i, "]: expected at most that");
         NL_TRY(check_content(message.content, i));
         entries.push_back({message.role, replace_invalid_utf8(message.content)});
     }
@@ -282,7 +284,7 @@ Result<void> ChatFormat::encode_run(std::string_view text, bool at_start, std::v
     }
     if (has_mark())
         return fail(NL_ERROR_INVALID_ARGUMENT, "contents has text that the tokenizer makes a mark of the format ",
-                    marks_.name, " of, expected none");
+                    marks_.name, " of: expected none");
     return {};
 }
 

@@ -274,7 +274,7 @@ Result<ChatMarks> find_chat_marks(std::string_view name) {
     for (ChatMarks& marks : all_formats()) {
         if (marks.name == name) return std::move(marks);
     }
-    return fail(NL_ERROR_INVALID_ARGUMENT, "name is ", show_json(name), ", expected one of ", chat_format_names());
+    return fail(NL_ERROR_INVALID_ARGUMENT, "name is ", show_json(name), ": expected one of ", chat_format_names());
 }
 
 std::string chat_format_names() {

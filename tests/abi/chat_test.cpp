@@ -89,7 +89,7 @@ TEST_F(ChatAbi, RefusesWrongArguments) {
     EXPECT_INVALID("content_lengths", render(good, roles, contents, nullptr, 2, 0, &count));
     EXPECT_INVALID("num_messages is 0", render(good, roles, contents, lengths, 0, 0, &count));
     EXPECT_INVALID("num_messages", render(good, roles, contents, lengths, SIZE_MAX, 0, &count));
-    EXPECT_INVALID("flags is 2", render(good, roles, contents, lengths, 2, 2, &count));
+    EXPECT_INVALID("flags is 0x2", render(good, roles, contents, lengths, 2, 2, &count));
     EXPECT_INVALID("count", render(good, roles, contents, lengths, 2, 0, nullptr));
     const int32_t wrong_roles[] = {0, 9};
     EXPECT_INVALID("roles[1] is 9", render(good, wrong_roles, contents, lengths, 2, 0, &count));

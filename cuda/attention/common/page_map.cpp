@@ -20,7 +20,7 @@ Result<TensorMapEncoder> tensor_map_encoder() {
     NL_CUDA_TRY(
         cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &found));
     if (found != cudaDriverEntryPointSuccess || function == nullptr) {
-        return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled; expected CUDA 12.0 or newer");
+        return fail(NL_ERROR_DEVICE, "the CUDA driver has no cuTensorMapEncodeTiled: expected CUDA 12.0 or newer");
     }
     return TensorMapEncoder{reinterpret_cast<PFN_cuTensorMapEncodeTiled_v12000>(function)};
 }

@@ -48,7 +48,7 @@ Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape
         case 256:
             return start_for_head_dim<T, 256>(arguments, shape, num_items, counters, stream);
         default:
-            return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", shape.head_dim, ", expected 64, 96, 128 or 256");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", shape.head_dim, ": expected 64, 96, 128 or 256");
     }
 }
 
@@ -57,7 +57,7 @@ Result<void> attend_wide_pairs(const AttentionArguments<T>& arguments, const Hea
                                cudaStream_t stream) {
     if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
         return fail(NL_ERROR_INTERNAL, "attend_wide_pairs was given head_dim ", shape.head_dim, ", window ",
-                    arguments.window, ", softcap ", arguments.softcap, "; expected 128, 0 and 0");
+                    arguments.window, ", softcap ", arguments.softcap, ": expected 128, 0 and 0");
     }
     return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, nullptr, stream);
 }

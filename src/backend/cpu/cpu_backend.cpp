@@ -17,7 +17,7 @@ constexpr int32_t kMaxThreads = 1024;
 
 Result<void> check_threads(int32_t num_threads) {
     if (num_threads >= 0 && num_threads <= kMaxThreads) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ", expected 0 to ", kMaxThreads);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ": expected 0 to ", kMaxThreads);
 }
 
 class CpuBackend final : public Backend {
@@ -38,7 +38,7 @@ class CpuBackend final : public Backend {
                                                       const Progress& progress) override {
         if (!supports(options.dtype))
             return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype),
-                        " on the CPU, expected float32 or bfloat16");
+                        " on the CPU: expected float32 or bfloat16");
         NL_TRY(check_model(spec, weights, options));
         const uint64_t told = cpu::available_memory();
         const uint64_t available = told == 0 ? std::numeric_limits<uint64_t>::max() : told;

@@ -156,7 +156,7 @@ Result<void> CpuExecutor<T>::make_products_of(const CpuLayer<T>& layer) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::submit(const Batch& batch) {
-    if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight, expected collect() before another submit()");
+    if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight: expected collect() before another submit()");
     NL_TRY(check_batch(spec_, options_, batch, draws_.size()));
     const BatchScope scope(batch_, batch);
     try {
@@ -172,7 +172,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     attention_.plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
     tokens_ = batch.tokens;
     for (int32_t& token : tokens_) {
-        if (token < 0) token = draws_[static_cast<size_t>(-1 - token)];
+        if (token < 0) token = std::max(draws_[static_cast<size_t>(-1 - token)], 0);
     }
     drawing_.resize(batch.output_rows.size());
     keeping_ = batch.kept_logits;
@@ -189,9 +189,9 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::collect(std::span<int32_t> sampled) {
-    if (!in_flight_) return fail(NL_ERROR_INTERNAL, "no step is in flight, expected submit() before collect()");
+    if (!in_flight_) return fail(NL_ERROR_INTERNAL, "no step is in flight: expected submit() before collect()");
     if (sampled.size() != draws_.size())
-        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", draws_.size());
+        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements: expected ", draws_.size());
     std::copy(draws_.begin(), draws_.end(), sampled.begin());
     const int64_t vocab = spec_.vocab_size;
     for (size_t i = 0; i < keeping_.size(); ++i)
@@ -205,10 +205,10 @@ template <typename T>
 Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits) {
     const auto found = std::find(kept_.begin(), kept_.end(), index);
     if (found == kept_.end())
-        return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected one of the ", kept_.size(),
+        return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", kept_.size(),
                     " kept_logits of the step collected last");
     if (logits.size() != static_cast<size_t>(spec_.vocab_size))
-        return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers, expected ", spec_.vocab_size);
+        return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers: expected ", spec_.vocab_size);
     std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
                 logits.begin());
     return {};

@@ -27,6 +27,7 @@ class CpuExecutor final : public Executor {
                                                     const ExecutorOptions& options, ThreadPool& pool,
                                                     uint64_t available, const Progress& progress);
 
+    [[nodiscard]] bool uses_weights_in_place() const override { return any_in_place(weights_); }
     [[nodiscard]] int32_t max_in_flight() const override { return 1; }
     Result<void> submit(const Batch& batch) override;
     Result<void> collect(std::span<int32_t> sampled) override;

@@ -1,6 +1,6 @@
 #include "backend/cpu/weights.h"
 
-#include <cstring>
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <string>
@@ -15,11 +15,12 @@ template <typename T>
 constexpr DType kDType = std::is_same_v<T, float> ? DType::f32 : DType::bf16;
 
 // Elements that are converted at a time, through a float32 buffer on the stack.
-constexpr int64_t kPiece = 1024;
+constexpr int64_t kPiece = 4096;
 
 template <typename T>
 bool usable_in_place(const WeightView& view) {
-    return view.dtype == kDType<T> && view.plain() && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0;
+    return view.dtype == kDType<T> && view.plain() && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0 &&
+           (view.source == nullptr || view.source->stays());
 }
 
 template <typename T>
@@ -30,13 +31,24 @@ void copy_converted(const WeightView& view, ThreadPool& pool, T* to) {
         const int64_t first = piece * kPiece;
         const int64_t count = std::min(kPiece, size - first);
         if (view.dtype == kDType<T> && view.plain()) {
-            std::memcpy(static_cast<void*>(to + first), view.data + static_cast<size_t>(first) * sizeof(T),
-                        static_cast<size_t>(count) * sizeof(T));
+            read_elements(view, first, count, to + first);
             return;
         }
         float wide[kPiece];
         read_weight(view, first, count, wide);
         convert(wide, count, to + first);
+    });
+}
+
+// Has the source see a weight that stays where it is, as it sees those that are copied.
+template <typename T>
+void look_through(const WeightView& view, ThreadPool& pool) {
+    if (view.source == nullptr) return;
+    const int64_t size = view.rows * view.cols;
+    const int64_t bytes = size * static_cast<int64_t>(dtype_bytes(view.dtype));
+    pool.run((size + kPiece - 1) / kPiece, cost_of_bytes(bytes), [&](int64_t piece, int32_t) {
+        T seen[kPiece];
+        read_elements(view, piece * kPiece, std::min(kPiece, size - piece * kPiece), seen);
     });
 }
 
@@ -57,6 +69,7 @@ Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<P
         matrix.outputs += part.rows;
     }
     if (parts.size() == 1 && usable_in_place<T>(parts.begin()->view)) {
+        look_through<T>(parts.begin()->view, pool);
         matrix.data = reinterpret_cast<const T*>(parts.begin()->view.data);
         return matrix;
     }
@@ -215,6 +228,20 @@ Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& we
     return to;
 }
 
+template <typename T>
+bool any_in_place(const CpuWeights<T>& weights) {
+    const auto in_place = [](const Matrix<T>& matrix) { return matrix.data != nullptr && matrix.owned.size() == 0; };
+    const auto mlp_in_place = [&](const CpuMlp<T>& mlp) { return in_place(mlp.gate_up) || in_place(mlp.down); };
+    const bool head_is_tied = weights.head.data == weights.embedding.data;
+    return in_place(weights.embedding) || (!head_is_tied && in_place(weights.head)) ||
+           std::ranges::any_of(weights.layers, [&](const CpuLayer<T>& layer) {
+               return in_place(layer.qkv) || in_place(layer.output) || in_place(layer.router) ||
+                      mlp_in_place(layer.mlp) || std::ranges::any_of(layer.experts, mlp_in_place);
+           });
+}
+
+template bool any_in_place(const CpuWeights<float>&);
+template bool any_in_place(const CpuWeights<BFloat16>&);
 template uint64_t weight_bytes<float>(const ModelWeights&);
 template uint64_t weight_bytes<BFloat16>(const ModelWeights&);
 template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, ThreadPool&, PartProgress&);

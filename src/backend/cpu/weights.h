@@ -44,6 +44,10 @@ struct CpuWeights {
     std::vector<CpuLayer<T>> layers;
 };
 
+// Whether a matrix is used where the model's weights lie.
+template <typename T>
+bool any_in_place(const CpuWeights<T>& weights);
+
 // Bytes that load_weights will allocate: what can't be used in place.
 template <typename T>
 uint64_t weight_bytes(const ModelWeights& weights);

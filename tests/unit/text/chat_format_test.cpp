@@ -260,7 +260,7 @@ TEST_F(ChatFormats, SayWhatTheyDoNotKnow) {
     const auto wrong = ChatFormat::create(*tokenizer, "chat-ml");
     ASSERT_FALSE(wrong.ok());
     EXPECT_EQ(wrong.error().status, NL_ERROR_INVALID_ARGUMENT);
-    EXPECT_NE(wrong.error().message.find("\"chat-ml\", expected one of chatml"), std::string::npos);
+    EXPECT_NE(wrong.error().message.find("\"chat-ml\": expected one of chatml"), std::string::npos);
     const auto lacks = ChatFormat::create(*tokenizer, "chatml");
     ASSERT_FALSE(lacks.ok());
     EXPECT_EQ(lacks.error().status, NL_ERROR_UNSUPPORTED);
@@ -292,7 +292,7 @@ TEST_F(ChatFormats, NameTheWrongMessage) {
     };
     const ChatFormat format = make("mistral-v1");
     expect_wrong(format, {}, 0, "num_messages is 0");
-    expect_wrong(format, chat_of({{kUser, "a"}}), 2, "flags is 2");
+    expect_wrong(format, chat_of({{kUser, "a"}}), 2, "flags is 0x2");
     expect_wrong(format, chat_of({{kUser, "a"}, {3, "b"}}), 0, "roles[1] is 3");
     expect_wrong(format, chat_of({{kUser, "a"}, {-1, "b"}}), 0, "roles[1] is -1");
     expect_wrong(format, chat_of({{kSystem, "a"}, {kAssistant, "b"}}), 0, "roles[1] is NL_ROLE_ASSISTANT");

@@ -239,6 +239,13 @@ pub const NL_OPTION_WARM_UP: i32 = 12;
 /// one device, library version and set of engine options, except the limits of a step and of the pool.
 /// \[0 (default) or 1]
 pub const NL_OPTION_BATCH_INVARIANT: i32 = 13;
+/// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+/// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+/// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+/// has its own copy either way. \[0 or 1 (default)]
+pub const NL_OPTION_MAP_WEIGHTS: i32 = 14;
+/// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. \[0 (default) or 1]
+pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 
 /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -310,10 +317,12 @@ functions! {
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
     /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
     /// NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
-    /// load. The weight files stay mapped while the engine lives: do not truncate them. A tokenizer that is not supported is
-    /// left out (and logged): the engine works on tokens. Since 0.1; nl_options since 0.2.
+    /// load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
+    /// (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+    /// (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+    /// Since 0.1; nl_options since 0.2.
     /// Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
-    /// (by the progress callback).
+    /// (by the progress callback), IO.
     fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_options, engine: *mut *mut nl_engine) -> nl_status;
     /// Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
     fn nl_engine_free(engine: *mut nl_engine);

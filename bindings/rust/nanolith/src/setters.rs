@@ -81,6 +81,19 @@ impl EngineOptions {
     pub fn batch_invariant(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_BATCH_INVARIANT, i64::from(value))
     }
+
+    /// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+    /// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+    /// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+    /// has its own copy either way. \[0 or 1 (default)]
+    pub fn map_weights(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_MAP_WEIGHTS, i64::from(value))
+    }
+
+    /// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. \[0 (default) or 1]
+    pub fn allow_not_finite(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_ALLOW_NOT_FINITE, i64::from(value))
+    }
 }
 
 impl CacheOptions {
