@@ -65,7 +65,7 @@ Result<Value> dict_method(Run& run, const Dict& dict, const std::string& name, A
     for (const auto& [key, value] : dict.members) {
         NL_ASSIGN(Value key_value, run.text(key));
         if (name == "items") {
-            NL_ASSIGN(Value pair, run.list({std::move(key_value), value}, true));
+            NL_ASSIGN(Value pair, run.list({std::move(key_value), value}, ListKind::tuple));
             items.push_back(std::move(pair));
         } else {
             items.push_back(name == "keys" ? std::move(key_value) : value);
@@ -168,7 +168,7 @@ Result<Value> get_item(Run& run, const Value& value, const Value& key) {
     }
     if (value.is_undefined()) return undefined_base(value, "an element");
     if (!key.is_integer()) return Value(Undefined{});
-    if (const List* list = value.list()) {
+    if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator) {
         const size_t index = index_from_front(key.integer(), list->items.size());
         return index < list->items.size() ? list->items[index] : Value(Undefined{});
     }
@@ -222,7 +222,7 @@ Result<Value> get_slice(Run& run, const Value& value, const Value& begin, const 
         }
         if (__builtin_add_overflow(i, stride, &i)) break;
     }
-    return value.text() != nullptr ? run.text(std::move(text)) : run.list(std::move(items), value.list()->is_tuple);
+    return value.text() != nullptr ? run.text(std::move(text)) : run.list(std::move(items), value.list()->kind);
 }
 
 Result<Value> get_path(Run& run, const Value& value, const std::string& path) {

@@ -23,7 +23,7 @@ enum class ExprKind : uint8_t {
     call,       // children[0](children[1], ...)
     filter,     // children[0] | name(children[1], ...)
     test,       // children[0] is name(children[1], ...)
-    unary,      // name: "-", "+" or "not"
+    unary,      // name: "-", "+" or "not"; among arguments also "*" and "**"
     binary,     // name: the operator, "and" and "or" among them
     condition   // children[0] if children[1] else children[2], which may be null
 };
@@ -36,6 +36,7 @@ struct Expr {
     Value value;
     std::vector<std::unique_ptr<Expr>> children;
     // For calls, filters and tests: the names of the last arguments; of those without one there are more in front.
+    // Empty for **dictionary.
     std::vector<std::string> keywords;
 };
 

@@ -67,6 +67,7 @@ class Evaluator {
     Result<Value> evaluate_filter(const Expr& expr, Scope& scope);
     Result<Value> evaluate_call(const Expr& expr, Scope& scope);
     Result<Arguments> evaluate_arguments(const Expr& expr, Scope& scope);
+    Result<void> spread(const std::string& stars, const Value& value, Arguments& arguments);
     Result<Value> call_macro(const MacroNode& macro, Arguments arguments);
     Result<Value> call_function(Function function, Arguments arguments);
     Result<Value> make_range(Arguments arguments);

@@ -348,8 +348,10 @@ Result<void> ExpressionParser::parse_arguments(Expr& call) {
             if (stream_->skip(")")) break;
         }
         is_first = false;
-        if (stream_->is("*") || stream_->is("**"))
-            return stream_->wrong("arguments from a list, which are not supported");
+        if (stream_->is("*") || stream_->is("**")) {
+            NL_TRY(parse_spread(call));
+            continue;
+        }
         if (stream_->peek().kind == TokenKind::name && stream_->peek_next().kind == TokenKind::punctuation &&
             stream_->peek_next().text == "=") {
             call.keywords.push_back(stream_->take().text);
@@ -361,6 +363,19 @@ Result<void> ExpressionParser::parse_arguments(Expr& call) {
         NL_TRY(adopt(call, std::move(argument)));
     }
     return {};
+}
+
+// *list or **dictionary, whose elements are arguments.
+Result<void> ExpressionParser::parse_spread(Expr& call) {
+    ExprPtr spread = make(ExprKind::unary, stream_->take().text);
+    if (spread->name == "**") {
+        call.keywords.emplace_back();
+    } else if (!call.keywords.empty()) {
+        return stream_->wrong("a list of arguments behind one that has a name");
+    }
+    NL_ASSIGN(ExprPtr value, parse());
+    NL_TRY(adopt(*spread, std::move(value)));
+    return adopt(call, std::move(spread));
 }
 
 // Filters, tests and calls, which may stand behind any value.

@@ -85,6 +85,7 @@ class ExpressionParser {
     Result<ExprPtr> parse_behind(ExprPtr value);
     Result<ExprPtr> parse_test(ExprPtr value);
     Result<void> parse_arguments(Expr& call);
+    Result<void> parse_spread(Expr& call);
     Result<ExprPtr> parse_chain(Level next, std::initializer_list<std::string_view> operators);
 
     [[nodiscard]] ExprPtr make(ExprKind kind, std::string name = {}) const;

@@ -28,7 +28,7 @@ Result<Value> Evaluator::evaluate_inner(const Expr& expr, Scope& scope) {
         case ExprKind::list:
         case ExprKind::tuple: {
             NL_ASSIGN(std::vector<Value> items, evaluate_all(expr, scope));
-            return run_->list(std::move(items), expr.kind == ExprKind::tuple);
+            return run_->list(std::move(items), expr.kind == ExprKind::tuple ? ListKind::tuple : ListKind::list);
         }
         case ExprKind::dict:
             return evaluate_dict(expr, scope);
@@ -128,11 +128,33 @@ Result<Value> Evaluator::evaluate_filter(const Expr& expr, Scope& scope) {
     return apply_filter(*run_, expr.name, value, std::move(arguments));
 }
 
+Result<void> Evaluator::spread(const std::string& stars, const Value& value, Arguments& arguments) {
+    if (stars == "*") {
+        NL_ASSIGN(const std::vector<Value> items, to_items(*run_, value));
+        arguments.positional.insert(arguments.positional.end(), items.begin(), items.end());
+        return {};
+    }
+    if (value.dict() == nullptr)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "** before a value of the type ", value.type_name(),
+                    ", expected a dictionary");
+    for (const auto& [name, inner] : value.dict()->members) {
+        NL_TRY(run_->check_bytes(name.size() + sizeof(Value)));
+        arguments.named.emplace_back(name.bytes(), inner);
+    }
+    return {};
+}
+
 Result<Arguments> Evaluator::evaluate_arguments(const Expr& expr, Scope& scope) {
     Arguments arguments;
     const size_t first_named = expr.children.size() - expr.keywords.size();
     for (size_t i = 1; i < expr.children.size(); ++i) {
-        NL_ASSIGN(Value value, evaluate(*expr.children[i], scope));
+        const Expr& argument = *expr.children[i];
+        if (argument.kind == ExprKind::unary && argument.name[0] == '*') {
+            NL_ASSIGN(const Value value, evaluate(*argument.children[0], scope));
+            NL_TRY(spread(argument.name, value, arguments));
+            continue;
+        }
+        NL_ASSIGN(Value value, evaluate(argument, scope));
         if (i < first_named) {
             arguments.positional.push_back(std::move(value));
         } else {

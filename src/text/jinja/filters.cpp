@@ -44,7 +44,8 @@ Result<Value> title(Run& run, const Value& value, Arguments& /*arguments*/) {
 Result<Value> length(Run& /*run*/, const Value& value, Arguments& /*arguments*/) {
     if (value.is_undefined()) return Value(int64_t{0});
     if (const Text* text = value.text()) return Value(static_cast<int64_t>(count_characters(text->view())));
-    if (const List* list = value.list()) return Value(static_cast<int64_t>(list->items.size()));
+    if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator)
+        return Value(static_cast<int64_t>(list->items.size()));
     if (const Dict* dict = value.dict()) return Value(static_cast<int64_t>(dict->members.size()));
     return fail(NL_ERROR_INVALID_ARGUMENT, "the length of a value of the type ", value.type_name());
 }
@@ -143,7 +144,7 @@ Result<Value> end_item(Run& run, const Value& value, Arguments& /*arguments*/) {
 Result<Value> reverse(Run& run, const Value& value, Arguments& /*arguments*/) {
     NL_ASSIGN(std::vector<Value> items, to_items(run, value));
     std::reverse(items.begin(), items.end());
-    if (value.text() == nullptr) return run.list(std::move(items));
+    if (value.text() == nullptr) return run.list(std::move(items), ListKind::generator);
     NL_ASSIGN(Text text, join(run, items, Text()));
     return run.text(std::move(text));
 }
@@ -206,7 +207,7 @@ Result<Value> indent(Run& run, const Value& value, Arguments& arguments) {
 }
 
 Result<Value> items_of(Run& run, const Value& value, Arguments& /*arguments*/) {
-    if (value.is_undefined()) return run.list({});
+    if (value.is_undefined()) return run.list({}, ListKind::generator);
     if (value.dict() == nullptr)
         return fail(NL_ERROR_INVALID_ARGUMENT, "items of a value of the type ", value.type_name());
     return call_method(run, Bound{value, "items"}, {});
@@ -264,7 +265,7 @@ Result<Value> unique(Run& run, const Value& value, Arguments& arguments) {
         places.push_back(i);
         kept.push_back(items[i]);
     }
-    return run.list(std::move(kept));
+    return run.list(std::move(kept), ListKind::generator);
 }
 
 template <bool largest>
@@ -307,6 +308,7 @@ Arguments rest_of(const Arguments& arguments, size_t count) {
 }
 
 Result<Value> map(Run& run, const Value& value, Arguments& arguments) {
+    if (!value.truth()) return run.list({}, ListKind::generator);  // none too
     NL_ASSIGN(std::vector<Value> items, to_items(run, value));
     const bool by_attribute = arguments.positional.empty();
     if (by_attribute) NL_TRY(arguments.bind("map", {"attribute", "default"}));
@@ -321,12 +323,13 @@ Result<Value> map(Run& run, const Value& value, Arguments& arguments) {
             NL_ASSIGN(item, apply_filter(run, what->text()->bytes(), item, rest_of(arguments, 1)));
         }
     }
-    return run.list(std::move(items));
+    return run.list(std::move(items), ListKind::generator);
 }
 
 // select, reject, selectattr, rejectattr: by truth, or by a test and its arguments.
 template <bool by_attribute, bool keeps>
 Result<Value> select(Run& run, const Value& value, Arguments& arguments) {
+    if (!value.truth()) return run.list({}, ListKind::generator);  // none too
     const size_t num_names = by_attribute ? 1 : 0;
     if (arguments.positional.size() < num_names)
         return fail(NL_ERROR_INVALID_ARGUMENT, "a selection without the name of an attribute");
@@ -348,12 +351,14 @@ Result<Value> select(Run& run, const Value& value, Arguments& arguments) {
         }
         if (is_true == keeps) kept.push_back(item);
     }
-    return run.list(std::move(kept));
+    return run.list(std::move(kept), ListKind::generator);
 }
 
-// Nothing is escaped where Transformers renders a template.
-Result<Value> same(Run& /*run*/, const Value& value, Arguments& /*arguments*/) {
-    return value;
+// Nothing is escaped where Transformers renders a template, but for what is put beside a text that was marked so.
+Result<Value> safe(Run& run, const Value& value, Arguments& /*arguments*/) {
+    NL_ASSIGN(Text text, to_text(run, value));
+    text.mark_safe();
+    return run.text(std::move(text));
 }
 
 struct NamedFilter {
@@ -396,7 +401,7 @@ constexpr std::array<NamedFilter, 35> kFilters = {{
     {"reject", select<false, false>},
     {"selectattr", select<true, true>},
     {"rejectattr", select<true, false>},
-    {"safe", same},
+    {"safe", safe},
 }};
 
 }  // namespace
@@ -407,7 +412,11 @@ Result<Value> apply_filter(Run& run, const std::string& name, const Value& value
     if (found == kFilters.end() || name.empty())
         return fail(NL_ERROR_UNSUPPORTED, "the filter ", show_json(name), ", which is not supported");
     NL_TRY(run.step());
-    if (const Text* text = value.text()) NL_TRY(run.check_bytes(text->size()));
+    if (const Text* text = value.text()) {
+        NL_TRY(run.check_bytes(text->size()));
+        if (text->is_safe() && name != "safe")
+            return fail(NL_ERROR_UNSUPPORTED, "the filter ", show_json(name), " upon a text that is marked as safe");
+    }
     return found->filter(run, value, arguments);
 }
 

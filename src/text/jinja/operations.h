@@ -51,6 +51,7 @@ Result<bool> apply_test(Run& run, const std::string& name, const Value& value, c
 
 // Texts, as methods and filters share them.
 Text strip(const Text& text, const Text* characters, bool front, bool back);
+Text escape_html(const Text& text);
 enum class LetterCase : uint8_t { upper, lower, title, capitalize };
 Text with_case(const Text& text, LetterCase to);
 Result<Text> replace(Run& run, const Text& text, const Text& from, const Text& to, int64_t count);

@@ -72,30 +72,37 @@ Result<Value> repeat(Run& run, const Value& value, int64_t count) {
     std::vector<Value> items;
     const auto& all = value.list()->items;
     for (size_t i = 0; length > 0 && i < times; ++i) items.insert(items.end(), all.begin(), all.end());
-    return run.list(std::move(items), value.list()->is_tuple);
+    return run.list(std::move(items), value.list()->kind);
+}
+
+// With +, what is put beside a text that is marked as safe is escaped for HTML.
+Result<Value> join_two(Run& run, const Text& a, const Text& b) {
+    NL_TRY(run.check_bytes(a.size() + b.size()));
+    const bool safe = a.is_safe() || b.is_safe();
+    Text text = safe && !a.is_safe() ? escape_html(a) : a;
+    text.append(safe && !b.is_safe() ? escape_html(b) : b);
+    if (safe) text.mark_safe();
+    return run.text(std::move(text));
 }
 
 Result<Value> add(Run& run, const Value& a, const Value& b) {
-    if (a.text() != nullptr && b.text() != nullptr) {
-        NL_TRY(run.check_bytes(a.text()->size() + b.text()->size()));
-        Text text = *a.text();
-        text.append(*b.text());
-        return run.text(std::move(text));
-    }
-    if (a.list() != nullptr && b.list() != nullptr && a.list()->is_tuple == b.list()->is_tuple) {
+    if (a.text() != nullptr && b.text() != nullptr) return join_two(run, *a.text(), *b.text());
+    if (a.list() != nullptr && b.list() != nullptr && a.list()->kind == b.list()->kind) {
         NL_TRY(run.check_bytes((a.list()->items.size() + b.list()->items.size()) * sizeof(Value)));
         std::vector<Value> items = a.list()->items;
         items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
-        return run.list(std::move(items), a.list()->is_tuple);
+        return run.list(std::move(items), a.list()->kind);
     }
     return bad_operands("+", a, b);
 }
 
 Result<Value> concatenate(Run& run, const Value& a, const Value& b) {
-    NL_ASSIGN(Text text, to_text(run, a));
-    NL_ASSIGN(const Text other, to_text(run, b));
-    NL_TRY(run.check_bytes(text.size() + other.size()));
-    text.append(other);
+    NL_ASSIGN(const Text left, to_text(run, a));
+    NL_ASSIGN(const Text right, to_text(run, b));
+    NL_TRY(run.check_bytes(left.size() + right.size()));
+    Text text;
+    text.append(left);
+    text.append(right);
     return run.text(std::move(text));
 }
 

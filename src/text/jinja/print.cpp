@@ -103,13 +103,15 @@ Result<void> put_text_repr(Printer& out, const Text& text) {
 }
 
 Result<void> put_list_repr(Printer& out, const List& list) {
-    NL_TRY(out.put(list.is_tuple ? "(" : "["));
+    const bool is_tuple = list.kind == ListKind::tuple;
+    if (list.kind == ListKind::generator) return fail(NL_ERROR_UNSUPPORTED, "a generator can't be printed");
+    NL_TRY(out.put(is_tuple ? "(" : "["));
     for (size_t i = 0; i < list.items.size(); ++i) {
         if (i > 0) NL_TRY(out.put(", "));
         NL_TRY(put_repr(out, list.items[i]));
     }
-    if (list.is_tuple && list.items.size() == 1) NL_TRY(out.put(","));
-    return out.put(list.is_tuple ? ")" : "]");
+    if (is_tuple && list.items.size() == 1) NL_TRY(out.put(","));
+    return out.put(is_tuple ? ")" : "]");
 }
 
 Result<void> put_dict_repr(Printer& out, const Dict& dict) {
@@ -196,6 +198,7 @@ class JsonPrinter {
         return out_.put("\n" + std::string(level * static_cast<size_t>(style_->indent), ' '));
     }
     Result<void> put_list(const List& list, size_t level) {
+        if (list.kind == ListKind::generator) return fail(NL_ERROR_INVALID_ARGUMENT, "a generator is not JSON");
         if (list.items.empty()) return out_.put("[]");
         NL_TRY(out_.put("["));
         for (size_t i = 0; i < list.items.size(); ++i) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 namespace nanolith::jinja {
 namespace {
@@ -48,10 +49,10 @@ Result<Value> Run::text(Text text) {
     return share(std::move(text), memory_, bytes);
 }
 
-Result<Value> Run::list(std::vector<Value> items, bool is_tuple) {
+Result<Value> Run::list(std::vector<Value> items, ListKind kind) {
     const size_t bytes = kValueBytes + items.size() * sizeof(Value);
     NL_TRY(check_bytes(bytes));
-    List list{std::move(items), is_tuple, 1};
+    List list{std::move(items), kind, 1, false};
     for (const Value& item : list.items) list.depth = std::max(list.depth, item.depth() + 1);
     if (list.depth > kMaxValueDepth) return too_deep();
     return share(std::move(list), memory_, bytes);
@@ -112,7 +113,7 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
     }
     if (const List* list = a.list()) {
         const auto& others = b.list()->items;
-        if (list->items.size() != others.size() || list->is_tuple != b.list()->is_tuple) return false;
+        if (list->items.size() != others.size() || list->kind != b.list()->kind) return false;
         for (size_t i = 0; i < others.size(); ++i) {
             NL_ASSIGN(const bool same, equal(run, list->items[i], others[i]));
             if (!same) return false;
@@ -171,6 +172,7 @@ Result<int> compare(Run& run, const Value& a, const Value& b) {
 Result<std::vector<Value>> to_items(Run& run, const Value& value) {
     if (const List* list = value.list()) {
         NL_TRY(run.check_bytes(list->items.size() * sizeof(Value)));
+        if (list->kind == ListKind::generator && std::exchange(list->is_spent, true)) return std::vector<Value>();
         return list->items;
     }
     std::vector<Value> items;

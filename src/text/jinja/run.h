@@ -53,7 +53,7 @@ class Run {
 
     [[nodiscard]] Result<Value> text(Text text);
     [[nodiscard]] Result<Value> text(std::string own) { return this->text(Text(std::move(own))); }
-    [[nodiscard]] Result<Value> list(std::vector<Value> items, bool is_tuple = false);
+    [[nodiscard]] Result<Value> list(std::vector<Value> items, ListKind kind = ListKind::list);
     // A name that is there twice has its first place and its last value, as in Python. `message`: see Dict.
     [[nodiscard]] Result<Value> dict(std::vector<std::pair<Text, Value>> members, int32_t message = -1);
     [[nodiscard]] Result<Value> bound(const Value& self, std::string name);

@@ -30,7 +30,9 @@ class Text {
     [[nodiscard]] const std::vector<Range>& foreign() const { return foreign_; }
     // Whether a byte of the range is foreign.
     [[nodiscard]] bool has_foreign(size_t begin, size_t end) const;
-    [[nodiscard]] bool has_foreign() const { return !foreign_.empty(); }
+    // Marked by the filter "safe": Jinja escapes for HTML what is put beside it.
+    [[nodiscard]] bool is_safe() const { return is_safe_; }
+    void mark_safe() { is_safe_ = true; }
 
     // Bytes from `begin` to before `end`.
     [[nodiscard]] Text part(size_t begin, size_t end) const;
@@ -45,6 +47,7 @@ class Text {
 
     std::string bytes_;
     std::vector<Range> foreign_;
+    bool is_safe_ = false;
 };
 
 // Python's str.strip, lstrip and rstrip: the bytes that are left. With `characters` null, white space goes, else the

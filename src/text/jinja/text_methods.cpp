@@ -198,6 +198,7 @@ bool is_text_method(std::string_view name) {
 
 Result<Value> call_text_method(Run& run, const Text& text, const std::string& name, Arguments arguments) {
     NL_TRY(run.check_bytes(text.size()));
+    if (text.is_safe()) return fail(NL_ERROR_UNSUPPORTED, name, "() of a text that is marked as safe");
     if (name.ends_with("strip")) {
         NL_TRY(arguments.bind(name, {"chars"}));
         NL_ASSIGN(const Text* characters, arguments.text(0));
@@ -239,6 +240,26 @@ Result<Value> call_text_method(Run& run, const Text& text, const std::string& na
 Text strip(const Text& text, const Text* characters, bool front, bool back) {
     const Range left = strip_range(text.view(), characters != nullptr ? &characters->bytes() : nullptr, front, back);
     return text.part(left.begin, left.end);
+}
+
+Text escape_html(const Text& text) {
+    Text result;
+    size_t done = 0;
+    static constexpr std::string_view kCharacters = "&<>\"'";
+    static constexpr std::array<std::string_view, 5> kEscapes = {"&amp;", "&lt;", "&gt;", "&#34;", "&#39;"};
+    for (size_t at = 0; at < text.size(); ++at) {
+        const size_t found = kCharacters.find(text.bytes()[at]);
+        if (found == std::string_view::npos) continue;
+        result.append_part(text, done, at);
+        if (text.has_foreign(at, at + 1)) {
+            result.append_foreign(kEscapes[found]);
+        } else {
+            result.append(kEscapes[found]);
+        }
+        done = at + 1;
+    }
+    result.append_part(text, done, text.size());
+    return result;
 }
 
 Text with_case(const Text& text, LetterCase to) {

@@ -35,7 +35,7 @@ bool Value::truth() const {
     if (is_undefined() || is_none()) return false;
     if (is_number()) return number() != 0;
     if (const Text* string = text()) return !string->empty();
-    if (const List* items = list()) return !items->items.empty();
+    if (const List* items = list()) return items->kind == ListKind::generator || !items->items.empty();
     if (const Dict* members = dict()) return !members->members.empty();
     return true;
 }
@@ -56,7 +56,7 @@ const char* Value::type_name() const {
         const char* operator()(double) const { return "float"; }
         const char* operator()(const std::shared_ptr<const Text>&) const { return "str"; }
         const char* operator()(const std::shared_ptr<const List>& list) const {
-            return list->is_tuple ? "tuple" : "list";
+            return list->kind == ListKind::tuple ? "tuple" : list->kind == ListKind::list ? "list" : "generator";
         }
         const char* operator()(const std::shared_ptr<const Dict>&) const { return "dict"; }
         const char* operator()(const std::shared_ptr<const Bound>&) const { return "method"; }

@@ -83,10 +83,14 @@ class Held {
     size_t bytes_;
 };
 
+// A generator is what map, select and their like give: it can be walked through once.
+enum class ListKind : uint8_t { list, tuple, generator };
+
 struct List {
     std::vector<Value> items;
-    bool is_tuple = false;
+    ListKind kind = ListKind::list;
     size_t depth = 1;
+    mutable bool is_spent = false;  // of a generator: somebody has walked through it
 };
 
 struct Dict {
