@@ -1,4 +1,5 @@
 // JSON to values. Not by way of files/json.h: names keep their order here, which templates print.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -36,8 +37,10 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
         Open top = std::move(open_.back());
         open_.pop_back();
         std::vector<std::pair<Text, Value>> members;
-        for (size_t i = 0; i < top.names.size(); ++i)
+        for (size_t i = 0; i < top.names.size(); ++i) {
+            if (in_messages() && top.names[i].bytes() == "role" && !own_role(top.values[i])) return false;
             members.emplace_back(std::move(top.names[i]), std::move(top.values[i]));
+        }
         return add(run_->dict(std::move(members), in_messages() ? static_cast<int32_t>(open_[1].values.size()) : -1));
     }
     bool end_array() override {
@@ -65,6 +68,18 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
     [[nodiscard]] bool in_messages() const {
         return open_.size() == 2 && open_[1].is_array && !open_[0].names.empty() &&
                open_[0].names.back().bytes() == "messages";
+    }
+    // A role is a word of the program that asks, not of those who wrote the messages: some templates make a token of
+    // it.
+    bool own_role(Value& role) {
+        const auto is_plain = [](char c) {
+            return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+        };
+        const Text* const text = role.text();
+        if (text == nullptr || !std::all_of(text->bytes().begin(), text->bytes().end(), is_plain)) return true;
+        Result<Value> own = run_->text(text->bytes());
+        if (own.ok()) role = std::move(*own);
+        return own.ok() || refuse(own.error().message);
     }
     bool refuse(const std::string& problem) {
         problem_ = fail(NL_ERROR_INVALID_ARGUMENT, problem);
