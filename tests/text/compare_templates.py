@@ -8,7 +8,6 @@ or a tokenizer_config.json with one. Needs PyPI's transformers and jinja2.
 """
 
 import collections
-import datetime
 import json
 import pathlib
 import subprocess
@@ -16,18 +15,11 @@ import sys
 
 from transformers.utils import chat_template_utils
 
+import jinja_cases
 import template_chats
 
 
-class Today(datetime.datetime):
-    """A clock that stands at the moment that render_template has."""
-
-    @classmethod
-    def now(cls, tz=None):
-        return cls(2024, 7, 4, 15, 6, 7)
-
-
-chat_template_utils.datetime = Today
+chat_template_utils.datetime = jinja_cases.Today  # the moment that render_template has
 
 
 class Interpreter:
