@@ -85,8 +85,12 @@ TEST(JinjaTemplates, KnowWhatIsForeign) {
         size_t num_foreign = 0;
         for (size_t i = 0; i < text.size(); ++i) {
             num_foreign += text.bytes()[i] == 'x' ? 1 : 0;
-            if (text.bytes()[i] == 'x') EXPECT_TRUE(text.has_foreign(i, i + 1)) << expression << ": " << text.bytes();
-            if (text.bytes()[i] == '_') EXPECT_FALSE(text.has_foreign(i, i + 1)) << expression << ": " << text.bytes();
+            if (text.bytes()[i] == 'x') {
+                EXPECT_TRUE(text.has_foreign(i, i + 1)) << expression << ": " << text.bytes();
+            }
+            if (text.bytes()[i] == '_') {
+                EXPECT_FALSE(text.has_foreign(i, i + 1)) << expression << ": " << text.bytes();
+            }
         }
         EXPECT_GT(num_foreign, 0U) << expression;
     }
@@ -125,34 +129,37 @@ TEST(JinjaTemplates, StopAtTheirLimits) {
         return text;
     };
     const std::string loop = "{% for i in range(100000) %}";
-    for (const std::string& source :
-         {loop + loop + "{{ i }}{% endfor %}{% endfor %}",
-          "{% set ns = namespace(a='ab') %}" + loop + "{% set ns.a = ns.a ~ ns.a %}{% endfor %}",
-          "{% set ns = namespace(a=[1]) %}" + loop + "{% set ns.a = [ns.a, ns.a] %}{% endfor %}",
-          "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a }}",
-          "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a | "
-          "tojson }}",
-          "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a == "
-          "ns.a }}",
-          std::string("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
-          std::string("{{ 'a' * 10000000000 }}"),
-          std::string("{{ ('a' * 1000000).replace('', 'b' * 1000) }}"),
-          std::string("{{ range(10000000) }}"),
-          std::string("{{ 'a' | indent(1000000000) }}"),
-          std::string("{{ 9 ** 99 ** 9 }}"),
-          std::string("{{ 9223372036854775807 + 1 }}"),
-          std::string("{{ 99999999999999999999 }}"),
-          loop + "{{ 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz' }}{% endfor %}",
-          "{{ " + repeated("(", 100000) + " }}",
-          "{{ " + repeated("[", 100000) + " }}",
-          "{{ " + repeated("not ", 100000) + "1 }}",
-          "{{ " + repeated("-", 100000) + "1 }}",
-          "{{ 1" + repeated(" + 1", 100000) + " }}",
-          "{{ a" + repeated(".a", 100000) + " }}",
-          "{{ a" + repeated("|a", 100000) + " }}",
-          repeated("{% if 1 %}", 100000),
-          std::string(2'000'000, 'a'),
-          "{{ 1 if 1 else " + repeated("1 if 1 else ", 10000) + "1 }}"}) {
+    for (const std::string& source : std::vector<std::string>{
+             loop + loop + "{{ i }}{% endfor %}{% endfor %}",
+             "{% set ns = namespace(a='ab') %}" + loop + "{% set ns.a = ns.a ~ ns.a %}{% endfor %}",
+             "{% set ns = namespace(a=[1]) %}" + loop + "{% set ns.a = [ns.a, ns.a] %}{% endfor %}",
+             "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a "
+             "}}",
+             "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a "
+             "| "
+             "tojson }}",
+             "{% set ns = namespace(a=[1]) %}{% for i in range(60) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}{{ ns.a "
+             "== "
+             "ns.a }}",
+             std::string("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+             std::string("{{ 'a' * 10000000000 }}"),
+             std::string("{{ ('a' * 1000000).replace('', 'b' * 1000) }}"),
+             std::string("{{ range(10000000) }}"),
+             std::string("{{ 'a' | indent(1000000000) }}"),
+             std::string("{{ 9 ** 99 ** 9 }}"),
+             std::string("{{ 9223372036854775807 + 1 }}"),
+             std::string("{{ 99999999999999999999 }}"),
+             loop + "{{ 'abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz' }}{% endfor %}",
+             "{{ " + repeated("(", 100000) + " }}",
+             "{{ " + repeated("[", 100000) + " }}",
+             "{{ " + repeated("not ", 100000) + "1 }}",
+             "{{ " + repeated("-", 100000) + "1 }}",
+             "{{ 1" + repeated(" + 1", 100000) + " }}",
+             "{{ a" + repeated(".a", 100000) + " }}",
+             "{{ a" + repeated("|a", 100000) + " }}",
+             repeated("{% if 1 %}", 100000),
+             std::string(2'000'000, 'a'),
+             "{{ 1 if 1 else " + repeated("1 if 1 else ", 10000) + "1 }}"}) {
         const auto rendered = render(source, "{}", limits);
         ASSERT_FALSE(rendered.ok()) << source.substr(0, 100);
         EXPECT_EQ(rendered.error().status, NL_ERROR_UNSUPPORTED) << rendered.error().message;
@@ -162,7 +169,7 @@ TEST(JinjaTemplates, StopAtTheirLimits) {
 
 TEST(JinjaTemplates, RefuseOtherJson) {
     for (const std::string json : {"[1", "{\"a\": 18446744073709551615}", "{\"a\": 1}x", "{\"a\": nan}"}) {
-        Run run{Limits{}};
+        jinja::Run run{Limits{}};
         const auto value = parse_json(run, json, "request");
         ASSERT_FALSE(value.ok()) << json;
         EXPECT_EQ(value.error().status, NL_ERROR_INVALID_ARGUMENT);
