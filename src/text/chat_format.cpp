@@ -199,7 +199,7 @@ void resolve_spaces(ChatMarks& marks, const Tokenizer& tokenizer) {
 
 }  // namespace
 
-Result<ChatFormat> ChatFormat::create(std::shared_ptr<const Tokenizer> tokenizer, std::string_view name) {
+Result<ChatFormat> ChatFormat::create(const std::shared_ptr<const Tokenizer>& tokenizer, std::string_view name) {
     if (!name.empty()) {
         NL_ASSIGN(ChatMarks marks, find_chat_marks(name));
         return with_marks(tokenizer, std::move(marks));

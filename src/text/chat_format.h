@@ -24,7 +24,7 @@ class ChatFormat {
     // The format called `name`, or where that is empty the one of the tokenizer's chat template. INVALID_ARGUMENT for a
     // name that is not known, NOT_FOUND where there is no template, UNSUPPORTED where it can't be run or where the
     // tokenizer lacks a token of the format.
-    static Result<ChatFormat> create(std::shared_ptr<const Tokenizer> tokenizer, std::string_view name);
+    static Result<ChatFormat> create(const std::shared_ptr<const Tokenizer>& tokenizer, std::string_view name);
 
     // "template" where the folder's template is no known format.
     [[nodiscard]] const std::string& name() const { return name_; }
