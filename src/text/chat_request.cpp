@@ -143,13 +143,13 @@ Result<std::vector<std::pair<std::string, jinja::Value>>> template_variables(
         NL_ASSIGN(jinja::Value value, run.text(spelling));
         variables.emplace_back(name, std::move(value));
     }
-    for (auto& [name, value] : request.variables) {
-        const auto found =
-            std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.first == name; });
+    for (auto& variable : request.variables) {
+        const auto found = std::find_if(variables.begin(), variables.end(),
+                                        [&](const auto& known) { return known.first == variable.first; });
         if (found == variables.end()) {
-            variables.emplace_back(name, std::move(value));
+            variables.push_back(std::move(variable));
         } else {
-            found->second = std::move(value);
+            found->second = std::move(variable.second);
         }
     }
     variables.emplace_back("messages", std::move(request.messages));

@@ -68,7 +68,7 @@ Result<Value> dict_method(Run& run, const Dict& dict, const std::string& name, A
             NL_ASSIGN(Value pair, run.list({std::move(key_value), value}, ListKind::tuple));
             items.push_back(std::move(pair));
         } else {
-            items.push_back(name == "keys" ? std::move(key_value) : value);
+            items.push_back(name == "keys" ? key_value : value);
         }
     }
     return run.list(std::move(items));
