@@ -284,17 +284,19 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, NL_ARRAY(capacity
  * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
  * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
  * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
- * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
- * recognised by the marks in its chat template. The handle keeps the tokenizer alive. Since 0.1.
- * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
- * template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
- * token of the format).
+ * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from: its
+ * chat template, which is run (since 0.2). Where one of the formats above gives the same tokens for a list of chats
+ * (with and without a system prompt, of one turn and of several, with thoughts, odd white space and empty messages) it
+ * stands for the template, since it splits a chat into finer parts. The handle keeps the tokenizer alive. Since 0.1.
+ * Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its template has
+ * something that is not supported here, which the message names: format the text yourself and encode it; or the
+ * tokenizer lacks a token of the format).
  */
 NL_API nl_status nl_chat_format_create(const nl_tokenizer *tokenizer, NL_ARRAY(name_length) const char *name,
                                        size_t name_length, NL_OUT nl_chat_format **format);
 /* Since 0.1. */
 NL_API void nl_chat_format_free(nl_chat_format *format);
-/* The format's name. Since 0.1. */
+/* The format's name; "template" where the folder's template is run, which is none of the known ones. Since 0.1. */
 NL_API nl_status nl_chat_format_name(const nl_chat_format *format, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                      NL_OUT size_t *length);
 
@@ -308,13 +310,16 @@ enum NL_FLAGS(ChatFlags, NL_CHAT_) {
 
 /*
  * The tokens of a chat of `num_messages` messages, at least one: message i is of roles[i] (NL_ROLE_*) and says
- * contents[i], which has content_lengths[i] bytes (NULL with 0). They are the tokens that the model's own
- * template gives. The beginning-of-sequence token is among them where the format wants it.
+ * contents[i], which has content_lengths[i] bytes (NULL with 0). They are the tokens that Transformers gets from the
+ * model folder's own template, but for what contents may not do. The beginning-of-sequence token is among them where
+ * the format wants it.
  *
  * Contents are text and nothing else: special tokens written in them are not read, so nobody can end a message
- * or take a role by writing its marks. Where a format's marks are not tokens of the vocabulary ("[INST]" in
- * "llama-2" and some "mistral-v1"), contents that have them are INVALID_ARGUMENT. The labels "User:" and
- * "Assistant:" of "ernie" are words, which contents may have.
+ * or take a role by writing its marks, whatever a template does with the text. Where a format's marks are not tokens
+ * of the vocabulary ("[INST]" in "llama-2" and some "mistral-v1"; in other templates what is written as "<|name|>",
+ * "[NAME]" or "<<NAME>>"), contents that have them are INVALID_ARGUMENT. Labels that are words, such as "User:" and
+ * "Assistant:" of "ernie", may stand in contents: only a model that has its marks as tokens tells them apart. Tokens
+ * that are not special and come in pairs ("<think>" and "</think>") are read in contents, as Transformers does.
  *
  * ends[i] (`ends` may be NULL, else it has room for num_messages) receives where message i's part of the tokens
  * ends; it begins where the part before it ends, the first one at 0, and the generation prompt follows the last
@@ -337,15 +342,48 @@ enum NL_FLAGS(ChatFlags, NL_CHAT_) {
  * the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
  * Where two parts meet inside a text, a token that both have a share in belongs to the latter.
  *
- * "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
- * thinking first where the encoded text "<think>\n\n</think>\n\n" follows the generation prompt. Since 0.1.
- * Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
+ * Where the folder's template is run, parts end where its loop over the messages has done with one. Messages that
+ * have no turn in such a loop (a system prompt, in many) have what is written before the next one's turn. A template
+ * may look ahead, so that the parts of a chat change with what follows; those of the formats above do not.
+ *
+ * "llama-3.1" writes the date 26 Jul 2024, whatever the day, and so does the template of Llama 3.1. Templates that ask
+ * for the day (those of Llama 3.2 and 3.3 do) get that of the system's clock; nl_chat_format_render_json takes another.
+ * A Qwen3 model answers without thinking first where the encoded text "<think>\n\n</think>\n\n" follows the
+ * generation prompt.
+ * By name, "mistral-v3" and "mistral-v7" write the spaces of the vocabulary at hand: one before a message's first word
+ * with SentencePiece, none with Tekken. "phi-3" and "phi-4-mini" end with the end-of-sequence token where no generation
+ * prompt is asked for. Since 0.1.
+ * Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), UNSUPPORTED (the
+ * folder's template needs what is not supported, or takes more steps or memory than a template may),
+ * BUFFER_TOO_SMALL.
  */
 NL_API nl_status nl_chat_format_render(const nl_chat_format *format, NL_ARRAY(num_messages) const int32_t *roles,
                                        NL_ARRAY(num_messages) const char *const *contents,
                                        NL_ARRAY(num_messages) const size_t *content_lengths, size_t num_messages,
                                        uint32_t flags, NL_ARRAY(num_messages) size_t *ends,
                                        NL_ARRAY(capacity) int32_t *tokens, size_t capacity, NL_OUT size_t *count);
+/*
+ * The tokens of a chat that is a JSON object of at most 64 MiB, with all that a template may take:
+ *
+ *     {"messages": [{"role": "user", "content": "Where is it?"}, {"role": "assistant", "tool_calls": [...]}, ...],
+ *      "tools": [{"type": "function", "function": {"name": "find", ...}}],
+ *      "documents": [{"title": "Lamps", "text": "..."}],
+ *      "date": "2024-07-26",
+ *      "variables": {"enable_thinking": false}}
+ *
+ * The messages are handed to the template as they are: which roles and members there are is between the template and
+ * its caller. Roles are of letters, digits, '-' and '_'; every other text in the object is read as contents are (see
+ * nl_chat_format_render). `date` is the day that the template is told, or "2024-07-26T15:06:07"; without it, that of
+ * the system's clock. `variables` are further names that the template knows, as the keyword arguments of Transformers'
+ * apply_chat_template. All but `messages` may be left out.
+ * A format that is named, and no folder's template, has no place for tools, documents and variables, nor for messages
+ * with more than a role (system, user, assistant) and a text. Since 0.2.
+ * Errors: as nl_chat_format_render; INVALID_ARGUMENT for JSON that is not well-formed names the byte.
+ */
+NL_API nl_status nl_chat_format_render_json(const nl_chat_format *format, NL_ARRAY(request_length) const char *request,
+                                            size_t request_length, uint32_t flags, NL_ARRAY(num_ends) size_t *ends,
+                                            size_t num_ends, NL_ARRAY(capacity) int32_t *tokens, size_t capacity,
+                                            NL_OUT size_t *count);
 
 /* ---- Caches --------------------------------------------------------------------------------- */
 
