@@ -176,13 +176,13 @@ NL_API nl_status nl_attention_options_set_rope(nl_attention_options *options, co
 /* The most that later calls of nl_attention_plan_set and nl_attention_plan_set_slots may bring, each 1 to 2^24. */
 typedef struct nl_attention_capacity {
     size_t struct_size;     /* sizeof(nl_attention_capacity) */
-    int64_t max_rows;       /* rows: query tokens of all sequences together */
-    int64_t max_sequences;  /* sequences */
-    int64_t max_segments;   /* segments of all sequences together */
-    int64_t max_page_table; /* entries of the page table */
+    int64_t max_rows;       /* rows of a step: query tokens, or new keys, of all sequences together */
+    int64_t max_sequences;  /* sequences of a step */
+    int64_t max_segments;   /* segments of a step, of all sequences together */
+    int64_t max_page_table; /* entries of a step's page table */
 } nl_attention_capacity;
 
-/* Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE. */
+/* A plan without rows and slots yet. Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE. */
 NL_API nl_status nl_attention_plan_create(nl_ops *ops, const nl_attention_options *options,
                                           const nl_attention_capacity *capacity, nl_attention_plan **plan);
 NL_API void nl_attention_plan_free(nl_attention_plan *plan);
@@ -202,7 +202,7 @@ NL_API void nl_attention_plan_free(nl_attention_plan *plan);
  */
 typedef struct nl_attention_step {
     size_t struct_size;                   /* sizeof(nl_attention_step) */
-    int64_t num_pages;                    /* pages of each pool that the plan is used with */
+    int64_t num_pages;                    /* pages of each pool that the plan is used with, 0 or more */
     const int32_t *page_table;            /* [num_entries] pages of the pools, each 0 to num_pages - 1 */
     size_t num_entries;                   /* at most the plan's max_page_table */
     const int32_t *segment_first_entries; /* [num_segments] where in the page table a segment begins */
@@ -231,7 +231,7 @@ NL_API nl_status nl_attention_plan_set(nl_attention_plan *plan, const nl_attenti
 /* Where the rows of one step's new keys and values go. Host arrays; NULL where they have no elements. */
 typedef struct nl_append_step {
     size_t struct_size;           /* sizeof(nl_append_step) */
-    int64_t num_pages;            /* pages of each pool that is appended to */
+    int64_t num_pages;            /* pages of each pool that is appended to, 0 or more */
     const int32_t *slots;         /* [num_rows] row i goes to slots[i], below num_pages * page_size, each slot at most
                                      once; -1 drops the row */
     const int32_t *key_positions; /* [num_rows] the position that a row's key is rotated for, counted from the beginning
@@ -273,9 +273,9 @@ typedef struct nl_merge_arguments {
     int64_t num_parts;       /* 1 to 65536 */
     int64_t num_rows;        /* 0: nothing is read or written */
     nl_const_rows outputs;   /* [num_rows, num_heads, head_dim] of part 0 */
-    int64_t part_stride;     /* from the outputs of a part to the next one's, in elements */
+    int64_t part_stride;     /* from the outputs of a part to the next one's, in elements, 0 or more */
     const float *lse;        /* [num_rows, num_heads] of part 0, contiguous */
-    int64_t lse_part_stride; /* from the lse of a part to the next one's, in elements */
+    int64_t lse_part_stride; /* from the lse of a part to the next one's, in elements, 0 or more */
     nl_rows out;             /* [num_rows, num_heads, head_dim]; may be one of the parts' outputs */
     float *out_lse;          /* [num_rows, num_heads] contiguous, may be one of the parts' lse; NULL: not wanted */
 } nl_merge_arguments;
@@ -299,7 +299,7 @@ typedef struct nl_with_cache_arguments {
     nl_const_tensor q;     /* [batch, num_heads, num_tokens, head_dim] */
     nl_const_tensor k;     /* [batch, num_kv_heads, num_tokens, head_dim]. With k.data and v.data both NULL the queries
                               bring no keys: they are the last num_tokens positions of what the cache holds */
-    nl_const_tensor v;     /* as k */
+    nl_const_tensor v;     /* [batch, num_kv_heads, num_tokens, head_dim], or without data, as k */
     nl_tensor out;         /* [batch, num_heads, num_tokens, head_dim] */
     int32_t update;        /* 1: the new keys and values stay in the cache; 0: it is afterwards as it was before */
     int64_t max_length;    /* tokens that a sequence of the cache may hold, the same in every call, 1 to 2^30; not used
