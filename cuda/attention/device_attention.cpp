@@ -82,7 +82,7 @@ Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
     }
     if (fp8 && spec.batch_invariant) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3 with batch_invariant: on CUDA no kernel for float8 ",
-                    "pages has an order of sums that is a row's own; expected the format of the activations, ",
+                    "pages has an order of sums that is a row's own: expected the format of the activations, ",
                     dtype_name(spec.dtype));
     }
     if (fp8 && !(narrow_takes(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {

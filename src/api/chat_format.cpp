@@ -78,7 +78,7 @@ nl_status nl_chat_format_render_json(const nl_chat_format* format, const char* r
         NL_ASSIGN(const auto room, check_array(ends, num_ends, "ends", "num_ends"));
         NL_ASSIGN(const RenderedChat chat, format->format.render_json({text.data(), text.size()}, flags));
         if (!room.empty() && room.size() != chat.ends.size())
-            return fail(NL_ERROR_INVALID_ARGUMENT, "num_ends is ", num_ends, ", expected 0 or the number of messages, ",
+            return fail(NL_ERROR_INVALID_ARGUMENT, "num_ends is ", num_ends, ": expected 0 or the number of messages, ",
                         chat.ends.size());
         NL_TRY(give<int32_t>(chat.tokens, tokens, capacity, count));
         std::copy(chat.ends.begin(), chat.ends.begin() + static_cast<ptrdiff_t>(room.size()), room.begin());

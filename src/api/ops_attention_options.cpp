@@ -69,7 +69,7 @@ nl_status nl_attention_options_set_page_size(nl_attention_options* options, int3
 
 nl_status nl_attention_options_set_dtype(nl_attention_options* options, int32_t dtype) {
     return with_spec(options, [&](AttentionSpec& spec) -> Result<void> {
-        NL_ASSIGN(spec.dtype, check_dtype(dtype));
+        NL_ASSIGN(spec.dtype, check_dtype("dtype", dtype));
         return {};
     });
 }

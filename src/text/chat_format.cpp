@@ -285,16 +285,16 @@ Result<void> check_flags(uint32_t flags) {
 }
 
 Result<void> check_messages(std::span<const ChatMessage> messages) {
-    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0, expected at least 1");
+    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0: expected at least 1");
     size_t bytes = 0;
     for (size_t i = 0; i < messages.size(); ++i) {
         if (messages[i].role < NL_ROLE_SYSTEM || messages[i].role > NL_ROLE_ASSISTANT)
             return fail(NL_ERROR_INVALID_ARGUMENT, "roles[", i, "] is ", messages[i].role,
-                        ", expected one of NL_ROLE_*");
+                        ": expected one of NL_ROLE_*");
         bytes += std::min(messages[i].content.size(), kMaxTextBytes + 1);
         if (bytes > kMaxTextBytes)
             return fail(NL_ERROR_INVALID_ARGUMENT, "contents has more than ", kMaxTextBytes, " bytes up to contents[",
-                        i, "], expected at most that");
+                        i, "]: expected at most that");
     }
     return {};
 }
@@ -308,7 +308,7 @@ Result<ChatMessage> simple_message(const jinja::Value& value, size_t index, cons
         if (value.dict()->members.size() == 2) return ChatMessage{known, content->text()->view()};
     }
     return fail(NL_ERROR_INVALID_ARGUMENT, "request: messages[", index, "] is more than the format ", format,
-                " has a place for, expected a role (system, user or assistant) and a content that is a text");
+                " has a place for: expected a role (system, user or assistant) and a content that is a text");
 }
 
 }  // namespace
@@ -332,7 +332,7 @@ Result<RenderedChat> ChatFormat::render_json(std::string_view request, uint32_t 
     NL_ASSIGN(const ChatRequest chat, read_chat_request(run, request));
     if (chat.tools.truth() || chat.documents.truth() || !chat.variables.empty())
         return fail(NL_ERROR_INVALID_ARGUMENT, "request has tools, documents or variables: the format ", name_,
-                    " has no place for them, expected messages alone");
+                    " has no place for them: expected messages alone");
     std::vector<ChatMessage> messages;
     for (const jinja::Value& message : chat.messages.list()->items) {
         NL_ASSIGN(const ChatMessage simple, simple_message(message, messages.size(), name_));

@@ -11,7 +11,7 @@ namespace nanolith {
 namespace {
 
 Error wrong(const std::string& what, const char* expected) {
-    return fail(NL_ERROR_INVALID_ARGUMENT, "request: ", what, ", expected ", expected);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "request: ", what, ": expected ", expected);
 }
 
 // Two digits or four at `at`, between bounds; -1 where there are none.
@@ -122,7 +122,7 @@ std::tm today() {
 
 Result<void> check_request_size(std::string_view json) {
     if (json.size() <= kMaxTextBytes) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "request has ", json.size(), " bytes, expected at most ", kMaxTextBytes);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "request has ", json.size(), " bytes: expected at most ", kMaxTextBytes);
 }
 
 Result<ChatRequest> read_chat_request(jinja::Run& run, std::string_view json) {

@@ -57,7 +57,7 @@ Result<void> MarkTokens::encode(std::string_view text, bool at_start, std::vecto
     if (done < text.size()) NL_TRY(tokenizer_->encode_part(text.substr(done), filter, false, tokens));
     if (has_mark(tokens, before))
         return fail(NL_ERROR_INVALID_ARGUMENT, "contents has text that the tokenizer makes a mark of the format ",
-                    name_, " of, expected none");
+                    name_, " of: expected none");
     return {};
 }
 

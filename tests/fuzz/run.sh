@@ -18,7 +18,7 @@ install=yes
 minutes=${1:-5}
 shift $(($# > 0))
 targets=("$@")
-[ $# -gt 0 ] || targets=(config safetensors tokenizer_json tokenizer_model chat_template abi)
+[ $# -gt 0 ] || targets=(config safetensors tokenizer_json tokenizer_model chat_template jinja abi)
 
 has_libfuzzer() {
     local folder
@@ -33,6 +33,7 @@ gather() {
     local target=$1 corpus=build/fuzz/corpus/$1 file
     mkdir -p "$corpus" build/fuzz/findings
     if [ -d "tests/fuzz/seeds/$target" ]; then cp tests/fuzz/seeds/"$target"/* "$corpus"; fi
+    [ "$target" != jinja ] || cp tests/fuzz/seeds/chat_template/* "$corpus"
     case $target in
         config) for file in tests/parity/fixtures/*/config.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
         tokenizer_json)

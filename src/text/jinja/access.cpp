@@ -105,14 +105,14 @@ Result<Value> loop_method(Run& run, Loop& loop, const std::string& name, Argumen
 
 Result<void> Arguments::bind(std::string_view what, std::initializer_list<std::string_view> parameters) {
     if (positional.size() > parameters.size())
-        return fail(NL_ERROR_INVALID_ARGUMENT, what, "() has ", positional.size(), " arguments, expected at most ",
+        return fail(NL_ERROR_INVALID_ARGUMENT, what, "() has ", positional.size(), " arguments: expected at most ",
                     parameters.size());
     values.assign(parameters.size(), nullptr);
     for (size_t i = 0; i < positional.size(); ++i) values[i] = &positional[i];
     for (const auto& [name, value] : named) {
         const auto* const place = std::find(parameters.begin(), parameters.end(), name);
         if (place == parameters.end() || values[static_cast<size_t>(place - parameters.begin())] != nullptr)
-            return fail(NL_ERROR_INVALID_ARGUMENT, what, "() has an argument ", name, ", expected none, or one");
+            return fail(NL_ERROR_INVALID_ARGUMENT, what, "() has an argument ", name, ": expected none, or one");
         values[static_cast<size_t>(place - parameters.begin())] = &value;
     }
     return {};
@@ -121,13 +121,13 @@ Result<void> Arguments::bind(std::string_view what, std::initializer_list<std::s
 Result<int64_t> Arguments::integer(size_t i, int64_t otherwise) const {
     if (values[i] == nullptr || values[i]->is_none()) return otherwise;
     if (values[i]->is_integer()) return values[i]->integer();
-    return fail(NL_ERROR_INVALID_ARGUMENT, "an argument of the type ", values[i]->type_name(), ", expected an integer");
+    return fail(NL_ERROR_INVALID_ARGUMENT, "an argument of the type ", values[i]->type_name(), ": expected an integer");
 }
 
 Result<const Text*> Arguments::text(size_t i) const {
     if (values[i] == nullptr || values[i]->is_none()) return static_cast<const Text*>(nullptr);
     if (values[i]->text() != nullptr) return values[i]->text();
-    return fail(NL_ERROR_INVALID_ARGUMENT, "an argument of the type ", values[i]->type_name(), ", expected a text");
+    return fail(NL_ERROR_INVALID_ARGUMENT, "an argument of the type ", values[i]->type_name(), ": expected a text");
 }
 
 bool Arguments::truth(size_t i, bool otherwise) const {
@@ -189,7 +189,7 @@ Result<Value> get_slice(Run& run, const Value& value, const Value& begin, const 
     for (const Value* bound : {&begin, &end, &step}) {
         if (!bound->is_none() && !bound->is_integer())
             return fail(NL_ERROR_INVALID_ARGUMENT, "a slice's bound of the type ", bound->type_name(),
-                        ", expected an integer");
+                        ": expected an integer");
     }
     const int64_t stride = step.is_none() ? 1 : step.integer();
     if (stride == 0 || stride == INT64_MIN) return fail(NL_ERROR_INVALID_ARGUMENT, "a slice's step is ", stride);

@@ -136,7 +136,7 @@ Result<void> Evaluator::spread(const std::string& stars, const Value& value, Arg
     }
     if (value.dict() == nullptr)
         return fail(NL_ERROR_INVALID_ARGUMENT, "** before a value of the type ", value.type_name(),
-                    ", expected a dictionary");
+                    ": expected a dictionary");
     for (const auto& [name, inner] : value.dict()->members) {
         NL_TRY(run_->check_bytes(name.size() + sizeof(Value)));
         arguments.named.emplace_back(name.bytes(), inner);
@@ -180,12 +180,12 @@ Result<Value> Evaluator::call_macro(const MacroNode& macro, Arguments arguments)
     Scope scope{globals_, {}};
     if (arguments.positional.size() > macro.parameters.size())
         return fail(NL_ERROR_INVALID_ARGUMENT, macro.name, "() has ", arguments.positional.size(),
-                    " arguments, expected at most ", macro.parameters.size());
+                    " arguments: expected at most ", macro.parameters.size());
     for (const auto& [name, value] : arguments.named) {
         const auto place = std::find(macro.parameters.begin(), macro.parameters.end(), name);
         if (place == macro.parameters.end() ||
             static_cast<size_t>(place - macro.parameters.begin()) < arguments.positional.size())
-            return fail(NL_ERROR_INVALID_ARGUMENT, macro.name, "() has an argument ", name, ", expected none, or one");
+            return fail(NL_ERROR_INVALID_ARGUMENT, macro.name, "() has an argument ", name, ": expected none, or one");
         scope.set(name, value);
     }
     const size_t first_default = macro.parameters.size() - macro.defaults.size();

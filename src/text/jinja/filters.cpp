@@ -166,13 +166,13 @@ Result<Value> tojson(Run& run, const Value& value, Arguments& arguments) {
     style.ascii = arguments.truth(0, false);
     NL_ASSIGN(style.indent, arguments.integer(1, -1));
     if (style.indent > 64)
-        return fail(NL_ERROR_UNSUPPORTED, "tojson's indent is ", style.indent, ", expected at most 64");
+        return fail(NL_ERROR_UNSUPPORTED, "tojson's indent is ", style.indent, ": expected at most 64");
     if (style.indent >= 0) style.item_separator = std::string(1, ',');
     if (const Value* separators = arguments.values[2]; separators != nullptr && !separators->is_none()) {
         const List* const pair = separators->list();
         if (pair == nullptr || pair->items.size() != 2 || pair->items[0].text() == nullptr ||
             pair->items[1].text() == nullptr)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "tojson's separators, expected two texts");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "tojson's separators: expected two texts");
         style.item_separator = pair->items[0].text()->bytes();
         style.key_separator = pair->items[1].text()->bytes();
     }
@@ -189,7 +189,7 @@ Result<Value> indent(Run& run, const Value& value, Arguments& arguments) {
         indention = *arguments.values[0]->text();
     } else {
         NL_ASSIGN(const int64_t width, arguments.integer(0, 4));
-        if (width > 1024) return fail(NL_ERROR_UNSUPPORTED, "indent's width is ", width, ", expected at most 1024");
+        if (width > 1024) return fail(NL_ERROR_UNSUPPORTED, "indent's width is ", width, ": expected at most 1024");
         indention = Text(std::string(static_cast<size_t>(std::max<int64_t>(width, 0)), ' '));
     }
     Text with_end = text;

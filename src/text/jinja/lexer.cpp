@@ -175,7 +175,7 @@ class Lexer {
             }
             NL_TRY(read_word(brackets));
         }
-        return wrong("a tag does not end, expected ", closing);
+        return wrong("a tag does not end: expected ", closing);
     }
 
     Result<void> read_word(std::string& brackets) {
@@ -206,7 +206,7 @@ class Lexer {
         if (found == kOperators.end()) {
             size_t length = 0;
             first_character(rest(), length);
-            return wrong("the character ", show_json(rest().substr(0, length)), " in a tag, expected none such");
+            return wrong("the character ", show_json(rest().substr(0, length)), " in a tag: expected none such");
         }
         const char c = found->front();
         if (c == '(' || c == '[' || c == '{') brackets += c;

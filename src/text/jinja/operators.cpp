@@ -159,7 +159,7 @@ Result<bool> contains(Run& run, const Value& value, const Value& element) {
     if (const Text* text = value.text()) {
         if (element.text() == nullptr)
             return fail(NL_ERROR_INVALID_ARGUMENT, "a value of the type ", element.type_name(),
-                        " is looked for in a text, expected a text");
+                        " is looked for in a text: expected a text");
         NL_TRY(run.step(text->size() / 64));
         return text->bytes().find(element.text()->bytes()) != std::string::npos;
     }
@@ -176,7 +176,7 @@ Result<bool> contains(Run& run, const Value& value, const Value& element) {
     }
     if (value.is_undefined()) return false;
     return fail(NL_ERROR_INVALID_ARGUMENT, "\"in\" a value of the type ", value.type_name(),
-                ", expected a text, a list or a dictionary");
+                ": expected a text, a list or a dictionary");
 }
 
 }  // namespace nanolith::jinja

@@ -38,7 +38,7 @@ class Parser {
         while (true) {
             const Token& token = stream_.peek();
             if (token.kind == TokenKind::end) {
-                if (!ends.empty()) return stream_.wrong("the template's end, expected {% ", ends.back(), " %}");
+                if (!ends.empty()) return stream_.wrong("the template's end: expected {% ", ends.back(), " %}");
                 break;
             }
             if (token.kind == TokenKind::data) {
@@ -212,7 +212,7 @@ class Parser {
 
 Result<Block> parse_template(std::string_view source) {
     if (source.size() > kMaxTemplateBytes)
-        return fail(NL_ERROR_UNSUPPORTED, source.size(), " bytes, expected at most ", kMaxTemplateBytes);
+        return fail(NL_ERROR_UNSUPPORTED, source.size(), " bytes: expected at most ", kMaxTemplateBytes);
     NL_ASSIGN(auto tokens, read_tokens(is_valid_utf8(source) ? std::string(source) : replace_invalid_utf8(source)));
     return Parser(std::move(tokens)).parse();
 }

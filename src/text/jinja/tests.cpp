@@ -45,7 +45,7 @@ Result<bool> apply_test(Run& run, const std::string& name, const Value& value, c
     const bool takes_one = !op.empty() || name == "divisibleby" || name == "sameas";
     if (!arguments.named.empty() || arguments.positional.size() != (takes_one ? 1U : 0U))
         return fail(NL_ERROR_INVALID_ARGUMENT, "the test ", show_json(name), " has ", arguments.positional.size(),
-                    " arguments, expected ", takes_one ? 1 : 0);
+                    " arguments: expected ", takes_one ? 1 : 0);
     if (!op.empty()) {
         NL_ASSIGN(const Value result, apply_operator(run, op, value, arguments.positional[0]));
         return result.truth();

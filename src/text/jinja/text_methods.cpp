@@ -135,7 +135,7 @@ Result<Value> begins_or_ends(const Text& text, const std::string& name, Argument
     if (affix != nullptr && affix->list() != nullptr) all = affix->list()->items;
     if (affix == nullptr || (affix->text() == nullptr && affix->list() == nullptr))
         return fail(NL_ERROR_INVALID_ARGUMENT, name, "() of a value of the type ",
-                    affix == nullptr ? "None" : affix->type_name(), ", expected a text");
+                    affix == nullptr ? "None" : affix->type_name(), ": expected a text");
     for (const Value& one : all) {
         if (one.text() == nullptr) continue;
         const std::string_view wanted = one.text()->view();
