@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "unit/model_files.h"
+#include "support/model_files.h"
 
 namespace nanolith {
 namespace {
