@@ -114,8 +114,8 @@ Result<void> CpuExecutor<T>::allocate() {
     }
     NL_ASSIGN(output_rows_, Buffer<T>::allocate("output rows", {output_rows, hidden}));
     NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
-    NL_ASSIGN(products_, Products<T>::create(pool_, std::max({hidden, inner_width(), query_width()}),
-                                                options_.batch_invariant));
+    NL_ASSIGN(products_,
+              Products<T>::create(pool_, std::max({hidden, inner_width(), query_width()}), options_.batch_invariant));
 
     const int64_t page_bytes = attention_.shape().pool.page_bytes();
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {

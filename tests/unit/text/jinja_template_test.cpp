@@ -98,7 +98,7 @@ TEST(JinjaTemplates, KnowWhatIsForeign) {
 
 TEST(JinjaTemplates, SayWhereTheyAreWrong) {
     for (const auto& [source, expected] : {std::pair("a\n{{ 1 + }}", "line 2: expected a value"),
-                                           {"{% if x %}", "the template's end, expected {% endif %}"},
+                                           {"{% if x %}", "the template's end: expected {% endif %}"},
                                            {"{% endfor %}", "the tag \"endfor\""},
                                            {"\n\n{% block b %}{% endblock %}", "line 3: the tag \"block\""},
                                            {"{{ 'a }}", "a string does not end"},

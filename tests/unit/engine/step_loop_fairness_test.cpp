@@ -5,7 +5,7 @@
 #include <chrono>
 #include <thread>
 
-#include "unit/fake_engine.h"
+#include "unit/engine/fake_engine.h"
 
 namespace nanolith::testing {
 namespace {
