@@ -143,7 +143,7 @@ TEST_F(ChatAbi, RendersJson) {
     EXPECT_INVALID("format", nl_chat_format_render_json(nullptr, "{}", 2, 0, nullptr, 0, nullptr, 0, &count));
     EXPECT_INVALID("count", nl_chat_format_render_json(format_.get(), "{}", 2, 0, nullptr, 0, nullptr, 0, nullptr));
     EXPECT_INVALID("flags is 0x2", nl_chat_format_render_json(format_.get(), request.data(), request.size(), 2, nullptr,
-                                                            0, nullptr, 0, &count));
+                                                              0, nullptr, 0, &count));
 }
 
 }  // namespace

@@ -8,12 +8,12 @@ namespace {
 
 // Another thread joins in for each so many nanoseconds of work: waking one that sleeps costs the waker some
 // microseconds, and it comes tens of microseconds later.
-constexpr int64_t kCostPerThread = 25'000;
+constexpr int64_t kCostPerThread = 10'000;
 // Times that a worker looks for the next region before it sleeps, and the caller for the last worker's end: some
 // microseconds. The regions of a layer follow each other more closely than that.
-constexpr int kLooks = 100;
+constexpr int kLooks = 1000;
 // Shares of a region for each thread, so that one which comes late or is interrupted leaves its items to the others.
-constexpr int64_t kSharesPerThread = 4;
+constexpr int64_t kSharesPerThread = 16;
 
 constexpr uint32_t kOpen = 1U << 31U;
 constexpr uint32_t kOneSeat = 1U << 15U;
