@@ -73,9 +73,9 @@ class TokenMatcher::Parts {
     const TokenMatcher* matcher_;
     std::string_view text_;
     const TokenFilter* filter_;
-    size_t done_ = 0;    // what lies before was given
-    size_t at_ = 0;      // tokens that begin before were looked at
-    TextPart found_;     // a token that waits for the text before it; token -1: none
+    size_t done_ = 0;  // what lies before was given
+    size_t at_ = 0;    // tokens that begin before were looked at
+    TextPart found_;   // a token that waits for the text before it; token -1: none
 };
 
 }  // namespace nanolith

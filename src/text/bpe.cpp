@@ -48,7 +48,7 @@ Result<MergeTable::Placed> MergeTable::read_merge(const Json& json, size_t rank,
     const auto pair = read_pair(json);
     if (!pair || pair->left.empty() || pair->right.empty())
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json),
-                    ", expected two pieces");
+                    ": expected two pieces");
     const std::string merged = std::string(pair->left).append(pair->right);
     for (const std::string_view piece : {pair->left, pair->right, std::string_view(merged)}) {
         if (vocabulary.find(piece) < 0)
@@ -62,7 +62,7 @@ Result<MergeTable::Placed> MergeTable::read_merge(const Json& json, size_t rank,
 Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabulary, const std::string& where) {
     const auto* const list = json.as<Json::Array>();
     if (list == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ", expected an array");
+        return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ": expected an array");
     if (list->size() > INT32_MAX) return fail(NL_ERROR_BAD_MODEL, where, ": model.merges has too many entries");
     MergeTable table;
     std::vector<Placed> placed;

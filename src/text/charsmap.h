@@ -23,7 +23,7 @@ class Charsmap {
     explicit Charsmap(std::string_view table);
 
     struct Match {
-        size_t length = 0;     // bytes that are replaced; 0: nothing is found
+        size_t length = 0;      // bytes that are replaced; 0: nothing is found
         std::string_view text;  // by this
     };
     // The longest, or the shortest, of the table's strings that `text` begins with.

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 #include "text/bpe.h"
 #include "text/component.h"
 #include "text/normalizer.h"
@@ -33,7 +33,7 @@ class WordEncoder final : public WordTaker {
     Result<void> take(std::string_view word, bool /*at_start*/) override {
         if (word.size() <= kMaxWordBytes) return encoder_->encode(word, *tokens_);
         return fail(NL_ERROR_INVALID_ARGUMENT, "the text has a word of ", word.size(),
-                    " bytes when it is normalised, expected at most ", kMaxWordBytes);
+                    " bytes when it is normalised: expected at most ", kMaxWordBytes);
     }
 
   private:
@@ -91,14 +91,14 @@ Result<void> JsonTokenizer::read_added_tokens(const Json* json, const std::strin
     if (json == nullptr || json->is_null()) return {};
     const auto* const list = json->as<Json::Array>();
     if (list == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, path, ": added_tokens is ", show_json(*json), ", expected an array");
+        return fail(NL_ERROR_BAD_MODEL, path, ": added_tokens is ", show_json(*json), ": expected an array");
     const auto limit = static_cast<int64_t>(vocab_size_) + static_cast<int64_t>(list->size()) + kMaxUnusedTokens;
     for (const Json& entry : *list) {
         NL_ASSIGN(AddedToken token, read_added_token(entry, path + ": added_tokens", nullptr));
         const int32_t known = vocabulary().find(token.content);
         if (token.id >= limit || (known >= 0 && known != token.id))
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has the id ",
-                        token.id, ", expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
+                        token.id, ": expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
         vocab_size_ = std::max(vocab_size_, token.id + 1);
         added_tokens_.push_back(std::move(token));
     }
@@ -123,7 +123,7 @@ Result<void> JsonTokenizer::fill_matchers(const std::string& path) {
         if (normalizer_ != nullptr) NL_TRY(normalizer_->apply(pattern));
         if (pattern.text.size() > kMaxPatternBytes)
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has ",
-                        pattern.text.size(), " bytes when it is normalised, expected at most ", kMaxPatternBytes);
+                        pattern.text.size(), " bytes when it is normalised: expected at most ", kMaxPatternBytes);
         const bool same = pattern.text == token.content;
         normalized_matcher_.add(
             same ? token.content : normalized_contents_.emplace(token.id, std::move(pattern.text)).first->second,
@@ -235,7 +235,7 @@ Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view t
     NL_ASSIGN(const Json json, parse_json_object(text, path, kMaxFileBytes));
     const Json* const model = json.find("model");
     if (model == nullptr || model->as<Json::Object>() == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, path, ": model is missing, expected an object");
+        return fail(NL_ERROR_BAD_MODEL, path, ": model is missing: expected an object");
     NL_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::read(json.find("pre_tokenizer"), path));
     NL_ASSIGN(auto token_model, read_model(*model, pre_tokenizer.byte_level(), path));
     auto tokenizer = std::make_shared<JsonTokenizer>(std::move(token_model), std::move(pre_tokenizer));
@@ -244,12 +244,12 @@ Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view t
 }
 
 Result<std::shared_ptr<const Tokenizer>> load_json_tokenizer(const std::string& path, TokenizerConfig config) {
-    auto file = MappedFile::open(path);
-    if (!file.ok()) {
-        file.error().status = NL_ERROR_BAD_MODEL;
-        return std::move(file.error());
+    auto text = read_file(path, kMaxFileBytes);
+    if (!text.ok()) {
+        if (text.error().status == NL_ERROR_NOT_FOUND) text.error().status = NL_ERROR_BAD_MODEL;
+        return std::move(text.error());
     }
-    return parse_json_tokenizer(file->text(), path, std::move(config));
+    return parse_json_tokenizer(*text, path, std::move(config));
 }
 
 }  // namespace nanolith

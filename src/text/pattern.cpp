@@ -19,7 +19,8 @@ namespace {
 // more is exponential.
 constexpr uint32_t kStepsPerByte = 64;
 constexpr uint32_t kMinSteps = 1000000;
-// Memory that PCRE2's matcher may take where machine code is not enough, in KiB: the published patterns need hardly any.
+// Memory that PCRE2's matcher may take where machine code is not enough, in KiB: the published patterns need hardly
+// any.
 constexpr uint32_t kHeapLimitKib = 32U << 10U;
 
 struct Freer {
@@ -66,7 +67,8 @@ Result<Pattern> Pattern::regex(std::string_view pattern, const std::string& wher
     Owned<pcre2_code> compiled(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
                                              &offset, context.get()));
-    if (compiled == nullptr && error == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
+    if (compiled == nullptr && (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED))
+        throw std::bad_alloc();
     if (compiled == nullptr)
         return fail(NL_ERROR_BAD_MODEL, where, ": the pattern ", show_json(pattern), ": ", message_of(error));
     // Where machine code may not be made, matching goes on without.
@@ -127,8 +129,9 @@ Result<bool> Pattern::Finder::match_code(Span& match) {
     const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(work_->data.get());
     match = {ends[0], ends[1]};
     // An empty match moves on by one character.
-    at_ = match.end > match.begin ? match.end
-                                  : match.end + (match.end < text_.size() ? next_utf8(text_.substr(match.end)).length : 1);
+    at_ = match.end > match.begin
+              ? match.end
+              : match.end + (match.end < text_.size() ? next_utf8(text_.substr(match.end)).length : 1);
     return true;
 }
 

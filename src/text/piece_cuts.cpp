@@ -20,7 +20,9 @@ std::optional<size_t> PieceCuts::find(std::string_view text, size_t from, bool g
     const size_t unsure = goes_on ? index_.longest() : 0;
     if (text.size() <= unsure) return std::nullopt;
     const size_t end = text.size() - unsure;
-    const auto may_divide = [&](size_t at) { return !before_spaces_only_ || text.substr(at).starts_with(kSpaceSymbol); };
+    const auto may_divide = [&](size_t at) {
+        return !before_spaces_only_ || text.substr(at).starts_with(kSpaceSymbol);
+    };
     // Goes over the text from `begin`, which no piece that reaches across `least` begins before.
     const auto search = [&](size_t begin, size_t least, size_t limit, bool first) {
         std::optional<size_t> found;

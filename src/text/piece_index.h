@@ -43,8 +43,8 @@ class PieceIndex {
         int32_t value;
     };
 
-    std::vector<Entry> entries_;               // sorted
-    std::array<uint32_t, 257> first_byte_{};   // the pieces that begin with byte b: first_byte_[b] to [b + 1]
+    std::vector<Entry> entries_;              // sorted
+    std::array<uint32_t, 257> first_byte_{};  // the pieces that begin with byte b: first_byte_[b] to [b + 1]
     size_t longest_ = 0;
 };
 

@@ -214,7 +214,8 @@ class FileReader {
     }
 
     int64_t num_pieces_ = 0;
-    SentencePieceFacts facts_{.unknown_text = " \xE2\x81\x87 ", .charsmap = {}, .symbols = {}};  // " ⁇ ", the format's default
+    SentencePieceFacts facts_{
+        .unknown_text = " \xE2\x81\x87 ", .charsmap = {}, .symbols = {}};  // " ⁇ ", the format's default
     bool denormalizes_ = false;
 };
 
@@ -226,7 +227,7 @@ Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const
     if (!problem.empty()) return fail(NL_ERROR_BAD_MODEL, path, ": ", problem);
     if (reader.denormalizes())
         return fail(NL_ERROR_UNSUPPORTED, path,
-                    ": it changes text after decoding (denormalizer_spec), expected a model without");
+                    ": it changes text after decoding (denormalizer_spec): expected a model without");
     return std::move(reader.facts());
 }
 

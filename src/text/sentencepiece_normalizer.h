@@ -50,7 +50,7 @@ class SentencePieceNormalizer::Reader {
     std::string_view ready_;  // what its last part became, as far as it has not been given
     size_t spaces_ = 0;       // in front of ready_; they wait for it, since those at the end of a text may go
     bool adds_space_;
-    bool behind_space_;  // a space now would be a double one, or stand at the beginning
+    bool behind_space_;   // a space now would be a double one, or stand at the beginning
     bool ended_ = false;  // rest_ was all given but for spaces_
     bool done_ = false;
 };

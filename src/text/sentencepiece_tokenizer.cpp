@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 #include "text/piece_cuts.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_normalizer.h"
@@ -27,12 +27,25 @@ constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 // NOT_FOUND only where there is no such file: a folder without a tokenizer is one thing, a tokenizer that can't be
 // opened another.
-Result<MappedFile> open_model_file(const std::string& path) {
-    auto file = MappedFile::open(path);
-    if (!file.ok() && file.error().status == NL_ERROR_NOT_FOUND) file.error().status = NL_ERROR_BAD_MODEL;
-    if (file.ok() && file->text().size() > kMaxFileBytes)
-        return fail(NL_ERROR_BAD_MODEL, path, " has ", file->text().size(), " bytes, expected at most ", kMaxFileBytes);
-    return file;
+Result<std::string> read_model_file(const std::string& path) {
+    auto bytes = read_file(path, kMaxFileBytes);
+    if (!bytes.ok() && bytes.error().status == NL_ERROR_NOT_FOUND) bytes.error().status = NL_ERROR_BAD_MODEL;
+    return bytes;
+}
+
+// Whether a file has lines of base64 and a rank, as tiktoken's vocabularies do: Llama 3 and others have one that is
+// called tokenizer.model too.
+bool is_tiktoken(std::string_view bytes) {
+    const std::string_view line = bytes.substr(0, bytes.find('\n'));
+    const size_t space = line.find(' ');
+    if (space == 0 || space == std::string_view::npos || space + 1 == line.size()) return false;
+    const auto is_base64 = [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/' ||
+               c == '=';
+    };
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return std::ranges::all_of(line.substr(0, space), is_base64) &&
+           std::ranges::all_of(line.substr(space + 1), is_digit);
 }
 
 Result<std::unique_ptr<Processor>> make_processor(std::string_view bytes, const std::string& path) {
@@ -85,8 +98,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     SentencePieceFacts facts_;
     SentencePieceNormalizer normalizer_;
     PieceCuts cuts_;
-    size_t part_bytes_;         // of normalised text that libsentencepiece gets at most
-    bool adds_space_ = false;   // before a text
+    size_t part_bytes_;          // of normalised text that libsentencepiece gets at most
+    bool adds_space_ = false;    // before a text
     bool spaces_parts_ = false;  // and before what stands behind an added token
     TokenMatcher matcher_;
     std::unordered_map<std::string_view, int32_t> added_ids_;  // of added_tokens_
@@ -174,7 +187,7 @@ Result<void> SentencePieceTokenizer::encode_text(std::string_view text, bool add
         if (!cut)
             return fail(NL_ERROR_INVALID_ARGUMENT, "the text has more than ", kMaxPartBytes,
                         " bytes (when it is normalised) behind its token ", tokens.size() - first,
-                        " without a place that no piece of the vocabulary reaches across, expected one in so many");
+                        " without a place that no piece of the vocabulary reaches across: expected one in so many");
         NL_TRY(encode_normalized(std::string_view(waiting).substr(0, *cut), first, tokens));
         waiting.erase(0, *cut);
     }
@@ -226,9 +239,13 @@ Result<Tokenizer::Surface> SentencePieceTokenizer::surface(int32_t token, bool /
 
 Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config,
                                                             size_t part_bytes) {
-    NL_ASSIGN(const MappedFile file, open_model_file(path));
-    NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(file.text(), path));
-    NL_ASSIGN(auto processor, make_processor(without_normalizer(file.text()), path));
+    NL_ASSIGN(const std::string bytes, read_model_file(path));
+    if (is_tiktoken(bytes))
+        return fail(NL_ERROR_UNSUPPORTED, path,
+                    " is a vocabulary of tiktoken: expected a SentencePiece model, or tokenizer.json beside it. "
+                    "Transformers makes the latter: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
+    NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(bytes, path));
+    NL_ASSIGN(auto processor, make_processor(without_normalizer(bytes), path));
     auto tokenizer = std::make_shared<SentencePieceTokenizer>(std::move(processor), std::move(facts), part_bytes);
     NL_TRY(tokenizer->configure(path, std::move(config)));
     return std::shared_ptr<const Tokenizer>(std::move(tokenizer));

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "abi/abi_fixtures.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace nanolith::test {
 namespace {

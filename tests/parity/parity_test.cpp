@@ -14,7 +14,7 @@
 
 #include "parity/engine.h"
 #include "parity/fixture.h"
-#include "temp_folder.h"
+#include "support/temp_folder.h"
 
 namespace nanolith::parity {
 namespace {

@@ -1,0 +1,229 @@
+#include "unit/engine/fake_device.h"
+
+#include <algorithm>
+#include <chrono>
+#include <new>
+#include <thread>
+
+namespace nanolith::testing {
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t word) {
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15U;
+    return hash ^ (hash >> 29);
+}
+
+int32_t finish(uint64_t hash, double uniform, int32_t vocab_size) {
+    hash = mix(hash, static_cast<uint64_t>(uniform * 0x1p53));
+    return static_cast<int32_t>((hash >> 20) % static_cast<uint64_t>(vocab_size));
+}
+
+constexpr int32_t kNothing = -1;
+
+class FakeExecutor final : public Executor {
+  public:
+    FakeExecutor(const ModelSpec& spec, const ExecutorOptions& options, std::shared_ptr<FakeRecord> record,
+                 int32_t depth)
+        : spec_(spec),
+          options_(options),
+          record_(std::move(record)),
+          depth_(depth),
+          cells_(static_cast<size_t>(options.num_pages) * static_cast<size_t>(options.page_size), kNothing) {}
+
+    [[nodiscard]] int32_t max_in_flight() const override { return depth_; }
+
+    Result<void> submit(const Batch& batch) override {
+        if (record_->throw_submit > 0 || record_->fail_submit > 0) copies_.clear();  // whose pages are given back
+        if (record_->throw_submit > 0 && record_->throw_submit-- > 0) throw std::bad_alloc();
+        if (record_->fail_submit > 0 && record_->fail_submit-- > 0) return fail(NL_ERROR_DEVICE, "submit failed");
+        if (static_cast<int32_t>(in_flight_.size()) >= depth_) fault("more steps in flight than there may be");
+        check(batch);
+        InFlight step;
+        step.batch = batch;
+        step.copies = std::move(copies_);
+        copies_.clear();
+        // The device's own table hears of changes alone, with the values of this moment.
+        for (const TableRange& range : batch.changed_entries)
+            for (int32_t i = range.first; i < range.first + range.count; ++i)
+                step.entries.emplace_back(i, batch.page_table[static_cast<size_t>(i)]);
+        step.table_size = batch.page_table.size();
+        in_flight_.push_back(std::move(step));
+        record_->most_in_flight = std::max<int32_t>(record_->most_in_flight, static_cast<int32_t>(in_flight_.size()));
+        {
+            const std::lock_guard lock(record_->mutex);
+            record_->rows.push_back(batch.tokens.size());
+            record_->outputs.push_back(batch.output_rows.size());
+            size_t changed = 0;
+            for (const TableRange& range : batch.changed_entries) changed += static_cast<size_t>(range.count);
+            record_->changed_entries.push_back(changed);
+        }
+        return {};
+    }
+
+    Result<void> collect(std::span<int32_t> sampled) override {
+        if (in_flight_.empty()) {
+            fault("nothing to collect");
+            return fail(NL_ERROR_INTERNAL, "nothing to collect");
+        }
+        while (record_->hold != 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        const InFlight step = std::move(in_flight_.front());
+        in_flight_.pop_front();
+        const auto rows = static_cast<int32_t>(step.batch.tokens.size());
+        const int32_t took = record_->step_microseconds + rows * record_->row_microseconds;
+        if (took > 0) std::this_thread::sleep_for(std::chrono::microseconds(took));
+        run(step);
+        kept_ = step.batch.kept_logits;
+        if (sampled.size() != drawn_.size()) fault("collect has another size than the step's outputs");
+        std::copy(drawn_.begin(), drawn_.end(), sampled.begin());
+        if (record_->fail_collect > 0 && record_->fail_collect-- > 0) return fail(NL_ERROR_DEVICE, "collect failed");
+        return {};
+    }
+
+    Result<void> read_logits(int32_t index, std::span<float> logits) override {
+        if (std::ranges::find(kept_, index) == kept_.end()) fault("logits that were not kept");
+        std::ranges::fill(logits, 0.0F);
+        logits[static_cast<size_t>(drawn_[static_cast<size_t>(index)])] = 1;
+        return {};
+    }
+
+    Result<void> copy_pages(std::span<const PageCopy> copies) override {
+        copies_.insert(copies_.end(), copies.begin(), copies.end());
+        return {};
+    }
+
+  private:
+    struct InFlight {
+        Batch batch;
+        std::vector<PageCopy> copies;
+        std::vector<std::pair<int32_t, int32_t>> entries;  // of the page table: where, what
+        size_t table_size = 0;
+    };
+
+    void fault(const std::string& what) {
+        const std::lock_guard lock(record_->mutex);
+        record_->faults.push_back(what);
+    }
+
+    void check(const Batch& batch) {
+        const size_t rows = batch.tokens.size();
+        if (rows == 0 || rows > static_cast<size_t>(options_.max_rows)) fault("a step of no or too many rows");
+        if (batch.positions.size() != rows || batch.slots.size() != rows || batch.key_positions.size() != rows)
+            fault("arrays of different sizes");
+        if (batch.output_rows.size() > static_cast<size_t>(options_.max_output_rows)) fault("too many output rows");
+        if (batch.kept_logits.size() > static_cast<size_t>(options_.max_kept_logits)) fault("too many kept logits");
+        if (batch.sampling.size() != batch.output_rows.size()) fault("sampling of another size");
+        std::vector<int32_t> slots;
+        for (const int32_t slot : batch.slots)
+            if (slot != kNoSlot) slots.push_back(slot);
+        std::ranges::sort(slots);
+        if (std::ranges::adjacent_find(slots) != slots.end()) fault("a slot twice");
+    }
+
+    void run(const InFlight& step) {
+        for (const PageCopy& copy : step.copies) {
+            const auto size = static_cast<size_t>(options_.page_size);
+            std::copy_n(cells_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.from) * size), size,
+                        cells_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.to) * size));
+        }
+        table_.resize(std::max(table_.size(), step.table_size), kNothing);
+        for (const auto& [where, what] : step.entries) table_[static_cast<size_t>(where)] = what;
+        const Batch& batch = step.batch;
+        const std::vector<int32_t> before = drawn_;
+        std::vector<int32_t> tokens = batch.tokens;
+        for (int32_t& token : tokens) {
+            if (token >= 0) continue;
+            const auto row = static_cast<size_t>(-1 - token);
+            if (row >= before.size()) {
+                fault("a token that no row drew");
+                token = 0;
+            } else {
+                token = before[row];
+            }
+        }
+        for (size_t row = 0; row < tokens.size(); ++row)
+            if (batch.slots[row] != kNoSlot) cells_[static_cast<size_t>(batch.slots[row])] = tokens[row];
+        drawn_.clear();
+        for (size_t i = 0; i < batch.output_rows.size(); ++i)
+            drawn_.push_back(draw(batch, batch.output_rows[i], batch.sampling[i].uniform));
+    }
+
+    int32_t draw(const Batch& batch, int32_t row, double uniform) {
+        const auto sequence = std::ranges::find_if(
+            batch.sequences, [row](const Sequence& s) { return row >= s.first_row && row < s.first_row + s.num_rows; });
+        const int32_t position = batch.positions[static_cast<size_t>(row)];
+        uint64_t hash = 1;
+        int32_t expected = 0;  // position of the next key
+        for (int32_t i = 0; i < sequence->num_segments; ++i) {
+            const Segment& segment = batch.segments[static_cast<size_t>(sequence->first_segment + i)];
+            if (segment.base != expected) fault("a segment does not begin where the one before ends");
+            const int32_t end = std::min(segment.length, position - segment.base + 1);
+            for (int32_t t = 0; t < end; ++t, ++expected) {
+                const auto entry = static_cast<size_t>(segment.first_page + t / options_.page_size);
+                const int32_t page = entry < table_.size() ? table_[entry] : kNothing;
+                if (page == kNothing) {
+                    fault("a page table entry that was never sent");
+                    return 0;
+                }
+                const int32_t cell = cells_[static_cast<size_t>(page * options_.page_size + t % options_.page_size)];
+                if (cell == kNothing) fault("a cell that was never written");
+                hash = mix(hash, static_cast<uint64_t>(cell));
+            }
+        }
+        if (expected != position + 1) fault("a row sees another number of keys than stand before it");
+        return finish(hash, uniform, spec_.vocab_size);
+    }
+
+    const ModelSpec spec_;
+    const ExecutorOptions options_;
+    const std::shared_ptr<FakeRecord> record_;
+    const int32_t depth_;
+    std::vector<int32_t> cells_;
+    std::vector<int32_t> table_;
+    std::deque<InFlight> in_flight_;
+    std::vector<PageCopy> copies_;
+    std::vector<int32_t> drawn_;
+    std::vector<int32_t> kept_;
+};
+
+class FakeBackend final : public Backend {
+  public:
+    FakeBackend(std::shared_ptr<FakeRecord> record, int32_t depth) : record_(std::move(record)), depth_(depth) {}
+    [[nodiscard]] std::string device_name() const override { return "fake"; }
+    [[nodiscard]] bool supports(DType) const override { return true; }
+    [[nodiscard]] bool prefers_16_bit() const override { return false; }
+    [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 40; }
+    Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights&,
+                                                      const ExecutorOptions& options, const Progress&) override {
+        return std::unique_ptr<Executor>(std::make_unique<FakeExecutor>(spec, options, record_, depth_));
+    }
+
+  private:
+    std::shared_ptr<FakeRecord> record_;
+    int32_t depth_;
+};
+
+}  // namespace
+
+int32_t fake_draw(const std::vector<int32_t>& tokens, double uniform, int32_t vocab_size) {
+    uint64_t hash = 1;
+    for (const int32_t token : tokens) hash = mix(hash, static_cast<uint64_t>(token));
+    return finish(hash, uniform, vocab_size);
+}
+
+std::unique_ptr<Backend> make_fake_backend(std::shared_ptr<FakeRecord> record, int32_t depth) {
+    return std::make_unique<FakeBackend>(std::move(record), depth);
+}
+
+ModelSpec fake_spec(int32_t vocab_size, int32_t max_context) {
+    ModelSpec spec;
+    spec.num_layers = 1;
+    spec.hidden_size = 8;
+    spec.num_heads = 1;
+    spec.num_kv_heads = 1;
+    spec.head_dim = 8;
+    spec.vocab_size = vocab_size;
+    spec.max_context = max_context;
+    return spec;
+}
+
+}  // namespace nanolith::testing
