@@ -16,7 +16,9 @@ constexpr bool kMemoryIsOurs = false;  // a sanitizer takes its own for each byt
 constexpr bool kMemoryIsOurs = true;
 #endif
 
-constexpr size_t kTextBytes = size_t{4} << 20U;
+constexpr size_t kTextBytes = size_t{2} << 20U;
+// What may be taken whatever the text: 64 MiB are promised, of which such a text must not need most.
+constexpr size_t kConstantBytes = size_t{12} << 20U;
 
 // The most memory that was in use since the last call of reset_peak, in bytes.
 size_t peak() {
@@ -60,12 +62,11 @@ TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
         ASSERT_TRUE(tokens.ok()) << tokens.error().message;
         // Invalid UTF-8 counts as what it is read as.
         const size_t bytes = replace_invalid_utf8(text).size();
-        EXPECT_LE(taken, 16 * bytes + (size_t{64} << 20U)) << part << ": " << taken / bytes << " a byte";
+        EXPECT_LE(taken, 16 * bytes + kConstantBytes) << part << ": " << taken / bytes << " a byte";
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, TokenizerMemory,
-                         testing::Values("llama3", "llama2", "odd", "sp_plain", "sp_unigram", "sp_first"),
+INSTANTIATE_TEST_SUITE_P(, TokenizerMemory, testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace
