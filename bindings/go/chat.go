@@ -57,8 +57,8 @@ func (c *RenderedChat) begin(index int) int {
 type ChatFormat struct{ handle *handle }
 
 // NewChatFormat gives the format called name, for example "chatml" or "llama-3"; the library's header lists them. With
-// "" it is the format of the model folder that the tokenizer is from, recognised by its chat template: ErrNotFound where
-// the folder has none, ErrUnsupported where it is none that is known. The format keeps the tokenizer alive.
+// "" it is the model folder's own chat template: ErrNotFound where the folder has none, ErrUnsupported where it has what
+// the library can't run. The format keeps the tokenizer alive.
 func (t *Tokenizer) NewChatFormat(name string) (*ChatFormat, error) {
 	pointer, err := t.handle.use()
 	if err != nil {
@@ -125,6 +125,31 @@ func (f *ChatFormat) Render(messages []Message, flags ChatFlags) (*RenderedChat,
 		return nil, err
 	}
 	chat := &RenderedChat{tokens, make([]int, len(messages))}
+	for i, end := range ends {
+		chat.Ends[i] = int(end)
+	}
+	return chat, nil
+}
+
+// RenderJSON gives the tokens of a chat that is a JSON object with "messages" and, where they are wanted, "tools",
+// "documents", "date" and "variables"; the library's header says more. numMessages is how many messages it has, or 0:
+// then the answer has no Ends. flags is 0 or ChatAddGenerationPrompt.
+func (f *ChatFormat) RenderJSON(request string, numMessages int, flags ChatFlags) (*RenderedChat, error) {
+	pointer, err := f.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer f.handle.done()
+	text, length := chars(request)
+	ends := make([]C.size_t, numMessages)
+	tokens, err := fill(len(request)/2+64, func(tokens *int32, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_chat_format_render_json((*C.nl_chat_format)(pointer), text, length, C.uint32_t(flags), first(ends),
+			C.size_t(len(ends)), (*C.int32_t)(unsafe.Pointer(tokens)), capacity, needed)
+	})
+	if err != nil {
+		return nil, err
+	}
+	chat := &RenderedChat{tokens, make([]int, len(ends))}
 	for i, end := range ends {
 		chat.Ends[i] = int(end)
 	}

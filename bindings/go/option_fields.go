@@ -40,6 +40,20 @@ type EngineOptions struct {
 	Threads int64
 	// 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]
 	WarmUp *bool
+	// 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+	// same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+	// rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+	// attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+	// one device, library version and set of engine options, except the limits of a step and of the pool.
+	// [0 (default) or 1]
+	BatchInvariant *bool
+	// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+	// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+	// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+	// has its own copy either way. [0 or 1 (default)]
+	MapWeights *bool
+	// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
+	AllowNotFinite *bool
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -105,6 +119,21 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.WarmUp != nil {
 		if err := setInt(options, C.NL_OPTION_WARM_UP, number(*o.WarmUp)); err != nil {
+			return err
+		}
+	}
+	if o.BatchInvariant != nil {
+		if err := setInt(options, C.NL_OPTION_BATCH_INVARIANT, number(*o.BatchInvariant)); err != nil {
+			return err
+		}
+	}
+	if o.MapWeights != nil {
+		if err := setInt(options, C.NL_OPTION_MAP_WEIGHTS, number(*o.MapWeights)); err != nil {
+			return err
+		}
+	}
+	if o.AllowNotFinite != nil {
+		if err := setInt(options, C.NL_OPTION_ALLOW_NOT_FINITE, number(*o.AllowNotFinite)); err != nil {
 			return err
 		}
 	}

@@ -3,8 +3,8 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "attention/narrow.h"
-#include "attention/wide.h"
+#include "attention/narrow/narrow.h"
+#include "attention/wide/wide.h"
 
 namespace nanolith::cuda {
 

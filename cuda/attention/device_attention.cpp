@@ -1,17 +1,15 @@
 #include "attention/device_attention.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 #include <utility>
 
-#include "attention/append.h"
-#include "attention/head_rows.h"
-#include "attention/narrow.h"
-#include "attention/rope_table.h"
-#include "attention/wide.h"
+#include "attention/append/append.h"
+#include "attention/narrow/narrow.h"
+#include "attention/wide/wide.h"
+#include "rope/rope_table.h"
 #include "runtime/check.h"
+#include "runtime/head_rows.h"
+#include "runtime/with_type.h"
 
 namespace nanolith::cuda {
 
@@ -47,12 +45,15 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
     shape.multiprocessors = gpu.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
     shape.causal = spec.causal;
+    shape.batch_invariant = spec.batch_invariant;
     shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
     if (spec.dtype == DType::f32) {
         shape.kernel = NarrowKernel::plain;
     } else if (shape.fp8) {
         shape.kernel = NarrowKernel::hopper;
-    } else if (narrow_takes(head_shape(spec), gpu.major) && wide_takes(head_shape(spec), gpu.major)) {
+    } else if (!spec.batch_invariant && narrow_takes(head_shape(spec), gpu.major) &&
+               wide_takes(head_shape(spec), gpu.major)) {
+        // Which warps of it take a tile depends on the items that its block had before.
         shape.kernel = NarrowKernel::hopper;
         if (may_be_wide(spec, capacity))
             shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
@@ -78,6 +79,11 @@ Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
     if (spec.kv_dtype != spec.dtype && !fp8) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is ", dtype_name(spec.kv_dtype), " with ", dtype_name(spec.dtype),
                     " queries; CUDA takes the queries' format, or float8 with 16-bit queries");
+    }
+    if (fp8 && spec.batch_invariant) {
+        return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3 with batch_invariant: on CUDA no kernel for float8 ",
+                    "pages has an order of sums that is a row's own: expected the format of the activations, ",
+                    dtype_name(spec.dtype));
     }
     if (fp8 && !(narrow_takes(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3, head_dim is ", spec.head_dim,
@@ -189,29 +195,11 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
 }
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {
-    switch (spec_.dtype) {
-        case DType::f16:
-            return append_typed<__half>(call, stream);
-        case DType::bf16:
-            return append_typed<__nv_bfloat16>(call, stream);
-        case DType::f32:
-        case DType::f8_e4m3:  // of files and pages
-            break;
-    }
-    return append_typed<float>(call, stream);
+    return with_type(spec_.dtype, [&]<typename T>(T) { return append_typed<T>(call, stream); });
 }
 
 Result<void> DeviceAttention::run(const AttentionCall& call, cudaStream_t stream) const {
-    switch (spec_.dtype) {
-        case DType::f16:
-            return run_typed<__half>(call, stream);
-        case DType::bf16:
-            return run_typed<__nv_bfloat16>(call, stream);
-        case DType::f32:
-        case DType::f8_e4m3:  // of files and pages
-            break;
-    }
-    return run_typed<float>(call, stream);
+    return with_type(spec_.dtype, [&]<typename T>(T) { return run_typed<T>(call, stream); });
 }
 
 }  // namespace nanolith::cuda

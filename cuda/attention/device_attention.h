@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "attention/attention.h"
-#include "attention/partials.h"
-#include "attention/plan.h"
+#include "attention/merge/partials.h"
+#include "attention/plan/plan.h"
+#include "attention/plan/work_arrays.h"
 #include "backend/kernels.h"
-#include "batch/work_arrays.h"
 #include "norm/norm.h"
 #include "runtime/memory.h"
 

@@ -17,12 +17,13 @@ constexpr size_t kLeastBytes = size_t{256} << 10;
 
 struct Offsets {
     size_t head = 0;
-    size_t tokens = 0;
     size_t key_positions = 0;
     size_t slots = 0;
     size_t output_rows = 0;
     size_t sampling = 0;
     std::vector<WorkArrays> work;
+    size_t copied = 0;  // what comes before is copied to the device; the first kernel alone reads the rest
+    size_t tokens = 0;
     size_t changes = 0;
     size_t end = 0;
 };
@@ -33,12 +34,13 @@ Offsets place(const BatchShape& shape, size_t num_changes) {
     Layout layout;
     Offsets at;
     at.head = layout.reserve<StepHead>(1);
-    at.tokens = layout.reserve<int32_t>(rows);
     at.key_positions = layout.reserve<int32_t>(rows);
     at.slots = layout.reserve<int32_t>(rows);
     at.output_rows = layout.reserve<int32_t>(outputs);
     at.sampling = layout.reserve<SampleParams>(outputs);
     for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
+    at.copied = layout.used();
+    at.tokens = layout.reserve<int32_t>(rows);
     at.changes = layout.reserve<PageChange>(num_changes);
     at.end = layout.used();
     return at;
@@ -51,24 +53,24 @@ void put_all(std::byte* to, const std::vector<T>& from) {
 
 }  // namespace
 
-Result<void> DeviceBatch::upload(const Batch& batch, std::span<const AttentionPlan* const> plans,
-                                 std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host,
-                                 cudaStream_t stream, bool* moved) {
+Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionPlan* const> plans,
+                                  std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host,
+                                  cudaStream_t stream, bool* moved) {
     shape_.rows = static_cast<int32_t>(batch.tokens.size());
     shape_.output_rows = static_cast<int32_t>(batch.output_rows.size());
     shape_.work.clear();
     for (const AttentionPlan* plan : plans) shape_.work.push_back(count_work(*plan));
     const Offsets at = place(shape_, changes.size());
 
-    *moved = at.end > device_.bytes();
+    *moved = at.copied > device_.bytes();
     if (*moved) {
-        const size_t bytes = std::bit_ceil(std::max(at.end, kLeastBytes));
+        const size_t bytes = std::bit_ceil(std::max(at.copied, kLeastBytes));
         NL_ASSIGN(DeviceBuffer device, allocate_device(bytes, "the batch"));
         NL_CUDA_TRY(cudaStreamSynchronize(stream));  // steps in flight read the old one
         device_ = std::move(device);
     }
-    if (host.bytes() < device_.bytes()) {
-        NL_ASSIGN(host, allocate_pinned(device_.bytes(), "the batch"));
+    if (host.bytes() < at.end) {
+        NL_ASSIGN(host, allocate_pinned(std::bit_ceil(std::max(at.end, kLeastBytes)), "the batch"));
     }
 
     std::byte* const to = host.data();
@@ -82,19 +84,22 @@ Result<void> DeviceBatch::upload(const Batch& batch, std::span<const AttentionPl
     for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
     put(to + at.changes, changes, 0);
 
+    host_.head = reinterpret_cast<const StepHead*>(to + at.head);
+    host_.tokens = reinterpret_cast<const int32_t*>(to + at.tokens);
+    host_.changes = reinterpret_cast<const PageChange*>(to + at.changes);
+    host_.from = to;
+    host_.to = device_.data();
+    host_.bytes = at.copied;
+
     const std::byte* const base = device_.data();
     const auto ints = [base](size_t offset) { return reinterpret_cast<const int32_t*>(base + offset); };
     view_.head = reinterpret_cast<const StepHead*>(base + at.head);
-    view_.tokens = ints(at.tokens);
     view_.key_positions = ints(at.key_positions);
     view_.slots = ints(at.slots);
     view_.output_rows = ints(at.output_rows);
     view_.sampling = reinterpret_cast<const SampleParams*>(base + at.sampling);
     view_.work.clear();
     for (const WorkArrays& arrays : at.work) view_.work.push_back(arrays.view(base));
-    view_.changes = reinterpret_cast<const PageChange*>(base + at.changes);
-
-    NL_CUDA_TRY(cudaMemcpyAsync(device_.data(), host.data(), at.end, cudaMemcpyHostToDevice, stream));
     return {};
 }
 

@@ -1,6 +1,9 @@
-// One block for each row, its threads over the row's elements; all threads of the grid over the changes of the page
-// table, of which a decode step has few. Bytes: 2 hidden to read and 4 hidden to write a row; with few rows the launch
-// itself is what it costs.
+// All threads of the grid copy the batch, 16 bytes at a time, and make the changes of the page table, of which a decode
+// step has few; then a block for each row embeds its token. The batch is read over the bus, each thread's 16 bytes in
+// one round trip while the batch has no more than 16 bytes a thread. Bytes: the batch, and 2 hidden to read and 4
+// hidden to write a row; with few rows the round trip to the host's memory is what it costs.
+#include <algorithm>
+
 #include "device/number.cuh"
 #include "embed/embed.h"
 #include "runtime/launch.h"
@@ -13,34 +16,42 @@ constexpr int kThreads = 256;
 
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
-    begin_step_kernel(const T* table, const StepHead* head, const int32_t* tokens, const int32_t* drawn,
-                      const PageChange* changes, int32_t* page_table, float factor, int hidden, float* residual) {
-    const int step = static_cast<int>(gridDim.x) * kThreads;
-    const int num_changes = head->num_changes;
-    for (int i = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x); i < num_changes; i += step) {
-        page_table[changes[i].entry] = changes[i].page;
+    begin_step_kernel(const T* table, HostBatch batch, const int32_t* drawn, int32_t* page_table, float factor,
+                      int rows, int hidden, float* residual) {
+    const int num_threads = static_cast<int>(gridDim.x) * kThreads;
+    const int thread = static_cast<int>(blockIdx.x) * kThreads + static_cast<int>(threadIdx.x);
+    const int num_vectors = static_cast<int>(batch.bytes / sizeof(uint4));
+    for (int i = thread; i < num_vectors; i += num_threads) {
+        reinterpret_cast<uint4*>(batch.to)[i] = reinterpret_cast<const uint4*>(batch.from)[i];
     }
-    const int32_t token = tokens[blockIdx.x];
+    const int num_changes = batch.head->num_changes;
+    for (int i = thread; i < num_changes; i += num_threads) {
+        page_table[batch.changes[i].entry] = batch.changes[i].page;
+    }
+    const int row = static_cast<int>(blockIdx.x);
+    if (row >= rows) return;
+    const int32_t token = batch.tokens[row];
     const T* from = table + static_cast<int64_t>(token < 0 ? drawn[-1 - token] : token) * hidden;
-    float* to = residual + static_cast<int64_t>(blockIdx.x) * hidden;
+    float* to = residual + static_cast<int64_t>(row) * hidden;
     for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) to[i] = to_float(from[i]) * factor;
 }
 
 }  // namespace
 
 template <typename T>
-Result<void> begin_step(const T* table, const BatchView& batch, const int32_t* drawn, int32_t* page_table, float factor,
+Result<void> begin_step(const T* table, const HostBatch& batch, const int32_t* drawn, int32_t* page_table, float factor,
                         int rows, int hidden, float* residual, cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
-    return launch(begin_step_kernel<T>, shape, stream, table, batch.head, batch.tokens, drawn, batch.changes,
-                  page_table, factor, hidden, residual);
+    constexpr size_t kBlockBytes = kThreads * sizeof(uint4);
+    const auto blocks = std::max(static_cast<size_t>(rows), (batch.bytes + kBlockBytes - 1) / kBlockBytes);
+    const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kThreads)};
+    return launch(begin_step_kernel<T>, shape, stream, table, batch, drawn, page_table, factor, rows, hidden, residual);
 }
 
-template Result<void> begin_step(const float*, const BatchView&, const int32_t*, int32_t*, float, int, int, float*,
+template Result<void> begin_step(const float*, const HostBatch&, const int32_t*, int32_t*, float, int, int, float*,
                                  cudaStream_t);
-template Result<void> begin_step(const __half*, const BatchView&, const int32_t*, int32_t*, float, int, int, float*,
+template Result<void> begin_step(const __half*, const HostBatch&, const int32_t*, int32_t*, float, int, int, float*,
                                  cudaStream_t);
-template Result<void> begin_step(const __nv_bfloat16*, const BatchView&, const int32_t*, int32_t*, float, int, int,
+template Result<void> begin_step(const __nv_bfloat16*, const HostBatch&, const int32_t*, int32_t*, float, int, int,
                                  float*, cudaStream_t);
 
 }  // namespace nanolith::cuda

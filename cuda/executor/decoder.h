@@ -41,7 +41,8 @@ inline AttentionSpec attention_spec(const ModelSpec& spec, const ExecutorOptions
             .window = 0,
             .softcap = spec.attention_softcap,
             .rope_frequencies = {},
-            .max_position = spec.max_context};
+            .max_position = spec.max_context,
+            .batch_invariant = options.batch_invariant};
 }
 
 // T: float, __half or __nv_bfloat16, of weights and activations. The operations are those of
@@ -62,7 +63,7 @@ class Decoder {
         NL_ASSIGN(matmul_, Matmul::create());
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
         NL_TRY(attention_.allocate(stream_));
-        NL_ASSIGN(experts_, Experts<T>::create(spec_, options_.max_rows));
+        NL_ASSIGN(experts_, Experts<T>::create(spec_, options_));
         NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_, progress, share));
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
@@ -72,11 +73,14 @@ class Decoder {
     // The plans of a step, which the batch brings over; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step) { return attention_.plan(step); }
 
-    // The step whose operations come next. `batch` lives until the last of them has been called.
-    void begin(const DeviceBatch& batch, int32_t* page_table) {
+    // Begins a step: puts its batch and its tokens' embeddings on the stream. `batch` lives until the last of the
+    // operations below, which are the step's then, has been called.
+    Result<void> begin(const DeviceBatch& batch, int32_t* page_table) {
         shape_ = &batch.shape();
         view_ = &batch.view();
         page_table_ = page_table;
+        return begin_step(weights_.embedding, batch.host(), sampled(), page_table_, spec_.embedding_scale, rows(),
+                          spec_.hidden_size, residual(), stream_);
     }
 
     // [output rows, vocab] of the step that the stream is at.
@@ -96,15 +100,10 @@ class Decoder {
         return cuda::copy_page(pool, copy.from, copy.to, stream_);
     }
 
-    Result<void> embed() {
-        return begin_step(weights_.embedding, *view_, sampled(), page_table_, spec_.embedding_scale, rows(),
-                          spec_.hidden_size, residual(), stream_);
-    }
-
     Result<void> attention_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
         T* const qkv = scratch_.qkv.template as<T>();
-        if (is_few(rows())) {
+        if (takes_matvec(rows())) {
             NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
                                  multiprocessors_, stream_));
         } else {
@@ -157,7 +156,7 @@ class Decoder {
                 multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
             return experts_.choose(rows(), stream_);
         }
-        if (is_few(rows()) && weights.gate_up_bias == nullptr) {
+        if (takes_matvec(rows()) && weights.gate_up_bias == nullptr) {
             return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation,
                                   spec_.intermediate_size, inner(), stream_);
         }
@@ -179,7 +178,7 @@ class Decoder {
     Result<void> head() {
         const int outputs = shape_->output_rows;
         if (outputs == 0) return {};
-        if (is_few(outputs)) {
+        if (takes_matvec(outputs)) {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;
             x.rows = outputs;
@@ -197,7 +196,8 @@ class Decoder {
     }
 
   private:
-    static bool is_few(int rows) { return rows <= kMatvecRows; }
+    // Whether a product of so many rows goes through the matrix-vector kernels, where it may go either way.
+    [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !options_.batch_invariant; }
 
     static LayerKinds layer_kinds(const ModelSpec& spec) {
         LayerKinds kinds;
@@ -242,37 +242,49 @@ class Decoder {
     // y = x W^T.
     template <typename Output>
     Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
-        if (!is_few(num_rows)) {
-            const MatmulShape shape{product_rows(num_rows), size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
-            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, y, stream_));
-            if (done) return {};
-        }
+        const MatmulShape shape{0, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
+        NL_ASSIGN(const bool done, multiply_blocks(shape, num_rows, x, weight, y));
+        if (done) return {};
         return in_few_rows(num_rows, [&](int64_t first, int count) {
             return matvec(x + first * size, weight, count, size, outputs, y + first * outputs, stream_);
         });
     }
 
-    // Calls `product` for a few rows at a time: what is left where cuBLASLt has no algorithm.
-    template <typename Product>
-    static Result<void> in_few_rows(int num_rows, const Product& product) {
-        for (int first = 0; first < num_rows; first += kMatvecRows) {
-            NL_TRY(product(int64_t{first}, std::min(kMatvecRows, num_rows - first)));
-        }
-        return {};
-    }
-
     // residual += x W^T.
     Result<void> add_product(const T* x, int size, const T* weight) {
         const int hidden = spec_.hidden_size;
-        if (!is_few(rows())) {
-            const MatmulShape shape{product_rows(rows()), size, hidden, kDTypeOf<T>, DType::f32, true};
-            NL_ASSIGN(const bool done, matmul_->multiply(shape, x, weight, residual(), stream_));
-            if (done) return {};
-        }
+        const MatmulShape shape{0, size, hidden, kDTypeOf<T>, DType::f32, true};
+        NL_ASSIGN(const bool done, multiply_blocks(shape, rows(), x, weight, residual()));
+        if (done) return {};
         return in_few_rows(rows(), [&](int64_t first, int count) {
             return matvec_add(x + first * size, weight, count, size, hidden, residual() + first * hidden,
                               multiprocessors_, stream_);
         });
+    }
+
+    // The product through cuBLASLt, where the rows are not few: all of them at once, or in blocks of equal size, for
+    // which one algorithm serves, where a row must not depend on their number. False where it has no algorithm, and
+    // nothing is done then.
+    template <typename Output>
+    Result<bool> multiply_blocks(MatmulShape shape, int num_rows, const T* x, const T* weight, Output* y) {
+        if (takes_matvec(num_rows)) return false;
+        shape.rows = options_.batch_invariant ? kInvariantRows : product_rows(num_rows);
+        for (int64_t first = 0; first < num_rows; first += shape.rows) {
+            NL_ASSIGN(const bool done,
+                      matmul_->multiply(shape, x + first * shape.size, weight, y + first * shape.outputs, stream_));
+            if (!done) return false;  // of the first block
+        }
+        return true;
+    }
+
+    // Calls `product` for a few rows at a time: where there are no more, or cuBLASLt has no algorithm.
+    template <typename Product>
+    Result<void> in_few_rows(int num_rows, const Product& product) const {
+        const int step = options_.batch_invariant ? 1 : kMatvecRows;
+        for (int first = 0; first < num_rows; first += step) {
+            NL_TRY(product(int64_t{first}, std::min(step, num_rows - first)));
+        }
+        return {};
     }
 
     // residual += norm(x W^T + bias), without the bias and the norm where they are null.

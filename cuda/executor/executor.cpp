@@ -23,9 +23,10 @@ constexpr int kMaxGraphRows = 64;
 // Of the creation's progress: the weights are there.
 constexpr double kLoaded = 0.8;
 
-// Puts steps on one stream, one behind the other. In submit() the host waits for nothing, and a step from a graph takes
-// four calls of the runtime: which device is current, the copy of the batch, the launch of the graph, and the record of
-// the event that collect() waits for. The draws need none: the last kernel writes them to host memory.
+// Puts steps on one stream, one after the other. In submit() the host waits for nothing, and a step from a graph takes
+// four calls of the runtime: which device is current, the launches of the first kernel, which reads the batch from host
+// memory, and of the graph, and the record of the event that collect() waits for. The draws need none: the last kernel
+// writes them to host memory.
 template <typename T>
 class CudaExecutor final : public Executor {
   public:
@@ -64,7 +65,7 @@ class CudaExecutor final : public Executor {
     Result<void> submit(const Batch& batch) override {
         if (slots_.in_flight() == StepSlots::kMaxInFlight) {
             return fail(NL_ERROR_INTERNAL, StepSlots::kMaxInFlight,
-                        " steps are in flight, expected collect() before another submit()");
+                        " steps are in flight: expected collect() before another submit()");
         }
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
         if (!checked.ok()) {
@@ -80,11 +81,11 @@ class CudaExecutor final : public Executor {
 
     Result<void> collect(std::span<int32_t> sampled) override {
         if (slots_.in_flight() == 0) {
-            return fail(NL_ERROR_INTERNAL, "no step is in flight, expected submit() before collect()");
+            return fail(NL_ERROR_INTERNAL, "no step is in flight: expected submit() before collect()");
         }
         StepSlot& slot = slots_.oldest();
         if (sampled.size() != slot.num_outputs) {
-            return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", slot.num_outputs);
+            return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements: expected ", slot.num_outputs);
         }
         Result<void> ended = on_device([&]() -> Result<void> {
             NL_CUDA_TRY(cudaEventSynchronize(slot.done.get()));
@@ -103,11 +104,11 @@ class CudaExecutor final : public Executor {
         const StepSlot& slot = slots_.collected();
         const auto found = std::ranges::find(slot.kept, index);
         if (found == slot.kept.end()) {
-            return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected one of the ", slot.kept.size(),
+            return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", slot.kept.size(),
                         " kept_logits of the step collected last");
         }
         if (logits.size() != vocab_size()) {
-            return fail(NL_ERROR_INTERNAL, "logits has ", logits.size(), " elements, expected vocab_size, ",
+            return fail(NL_ERROR_INTERNAL, "logits has ", logits.size(), " elements: expected vocab_size, ",
                         spec_.vocab_size);
         }
         const auto place = static_cast<size_t>(found - slot.kept.begin());
@@ -158,8 +159,8 @@ class CudaExecutor final : public Executor {
         StepSlot& slot = slots_.next();
         NL_TRY(prepare(slot, batch));
         UnfinishedStep unfinished(*this);
-        NL_TRY(upload(slot, batch));
-        decoder_->begin(batch_, page_table_.data());
+        NL_TRY(lay_out(slot, batch));
+        NL_TRY(decoder_->begin(batch_, page_table_.data()));
         NL_TRY(launch_forward());
         for (size_t i = 0; i < slot.kept.size(); ++i) {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.logits.template as<float>() + i * vocab_size(),
@@ -185,16 +186,16 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    Result<void> upload(StepSlot& slot, const Batch& batch) {
+    Result<void> lay_out(StepSlot& slot, const Batch& batch) {
         bool moved = false;
         const auto changes = page_table_.changes_of(batch, stream_.get(), &moved);
         if (moved) graphs_.clear();
         if (!changes.ok()) return changes.error();
         moved = false;
-        Result<void> uploaded = batch_.upload(batch, plans_, *changes, slot.sampled.template as<int32_t>(), slot.batch,
-                                              stream_.get(), &moved);
+        Result<void> laid_out = batch_.lay_out(batch, plans_, *changes, slot.sampled.template as<int32_t>(), slot.batch,
+                                               stream_.get(), &moved);
         if (moved) graphs_.clear();
-        return uploaded;
+        return laid_out;
     }
 
     // Puts the forward pass on the stream, from a graph where there is one.

@@ -7,8 +7,8 @@
 namespace nanolith::cuda {
 
 Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options) {
-    const auto rows = static_cast<size_t>(product_rows(options.max_rows));
-    const auto outputs = static_cast<size_t>(product_rows(options.max_output_rows));
+    const auto rows = static_cast<size_t>(padded_rows(options.max_rows, options.batch_invariant));
+    const auto outputs = static_cast<size_t>(padded_rows(options.max_output_rows, options.batch_invariant));
     const auto hidden = static_cast<size_t>(spec.hidden_size);
     const auto inner = static_cast<size_t>(spec.intermediate_size);
     const auto head_dim = static_cast<size_t>(spec.head_dim);

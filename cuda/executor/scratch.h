@@ -1,13 +1,13 @@
 // The memory of an executor besides weights and pages.
 #pragma once
 
-#include "attention/shape.h"
+#include "attention/common/shape.h"
 #include "backend/backend.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
 
-// Sizes are for product_rows() of max_rows rows and of max_output_rows output rows. T is the executor's type.
+// Sizes are for padded_rows() of max_rows rows and of max_output_rows output rows. T is the executor's type.
 struct Scratch {
     DeviceBuffer residual;  // [rows, hidden] float32
     DeviceBuffer normed;    // [max(rows, output rows), hidden] T

@@ -1,7 +1,6 @@
 #include "executor/uploader.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "backend/read_weight.h"
 #include "executor/convert.h"
@@ -56,7 +55,7 @@ Result<void> Uploader::upload_piece(const WeightView& weight, int64_t first, int
     const size_t bytes = static_cast<size_t>(count) * dtype_bytes(from_type);
     NL_CUDA_TRY(cudaEventSynchronize(stage.free.get()));
     if (goes_as_it_is(weight)) {
-        std::memcpy(stage.host.data(), weight.data + static_cast<size_t>(first) * dtype_bytes(from_type), bytes);
+        read_elements(weight, first, count, stage.host.data());
     } else {
         read_weight(weight, first, count, stage.host.as<float>());
     }

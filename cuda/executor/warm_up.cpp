@@ -17,6 +17,11 @@ constexpr int32_t kMostDecodeRows = 64;
 constexpr int32_t kPrefillUnit = 64;
 constexpr int32_t kMostPrefillUnits = 16;
 
+// Slices of a prefill behind a long history: attention is planned in another way there than at the beginning of a
+// context, and its kernels are loaded when they first run.
+constexpr int32_t kLongContext = 32768;
+constexpr int32_t kMostSliceRows = 512;
+
 // A step, with the page table that it names: page 0 again and again.
 struct SyntheticStep {
     Batch batch;
@@ -68,10 +73,19 @@ Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOp
         prefills.push_back(rows);
     prefills.push_back(options.max_rows);
 
-    PartProgress part(progress, from, 1, prefills.size() + decodes.size());
+    std::vector<int32_t> slices;
+    for (int32_t rows = 1; rows <= std::min({kMostSliceRows, options.max_rows, spec.max_context}); rows *= 4)
+        slices.push_back(rows);
+
+    PartProgress part(progress, from, 1, prefills.size() + slices.size() + decodes.size());
     for (const int32_t rows : prefills) {
         const int32_t context = std::min(rows, spec.max_context);
         NL_TRY(run(executor, make_step(rows, context, context, 1, options.page_size).batch));
+        NL_TRY(part.add(1));
+    }
+    for (const int32_t rows : slices) {
+        const int32_t context = std::min(kLongContext, spec.max_context);
+        NL_TRY(run(executor, make_step(rows, rows, context, 1, options.page_size).batch));
         NL_TRY(part.add(1));
     }
     const int32_t context = std::min(kDecodeContext, spec.max_context);

@@ -10,19 +10,18 @@
 namespace nanolith::cuda {
 
 template <typename T>
-Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, int64_t max_rows) {
+Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptions& options) {
     Experts experts;
     experts.spec_ = spec.experts;
     experts.activation_ = spec.activation;
     experts.hidden_ = spec.hidden_size;
     if (spec.experts.count == 0) return experts;
-    experts.max_pairs_ = max_rows * spec.experts.top_k;
+    experts.max_pairs_ = int64_t{options.max_rows} * spec.experts.top_k;
     const auto pairs = static_cast<size_t>(experts.max_pairs_);
     const auto count = static_cast<size_t>(spec.experts.count);
     const auto inner = static_cast<size_t>(spec.experts.intermediate_size);
-    NL_ASSIGN(experts.logits_,
-              allocate_device(static_cast<size_t>(product_rows(static_cast<int32_t>(max_rows))) * count * sizeof(float),
-                              "router logits"));
+    const auto rows = static_cast<size_t>(padded_rows(options.max_rows, options.batch_invariant));
+    NL_ASSIGN(experts.logits_, allocate_device(rows * count * sizeof(float), "router logits"));
     NL_ASSIGN(experts.numbers_, allocate_device((4 * pairs + count + 1) * sizeof(int32_t), "the choice of experts"));
     NL_ASSIGN(experts.gate_up_, allocate_device(pairs * 2 * inner * sizeof(T), "experts' gate and up projections"));
     NL_ASSIGN(experts.inner_, allocate_device(pairs * inner * sizeof(T), "experts' activations"));

@@ -21,7 +21,7 @@ template <typename T>
 class Experts {
   public:
     Experts() = default;  // for models without experts
-    static Result<Experts> create(const ModelSpec& spec, int64_t max_rows);
+    static Result<Experts> create(const ModelSpec& spec, const ExecutorOptions& options);
 
     // Where the router's logits [rows, experts] belong.
     [[nodiscard]] float* logits() const { return logits_.as<float>(); }

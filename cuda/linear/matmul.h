@@ -34,6 +34,16 @@ constexpr int32_t product_rows(int32_t rows) {
     return (rows + unit - 1) / unit * unit;
 }
 
+// Rows of every product where a row must not depend on how many others there are (ExecutorOptions::batch_invariant):
+// one algorithm serves them all, and blocks of so few rows are not cut into tiles that it could treat differently.
+constexpr int32_t kInvariantRows = 64;
+
+// Rows that buffers of products have room for, so that there may be `rows` of them.
+constexpr int32_t padded_rows(int32_t rows, bool batch_invariant) {
+    if (!batch_invariant) return product_rows(rows);
+    return (rows + kInvariantRows - 1) / kInvariantRows * kInvariantRows;
+}
+
 // One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far. For one stream.
 class Matmul {
   public:

@@ -1,6 +1,8 @@
 #include "ops/kernels.h"
 
-#include "ops/rows.h"
+#include "attention/merge/merge_rows.h"
+#include "norm/norm_rows.h"
+#include "rope/rotate_rows.h"
 #include "runtime/check.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"

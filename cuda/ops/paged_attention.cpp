@@ -4,7 +4,7 @@
 #include <array>
 
 #include "attention/device_attention.h"
-#include "batch/work_arrays.h"
+#include "attention/plan/work_arrays.h"
 #include "runtime/check.h"
 #include "runtime/stream.h"
 

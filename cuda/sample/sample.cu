@@ -46,8 +46,7 @@ struct Row {
 
     __device__ float logit(int i) const {
         const float value = logits[i];
-        // -0 and 0 are equal logits, but not equal bits.
-        return isnan(value) ? -INFINITY : value == 0 ? 0.0F : value;
+        return value == 0 ? 0.0F : value;  // -0 and 0 are equal logits, but not equal bits
     }
     // Relative to the most probable token; 1 for it even where it is infinite.
     __device__ float probability(float logit) const {
@@ -84,13 +83,20 @@ __device__ inline unsigned long long warp_total(unsigned long long mass) {
     return mass;
 }
 
-// The highest logit of the row, for all threads.
+// A logit on its way to the highest. A NaN wins against everything, plus infinity among it.
+__device__ inline Candidate candidate(float logit, int token) {
+    return isnan(logit) ? Candidate{INFINITY, kNoToken} : Candidate{logit, token};
+}
+
+// The highest logit of the row, for all threads. Its token is kNoToken where there is none above minus infinity, or a
+// NaN.
 __device__ Candidate find_highest(const Row& row, Shared& shared) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    Candidate best{-INFINITY, row.size - 1};
+    Candidate best{-INFINITY, kNoToken};
 #pragma unroll 8
-    for (int i = static_cast<int>(threadIdx.x); i < row.size; i += kThreads) best = better(best, {row.logit(i), i});
+    for (int i = static_cast<int>(threadIdx.x); i < row.size; i += kThreads)
+        best = better(best, candidate(row.logit(i), i));
     best = warp_best(best);
     if (lane == 0) {
         shared.warp_logit[warp] = best.logit;
@@ -209,13 +215,13 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const float* logits, c
     Row row{logits + static_cast<int64_t>(blockIdx.x) * vocab_size, vocab_size, 0, 0};
     const Candidate best = find_highest(row, shared);
     int token = best.token;
-    if (mine.temperature > 0 && best.logit > -INFINITY) {  // else greedy, or nothing to choose from
+    if (mine.temperature > 0 && token != kNoToken) {  // else greedy, or nothing to choose from
         row.highest = best.logit;
         row.inverse_temperature = 1.0F / mine.temperature;
         token = draw(row, mine, shared);
     }
     if (threadIdx.x == 0) {
-        tokens[blockIdx.x] = token;
+        tokens[blockIdx.x] = max(token, 0);  // a step that is in flight already may take it
         (*copy)[blockIdx.x] = token;
     }
 }

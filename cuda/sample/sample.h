@@ -9,9 +9,10 @@
 namespace nanolith::cuda {
 
 // tokens[i] and (*copy)[i] are drawn from logits row i as parameters[i] say (the sampling options of nanolith.h define
-// how): logits [rows, vocab_size] float32. NaN counts as minus infinity, so that every token is in [0, vocab_size)
-// whatever the logits are. The same logits and parameters give the same token, bit for bit.
-// `copy` lies on the device and names page-locked host memory, where the host finds them when the launch has ended.
+// how): logits [rows, vocab_size] float32. Where they have a NaN, or none above minus infinity, (*copy)[i] is kNoToken
+// and tokens[i] is 0: the latter are in [0, vocab_size) whatever the logits are. The same logits and parameters give
+// the same token, bit for bit. `copy` lies on the device and names page-locked host memory, where the host finds them
+// when the launch has ended.
 Result<void> sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
                     int32_t* const* copy, cudaStream_t stream);
 

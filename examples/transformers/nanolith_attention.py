@@ -23,6 +23,56 @@ _library.nl_last_error.restype = c_char_p
 _DTYPES = {torch.float32: 1, torch.float16: 2, torch.bfloat16: 3, torch.float8_e4m3fn: 4}  # NL_DTYPE_*
 
 
+class _Sized(ctypes.Structure):
+    """A struct of nanolith_ops.h that tells its size. Members that are not named are zero."""
+
+    def __init__(self, **members):
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **members)
+
+
+class _Rows(ctypes.Structure):
+    """nl_rows and nl_const_rows."""
+
+    _fields_ = [("data", c_void_p), ("row_stride", c_int64), ("head_stride", c_int64)]
+
+
+class _Tensor(ctypes.Structure):
+    """nl_tensor and nl_const_tensor."""
+
+    _fields_ = [("data", c_void_p), ("strides", POINTER(c_int64))]
+
+
+class _Capacity(_Sized):
+    """nl_attention_capacity"""
+
+    _fields_ = [("struct_size", c_size_t), ("max_rows", c_int64), ("max_sequences", c_int64), ("max_segments", c_int64),
+                ("max_page_table", c_int64)]
+
+
+class _Step(_Sized):
+    """nl_attention_step"""
+
+    _fields_ = [("struct_size", c_size_t), ("num_pages", c_int64), ("page_table", c_void_p), ("num_entries", c_size_t),
+                ("segment_first_entries", c_void_p), ("segment_lengths", c_void_p), ("segment_bases", c_void_p),
+                ("num_segments", c_size_t), ("sequence_rows", c_void_p), ("sequence_segments", c_void_p),
+                ("num_sequences", c_size_t), ("positions", c_void_p), ("num_rows", c_size_t)]
+
+
+class _AppendStep(_Sized):
+    """nl_append_step"""
+
+    _fields_ = [("struct_size", c_size_t), ("num_pages", c_int64), ("slots", c_void_p), ("key_positions", c_void_p),
+                ("num_rows", c_size_t)]
+
+
+class _WithCacheArguments(_Sized):
+    """nl_with_cache_arguments"""
+
+    _fields_ = [("struct_size", c_size_t), ("batch", c_int64), ("num_tokens", c_int64), ("counts", POINTER(c_int64)),
+                ("q", _Tensor), ("k", _Tensor), ("v", _Tensor), ("out", _Tensor), ("update", c_int32),
+                ("max_length", c_int64)]
+
+
 def _function(name, *argument_types):
     """The library's function `name`; what it returns other than NL_OK becomes an exception."""
     function = getattr(_library, name)
@@ -46,15 +96,12 @@ _options_set_dtype = _function("nl_attention_options_set_dtype", c_void_p, c_int
 _options_set_kv_dtype = _function("nl_attention_options_set_kv_dtype", c_void_p, c_int32)
 _options_set_causal = _function("nl_attention_options_set_causal", c_void_p, c_int32)
 _options_set_scale = _function("nl_attention_options_set_scale", c_void_p, c_float)
-_plan_create = _function("nl_attention_plan_create", c_void_p, c_void_p, *[c_int64] * 4, POINTER(c_void_p))
-_plan_set = _function("nl_attention_plan_set", c_void_p, c_int64, c_void_p, c_size_t, *[c_void_p] * 3, c_size_t,
-                      *[c_void_p] * 2, c_size_t, c_void_p, c_size_t)
-_plan_set_slots = _function("nl_attention_plan_set_slots", c_void_p, c_int64, c_void_p, c_void_p, c_size_t)
-_kv_append = _function("nl_kv_append", c_void_p, *[c_void_p, c_int64, c_int64] * 2, c_void_p)
-_attention_run = _function("nl_attention_run", c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64,
-                           c_int64, c_void_p)
-_with_cache = _function("nl_attention_with_cache", c_void_p, c_void_p, c_int64, c_int64, c_void_p,
-                        *[c_void_p, POINTER(c_int64)] * 3, c_void_p, c_int64, c_int32, c_void_p, POINTER(c_int64))
+_plan_create = _function("nl_attention_plan_create", c_void_p, c_void_p, POINTER(_Capacity), POINTER(c_void_p))
+_plan_set = _function("nl_attention_plan_set", c_void_p, POINTER(_Step))
+_plan_set_slots = _function("nl_attention_plan_set_slots", c_void_p, POINTER(_AppendStep))
+_kv_append = _function("nl_kv_append", c_void_p, POINTER(_Rows), POINTER(_Rows), c_void_p)
+_attention_run = _function("nl_attention_run", c_void_p, POINTER(_Rows), c_void_p, POINTER(_Rows), c_void_p)
+_with_cache = _function("nl_attention_with_cache", c_void_p, c_void_p, POINTER(_WithCacheArguments), c_void_p)
 for _name in ("nl_ops_free", "nl_attention_options_free", "nl_attention_plan_free"):
     getattr(_library, _name).argtypes = [c_void_p]
     getattr(_library, _name).restype = None
@@ -105,8 +152,8 @@ def _rows(tensor):
     return rows if rows.stride(2) == 1 else rows.contiguous()
 
 
-def _address_and_strides(rows):
-    return rows.data_ptr(), rows.stride(0), rows.stride(1)
+def _view(rows):
+    return _Rows(data=rows.data_ptr(), row_stride=rows.stride(0), head_stride=rows.stride(1))
 
 
 class _PagedLayer(CacheLayerMixin):
@@ -192,10 +239,13 @@ class PagedCache(Cache):
         entries = (torch.arange(batch, dtype=torch.int32) * used).contiguous()
         lengths, bases = torch.full((batch,), end, dtype=torch.int32), torch.zeros(batch, dtype=torch.int32)
         rows, segments = torch.full((batch,), num_tokens, dtype=torch.int32), torch.ones(batch, dtype=torch.int32)
-        _plan_set_slots(plan, self.num_pages, slots.data_ptr(), None, slots.numel())
-        _plan_set(plan, self.num_pages, table.data_ptr(), table.numel(), entries.data_ptr(), lengths.data_ptr(),
-                  bases.data_ptr(), batch, rows.data_ptr(), segments.data_ptr(), batch, positions.data_ptr(),
-                  positions.numel())
+        _plan_set_slots(plan, _AppendStep(num_pages=self.num_pages, slots=slots.data_ptr(), num_rows=slots.numel()))
+        _plan_set(plan, _Step(
+            num_pages=self.num_pages, page_table=table.data_ptr(), num_entries=table.numel(),
+            segment_first_entries=entries.data_ptr(), segment_lengths=lengths.data_ptr(),
+            segment_bases=bases.data_ptr(), num_segments=batch, sequence_rows=rows.data_ptr(),
+            sequence_segments=segments.data_ptr(), num_sequences=batch, positions=positions.data_ptr(),
+            num_rows=positions.numel()))
         self.plan = plan
         self.length = end
 
@@ -203,19 +253,21 @@ class PagedCache(Cache):
         """One plan for decode steps, whose addresses a CUDA graph may keep, and others as large as prompts are."""
         size = 1 if num_tokens == 1 else 1 << (num_tokens - 1).bit_length()
         if size not in self.plans:
+            capacity = _Capacity(max_rows=self.num_sequences * size, max_sequences=self.num_sequences,
+                                 max_segments=self.num_sequences, max_page_table=self.num_pages)
             self.plans[size] = _Handle(_plan_create, "nl_attention_plan_free", _ops(self.device), self.options.value,
-                                       self.num_sequences * size, self.num_sequences, self.num_sequences, self.num_pages)
+                                       capacity)
         return self.plans[size].value
 
     def _append(self, pages, keys, values):
         keys, values = _rows(keys), _rows(values)
         _ops(self.device)
-        _kv_append(self.plan, *_address_and_strides(keys), *_address_and_strides(values), pages.data_ptr())
+        _kv_append(self.plan, _view(keys), _view(values), pages.data_ptr())
 
     def _attend(self, pages, query, out):
         query = _rows(query)
         _ops(self.device)
-        _attention_run(self.plan, *_address_and_strides(query), pages.data_ptr(), *_address_and_strides(out), None)
+        _attention_run(self.plan, _view(query), pages.data_ptr(), _view(out), None)
 
     def reset(self):
         self.length = 0
@@ -226,11 +278,10 @@ def _attend_without_cache(query, key, value, out, scaling, causal):
     batch, num_heads, num_tokens, head_dim = query.shape
     options = _options(num_heads, key.shape[1], head_dim, query.dtype, scale=scaling, causal=causal)
     tensors = [t if t.stride(3) == 1 else t.contiguous() for t in (query, key, value)]
-    strides = [(c_int64 * 3)(*t.stride()[:3]) for t in tensors]
-    out_strides = (c_int64 * 3)(out.stride(0), out.stride(2), out.stride(1))
-    arguments = [argument for pair in zip([t.data_ptr() for t in tensors], strides) for argument in pair]
-    _with_cache(_ops(query.device), options.value, batch, num_tokens, None, *arguments, None, 0, 0, out.data_ptr(),
-                out_strides)
+    q, k, v, to = (_Tensor(data=t.data_ptr(), strides=(c_int64 * 3)(*t.stride()[:3]))
+                   for t in (*tensors, out.transpose(1, 2)))
+    call = _WithCacheArguments(batch=batch, num_tokens=num_tokens, q=q, k=k, v=v, out=to)
+    _with_cache(_ops(query.device), options.value, call, None)
 
 
 def attention(module, query, key, value, attention_mask, scaling=None, dropout=0.0, is_causal=None, **kwargs):

@@ -2,7 +2,8 @@
  * Nanolith's kernels on raw pointers: attention over a paged key-value cache, and the norm and rotary pieces around
  * it, for programs that bring their own tensors and need no engine. The conventions of nanolith.h hold here too.
  *
- * EXPERIMENTAL: names, arguments and meanings in this header may change with any version; all was here in 0.1.
+ * EXPERIMENTAL: names, arguments and meanings in this header may change with any version. The handles and their options
+ * are here since 0.1, the structs and the functions that take them, in this form, since 0.2.
  *
  *   nl_ops_create            the kernels of a device
  *   nl_attention_plan_set    what a step attends to: page table, segments, sequences, positions
@@ -14,10 +15,30 @@
  * - A tensor is a pointer to the memory of the handle's device: host memory for "cpu", memory that the GPU can read
  *   and write for "cuda". Arrays called host arrays are in host memory for every device; they are copied before the
  *   call returns.
- * - Strides count elements, not bytes, and may be anything: the last dimension (head_dim, size) alone is always
- *   contiguous. Addresses are aligned to the element; on CUDA addresses and strides are multiples of 16 bytes.
+ * - Strides count elements, not bytes, and may be any number of 0 or more: the last dimension (head_dim, size) alone is
+ *   always contiguous. Addresses are aligned to the element; on CUDA addresses and strides are multiples of 16 bytes.
  * - Tensors that a call writes must not overlap those that it reads, except where a comment allows it.
  * - Sums are float32 whatever the tensors are.
+ *
+ * Structs
+ * - A call that needs many values takes a struct, which the caller fills by name:
+ *
+ *       const nl_attention_capacity capacity = {.struct_size = sizeof capacity,
+ *                                               .max_rows = 8,
+ *                                               .max_sequences = 8,
+ *                                               .max_segments = 32,
+ *                                               .max_page_table = 512};
+ *       nl_attention_plan_create(ops, options, &capacity, &plan);
+ *
+ *   The struct is read before the call returns. A member that is not named is 0 or NULL; where that is allowed, the
+ *   member's comment says what it stands for, and all other members must be given.
+ * - struct_size, the first member, is the sizeof of the struct that the caller was compiled with. Later versions add
+ *   members at the end alone, and 0 or NULL in these means what was before: a size of before stays valid, and what it
+ *   lacks counts as zero. Any other size is refused.
+ * - nl_rows, nl_const_rows, nl_tensor and nl_const_tensor say where a tensor lies. They have no struct_size and stay as
+ *   they are.
+ * - A pointer to a struct is never NULL. Errors name the member as the caller sees it through the argument, for example
+ *   "step.segment_lengths[3] is -1: expected 0 to 1024".
  *
  * Streams: on CUDA a call queues its work on the handle's stream (see nl_ops_set_stream) and returns; tensors must
  * live until that work is done, and a failure of the device itself may only be told by a later call as
@@ -40,6 +61,34 @@ typedef struct nl_ops nl_ops;                             /* the kernels of a de
 typedef struct nl_attention_options nl_attention_options; /* the shape and kind of an attention */
 typedef struct nl_attention_plan nl_attention_plan;       /* what one step attends to */
 typedef struct nl_kv_cache nl_kv_cache;                   /* keys and values of nl_attention_with_cache */
+
+/* ---- Tensors --------------------------------------------------------------------------------- */
+
+/* Rows of heads that a call reads: element i of head h of row r is data[r * row_stride + h * head_stride + i]. */
+typedef struct nl_const_rows {
+    const void *data;    /* row 0, head 0; NULL only where there are no rows */
+    int64_t row_stride;  /* elements, 0 or more (0: all rows are row 0); not used with a single row */
+    int64_t head_stride; /* elements, 0 or more (0: all heads are head 0); not used with a single head */
+} nl_const_rows;
+
+/* The same for rows that a call writes: the elements of two heads must not overlap. */
+typedef struct nl_rows {
+    void *data;          /* row 0, head 0; NULL only where there are no rows */
+    int64_t row_stride;  /* elements, at least a head's; not used with a single row */
+    int64_t head_stride; /* elements, at least a head's; not used with a single head */
+} nl_rows;
+
+/* A tensor [batch, heads, tokens, head_dim] that a call reads. */
+typedef struct nl_const_tensor {
+    const void *data;       /* its first element */
+    const int64_t *strides; /* host array [3]: strides of batch, heads and tokens in elements; NULL: contiguous */
+} nl_const_tensor;
+
+/* The same for a tensor that a call writes: the elements of two heads must not overlap. */
+typedef struct nl_tensor {
+    void *data;             /* its first element */
+    const int64_t *strides; /* host array [3]: strides of batch, heads and tokens in elements; NULL: contiguous */
+} nl_tensor;
 
 /* ---- Device --------------------------------------------------------------------------------- */
 
@@ -119,53 +168,79 @@ NL_API nl_status nl_attention_options_set_rope(nl_attention_options *options, co
  * keys, values, contiguous. The caller owns it. Slot s of a pool is token s % page_size of page s / page_size.
  *
  * A plan describes one step for all layers of a model: it is set once and then used by every layer's nl_kv_append and
- * nl_attention_run. Capacities are the most that later calls of nl_attention_plan_set may bring, each at least 1 and
- * at most 2^24: rows (query tokens of all sequences together), sequences, segments and page table entries. Memory for
- * them is reserved here, and what nl_attention_run makes of a plan depends on the capacities alone: a CUDA graph that
- * has captured nl_kv_append and nl_attention_run may be replayed after the plan was set again, and then does what the
- * plan says now.
- * Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE.
+ * nl_attention_run. Memory for its capacities is reserved when it is made, and what nl_attention_run makes of a plan
+ * depends on the capacities alone: a CUDA graph that has captured nl_kv_append and nl_attention_run may be replayed
+ * after the plan was set again, and then does what the plan says now.
  */
-NL_API nl_status nl_attention_plan_create(nl_ops *ops, const nl_attention_options *options, int64_t max_rows,
-                                          int64_t max_sequences, int64_t max_segments, int64_t max_page_table,
-                                          nl_attention_plan **plan);
+
+/* The most that later calls of nl_attention_plan_set and nl_attention_plan_set_slots may bring, each 1 to 2^24. */
+typedef struct nl_attention_capacity {
+    size_t struct_size;     /* sizeof(nl_attention_capacity) */
+    int64_t max_rows;       /* rows of a step: query tokens, or new keys, of all sequences together */
+    int64_t max_sequences;  /* sequences of a step */
+    int64_t max_segments;   /* segments of a step, of all sequences together */
+    int64_t max_page_table; /* entries of a step's page table */
+} nl_attention_capacity;
+
+/* A plan without rows and slots yet. Errors: INVALID_ARGUMENT, UNSUPPORTED, OUT_OF_MEMORY, DEVICE. */
+NL_API nl_status nl_attention_plan_create(nl_ops *ops, const nl_attention_options *options,
+                                          const nl_attention_capacity *capacity, nl_attention_plan **plan);
 NL_API void nl_attention_plan_free(nl_attention_plan *plan);
 
 /*
- * What the next runs attend to. All arrays are host arrays; the cost is in the order of their sizes.
+ * One step: what its queries attend to. All arrays are host arrays; one may be NULL where it has no elements, and any
+ * of the counts may be 0.
  *
- * - page_table [num_entries]: pages of the pools, each below num_pages.
- * - Segment i is a run of segment_lengths[i] tokens (0 or more): token t lies in page
- *   page_table[segment_first_entries[i] + t / page_size] at t % page_size. Keys are stored rotated for position t,
- *   counted from the segment's own beginning. segment_bases[i] is where token 0 stands in the context of the sequence
- *   that uses the segment, so a query at position p is rotated by p - base for it, and causally sees the tokens
- *   t <= p - base. Sequences that share tokens name the same first entry, each at a base of its own; such tokens are
- *   read once for all of them where that is faster (cascade attention).
- * - Sequence j has the next sequence_rows[j] rows (1 or more) of the queries and attends to the next
- *   sequence_segments[j] segments (0 or more), so that both arrays sum to num_rows and num_segments.
- * - positions [num_rows]: where each query stands in its sequence's context, 0 or more, below 2^30; the rows of a
- *   sequence are consecutive positions. A sequence's own new tokens are part of its segments: append them first.
- *   With rotation, p - base is below max_position wherever the query sees a key.
+ * Segment i is a run of tokens: token t lies in page page_table[segment_first_entries[i] + t / page_size] at
+ * t % page_size. Keys are stored rotated for position t, counted from the segment's own beginning. A query at position
+ * p is rotated by p - segment_bases[i] for it, and causally sees the tokens t <= p - segment_bases[i]. Sequences that
+ * share tokens name the same first entry, each at a base of its own; such tokens are read once for all of them where
+ * that is faster (cascade attention).
  *
- * The plan's slots (nl_attention_plan_set_slots) stay as they are. On CUDA the new contents reach the device on the
- * handle's stream, in order with the calls around it; do not call this while the stream is being captured.
- * Errors: INVALID_ARGUMENT; the plan is then as before.
+ * Sequence j has the next sequence_rows[j] rows of the queries and attends to the next sequence_segments[j] segments,
+ * so that both arrays sum to num_rows and num_segments.
  */
-NL_API nl_status nl_attention_plan_set(nl_attention_plan *plan, int64_t num_pages, const int32_t *page_table,
-                                       size_t num_entries, const int32_t *segment_first_entries,
-                                       const int32_t *segment_lengths, const int32_t *segment_bases,
-                                       size_t num_segments, const int32_t *sequence_rows,
-                                       const int32_t *sequence_segments, size_t num_sequences, const int32_t *positions,
-                                       size_t num_rows);
+typedef struct nl_attention_step {
+    size_t struct_size;                   /* sizeof(nl_attention_step) */
+    int64_t num_pages;                    /* pages of each pool that the plan is used with, 0 or more */
+    const int32_t *page_table;            /* [num_entries] pages of the pools, each 0 to num_pages - 1 */
+    size_t num_entries;                   /* at most the plan's max_page_table */
+    const int32_t *segment_first_entries; /* [num_segments] where in the page table a segment begins */
+    const int32_t *segment_lengths;       /* [num_segments] tokens, 0 or more, within the page table */
+    const int32_t *segment_bases;         /* [num_segments] where token 0 stands in the context of the sequence that
+                                             uses the segment: a position, 0 or more, below 2^30 */
+    size_t num_segments;                  /* at most the plan's max_segments */
+    const int32_t *sequence_rows;         /* [num_sequences] rows, 1 or more */
+    const int32_t *sequence_segments;     /* [num_sequences] segments, 0 or more */
+    size_t num_sequences;                 /* at most the plan's max_sequences */
+    const int32_t *positions;             /* [num_rows] where each query stands in its sequence's context: 0 or more,
+                                             below 2^30, and consecutive within a sequence. With rotation,
+                                             p - base is below max_position wherever the query sees a key */
+    size_t num_rows;                      /* at most the plan's max_rows */
+} nl_attention_step;
 
 /*
- * Where the next nl_kv_append writes: row i goes to slots[i], below num_pages * page_size, each slot at most once; -1
- * drops the row. key_positions[i] is the position that its key is rotated for, counted from the beginning of its
- * segment and below max_position; NULL where the options have no rotation. Host arrays; num_rows is at most max_rows.
- * Otherwise as nl_attention_plan_set.
+ * What the next runs attend to; the cost is in the order of the arrays' sizes. A sequence's own new tokens are part of
+ * its segments: append them first. The plan's slots (nl_attention_plan_set_slots) stay as they are. On CUDA the new
+ * contents reach the device on the handle's stream, in order with the calls around it; do not call this while the
+ * stream is being captured.
+ * Errors: INVALID_ARGUMENT; the plan is then as before.
  */
-NL_API nl_status nl_attention_plan_set_slots(nl_attention_plan *plan, int64_t num_pages, const int32_t *slots,
-                                             const int32_t *key_positions, size_t num_rows);
+NL_API nl_status nl_attention_plan_set(nl_attention_plan *plan, const nl_attention_step *step);
+
+/* Where the rows of one step's new keys and values go. Host arrays; NULL where they have no elements. */
+typedef struct nl_append_step {
+    size_t struct_size;           /* sizeof(nl_append_step) */
+    int64_t num_pages;            /* pages of each pool that is appended to, 0 or more */
+    const int32_t *slots;         /* [num_rows] row i goes to slots[i], below num_pages * page_size, each slot at most
+                                     once; -1 drops the row */
+    const int32_t *key_positions; /* [num_rows] the position that a row's key is rotated for, counted from the beginning
+                                     of its segment and below max_position; NULL where the options have no rotation */
+    size_t num_rows;              /* at most the plan's max_rows */
+} nl_append_step;
+
+/* Where the next calls of nl_kv_append write. Otherwise as nl_attention_plan_set. */
+NL_API nl_status nl_attention_plan_set_slots(nl_attention_plan *plan, const nl_append_step *step);
 
 /* Other scales than the options' for the calls of nl_kv_append and nl_attention_run that follow, as layers with scales
    of their own need them. See nl_attention_options_set_kv_scales. */
@@ -176,8 +251,7 @@ NL_API nl_status nl_attention_plan_set_kv_scales(nl_attention_plan *plan, float 
  * of the pool `pages` (num_pages of them, as the slots were checked for). Keys are rotated on the way where the options
  * say so. Nothing else of the pool is read or written.
  */
-NL_API nl_status nl_kv_append(nl_attention_plan *plan, const void *k, int64_t k_row_stride, int64_t k_head_stride,
-                              const void *v, int64_t v_row_stride, int64_t v_head_stride, void *pages);
+NL_API nl_status nl_kv_append(nl_attention_plan *plan, const nl_const_rows *k, const nl_const_rows *v, void *pages);
 
 /*
  * out = softmax(scores) V for every row and query head of the plan, over the keys that the row sees.
@@ -187,40 +261,58 @@ NL_API nl_status nl_kv_append(nl_attention_plan *plan, const void *k, int64_t k_
  * (scores scaled and capped), as nl_attention_merge takes it. A row that sees no key has out 0 and lse -infinity.
  * The same plan and inputs give the same bits.
  */
-NL_API nl_status nl_attention_run(nl_attention_plan *plan, const void *q, int64_t q_row_stride, int64_t q_head_stride,
-                                  const void *pages, void *out, int64_t out_row_stride, int64_t out_head_stride,
-                                  float *lse);
+NL_API nl_status nl_attention_run(nl_attention_plan *plan, const nl_const_rows *q, const void *pages,
+                                  const nl_rows *out, float *lse);
+
+/* Parts of a result, and where they are merged to: the arguments of nl_attention_merge. */
+typedef struct nl_merge_arguments {
+    size_t struct_size;      /* sizeof(nl_merge_arguments) */
+    int32_t dtype;           /* of outputs and out: NL_DTYPE_F32, F16 or BF16 */
+    int32_t num_heads;       /* 1 to 65536 */
+    int32_t head_dim;        /* 1 to 256 */
+    int64_t num_parts;       /* 1 to 65536 */
+    int64_t num_rows;        /* 0: nothing is read or written */
+    nl_const_rows outputs;   /* [num_rows, num_heads, head_dim] of part 0 */
+    int64_t part_stride;     /* from the outputs of a part to the next one's, in elements, 0 or more */
+    const float *lse;        /* [num_rows, num_heads] of part 0, contiguous */
+    int64_t lse_part_stride; /* from the lse of a part to the next one's, in elements, 0 or more */
+    nl_rows out;             /* [num_rows, num_heads, head_dim]; may be one of the parts' outputs */
+    float *out_lse;          /* [num_rows, num_heads] contiguous, may be one of the parts' lse; NULL: not wanted */
+} nl_merge_arguments;
 
 /*
- * Merges partial results over disjoint sets of keys into the result over all of them. Part i of num_parts (1 or more)
- * has outputs [num_rows, num_heads, head_dim] beginning at outputs + i * part_stride and lse [num_rows, num_heads]
- * contiguous at lse + i * lse_part_stride; a part whose lse is -infinity is empty, and its outputs are not used.
- * out [num_rows, num_heads, head_dim] may be one of the parts; out_lse, NULL or [num_rows, num_heads] contiguous, one
- * of the parts' lse. `dtype` (F32, F16, BF16) is that of outputs and out. Where all parts are empty out is 0 and
- * out_lse -infinity.
+ * Merges partial results over disjoint sets of keys into the result over all of them. A part whose lse is -infinity is
+ * empty, and its outputs are not used. Where all parts are empty out is 0 and out_lse -infinity.
  */
-NL_API nl_status nl_attention_merge(nl_ops *ops, int32_t dtype, int64_t num_parts, int64_t num_rows, int32_t num_heads,
-                                    int32_t head_dim, const void *outputs, int64_t part_stride, int64_t row_stride,
-                                    int64_t head_stride, const float *lse, int64_t lse_part_stride, void *out,
-                                    int64_t out_row_stride, int64_t out_head_stride, float *out_lse);
+NL_API nl_status nl_attention_merge(nl_ops *ops, const nl_merge_arguments *merge);
 
 /* ---- Attention with a cache, on plain tensors ----------------------------------------------- */
 
+/* The arguments of nl_attention_with_cache. */
+typedef struct nl_with_cache_arguments {
+    size_t struct_size;    /* sizeof(nl_with_cache_arguments) */
+    int64_t batch;         /* sequences, 1 or more */
+    int64_t num_tokens;    /* new tokens of each sequence, 1 or more; batch * num_tokens is at most 2^24 */
+    const int64_t *counts; /* host array [batch]: how many of a sequence's new tokens there are, 0 to num_tokens, the
+                              first ones. The rest is padding, whose inputs are not used and whose outputs become 0.
+                              NULL: all of them */
+    nl_const_tensor q;     /* [batch, num_heads, num_tokens, head_dim] */
+    nl_const_tensor k;     /* [batch, num_kv_heads, num_tokens, head_dim]. With k.data and v.data both NULL the queries
+                              bring no keys: they are the last num_tokens positions of what the cache holds */
+    nl_const_tensor v;     /* [batch, num_kv_heads, num_tokens, head_dim], or without data, as k */
+    nl_tensor out;         /* [batch, num_heads, num_tokens, head_dim] */
+    int32_t update;        /* 1: the new keys and values stay in the cache; 0: it is afterwards as it was before */
+    int64_t max_length;    /* tokens that a sequence of the cache may hold, the same in every call, 1 to 2^30; not used
+                              without a cache */
+} nl_with_cache_arguments;
+
 /*
- * Attention of `num_tokens` (1 or more) new tokens of each of `batch` sequences over what the cache holds of that
- * sequence and over themselves.
+ * Attention of new tokens of each of a batch of sequences over what the cache holds of that sequence and over
+ * themselves.
  *
- * q and out are [batch, num_heads, num_tokens, head_dim]; k and v [batch, num_kv_heads, num_tokens, head_dim]. A
- * tensor's *_strides are three numbers, of its first three dimensions; NULL stands for a contiguous tensor. With k and
- * v both NULL the queries bring no keys: they are the last num_tokens positions of what the cache holds.
- * counts, NULL or a host array [batch], says how many of a sequence's tokens there are (0 to num_tokens, the first
- * ones); the rest is padding, whose inputs are not used and whose outputs become 0. NULL: all.
- *
- * `cache` points to the caller's handle. Where that is NULL the call makes an empty cache of `batch` sequences with
- * room for max_length tokens each, in pages and for KV heads alone, all of it reserved at once; later calls give
- * the same max_length. With update 1 the new keys and values stay in it; with update 0 it is afterwards as it was
- * before, and none is made. cache itself may be NULL: attention of the new tokens among themselves (max_length is not
- * used then).
+ * `cache` points to the caller's handle. Where that is NULL and update is 1, the call makes an empty cache of `batch`
+ * sequences with room for max_length tokens each, in pages and for KV heads alone, all of it reserved at once; with
+ * update 0 none is made. cache itself may be NULL: attention of the new tokens among themselves.
  *
  * Token i of a sequence that holds n tokens stands at position n + i (at n - counts + i where the queries bring no
  * keys: n is then at least counts). With rotation keys are turned for that position, and so are the queries. Heads,
@@ -232,11 +324,8 @@ NL_API nl_status nl_attention_merge(nl_ops *ops, int32_t dtype, int64_t num_part
  * Errors: INVALID_ARGUMENT; CONTEXT_FULL where a sequence would have more than max_length tokens (the message names
  * it); OUT_OF_MEMORY; UNSUPPORTED; DEVICE. After an error the cache is as before and out holds anything.
  */
-NL_API nl_status nl_attention_with_cache(nl_ops *ops, const nl_attention_options *options, int64_t batch,
-                                         int64_t num_tokens, const int64_t *counts, const void *q,
-                                         const int64_t *q_strides, const void *k, const int64_t *k_strides,
-                                         const void *v, const int64_t *v_strides, nl_kv_cache **cache,
-                                         int64_t max_length, int32_t update, void *out, const int64_t *out_strides);
+NL_API nl_status nl_attention_with_cache(nl_ops *ops, const nl_attention_options *options,
+                                         const nl_with_cache_arguments *call, nl_kv_cache **cache);
 NL_API void nl_kv_cache_free(nl_kv_cache *cache);
 
 /* Facts about a cache, for nl_kv_cache_query. */
@@ -255,24 +344,43 @@ NL_API nl_status nl_kv_cache_truncate(nl_kv_cache *cache, int64_t sequence, int6
 
 /* ---- Norm and rotation ---------------------------------------------------------------------- */
 
+/* The arguments of nl_rms_norm. */
+typedef struct nl_rms_norm_arguments {
+    size_t struct_size; /* sizeof(nl_rms_norm_arguments) */
+    int32_t dtype;      /* of x, weight and y: NL_DTYPE_F32, F16 or BF16 */
+    int32_t num_heads;  /* 1 to 65536; 1 for a norm of whole rows */
+    int32_t size;       /* elements that a norm is taken over, 1 to 65536 */
+    float epsilon;      /* finite, 0 or more */
+    int64_t num_rows;   /* 0: nothing is read or written */
+    nl_const_rows x;    /* [num_rows, num_heads, size] */
+    const void *weight; /* [size] */
+    nl_rows y;          /* [num_rows, num_heads, size]; may be x */
+} nl_rms_norm_arguments;
+
 /*
  * y = x / sqrt(mean(x^2) + epsilon) * weight over the last dimension (Zhang and Sennrich, Root Mean Square Layer
- * Normalization). x and y are [num_rows, num_heads, size], y may be x; weight is [size]; all of `dtype` (F32, F16,
- * BF16). num_heads is 1 for a norm of whole rows. epsilon is finite and not negative. size is 1 to 65536.
+ * Normalization).
  */
-NL_API nl_status nl_rms_norm(nl_ops *ops, int32_t dtype, int64_t num_rows, int32_t num_heads, int32_t size,
-                             const void *x, int64_t x_row_stride, int64_t x_head_stride, const void *weight,
-                             float epsilon, void *y, int64_t y_row_stride, int64_t y_head_stride);
+NL_API nl_status nl_rms_norm(nl_ops *ops, const nl_rms_norm_arguments *norm);
+
+/* The arguments of nl_rope. All tensors are in the device's memory. */
+typedef struct nl_rope_arguments {
+    size_t struct_size;       /* sizeof(nl_rope_arguments) */
+    int32_t dtype;            /* of x and y: NL_DTYPE_F32, F16 or BF16 */
+    int32_t num_heads;        /* 1 to 65536 */
+    int32_t head_dim;         /* even, 2 to 256 */
+    int64_t num_rows;         /* 0: nothing is read or written */
+    nl_const_rows x;          /* [num_rows, num_heads, head_dim] */
+    const int32_t *positions; /* [num_rows] */
+    const float *frequencies; /* [head_dim / 2] */
+    nl_rows y;                /* [num_rows, num_heads, head_dim]; may be x */
+} nl_rope_arguments;
 
 /*
  * Rotary position embedding as nl_attention_options_set_rope describes it: heads of row r turn by
- * positions[r] * frequencies[i]. x and y are [num_rows, num_heads, head_dim] of `dtype` (F32, F16, BF16), y may be x;
- * head_dim is even, 2 to 256. positions, int32 [num_rows], and frequencies, float32 [head_dim / 2], are tensors in the
- * device's memory.
+ * positions[r] * frequencies[i].
  */
-NL_API nl_status nl_rope(nl_ops *ops, int32_t dtype, int64_t num_rows, int32_t num_heads, int32_t head_dim,
-                         const void *x, int64_t x_row_stride, int64_t x_head_stride, const int32_t *positions,
-                         const float *frequencies, void *y, int64_t y_row_stride, int64_t y_head_stride);
+NL_API nl_status nl_rope(nl_ops *ops, const nl_rope_arguments *rope);
 
 #ifdef __cplusplus
 }

@@ -36,7 +36,7 @@ extern "C" {
 nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl_chunk* const* chunks,
                           size_t num_chunks, nl_cache** cache) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(cache, "cache"));
         NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, chunks, num_chunks, "chunks", "num_chunks"));
         NL_ASSIGN(const int32_t composed, composition(options));
@@ -47,12 +47,12 @@ nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl
 }
 
 void nl_cache_free(nl_cache* cache) {
-    delete cache;
+    free_handle(cache);
 }
 
 nl_status nl_cache_extend(nl_cache* cache, const int32_t* tokens, size_t num_tokens) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         return cache->engine->extend(*cache->cache, span);
     });
@@ -60,7 +60,7 @@ nl_status nl_cache_extend(nl_cache* cache, const int32_t* tokens, size_t num_tok
 
 nl_status nl_cache_fork(nl_cache* cache, nl_cache** fork) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(fork, "fork"));
         NL_ASSIGN(auto forked, cache->engine->fork(*cache->cache));
         *fork = new nl_cache(cache->engine, std::move(forked));
@@ -70,14 +70,14 @@ nl_status nl_cache_fork(nl_cache* cache, nl_cache** fork) {
 
 nl_status nl_cache_truncate(nl_cache* cache, size_t num_tokens) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         return cache->engine->truncate(*cache->cache, num_tokens);
     });
 }
 
 nl_status nl_cache_tokens(const nl_cache* cache, int32_t* tokens, size_t capacity, size_t* count) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(count, "count"));
         const std::vector<int32_t> all = cache->engine->tokens(*cache->cache);
         return give<int32_t>(all, tokens, capacity, count);
@@ -86,7 +86,7 @@ nl_status nl_cache_tokens(const nl_cache* cache, int32_t* tokens, size_t capacit
 
 nl_status nl_cache_logits(nl_cache* cache, float* logits, size_t capacity, size_t* count) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(count, "count"));
         const auto vocab = static_cast<size_t>(cache->engine->spec().vocab_size);
         NL_TRY(check_room(logits, capacity, vocab, count));
@@ -96,7 +96,7 @@ nl_status nl_cache_logits(nl_cache* cache, float* logits, size_t capacity, size_
 
 nl_status nl_cache_query(const nl_cache* cache, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(value, "value"));
         NL_ASSIGN(*value, cache_fact(*cache, fact));
         return {};
@@ -105,7 +105,7 @@ nl_status nl_cache_query(const nl_cache* cache, int32_t fact, int64_t* value) {
 
 nl_status nl_cache_set_sampling(nl_cache* cache, const nl_options* options) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(options, "options"));
         NL_ASSIGN(const SamplingOptions sampling, sampling_options(*options));
         return cache->engine->set_sampling(*cache->cache, sampling);

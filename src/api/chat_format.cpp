@@ -43,7 +43,7 @@ nl_status nl_chat_format_create(const nl_tokenizer* tokenizer, const char* name,
 }
 
 void nl_chat_format_free(nl_chat_format* format) {
-    delete format;
+    drop(format);
 }
 
 nl_status nl_chat_format_name(const nl_chat_format* format, char* buffer, size_t capacity, size_t* length) {
@@ -64,6 +64,24 @@ nl_status nl_chat_format_render(const nl_chat_format* format, const int32_t* rol
         NL_ASSIGN(const RenderedChat chat, format->format.render(messages, flags));
         NL_TRY(give<int32_t>(chat.tokens, tokens, capacity, count));
         if (ends != nullptr) std::copy(chat.ends.begin(), chat.ends.end(), ends);
+        return {};
+    });
+}
+
+nl_status nl_chat_format_render_json(const nl_chat_format* format, const char* request, size_t request_length,
+                                     uint32_t flags, size_t* ends, size_t num_ends, int32_t* tokens, size_t capacity,
+                                     size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_pointer(format, "format"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto text, check_array(request, request_length, "request", "request_length"));
+        NL_ASSIGN(const auto room, check_array(ends, num_ends, "ends", "num_ends"));
+        NL_ASSIGN(const RenderedChat chat, format->format.render_json({text.data(), text.size()}, flags));
+        if (!room.empty() && room.size() != chat.ends.size())
+            return fail(NL_ERROR_INVALID_ARGUMENT, "num_ends is ", num_ends, ": expected 0 or the number of messages, ",
+                        chat.ends.size());
+        NL_TRY(give<int32_t>(chat.tokens, tokens, capacity, count));
+        std::copy(chat.ends.begin(), chat.ends.begin() + static_cast<ptrdiff_t>(room.size()), room.begin());
         return {};
     });
 }

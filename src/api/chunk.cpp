@@ -37,7 +37,7 @@ extern "C" {
 nl_status nl_chunk_prefill(nl_engine* engine, const int32_t* tokens, size_t num_tokens, int32_t level,
                            const nl_chunk* const* before, size_t num_before, nl_chunk** chunk) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(chunk, "chunk"));
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, before, num_before, "before", "num_before"));
@@ -49,7 +49,7 @@ nl_status nl_chunk_prefill(nl_engine* engine, const int32_t* tokens, size_t num_
 
 nl_status nl_chunk_retain(const nl_chunk* chunk, nl_chunk** again) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(chunk, "chunk"));
+        NL_TRY(check_handle(chunk, "chunk"));
         NL_TRY(check_pointer(again, "again"));
         *again = new nl_chunk(chunk->engine, chunk->engine->retain(chunk->chunk), chunk->computed);
         return {};
@@ -57,12 +57,12 @@ nl_status nl_chunk_retain(const nl_chunk* chunk, nl_chunk** again) {
 }
 
 void nl_chunk_free(nl_chunk* chunk) {
-    delete chunk;
+    free_handle(chunk);
 }
 
 nl_status nl_chunk_query(const nl_chunk* chunk, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(chunk, "chunk"));
+        NL_TRY(check_handle(chunk, "chunk"));
         NL_TRY(check_pointer(value, "value"));
         NL_ASSIGN(*value, chunk_fact(*chunk, fact));
         return {};

@@ -18,6 +18,8 @@ Result<std::vector<Cache*>> check_caches(std::span<nl_cache* const> handles) {
                 .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
         };
         if (handles[i] == nullptr) return refused("is NULL: expected a cache");
+        if (!handles[i]->home.is_this())
+            return refused("was made before this process was forked, by its parent: expected one made in this process");
         if (handles[i]->engine != handles[0]->engine)
             return refused("is of another engine than caches[0]: expected one engine");
         if (!seen.insert(handles[i]).second) return refused("stands in the list twice: expected different caches");

@@ -65,12 +65,12 @@ nl_status nl_engine_create(const char* path, size_t path_length, const nl_option
 }
 
 void nl_engine_free(nl_engine* engine) {
-    delete engine;
+    free_handle(engine);
 }
 
 nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(value, "value"));
         NL_ASSIGN(*value, engine_fact(*engine->engine, fact));
         return {};
@@ -79,7 +79,7 @@ nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value)
 
 nl_status nl_engine_device(const nl_engine* engine, char* buffer, size_t capacity, size_t* length) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(length, "length"));
         return give_text(engine->engine->device_name(), buffer, capacity, length);
     });
@@ -87,7 +87,7 @@ nl_status nl_engine_device(const nl_engine* engine, char* buffer, size_t capacit
 
 nl_status nl_engine_is_end_token(const nl_engine* engine, int32_t token, int32_t* is_end) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(is_end, "is_end"));
         *is_end = engine->engine->is_end_token(token) ? 1 : 0;
         return {};

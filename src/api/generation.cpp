@@ -11,6 +11,7 @@ using namespace nanolith::api;
 struct nl_generation {
     std::shared_ptr<Engine> engine;
     std::shared_ptr<Generation> generation;  // NULL while it is being started
+    const HomeProcess home;
 
     explicit nl_generation(std::shared_ptr<Engine> of) : engine(std::move(of)) {}
     nl_generation(const nl_generation&) = delete;
@@ -61,7 +62,7 @@ extern "C" {
 nl_status nl_generation_start(nl_cache* cache, const int32_t* tokens, size_t num_tokens, const nl_options* options,
                               nl_generation** generation) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(generation, "generation"));
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         NL_ASSIGN(const GenerationOptions chosen, generation_options(options));
@@ -76,7 +77,7 @@ nl_status nl_generation_start(nl_cache* cache, const int32_t* tokens, size_t num
 nl_status nl_generation_next(nl_generation* generation, int64_t timeout_ms, int32_t* tokens, size_t token_capacity,
                              size_t* num_tokens, char* text, size_t text_capacity, size_t* text_length, int32_t* end) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(generation, "generation"));
+        NL_TRY(check_handle(generation, "generation"));
         NL_TRY(check_pointer(end, "end"));
         NL_ASSIGN(const auto token_room, check_tokens(tokens, token_capacity, num_tokens));
         NL_ASSIGN(const auto text_room, check_text(text, text_capacity, text_length));
@@ -92,19 +93,19 @@ nl_status nl_generation_next(nl_generation* generation, int64_t timeout_ms, int3
 
 nl_status nl_generation_cancel(nl_generation* generation) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(generation, "generation"));
+        NL_TRY(check_handle(generation, "generation"));
         generation->generation->cancel();
         return {};
     });
 }
 
 void nl_generation_free(nl_generation* generation) {
-    delete generation;
+    free_handle(generation);
 }
 
 nl_status nl_generation_query(const nl_generation* generation, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(generation, "generation"));
+        NL_TRY(check_handle(generation, "generation"));
         NL_TRY(check_pointer(value, "value"));
         if (!is_fact(fact)) return unknown_fact(NL_FACTS_GENERATION, fact, "GENERATION");
         *value = generation->generation->fact(fact);
@@ -114,7 +115,7 @@ nl_status nl_generation_query(const nl_generation* generation, int32_t fact, int
 
 nl_status nl_generation_descriptor(nl_generation* generation, int32_t* descriptor) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(generation, "generation"));
+        NL_TRY(check_handle(generation, "generation"));
         NL_TRY(check_pointer(descriptor, "descriptor"));
         NL_ASSIGN(*descriptor, generation->generation->descriptor());
         return {};
@@ -123,7 +124,7 @@ nl_status nl_generation_descriptor(nl_generation* generation, int32_t* descripto
 
 nl_status nl_cache_cancel(nl_cache* cache) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         cache->engine->cancel(*cache->cache);
         return {};
     });
@@ -131,7 +132,7 @@ nl_status nl_cache_cancel(nl_cache* cache) {
 
 nl_status nl_engine_cancel(nl_engine* engine) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         engine->engine->cancel_all();
         return {};
     });

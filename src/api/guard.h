@@ -1,6 +1,8 @@
 // What every function of the ABI does: no exception leaves, every failure becomes a status and a sentence.
 #pragma once
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <new>
 #include <span>
@@ -16,9 +18,22 @@ namespace nanolith::api {
 nl_status report(nl_status status, const char* message, const ErrorDetails& details = {}) noexcept;
 nl_status report(const Error& error) noexcept;
 
+// While it lives, pthread_cancel of this thread waits: to unwind the library's frames would end the process.
+class CancelGuard {
+  public:
+    CancelGuard() noexcept { ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+    ~CancelGuard() { ::pthread_setcancelstate(before_, nullptr); }
+    CancelGuard(const CancelGuard&) = delete;
+    CancelGuard& operator=(const CancelGuard&) = delete;
+
+  private:
+    int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 // Runs `body` (which returns a Result<void>) and turns whatever happens into a status.
 template <typename Body>
 nl_status guarded(Body&& body) noexcept {
+    const CancelGuard guard;
     try {
         const Result<void> result = body();
         return result.ok() ? NL_OK : report(result.error());
@@ -27,8 +42,15 @@ nl_status guarded(Body&& body) noexcept {
     } catch (const std::exception& exception) {
         return report(NL_ERROR_INTERNAL, exception.what());
     } catch (...) {
-        return report(NL_ERROR_INTERNAL, "unknown");
+        return report(NL_ERROR_INTERNAL, "something was thrown that is no std::exception");
     }
+}
+
+// Frees a handle, or nothing where it is NULL.
+template <typename Handle>
+void drop(Handle* handle) noexcept {
+    const CancelGuard guard;
+    delete handle;
 }
 
 inline Result<void> check_pointer(const void* pointer, const char* name) {

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "api/home_process.h"
 #include "engine/engine.h"
 #include "text/chat_format.h"
 #include "text/text_stream.h"
@@ -11,6 +12,7 @@
 
 struct nl_engine {
     std::shared_ptr<nanolith::Engine> engine;
+    nanolith::api::HomeProcess home = {};
 };
 
 struct nl_tokenizer {
@@ -29,6 +31,7 @@ struct nl_chunk {
     std::shared_ptr<nanolith::Engine> engine;
     std::shared_ptr<nanolith::Chunk> chunk;
     int64_t computed;
+    const nanolith::api::HomeProcess home;
 
     nl_chunk(std::shared_ptr<nanolith::Engine> of, std::shared_ptr<nanolith::Chunk> what, int64_t tokens)
         : engine(std::move(of)), chunk(std::move(what)), computed(tokens) {}
@@ -43,6 +46,7 @@ struct nl_cache {
     const uint64_t tag = kTag;
     std::shared_ptr<nanolith::Engine> engine;
     std::unique_ptr<nanolith::Cache> cache;
+    const nanolith::api::HomeProcess home;
 
     nl_cache(std::shared_ptr<nanolith::Engine> of, std::unique_ptr<nanolith::Cache> what)
         : engine(std::move(of)), cache(std::move(what)) {}

@@ -33,7 +33,7 @@ nl_status nl_attention_options_create(nl_attention_options** options) {
 }
 
 void nl_attention_options_free(nl_attention_options* options) {
-    delete options;
+    drop(options);
 }
 
 nl_status nl_attention_options_set_heads(nl_attention_options* options, int32_t num_heads, int32_t num_kv_heads) {
@@ -69,7 +69,7 @@ nl_status nl_attention_options_set_page_size(nl_attention_options* options, int3
 
 nl_status nl_attention_options_set_dtype(nl_attention_options* options, int32_t dtype) {
     return with_spec(options, [&](AttentionSpec& spec) -> Result<void> {
-        NL_ASSIGN(spec.dtype, check_dtype(dtype));
+        NL_ASSIGN(spec.dtype, check_dtype("dtype", dtype));
         return {};
     });
 }

@@ -32,12 +32,12 @@ nl_status nl_ops_create(const char* device, size_t device_length, nl_ops** ops) 
 }
 
 void nl_ops_free(nl_ops* ops) {
-    delete ops;
+    free_handle(ops);
 }
 
 nl_status nl_ops_set_stream(nl_ops* ops, void* stream) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         const std::lock_guard lock(ops->device->mutex);
         return ops->device->kernels->set_stream(stream);
     });
@@ -45,7 +45,7 @@ nl_status nl_ops_set_stream(nl_ops* ops, void* stream) {
 
 nl_status nl_ops_set_threads(nl_ops* ops, int32_t num_threads) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_TRY(check_range("num_threads", num_threads, 0, 1024));
         const std::lock_guard lock(ops->device->mutex);
         return ops->device->kernels->set_threads(num_threads);
@@ -54,7 +54,7 @@ nl_status nl_ops_set_threads(nl_ops* ops, int32_t num_threads) {
 
 nl_status nl_ops_synchronize(nl_ops* ops) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         const std::lock_guard lock(ops->device->mutex);
         return ops->device->kernels->synchronize();
     });
@@ -62,7 +62,7 @@ nl_status nl_ops_synchronize(nl_ops* ops) {
 
 nl_status nl_ops_device(const nl_ops* ops, char* buffer, size_t capacity, size_t* length) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
         NL_TRY(check_pointer(length, "length"));
         const std::lock_guard lock(ops->device->mutex);
         return give_text(ops->device->kernels->device_name(), buffer, capacity, length);

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "api/home_process.h"
 #include "backend/kernels.h"
 #include "nanolith/nanolith_ops.h"
 #include "ops/kv_cache.h"
@@ -23,6 +24,7 @@ struct OpsDevice {
 
 struct nl_ops {
     std::shared_ptr<nanolith::api::OpsDevice> device;
+    nanolith::api::HomeProcess home = {};
 };
 
 struct nl_attention_options {
@@ -41,6 +43,7 @@ struct nl_attention_plan {
     std::unique_ptr<nanolith::PagedAttention> attention;
     int64_t num_rows = 0;  // as set
     int64_t num_slots = 0;
+    const nanolith::api::HomeProcess home;
 
     // What is being set; kept for its memory.
     std::vector<nanolith::Segment> segments;
@@ -59,6 +62,7 @@ struct nl_attention_plan {
 struct nl_kv_cache {
     std::shared_ptr<nanolith::api::OpsDevice> device;
     std::unique_ptr<nanolith::KvCache> cache;
+    const nanolith::api::HomeProcess home;
 
     explicit nl_kv_cache(std::shared_ptr<nanolith::api::OpsDevice> of) : device(std::move(of)) {}
     nl_kv_cache(const nl_kv_cache&) = delete;

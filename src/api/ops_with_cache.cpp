@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <string>
 
 #include "api/ops_check.h"
 
@@ -10,20 +9,20 @@ namespace {
 
 constexpr int64_t kMaxLength = int64_t{1} << 30;
 
-// The tensor `data` [batch, heads, num_tokens, head_dim] as rows: row b * num_tokens + i is token i of sequence b.
-template <typename View, typename Data>
-Result<View> check_tensor(const char* name, int64_t batch, int64_t num_tokens, const TensorShape& shape, Data* data,
-                          const int64_t* strides, int64_t least) {
-    NL_TRY(check_pointer(data, name));
-    NL_TRY(check_address(name, data, std::max(shape.alignment, dtype_bytes(shape.dtype))));
+// A tensor [batch, heads, tokens, head_dim] as rows: row b * num_tokens + i is token i of sequence b. Tensor is
+// nl_tensor or nl_const_tensor; the shape's rows don't matter.
+template <typename View, typename Tensor>
+Result<View> check_tensor(const char* name, const nl_with_cache_arguments& of, const TensorShape& shape,
+                          const Tensor& tensor, int64_t least) {
+    NL_TRY(check_data(name, shape, tensor.data));
+    const int64_t num_tokens = of.num_tokens;
     const int64_t contiguous[3] = {shape.num_heads * num_tokens * shape.size, num_tokens * shape.size, shape.size};
-    if (strides == nullptr) strides = contiguous;
-    const std::string prefix = std::string(name) + "_strides";
-    NL_TRY(check_stride(prefix + "[0]", strides[0], batch, least, shape));
-    NL_TRY(check_stride(prefix + "[1]", strides[1], shape.num_heads, least, shape));
-    NL_TRY(check_stride(prefix + "[2]", strides[2], num_tokens, least, shape));
-    View view{data, num_tokens > 1 ? strides[2] : strides[0], strides[1]};
-    if (batch > 1 && num_tokens > 1 && strides[0] != num_tokens * strides[2]) {
+    const int64_t* const strides = tensor.strides != nullptr ? tensor.strides : contiguous;
+    NL_TRY(check_stride(name, ".strides[0]", strides[0], of.batch, least, shape));
+    NL_TRY(check_stride(name, ".strides[1]", strides[1], shape.num_heads, least, shape));
+    NL_TRY(check_stride(name, ".strides[2]", strides[2], num_tokens, least, shape));
+    View view{tensor.data, num_tokens > 1 ? strides[2] : strides[0], strides[1]};
+    if (of.batch > 1 && num_tokens > 1 && strides[0] != num_tokens * strides[2]) {
         view.block_stride = strides[0];
         view.rows_per_block = static_cast<int32_t>(num_tokens);
     }
@@ -39,8 +38,8 @@ Result<void> check_same(const char* name, int64_t value, int64_t expected) {
 Result<void> check_same_storage(const KvCacheShape& wanted, const KvCacheShape& made) {
     const AttentionSpec& a = wanted.spec;
     const AttentionSpec& b = made.spec;
-    NL_TRY(check_same("batch", wanted.batch, made.batch));
-    NL_TRY(check_same("max_length", wanted.max_length, made.max_length));
+    NL_TRY(check_same("call.batch", wanted.batch, made.batch));
+    NL_TRY(check_same("call.max_length", wanted.max_length, made.max_length));
     NL_TRY(check_same("num_heads", a.num_heads, b.num_heads));
     NL_TRY(check_same("num_kv_heads", a.num_kv_heads, b.num_kv_heads));
     NL_TRY(check_same("head_dim", a.head_dim, b.head_dim));
@@ -55,15 +54,15 @@ Result<void> check_same_storage(const KvCacheShape& wanted, const KvCacheShape& 
 
 Result<void> check_rotation(const KvCacheShape& shape) {
     if (shape.spec.rope_frequencies.empty() || shape.max_length <= shape.spec.max_position) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "max_length is ", shape.max_length,
+    return fail(NL_ERROR_INVALID_ARGUMENT, "call.max_length is ", shape.max_length,
                 ": expected at most the rotation's max_position = ", shape.spec.max_position);
 }
 
 Result<void> check_counts(const CachedAttention& call) {
     for (size_t i = 0; i < call.counts.size(); ++i) {
         if (call.counts[i] < 0 || call.counts[i] > call.num_tokens)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "counts[", i, "] is ", call.counts[i],
-                        ": expected 0 to num_tokens = ", call.num_tokens);
+            return fail(NL_ERROR_INVALID_ARGUMENT, "call.counts[", i, "] is ", call.counts[i],
+                        ": expected 0 to call.num_tokens = ", call.num_tokens);
     }
     return {};
 }
@@ -93,58 +92,63 @@ Result<void> attend(const std::shared_ptr<OpsDevice>& device, KvCacheShape shape
     return {};
 }
 
-Result<CachedAttention> check_call(const AttentionSpec& spec, int64_t batch, int64_t num_tokens, const int64_t* counts,
-                                   const void* k, const void* v, int32_t update) {
-    NL_TRY(check_range("batch", batch, 1, KvCache::kMaxRows));
-    NL_TRY(check_range("num_tokens", num_tokens, 1, KvCache::kMaxRows / batch));
-    NL_TRY(check_range("update", update, 0, 1));
-    if ((k == nullptr) != (v == nullptr))
-        return fail(NL_ERROR_INVALID_ARGUMENT, k == nullptr ? "k" : "v",
-                    " is NULL and the other is not: expected both k and v, or neither");
+// What is no tensor of the call. Its size comes before its contents: counts has as many elements as there are
+// sequences.
+Result<CachedAttention> check_numbers(const nl_with_cache_arguments& of, const AttentionSpec& spec) {
+    NL_TRY(check_range("call.batch", of.batch, 1, KvCache::kMaxRows));
+    NL_TRY(check_range("call.num_tokens", of.num_tokens, 1, KvCache::kMaxRows / of.batch));
+    NL_TRY(check_range("call.update", of.update, 0, 1));
     CachedAttention call;
     call.spec = spec;
-    call.num_tokens = num_tokens;
-    if (counts != nullptr) call.counts = {counts, static_cast<size_t>(batch)};
-    call.update = update == 1;
+    call.num_tokens = of.num_tokens;
+    if (of.counts != nullptr) call.counts = {of.counts, static_cast<size_t>(of.batch)};
+    call.update = of.update == 1;
     NL_TRY(check_counts(call));
     return call;
+}
+
+Result<void> check_tensors(const nl_with_cache_arguments& of, size_t alignment, CachedAttention& call) {
+    const AttentionSpec& spec = call.spec;
+    const TensorShape heads{spec.dtype, 0, spec.num_heads, spec.head_dim, alignment};
+    const TensorShape kv_heads{spec.dtype, 0, spec.num_kv_heads, spec.head_dim, alignment};
+    if ((of.k.data == nullptr) != (of.v.data == nullptr))
+        return fail(NL_ERROR_INVALID_ARGUMENT, of.k.data == nullptr ? "call.k" : "call.v",
+                    ".data is NULL and the other is not: expected both call.k.data and call.v.data, or neither");
+    NL_ASSIGN(call.q, check_tensor<ConstHeadRows>("call.q", of, heads, of.q, 0));
+    if (of.k.data != nullptr) {
+        NL_ASSIGN(call.k, check_tensor<ConstHeadRows>("call.k", of, kv_heads, of.k, 0));
+        NL_ASSIGN(call.v, check_tensor<ConstHeadRows>("call.v", of, kv_heads, of.v, 0));
+    }
+    NL_ASSIGN(call.out, check_tensor<MutableHeadRows>("call.out", of, heads, of.out, spec.head_dim));
+    return {};
 }
 
 }  // namespace
 
 extern "C" {
 
-nl_status nl_attention_with_cache(nl_ops* ops, const nl_attention_options* options, int64_t batch, int64_t num_tokens,
-                                  const int64_t* counts, const void* q, const int64_t* q_strides, const void* k,
-                                  const int64_t* k_strides, const void* v, const int64_t* v_strides,
-                                  nl_kv_cache** cache, int64_t max_length, int32_t update, void* out,
-                                  const int64_t* out_strides) {
+nl_status nl_attention_with_cache(nl_ops* ops, const nl_attention_options* options, const nl_with_cache_arguments* call,
+                                  nl_kv_cache** cache) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(ops, "ops"));
+        NL_TRY(check_handle(ops, "ops"));
+        if (cache != nullptr && *cache != nullptr) NL_TRY(check_handle(*cache, "*cache"));
         NL_ASSIGN(const AttentionSpec spec, check_options(options));
-        const size_t alignment = ops->device->kernels->alignment();
-        const TensorShape heads{spec.dtype, 0, spec.num_heads, spec.head_dim, alignment};
-        const TensorShape kv_heads{spec.dtype, 0, spec.num_kv_heads, spec.head_dim, alignment};
-        NL_ASSIGN(auto call, check_call(spec, batch, num_tokens, counts, k, v, update));
-        if (cache != nullptr) NL_TRY(check_range("max_length", max_length, 1, kMaxLength));
-        NL_ASSIGN(call.q, check_tensor<ConstHeadRows>("q", batch, num_tokens, heads, q, q_strides, 0));
-        if (k != nullptr) {
-            NL_ASSIGN(call.k, check_tensor<ConstHeadRows>("k", batch, num_tokens, kv_heads, k, k_strides, 0));
-            NL_ASSIGN(call.v, check_tensor<ConstHeadRows>("v", batch, num_tokens, kv_heads, v, v_strides, 0));
-        }
-        NL_ASSIGN(call.out,
-                  check_tensor<MutableHeadRows>("out", batch, num_tokens, heads, out, out_strides, spec.head_dim));
-        return attend(ops->device, {spec, options->k_scale, options->v_scale, batch, max_length}, call, cache);
+        NL_TRY(check_struct("call", call));
+        NL_ASSIGN(auto checked, check_numbers(*call, spec));
+        if (cache != nullptr) NL_TRY(check_range("call.max_length", call->max_length, 1, kMaxLength));
+        NL_TRY(check_tensors(*call, ops->device->kernels->alignment(), checked));
+        const KvCacheShape shape{spec, options->k_scale, options->v_scale, call->batch, call->max_length};
+        return attend(ops->device, shape, checked, cache);
     });
 }
 
 void nl_kv_cache_free(nl_kv_cache* cache) {
-    delete cache;
+    free_handle(cache);
 }
 
 nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(value, "value"));
         const KvCacheShape& shape = cache->cache->shape();
         switch (fact) {
@@ -171,7 +175,7 @@ nl_status nl_kv_cache_query(const nl_kv_cache* cache, int32_t fact, int64_t* val
 
 nl_status nl_kv_cache_lengths(const nl_kv_cache* cache, int64_t* lengths, size_t capacity, size_t* count) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(count, "count"));
         const std::lock_guard lock(cache->device->mutex);
         return give(cache->cache->lengths(), lengths, capacity, count);
@@ -180,7 +184,7 @@ nl_status nl_kv_cache_lengths(const nl_kv_cache* cache, int64_t* lengths, size_t
 
 nl_status nl_kv_cache_truncate(nl_kv_cache* cache, int64_t sequence, int64_t length) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(cache, "cache"));
+        NL_TRY(check_handle(cache, "cache"));
         const std::lock_guard lock(cache->device->mutex);
         const auto lengths = cache->cache->lengths();
         NL_TRY(check_range("sequence", sequence, 0, static_cast<int64_t>(lengths.size()) - 1));

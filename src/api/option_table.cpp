@@ -94,6 +94,14 @@ constexpr Option kOptions[] = {
             "CPU threads; 0 takes the cores that the process may use."),
     integer(NL_OPTION_WARM_UP, kEngine, "WARM_UP", {0, 1, 1},
             "1: everything is made ready while the engine is created; 0: when it is needed first."),
+    integer(NL_OPTION_BATCH_INVARIANT, kEngine, "BATCH_INVARIANT", {0, 1, 0},
+            "1: a token's logits do not depend, to the bit, on what else is computed in the same step; slower."),
+    integer(
+        NL_OPTION_MAP_WEIGHTS, kEngine, "MAP_WEIGHTS", {0, 1, 1},
+        "1: the CPU uses weights where they lie in their mapped files, which nobody may then cut short; 0: they are "
+        "read into memory."),
+    integer(NL_OPTION_ALLOW_NOT_FINITE, kEngine, "ALLOW_NOT_FINITE", {0, 1, 0},
+            "1: weights that are NaN or infinite are logged; 0: they are an error."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),

@@ -116,7 +116,7 @@ nl_status nl_options_create(int32_t kind, nl_options** options) {
 }
 
 void nl_options_free(nl_options* options) {
-    delete options;
+    drop(options);
 }
 
 nl_status nl_options_set_int(nl_options* options, int32_t option, int64_t value) {

@@ -33,7 +33,7 @@ extern "C" {
 
 nl_status nl_engine_tokenizer(const nl_engine* engine, nl_tokenizer** tokenizer) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_pointer(engine, "engine"));
+        NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(tokenizer, "tokenizer"));
         const auto& loaded = engine->engine->tokenizer();
         if (!loaded.ok()) return loaded.error();
@@ -53,7 +53,7 @@ nl_status nl_tokenizer_load(const char* path, size_t path_length, nl_tokenizer**
 }
 
 void nl_tokenizer_free(nl_tokenizer* tokenizer) {
-    delete tokenizer;
+    drop(tokenizer);
 }
 
 nl_status nl_tokenizer_encode(const nl_tokenizer* tokenizer, const char* text, size_t text_length, uint32_t flags,
@@ -117,7 +117,7 @@ nl_status nl_text_stream_create(const nl_tokenizer* tokenizer, nl_text_stream** 
 }
 
 void nl_text_stream_free(nl_text_stream* stream) {
-    delete stream;
+    drop(stream);
 }
 
 nl_status nl_text_stream_push(nl_text_stream* stream, int32_t token, char* buffer, size_t capacity, size_t* length) {

@@ -55,6 +55,24 @@ struct WeightScales {
     const std::byte* data = nullptr;
 };
 
+// Where weights come from that must not be touched where they lie while they are loaded: in a file, which somebody may
+// cut short. Thread-safe but for keep().
+class WeightSource {
+  public:
+    WeightSource() = default;
+    WeightSource(const WeightSource&) = delete;
+    WeightSource& operator=(const WeightSource&) = delete;
+    virtual ~WeightSource() = default;
+
+    // Copies the `size` bytes at `from`, whole elements of one weight, to `to`. What is there no longer reads as zeros;
+    // the source remembers that, and its owner asks when all is loaded.
+    virtual void read(const std::byte* from, size_t size, void* to) noexcept = 0;
+    // A copy of the bytes that lives as long as the source.
+    virtual const std::byte* keep(std::span<const std::byte> bytes) = 0;
+    // Whether weights may be used where they lie once they have been read.
+    [[nodiscard]] virtual bool stays() const = 0;
+};
+
 // A weight in host memory, not owned: row-major [rows, cols]; a vector has rows 1. Not there: data is null.
 // The data need not be aligned to its element size (files are mapped). read_weight.h reads one of any kind.
 struct WeightView {
@@ -66,6 +84,7 @@ struct WeightView {
     // one that lies at order[i] of it. Empty: as they lie. Not owned.
     std::span<const int32_t> order = {};
     WeightScales scales = {};
+    WeightSource* source = nullptr;  // where set, the data (but for the scales) is read through it
 
     [[nodiscard]] bool present() const { return data != nullptr; }
     // The weight is its data, element by element.
@@ -192,6 +211,9 @@ struct SampleParams {
 
 constexpr int32_t kNoSlot = -1;
 
+// In place of a token: the logits have a NaN, or none above minus infinity.
+constexpr int32_t kNoToken = -1;
+
 // Stands for a token in Batch::tokens: the one that output row `output_row` of the step submitted just before draws.
 // So a step can be submitted while the one before still runs.
 constexpr int32_t drawn_by(int32_t output_row) {
@@ -238,8 +260,10 @@ struct ExecutorOptions {
     int32_t max_rows = 512;         // most rows of a batch
     int32_t max_output_rows = 256;  // most output rows of a batch
     int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
-    int32_t num_threads = 0;        // CPU only; 0: all cores
     bool warm_up = true;            // what a first step would wait for is made ready with the executor
+    // A row's logits are the same to the bit whatever rows are in its batch, and however its sequence was cut into
+    // batches: every sum is made in an order that follows from the row's own position and segments.
+    bool batch_invariant = false;
 
     [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };
@@ -252,6 +276,8 @@ class Executor {
     Executor& operator=(const Executor&) = delete;
     virtual ~Executor() = default;
 
+    // Whether steps read weights where the views' data lies; else the data may go when the executor is made.
+    [[nodiscard]] virtual bool uses_weights_in_place() const { return false; }
     // How many steps may be submitted and not collected yet: 1 where submit() computes, 2 where a device does.
     [[nodiscard]] virtual int32_t max_in_flight() const = 0;
 
@@ -290,15 +316,18 @@ class Backend {
 
     // Copies (or maps, where the device can use them in place) the weights, reserves the pool,
     // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim], and makes ready what a first step would
-    // otherwise wait for (kernels, algorithms, recorded steps). The views' memory outlives the executor. CANCELLED
+    // otherwise wait for (kernels, algorithms, recorded steps). The views' memory outlives the executor where that
+    // uses weights in place. CANCELLED
     // where `progress` asked for it.
     virtual Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights& weights,
                                                               const ExecutorOptions& options,
                                                               const Progress& progress) = 0;
 };
 
-// The CPU, with `num_threads` threads (0: all that the process may use).
-Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads);
+// The CPU, with `num_threads` threads (0: as many as cores that the process may use), one of which is the caller's.
+// `warn`, where given, is told in a sentence that the system gave fewer. One of its executors works at a time.
+Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads,
+                                                  const std::function<void(const std::string&)>& warn = {});
 
 // The GPU `index` through libnanolith_cuda.so, found next to this library or in NANOLITH_BACKEND_PATH (a list of
 // folders). NOT_FOUND says what is missing: the library, the driver or the device.

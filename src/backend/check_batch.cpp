@@ -25,13 +25,13 @@ constexpr StepNames kNames{.status = NL_ERROR_INTERNAL,
 
 Result<void> check_size(std::string_view what, size_t size, size_t expected) {
     if (size == expected) return {};
-    return fail(NL_ERROR_INTERNAL, "batch.", what, " has ", size, " elements, expected ", expected);
+    return fail(NL_ERROR_INTERNAL, "batch.", what, " has ", size, " elements: expected ", expected);
 }
 
 Result<void> check_range(std::string_view what, std::span<const int32_t> values, int64_t low, int64_t high) {
     for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] < low || values[i] >= high)
-            return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], ", expected ", low, " to ",
+            return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], ": expected ", low, " to ",
                         high - 1);
     }
     return {};
@@ -40,7 +40,7 @@ Result<void> check_range(std::string_view what, std::span<const int32_t> values,
 Result<void> check_tokens(const std::vector<int32_t>& tokens, int32_t vocab_size, size_t drawn_before) {
     for (size_t i = 0; i < tokens.size(); ++i) {
         if (tokens[i] >= vocab_size)
-            return fail(NL_ERROR_INTERNAL, "batch.tokens[", i, "] is ", tokens[i], ", expected 0 to ", vocab_size - 1);
+            return fail(NL_ERROR_INTERNAL, "batch.tokens[", i, "] is ", tokens[i], ": expected 0 to ", vocab_size - 1);
         const int64_t drawn = int64_t{-1} - tokens[i];  // drawn_by()'s output row
         if (drawn >= static_cast<int64_t>(drawn_before))
             return fail(NL_ERROR_INTERNAL, "batch.tokens[", i, "] is what output row ", drawn,
@@ -55,7 +55,7 @@ Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
         const TableRange& range = batch.changed_entries[i];
         if (range.first < 0 || range.count < 0 || int64_t{range.first} + range.count > num_entries)
             return fail(NL_ERROR_INTERNAL, "batch.changed_entries[", i, "] has first ", range.first, ", count ",
-                        range.count, ", expected a range within the ", num_entries, " entries of the page table");
+                        range.count, ": expected a range within the ", num_entries, " entries of the page table");
         const auto changed =
             batch.page_table.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
         NL_TRY(check_page_table(changed, range.first, num_pages, kNames));
@@ -66,13 +66,13 @@ Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
 Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
     const std::vector<int32_t>& kept = batch.kept_logits;
     if (kept.size() > static_cast<size_t>(max_kept_logits))
-        return fail(NL_ERROR_INTERNAL, "batch.kept_logits has ", kept.size(), " elements, expected at most ",
+        return fail(NL_ERROR_INTERNAL, "batch.kept_logits has ", kept.size(), " elements: expected at most ",
                     max_kept_logits);
     NL_TRY(check_range("kept_logits", kept, 0, static_cast<int64_t>(batch.output_rows.size())));
     for (size_t i = 1; i < kept.size(); ++i) {
         if (kept[i] <= kept[i - 1])
             return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " behind ", kept[i - 1],
-                        ", expected each once, ascending");
+                        ": expected each once, ascending");
     }
     return {};
 }
@@ -85,7 +85,7 @@ Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
         if (!good)
             return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has temperature ", p.temperature, ", top_k ",
                         p.top_k, ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
-                        ", expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
+                        ": expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
                         "uniform in [0, 1)");
     }
     return {};
@@ -97,10 +97,10 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
                          size_t drawn_before) {
     const size_t rows = batch.tokens.size();
     if (rows < 1 || rows > static_cast<size_t>(options.max_rows))
-        return fail(NL_ERROR_INTERNAL, "batch.tokens has ", rows, " elements, expected 1 to ", options.max_rows);
+        return fail(NL_ERROR_INTERNAL, "batch.tokens has ", rows, " elements: expected 1 to ", options.max_rows);
     const size_t outputs = batch.output_rows.size();
     if (outputs > static_cast<size_t>(options.max_output_rows))
-        return fail(NL_ERROR_INTERNAL, "batch.output_rows has ", outputs, " elements, expected at most ",
+        return fail(NL_ERROR_INTERNAL, "batch.output_rows has ", outputs, " elements: expected at most ",
                     options.max_output_rows);
     NL_TRY(check_size("positions", batch.positions.size(), rows));
     NL_TRY(check_size("key_positions", batch.key_positions.size(), rows));
@@ -124,7 +124,7 @@ Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCo
         const PageCopy& copy = copies[i];
         if (std::min(copy.from, copy.to) < 0 || std::max(copy.from, copy.to) >= options.num_pages)
             return fail(NL_ERROR_INTERNAL, "copies[", i, "] is from page ", copy.from, " to page ", copy.to,
-                        ", expected 0 to ", options.num_pages - 1);
+                        ": expected 0 to ", options.num_pages - 1);
     }
     return {};
 }

@@ -10,7 +10,7 @@ namespace {
 
 Result<void> check_positive(const char* name, int64_t value) {
     if (value > 0) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", value, ", expected at least 1");
+    return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", value, ": expected at least 1");
 }
 
 Result<void> check_layers(const ModelSpec& spec) {
@@ -18,17 +18,17 @@ Result<void> check_layers(const ModelSpec& spec) {
     for (const RopeSpec& rope : spec.ropes) {
         if (rope.frequencies.size() != pairs || (!rope.magnitudes.empty() && rope.magnitudes.size() != pairs)) {
             return fail(NL_ERROR_INVALID_ARGUMENT, "a rope has ", rope.frequencies.size(), " frequencies and ",
-                        rope.magnitudes.size(), " magnitudes, expected head_dim / 2 = ", pairs, " (or no magnitudes)");
+                        rope.magnitudes.size(), " magnitudes: expected head_dim / 2 = ", pairs, " (or no magnitudes)");
         }
     }
     if (spec.layers.size() != static_cast<size_t>(spec.num_layers)) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "layers has ", spec.layers.size(), " elements, expected num_layers, ",
+        return fail(NL_ERROR_INVALID_ARGUMENT, "layers has ", spec.layers.size(), " elements: expected num_layers, ",
                     spec.num_layers);
     }
     for (const LayerSpec& layer : spec.layers) {
         if (layer.rope < 0 || static_cast<size_t>(layer.rope) >= spec.ropes.size() || layer.window < 0) {
             return fail(NL_ERROR_INVALID_ARGUMENT, "a layer has rope ", layer.rope, " and window ", layer.window,
-                        ", expected a rope below ", spec.ropes.size(), " and a window of at least 0");
+                        ": expected a rope below ", spec.ropes.size(), " and a window of at least 0");
         }
     }
     return {};
@@ -40,7 +40,7 @@ Result<void> check_experts(const ExpertSpec& experts) {
     NL_TRY(check_positive("experts.top_k", experts.top_k));
     NL_TRY(check_positive("experts.intermediate_size", experts.intermediate_size));
     if (experts.top_k <= experts.count) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "experts.top_k is ", experts.top_k, ", expected at most ", experts.count);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "experts.top_k is ", experts.top_k, ": expected at most ", experts.count);
 }
 
 Result<void> check_spec(const ModelSpec& spec) {
@@ -54,10 +54,10 @@ Result<void> check_spec(const ModelSpec& spec) {
     NL_TRY(check_positive("max_context", spec.max_context));
     if (spec.num_heads % spec.num_kv_heads != 0) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_heads is ", spec.num_heads,
-                    ", expected a multiple of num_kv_heads, ", spec.num_kv_heads);
+                    ": expected a multiple of num_kv_heads, ", spec.num_kv_heads);
     }
     if (spec.head_dim % 2 != 0) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", spec.head_dim, ", expected an even number");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "head_dim is ", spec.head_dim, ": expected an even number");
     }
     NL_TRY(check_layers(spec));
     return check_experts(spec.experts);
@@ -68,15 +68,15 @@ Result<void> check_options(const ExecutorOptions& options) {
     NL_TRY(check_positive("max_rows", options.max_rows));
     NL_TRY(check_positive("max_output_rows", options.max_output_rows));
     if (options.max_kept_logits < 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_kept_logits is ", options.max_kept_logits, ", expected at least 0");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "max_kept_logits is ", options.max_kept_logits, ": expected at least 0");
     const int32_t page_size = options.page_size;
     if (page_size < 16 || page_size > 256 || !std::has_single_bit(static_cast<uint32_t>(page_size))) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ", expected a power of two from 16 to 256");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ": expected a power of two from 16 to 256");
     }
     // Slots are int32_t.
     const int32_t most_pages = std::numeric_limits<int32_t>::max() / page_size;
     if (options.num_pages > most_pages) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ", expected at most ", most_pages);
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ": expected at most ", most_pages);
     }
     return {};
 }
@@ -85,7 +85,7 @@ Result<void> check_weight(const std::string& name, const WeightView& weight, int
     if (!weight.present()) return fail(NL_ERROR_INVALID_ARGUMENT, "the weight ", name, " is missing");
     if (weight.rows != rows || weight.cols != cols) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "the weight ", name, " is [", weight.rows, ", ", weight.cols,
-                    "], expected [", rows, ", ", cols, "]");
+                    "]: expected [", rows, ", ", cols, "]");
     }
     return {};
 }
@@ -103,7 +103,7 @@ Result<void> check_gated(const std::string& prefix, const WeightView& gate, cons
 
 Result<void> check_mlp(const ModelSpec& spec, const LayerWeights& layer, const std::string& prefix) {
     if (layer.gate_bias.present() != layer.up_bias.present()) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": of gate_bias and up_bias one is missing, expected both");
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": of gate_bias and up_bias one is missing: expected both");
     }
     NL_TRY(check_optional(prefix + "gate_bias", layer.gate_bias, spec.intermediate_size));
     NL_TRY(check_optional(prefix + "up_bias", layer.up_bias, spec.intermediate_size));
@@ -113,16 +113,16 @@ Result<void> check_mlp(const ModelSpec& spec, const LayerWeights& layer, const s
                            spec.intermediate_size);
     }
     if (layer.gate_bias.present() || layer.down_bias.present() || layer.mlp_post_norm.present()) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, ": there are experts and biases or a norm of the MLP, ",
-                    "expected experts alone");
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix,
+                    ": there are experts and biases or a norm of the MLP: expected experts alone");
     }
     if (spec.experts.count == 0) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "the weight ", prefix,
-                    "router is there and experts.count is 0, expected at least 1");
+                    "router is there and experts.count is 0: expected at least 1");
     }
     NL_TRY(check_weight(prefix + "router", layer.router, spec.experts.count, spec.hidden_size));
     if (layer.experts.size() != static_cast<size_t>(spec.experts.count)) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, "experts has ", layer.experts.size(), " elements, expected ",
+        return fail(NL_ERROR_INVALID_ARGUMENT, prefix, "experts has ", layer.experts.size(), " elements: expected ",
                     spec.experts.count);
     }
     for (size_t i = 0; i < layer.experts.size(); ++i) {
@@ -143,7 +143,7 @@ Result<void> check_layer(const ModelSpec& spec, const LayerWeights& layer, const
     NL_TRY(check_weight(prefix + "v_proj", layer.v_proj, kv_size, hidden));
     if (layer.q_bias.present() != layer.k_bias.present() || layer.q_bias.present() != layer.v_bias.present()) {
         return fail(NL_ERROR_INVALID_ARGUMENT, prefix,
-                    ": of q_bias, k_bias and v_bias some are missing, expected all or none");
+                    ": of q_bias, k_bias and v_bias some are missing: expected all or none");
     }
     NL_TRY(check_optional(prefix + "q_bias", layer.q_bias, q_size));
     NL_TRY(check_optional(prefix + "k_bias", layer.k_bias, kv_size));
@@ -164,7 +164,7 @@ Result<void> check_model(const ModelSpec& spec, const ModelWeights& weights, con
     NL_TRY(check_spec(spec));
     NL_TRY(check_options(options));
     if (weights.layers.size() != static_cast<size_t>(spec.num_layers)) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "there are weights of ", weights.layers.size(), " layers, expected ",
+        return fail(NL_ERROR_INVALID_ARGUMENT, "there are weights of ", weights.layers.size(), " layers: expected ",
                     spec.num_layers);
     }
     NL_TRY(check_weight("embedding", weights.embedding, spec.vocab_size, spec.hidden_size));

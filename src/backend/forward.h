@@ -8,9 +8,9 @@
 namespace nanolith {
 
 // `Device` has the operations, each over all rows of its current step. The residual stream x is [rows, hidden] float32;
-// norms of what is added stand where the layer has such weights; with experts, mlp_input() chooses them.
+// norms of what is added stand where the layer has such weights; with experts, mlp_input() chooses them. It begins
+// with the tokens' embeddings, which the device has made ready.
 //
-//   embed()                   x = embedding[tokens]
 //   attention_input(layer)    RMSNorm, QKV, bias, QK-norm, RoPE on keys, write to pages
 //   attention(layer)          over segments, queries rotated for each
 //   attention_output(layer)   x += norm(W_o a)
@@ -19,7 +19,6 @@ namespace nanolith {
 //   head()                    output rows: final norm, logits, draw
 template <typename Device>
 Result<void> forward(Device& device, int32_t num_layers) {
-    NL_TRY(device.embed());
     for (int32_t layer = 0; layer < num_layers; ++layer) {
         NL_TRY(device.attention_input(layer));
         NL_TRY(device.attention(layer));

@@ -50,6 +50,7 @@ struct AttentionSpec {
     float softcap = 0;                    // scores become softcap * tanh(score / softcap); 0: they stay
     std::vector<float> rope_frequencies;  // head_dim / 2, as ModelSpec's; empty: no rotation
     int32_t max_position = 0;             // what is rotated stands below this; 0 without rotation
+    bool batch_invariant = false;         // as ExecutorOptions'
 
     bool operator==(const AttentionSpec&) const = default;
 };

@@ -66,7 +66,7 @@ Result<Library> find_library() {
 template <typename Opened, typename Open>
 Result<std::unique_ptr<Opened>> open_with(const char* name, const Error& missing, int32_t index) {
     if (index < 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "the index of the CUDA device is ", index, ", expected at least 0");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "the index of the CUDA device is ", index, ": expected at least 0");
     NL_ASSIGN(const Library library, find_library());
     auto* const open = reinterpret_cast<Open*>(dlsym(library.handle, name));
     if (open == nullptr) {

@@ -30,13 +30,16 @@ float element(DType dtype, const std::byte* data, int64_t i) {
     return to_float(Float8E4M3{unaligned<uint8_t>(at)});
 }
 
-// Elements that lie one behind the other.
-void read_run(DType dtype, const std::byte* data, int64_t first, int64_t count, float* to) {
-    if (dtype == DType::f32) {
-        std::memcpy(to, data + 4 * first, static_cast<size_t>(count) * sizeof(float));
-        return;
+// Elements that lie one behind the other, in pieces through a buffer on the stack where they must be converted.
+void read_run(const WeightView& weight, int64_t first, int64_t count, float* to) {
+    if (weight.dtype == DType::f32) return read_elements(weight, first, count, to);
+    constexpr int64_t kPiece = 2048;
+    std::byte piece[kPiece * 2];
+    for (int64_t done = 0; done < count; done += kPiece) {
+        const int64_t part = std::min(kPiece, count - done);
+        read_elements(weight, first + done, part, piece);
+        for (int64_t i = 0; i < part; ++i) to[done + i] = element(weight.dtype, piece, i);
     }
-    for (int64_t i = 0; i < count; ++i) to[i] = element(dtype, data, first + i);
 }
 
 // Columns [first, first + count) of a row, `row` being the one in the data.
@@ -53,8 +56,18 @@ void scale_run(const WeightScales& scales, int64_t row, int64_t first, int64_t c
 
 }  // namespace
 
+void read_elements(const WeightView& weight, int64_t first, int64_t count, void* to) {
+    const std::byte* const from = weight.data + static_cast<size_t>(first) * dtype_bytes(weight.dtype);
+    const size_t bytes = static_cast<size_t>(count) * dtype_bytes(weight.dtype);
+    if (weight.source != nullptr) {
+        weight.source->read(from, bytes, to);
+    } else {
+        std::memcpy(to, from, bytes);
+    }
+}
+
 void read_weight(const WeightView& weight, int64_t first, int64_t count, float* to) {
-    if (weight.plain()) return read_run(weight.dtype, weight.data, first, count, to);
+    if (weight.plain()) return read_run(weight, first, count, to);
     // A vector is a matrix with an output in each row.
     const int64_t cols = weight.rows == 1 && !weight.order.empty() ? 1 : weight.cols;
     const auto group = static_cast<int64_t>(std::max<size_t>(weight.order.size(), 1));
@@ -64,7 +77,7 @@ void read_weight(const WeightView& weight, int64_t first, int64_t count, float* 
         const int64_t part = std::min(cols - col, count - done);
         const int64_t row =
             weight.order.empty() ? output : output / group * group + weight.order[static_cast<size_t>(output % group)];
-        read_run(weight.dtype, weight.data, row * cols + col, part, to + done);
+        read_run(weight, row * cols + col, part, to + done);
         if (weight.scales.data != nullptr) scale_run(weight.scales, row, col, part, to + done);
         done += part;
     }

@@ -7,6 +7,9 @@
 
 namespace nanolith {
 
+// Copies the elements [first, first + count) as they lie in the data, in its dtype.
+void read_elements(const WeightView& weight, int64_t first, int64_t count, void* to);
+
 // to[i] = element first + i of the weight, row after row, in the order and with the scales of the view.
 // [first, first + count) must lie in it.
 void read_weight(const WeightView& weight, int64_t first, int64_t count, float* to);

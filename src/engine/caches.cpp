@@ -35,7 +35,9 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
 }
 
 void Engine::release(std::unique_ptr<Cache> cache) {
-    const Lock lock(mutex_);
+    Lock lock(mutex_);
+    const auto request = cache->sequence->request;
+    if (request && request->is_ahead()) static_cast<void>(wait_idle(lock, *cache));  // its pages are free afterwards
     cache.reset();
 }
 

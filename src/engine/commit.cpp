@@ -8,7 +8,8 @@
 namespace nanolith {
 
 Result<void> Scheduler::make_place(std::span<const std::shared_ptr<Request>> requests) {
-    const auto waiting = std::ranges::count_if(queue_, [](const auto& request) { return !request->finished; });
+    const auto waiting =
+        std::ranges::count_if(queue_, [](const auto& request) { return !request->finished && !request->is_ahead(); });
     if (waiting + static_cast<int64_t>(requests.size()) > options_.queue_limit)
         return nanolith::fail(NL_ERROR_BUSY, waiting, " requests wait or run, and ", requests.size(),
                               " more would be more than the engine's limit of ", options_.queue_limit);
@@ -17,23 +18,32 @@ Result<void> Scheduler::make_place(std::span<const std::shared_ptr<Request>> req
     return {};
 }
 
-Result<void> Scheduler::enqueue(std::span<const std::shared_ptr<Request>> requests) {
+Result<void> Scheduler::enqueue(std::span<std::shared_ptr<Request>> requests) {
     Result<void> outcome = without_exceptions([&] { return make_place(requests); });
     if (!outcome.ok()) {
-        for (const auto& request : requests) request->sequence->roll_back();
+        for (const auto& request : requests)
+            if (!request->sequence->request) request->sequence->roll_back();
         return outcome;
     }
-    for (const auto& request : requests) {
-        const auto before = [](int32_t priority, const auto& other) { return priority > other->priority; };
-        queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), request->priority, before), request);
-        request->sequence->request = request;
+    bool adds_rows = false;
+    for (auto& request : requests) {
+        if (take_over(request)) continue;
+        insert(request);
+        adds_rows = true;
     }
-    ++arrivals_;
+    if (adds_rows) ++arrivals_;
     for (const auto& request : requests) take_known_token(*request);
     wake_callers();
     ++events_;
     if (gathered_at_ == 0 || arrivals_ >= gathered_at_) work_.notify_one();
     return {};
+}
+
+// Behind the others of its priority.
+void Scheduler::insert(const std::shared_ptr<Request>& request) {
+    const auto before = [](int32_t priority, const auto& other) { return priority > other->priority; };
+    queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), request->priority, before), request);
+    request->sequence->request = request;
 }
 
 // The token after the last one may have been drawn with it.
@@ -89,10 +99,27 @@ void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sample
     }
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
-        drew_or_failed(request, sampled[static_cast<size_t>(slice.output_index)]);
+        const int32_t token = sampled[static_cast<size_t>(slice.output_index)];
+        if (token == kNoToken) return fail_without_token(request);
+        drew_or_failed(request, token);
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
         finish(request, true);
     }
+}
+
+void Scheduler::fail_without_token(Request& request) {
+    const int32_t position = request.sequence->context.num_tokens();
+    Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        Error error = nanolith::fail(
+            NL_ERROR_BAD_MODEL, "the step that draws the token at position ", position,
+            " gave logits that are NaN or minus infinity: expected numbers: the model's weights are damaged, or too "
+            "large for the engine's dtype");
+        if (request.call == nullptr || request.call->requests.size() == 1) return error;
+        const auto& all = request.call->requests;
+        const auto is_this = [&](const auto& other) { return other.get() == &request; };
+        return std::move(error).with(NL_DETAIL_INDEX, std::ranges::find_if(all, is_this) - all.begin());
+    });
+    fail(request, outcome.error());
 }
 
 void Scheduler::drew_or_failed(Request& request, int32_t token) {
@@ -133,12 +160,15 @@ void Scheduler::drew(Request& request, int32_t token) {
 // All caches of a call advance, or none: every token has been drawn, and room for it was made when the call began.
 void Scheduler::finish_call(Call& call) {
     if (call.error) return;
+    bool all_ahead = true;
     for (const auto& request : call.requests) {
-        request->sequence->next.reset();
-        request->sequence->context.append({&request->token, 1});
+        const auto sequence = request->sequence;
+        sequence->next.reset();
+        sequence->context.append({&request->token, 1});
         finish(*request, true);
+        all_ahead = go_ahead(sequence) && all_ahead;
     }
-    ++answered_;
+    if (!all_ahead) ++answered_;
 }
 
 void Scheduler::finish(Request& request, bool keep) {
@@ -164,7 +194,7 @@ void Scheduler::fail(Request& request, const Error& error) noexcept {
     if (request.finished) return;
     if (request.call) return fail_call(*request.call, error);
     finish(request, false);
-    request.generation->end(NL_END_ERROR, &error);
+    if (request.generation) request.generation->end(NL_END_ERROR, &error);
 }
 
 void Scheduler::fail_call(Call& call, const Error& error) noexcept {

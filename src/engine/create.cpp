@@ -15,11 +15,12 @@ int64_t milliseconds_since(Clock::time_point begin) {
 
 Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log& log) {
     NL_ASSIGN(const DeviceName device, parse_device_name(options.device, AutoDevice::taken));
-    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads);
+    const auto warn = [&log](const std::string& line) { log.write(NL_LOG_WARNING, line); };
+    if (device.kind == DeviceKind::cpu) return open_cpu_backend(options.num_threads, warn);
     auto gpu = open_cuda_backend(device.index);
     if (gpu.ok() || device.kind == DeviceKind::cuda) return gpu;
     log.write(NL_LOG_INFO, "device auto takes the CPU: ", gpu.error().message);
-    return open_cpu_backend(options.num_threads);
+    return open_cpu_backend(options.num_threads, warn);
 }
 
 // What NL_DTYPE_* but AUTO stands for; INVALID_ARGUMENT for another number.
@@ -38,6 +39,16 @@ Result<DType> dtype_of(const char* option, int32_t wanted) {
     }
 }
 
+// "float32 or bfloat16", of weights and activations.
+std::string dtypes_of(const Backend& backend) {
+    std::vector<std::string> names;
+    for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
+        if (backend.supports(dtype)) names.emplace_back(dtype_name(dtype));
+    std::string text;
+    for (size_t i = 0; i < names.size(); ++i) text += (i == 0 ? "" : i + 1 == names.size() ? " or " : ", ") + names[i];
+    return text;
+}
+
 // Of weights and activations.
 Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
     if (wanted == NL_DTYPE_AUTO) {
@@ -46,7 +57,8 @@ Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
     }
     NL_ASSIGN(const DType dtype, dtype_of("dtype", wanted));
     if (dtype == DType::f8_e4m3 || !backend.supports(dtype))
-        return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(dtype), " is not supported on ", backend.device_name());
+        return fail(NL_ERROR_UNSUPPORTED, "dtype is ", dtype_name(dtype), ": expected ", dtypes_of(backend), " on ",
+                    backend.device_name());
     return dtype;
 }
 
@@ -59,7 +71,8 @@ Result<DType> choose_kv_dtype(int32_t wanted, DType dtype) {
 }  // namespace
 
 Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
-    NL_ASSIGN(auto model, load_model(folder, options.max_context));
+    const WeightPlace place = options.map_weights ? WeightPlace::mapped : WeightPlace::copied;
+    NL_ASSIGN(auto model, load_model(folder, options.max_context, place));
 
     auto tokenizer = Tokenizer::load(folder);
     // What is damaged is refused; an engine without a tokenizer works on tokens.
@@ -112,12 +125,14 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
         .num_pages = num_pages,
         .max_rows = options.max_batch_tokens,
         .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
-        .num_threads = options.num_threads,
-        .warm_up = options.warm_up};
+        .warm_up = options.warm_up,
+        .batch_invariant = options.batch_invariant};
     Progress progress;
     if (options.progress != nullptr)
         progress = [&](double done) { return options.progress(options.progress_user_data, done) == 0; };
     NL_ASSIGN(auto executor, backend_->create_executor(spec(), model_->weights, executor_options, progress));
+    NL_ASSIGN(const auto not_finite, finish_loading(*model_, executor->uses_weights_in_place()));
+    NL_TRY(judge_weights(not_finite, options.allow_not_finite));
     pool_ = std::make_unique<PagePool>(num_pages);
     const SchedulerOptions scheduler_options{.page_size = page_size_,
                                              .max_rows = executor_options.max_rows,
@@ -137,6 +152,19 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                " pages of ", page_size_, " tokens in ", dtype_name(kv_dtype), " (", page_bytes_,
                " bytes each), made ready in ", milliseconds_since(begin), " ms");
     return {};
+}
+
+Result<void> Engine::judge_weights(std::span<const NotFinite> tensors, bool allowed) {
+    for (const NotFinite& tensor : tensors) {
+        log_.write(allowed ? NL_LOG_WARNING : NL_LOG_ERROR, "tensor ", tensor.tensor, " has ", tensor.count, " of ",
+                   tensor.size, " elements that are NaN or infinite");
+    }
+    if (tensors.empty() || allowed) return {};
+    int64_t count = 0;
+    for (const NotFinite& tensor : tensors) count += tensor.count;
+    return fail(NL_ERROR_BAD_MODEL, count, " weights in ", tensors.size(), " tensors are NaN or infinite, ",
+                tensors.front().count, " of ", tensors.front().size, " in ", tensors.front().tensor,
+                ": expected finite numbers (NL_OPTION_ALLOW_NOT_FINITE takes them as they are)");
 }
 
 bool Engine::is_end_token(int32_t token) const {

@@ -100,6 +100,8 @@ class Engine {
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
            const EngineOptions& options);
     Result<void> start(std::unique_ptr<Backend> backend, const EngineOptions& options);
+    // Of tensors with elements that are NaN or infinite: they are logged, and refused where they are not allowed.
+    Result<void> judge_weights(std::span<const NotFinite> tensors, bool allowed);
 
     using Lock = std::unique_lock<std::mutex>;
     Result<void> wait_idle(Lock& lock, const Cache& cache);

@@ -32,7 +32,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     }
 
     lock_soon(lock);
-    NL_TRY(scheduler_->wait_idle(lock, sequences));
+    NL_TRY(scheduler_->wait_for_calls(lock, sequences));
     for (size_t i = 0; i < sequences.size(); ++i) {
         if (sequences[i]->num_tokens() == 0)
             return fail(NL_ERROR_INVALID_ARGUMENT, "caches[", i, "] is empty: a token follows a token, extend it first")

@@ -23,7 +23,10 @@ struct EngineOptions {
     double step_ms = 0;             // what a step that prefills beside running conversations may take; 0: see Pacer
     int32_t queue_limit = 4096;     // most requests waiting
     int32_t num_threads = 0;        // 0: all that the process may use
+    bool map_weights = true;        // the CPU uses weights where they lie in their files
+    bool allow_not_finite = false;  // weights that are NaN or infinite are no error
     bool warm_up = true;            // everything is made ready while the engine is created
+    bool batch_invariant = false;   // a row's arithmetic does not depend on the rows beside it
     nl_log_callback log = nullptr;
     void* log_user_data = nullptr;
     nl_progress_callback progress = nullptr;  // a result other than 0 cancels creation

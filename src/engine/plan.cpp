@@ -64,7 +64,13 @@ void Scheduler::plan_prefills(Step& step) {
     const bool alone = step.empty();
     const int32_t most =
         alone ? pacer_.rows_alone() : std::max(pacer_.rows_beside_conversations(), step.num_rows() + kLeastPrefillRows);
-    // The first few share the rows, the shortest first, so that what one does not need is there for the next.
+    // A few tokens do not wait for long prefills that came before, as long as these have half of the room.
+    const int32_t half = step.num_rows() + (std::min(most, options_.max_rows) - step.num_rows()) / 2;
+    std::erase_if(waiting, [&](const auto& request) {
+        const int32_t rows = rows_left(*request);
+        return rows <= kLeastPrefillRows && step.num_rows() + rows <= half && add_rows(step, request, rows);
+    });
+    // The first few share the rest, the shortest first, so that what one does not need is there for the next.
     for (size_t first = 0; first < waiting.size(); first += kSharedPrefills) {
         const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);
         const auto end =
@@ -101,8 +107,8 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     }
     const Result<void> taken = take_pages(step, *request, rows);
     if (!taken.ok()) {
-        if (request->call) {
-            fail_call(*request->call, taken.error());
+        if (!request->generation) {
+            fail(*request, taken.error());
         } else {
             request->waits_for_pages = true;
             no_pages_ = taken.error();

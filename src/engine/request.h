@@ -45,9 +45,11 @@ struct Request {
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
 
-    // One of them. Its caller keeps the call until all of its requests are finished.
+    // At most one of them. Its caller keeps the call until all of its requests are finished.
     Call* call = nullptr;
     std::shared_ptr<Generation> generation;
+    // Nobody has asked for its token yet (ahead.cpp).
+    [[nodiscard]] bool is_ahead() const { return call == nullptr && generation == nullptr; }
 
     int32_t priority = 0;
     std::optional<Clock::time_point> deadline;

@@ -54,8 +54,8 @@ bool Scheduler::advance(Lock& lock) {
     end_overdue();
     wake_callers();
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
-    // When the step in flight draws for nl_decode_step, its callers will ask for their next tokens as soon as it ends.
-    // A step submitted before that could not have their rows, and they would be served by every second step only.
+    // When the step in flight draws for nl_decode_step, the next rows of its sequences are known as soon as it ends. A
+    // step submitted before that could not have them, and they would be computed in every second step only.
     if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
@@ -178,27 +178,37 @@ Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
     return {};
 }
 
-Result<void> Scheduler::start(const std::shared_ptr<Request>& request) {
+Result<void> Scheduler::start(std::shared_ptr<Request> request) {
     return enqueue({&request, 1});
 }
 
 void Scheduler::cancel(Request& request) {
+    if (request.is_ahead()) return;  // it is no work that anybody asked for
     request.cancelled = true;
     wake();
 }
 
 void Scheduler::cancel_all() {
-    for (const auto& request : queue_) request->cancelled = true;
+    for (const auto& request : queue_) request->cancelled = !request->is_ahead();
     wake();
 }
 
 Result<void> Scheduler::wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences) {
+    for (ResidentSequence* sequence : sequences) sequence->draws_in_a_row = 0;
+    do {
+        NL_TRY(wait_for_calls(lock, sequences));
+    } while (!end_ahead(lock, sequences));
+    return {};
+}
+
+Result<void> Scheduler::wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences) {
     while (true) {
         bool idle = true;
         for (size_t i = 0; i < sequences.size(); ++i) {
             const auto& request = sequences[i]->request;
-            idle = idle && request == nullptr;
-            if (request == nullptr || request->draw != Draw::generate) continue;
+            if (request == nullptr || request->is_ahead()) continue;
+            idle = false;
+            if (request->draw != Draw::generate) continue;
             const std::string which = sequences.size() > 1 ? "caches[" + std::to_string(i) + "]" : "the cache";
             Error busy =
                 nanolith::fail(NL_ERROR_BUSY, which,
@@ -206,10 +216,14 @@ Result<void> Scheduler::wait_idle(Lock& lock, std::span<ResidentSequence* const>
             return sequences.size() > 1 ? std::move(busy).with(NL_DETAIL_INDEX, static_cast<int64_t>(i)) : busy;
         }
         if (idle) return {};
-        ++waiting_for_idle_;
-        idle_.wait(lock);
-        --waiting_for_idle_;
+        wait_for_an_end(lock);
     }
+}
+
+void Scheduler::wait_for_an_end(Lock& lock) {
+    ++waiting_for_idle_;
+    idle_.wait(lock);
+    --waiting_for_idle_;
 }
 
 }  // namespace nanolith

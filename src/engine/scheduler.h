@@ -50,7 +50,7 @@ class Scheduler {
     // fail, also for want of a place in the queue (BUSY), their sequences are as at their latest commit.
     Result<void> run(Lock& lock, const std::shared_ptr<Call>& call);
     // Puts a generation's request in the queue.
-    Result<void> start(const std::shared_ptr<Request>& request);
+    Result<void> start(std::shared_ptr<Request> request);
     // Ends a request with CANCELLED at the next step's boundary.
     void cancel(Request& request);
     void cancel_all();
@@ -59,8 +59,11 @@ class Scheduler {
         ++events_;
         work_.notify_one();
     }
-    // Waits until none of the sequences has a request under way. BUSY where one generates.
+    // Waits until none of the sequences has a request under way, also none that computes ahead. BUSY where one
+    // generates.
     Result<void> wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences);
+    // The same for a call that draws the sequences' next tokens: it may take over requests that compute ahead.
+    Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
 
   private:
     // ---- The loop
@@ -86,11 +89,13 @@ class Scheduler {
 
     // ---- Ends of requests (commit.cpp)
     Result<void> make_place(std::span<const std::shared_ptr<Request>> requests);
-    Result<void> enqueue(std::span<const std::shared_ptr<Request>> requests);
+    Result<void> enqueue(std::span<std::shared_ptr<Request>> requests);
+    void insert(const std::shared_ptr<Request>& request);
     void take_known_token(Request& request);
     void end_overdue();
     void commit(Step& step, const Result<void>& outcome);
     void commit_slice(const Slice& slice, std::span<const int32_t> sampled);
+    void fail_without_token(Request& request);
     void drew_or_failed(Request& request, int32_t token);
     void drew(Request& request, int32_t token);
     void finish_call(Call& call);
@@ -99,6 +104,12 @@ class Scheduler {
     void fail(Request& request, const Error& error) noexcept;
     void fail_call(Call& call, const Error& error) noexcept;
     void fail_all(const Error& error) noexcept;
+
+    // ---- Rows computed before they are asked for (ahead.cpp)
+    bool go_ahead(const std::shared_ptr<ResidentSequence>& sequence) noexcept;
+    static bool take_over(std::shared_ptr<Request>& request);
+    bool end_ahead(Lock& lock, std::span<ResidentSequence* const> sequences);
+    void wait_for_an_end(Lock& lock);
 
     std::unique_ptr<Executor> executor_;
     const SchedulerOptions options_;
@@ -113,7 +124,7 @@ class Scheduler {
     int32_t waiting_for_idle_ = 0;
     std::vector<std::shared_ptr<Request>> queue_;     // under way, by priority and then in order of arrival
     std::vector<std::shared_ptr<Call>> ended_calls_;  // whose callers are to be woken
-    uint64_t arrivals_ = 0;                           // calls and generations that were ever queued
+    uint64_t arrivals_ = 0;                           // calls and generations that ever added rows to the queue
     uint64_t events_ = 0;                             // that the loop may have to do something about
     uint64_t gathered_at_ = 0;                        // arrivals that the loop waits for; 0: it does not gather
     bool stopping_ = false;
@@ -123,7 +134,7 @@ class Scheduler {
     std::array<Step, kMostInFlight + 1> steps_;
     size_t oldest_ = 0;  // of steps_, in flight where num_in_flight_ > 0
     size_t num_in_flight_ = 0;
-    int32_t answered_ = 0;          // callers that the latest commit gave a token
+    int32_t answered_ = 0;          // callers that the latest commit gave a token, and for whom it does not go ahead
     uint64_t answered_before_ = 0;  // arrivals at that commit
     Clock::time_point last_collected_{};
 

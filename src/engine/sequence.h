@@ -43,6 +43,7 @@ class ResidentSequence {
     SamplingOptions sampling;
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null
+    int32_t draws_in_a_row = 0;        // of nl_decode_step, with no other call between them
 
     // ---- In flight
     int32_t planned = 0;           // rows of the tail that are computed or in flight

@@ -75,7 +75,7 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;
-    if (request.draw == Draw::append) answers_callers = true;
+    if (request.draw == Draw::append || request.is_ahead()) answers_callers = true;
 }
 
 }  // namespace nanolith

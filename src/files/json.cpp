@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 
 namespace nanolith {
 namespace {
@@ -107,7 +107,7 @@ const Json* Json::find(std::string_view name) const {
 
 Result<Json> parse_json_object(std::string_view text, const std::string& where, size_t max_bytes) {
     if (text.size() > max_bytes) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON, expected at most ", max_bytes);
+        return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON: expected at most ", max_bytes);
     }
     // JSON has no zero bytes; the parser would take one for the end of the text and let anything follow.
     if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
@@ -119,14 +119,14 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where, 
     }
     Json json = builder.finish();
     if (json.as<Json::Object>() == nullptr) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": the JSON is ", show_json(json), ", expected an object");
+        return fail(NL_ERROR_BAD_MODEL, where, ": the JSON is ", show_json(json), ": expected an object");
     }
     return json;
 }
 
 Result<Json> read_json_object(const std::string& path) {
-    NL_ASSIGN(const MappedFile file, MappedFile::open(path));
-    return parse_json_object(file.text(), path);
+    NL_ASSIGN(const std::string text, read_file(path, kMaxJsonBytes));
+    return parse_json_object(text, path);
 }
 
 }  // namespace nanolith

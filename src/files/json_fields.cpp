@@ -138,8 +138,8 @@ std::vector<std::string> JsonFields::names() const {
 
 Error JsonFields::wrong(const char* name, const std::string& expectation, nl_status status) const {
     const Json* value = find(name);
-    if (value == nullptr) return fail(status, where_, ": ", path_, name, " is missing, expected ", expectation);
-    return fail(status, where_, ": ", path_, name, " is ", show_json(*value), ", expected ", expectation);
+    if (value == nullptr) return fail(status, where_, ": ", path_, name, " is missing: expected ", expectation);
+    return fail(status, where_, ": ", path_, name, " is ", show_json(*value), ": expected ", expectation);
 }
 
 }  // namespace nanolith

@@ -76,6 +76,8 @@ struct Architecture {
     WindowRule windows = WindowRule::never;
     ExpertRule experts = ExpertRule::never;
     bool interleaved_rope = false;  // RoPE's pairs are neighbours, not halves
+    bool phi_rope = false;          // "partial_rotary_factor" is read; elsewhere it is ignored, or refused with scaling
+    bool layer_types = false;       // "layer_types" is read
     bool rope_by_layer = false;     // "no_rope_layers", else each "no_rope_layer_interval"-th layer has no RoPE
     bool gemma = false;             // norms multiply by 1 + weight, embeddings are scaled, scores scale with
                                     // "query_pre_attn_scalar" and may be capped, as may logits
@@ -88,6 +90,7 @@ struct Architecture {
     double default_local_rope_theta = 0;  // of layers with a window; 0: that of all others
     double default_norm_epsilon = 1e-6;
     int32_t default_window = 0;
+    bool attention_softcap = false;  // "attn_logit_softcapping" is read
     double default_attention_softcap = 0;
     double default_logit_softcap = 0;
     bool default_tied_head = false;

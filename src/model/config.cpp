@@ -74,8 +74,10 @@ Result<void> read_heads(const JsonFields& fields, const Architecture& architectu
     }
     NL_ASSIGN(const int64_t head_dim, fields.integer_or("head_dim", fallback, 2, kMaxHeadDim));
     if (head_dim < 2 || head_dim > kMaxHeadDim || head_dim % 2 != 0) {
-        return fields.wrong("head_dim", "an even number from 2 to " + std::to_string(kMaxHeadDim) + " (it is " +
-                                            std::to_string(head_dim) + ")");
+        const std::string expectation = "an even number from 2 to " + std::to_string(kMaxHeadDim);
+        if (fields.find("head_dim") != nullptr) return fields.wrong("head_dim", expectation);
+        return fields.wrong("hidden_size", "a head of " + expectation + " elements where head_dim is missing, not " +
+                                               std::to_string(head_dim));
     }
     spec.head_dim = static_cast<int32_t>(head_dim);
     return {};
@@ -124,8 +126,9 @@ Result<void> add_rope(const JsonFields& fields, const RopeConfig& rope, int32_t 
 Result<void> read_rotation(const JsonFields& fields, int64_t max_context, Config& config) {
     const Architecture& architecture = *config.architecture;
     ModelSpec& spec = config.spec;
-    NL_ASSIGN(const ModelRope rope, read_rope(fields, {architecture.default_rope_theta,
-                                                       architecture.default_local_rope_theta, spec.max_context}));
+    NL_ASSIGN(const ModelRope rope,
+              read_rope(fields, {architecture.default_rope_theta, architecture.default_local_rope_theta,
+                                 spec.max_context, architecture.phi_rope}));
     NL_ASSIGN(const bool is_long, choose_context(rope.full, max_context, spec));
     const int32_t rotated = rotated_elements(rope.full, spec.head_dim);
     NL_TRY(add_rope(fields, rope.full, rotated, is_long, spec));
@@ -150,8 +153,10 @@ Result<void> read_scales(const JsonFields& fields, const Architecture& architect
     double divisor = spec.head_dim;
     if (architecture.gemma) {
         NL_ASSIGN(divisor, fields.positive_number_or("query_pre_attn_scalar", 256.0, kMaxScalar));
-        NL_ASSIGN(spec.attention_softcap,
-                  read_cap(fields, "attn_logit_softcapping", architecture.default_attention_softcap));
+        if (architecture.attention_softcap) {
+            NL_ASSIGN(spec.attention_softcap,
+                      read_cap(fields, "attn_logit_softcapping", architecture.default_attention_softcap));
+        }
         NL_ASSIGN(spec.logit_softcap, read_cap(fields, "final_logit_softcapping", architecture.default_logit_softcap));
         spec.embedding_scale = std::sqrt(static_cast<float>(spec.hidden_size));
         spec.norm_offset = 1.0F;

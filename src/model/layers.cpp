@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace nanolith {
 namespace {
@@ -57,6 +58,16 @@ Result<std::vector<bool>> read_layer_types(const JsonFields& fields, const Archi
     return windowed;
 }
 
+// Where "use_sliding_window" takes the window away, no layer can have one.
+Result<void> check_switch(const JsonFields& fields, const Architecture& architecture,
+                          const std::vector<bool>& windowed) {
+    if (architecture.windows != WindowRule::from_layer || std::ranges::find(windowed, true) == windowed.end())
+        return {};
+    NL_ASSIGN(const bool in_use, fields.boolean_or("use_sliding_window", false));
+    if (in_use) return {};
+    return fields.wrong("use_sliding_window", "true where layer_types has \"sliding_attention\"", NL_ERROR_UNSUPPORTED);
+}
+
 // Which layers have a window by the family's rule.
 Result<std::vector<bool>> rule_of_windows(const JsonFields& fields, const Architecture& architecture,
                                           const std::vector<bool>& rotated) {
@@ -98,11 +109,17 @@ Result<void> read_layers(const JsonFields& fields, const Architecture& architect
                          bool* has_none) {
     NL_ASSIGN(const auto rotated, read_rotated(fields, architecture, spec));
     NL_ASSIGN(auto windowed, read_layer_types(fields, architecture, spec));
-    if (windowed.empty()) {
-        NL_ASSIGN(windowed, rule_of_windows(fields, architecture, rotated));
-    }
+    NL_TRY(check_switch(fields, architecture, windowed));
     const int64_t fallback = fields.is_null("sliding_window") ? 0 : architecture.default_window;
     NL_ASSIGN(const int64_t window, fields.integer_or("sliding_window", fallback, 1, kMaxWindow));
+    if (windowed.empty() || !architecture.layer_types) {
+        NL_ASSIGN(auto by_rule, rule_of_windows(fields, architecture, rotated));
+        // Not every loader of these families looks, so the types may not say anything else.
+        if (!windowed.empty() && window > 0 && windowed != by_rule)
+            return fields.wrong("layer_types", "none in this family, or the types that sliding_window gives",
+                                NL_ERROR_UNSUPPORTED);
+        windowed = std::move(by_rule);
+    }
     *has_none = std::find(rotated.begin(), rotated.end(), false) != rotated.end();
     const int32_t none = has_local ? 2 : 1;
     spec.layers.resize(static_cast<size_t>(spec.num_layers));

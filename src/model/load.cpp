@@ -1,5 +1,7 @@
 #include <utility>
 
+#include "files/json.h"
+#include "files/open_file.h"
 #include "model/config.h"
 #include "model/model.h"
 #include "model/weight_files.h"
@@ -12,8 +14,8 @@ namespace {
 Result<std::vector<int32_t>> load_end_tokens(const std::string& folder, Config& config) {
     const std::string path = folder + "/generation_config.json";
     if (file_exists(path)) {
-        NL_ASSIGN(const MappedFile file, MappedFile::open(path));
-        NL_ASSIGN(std::vector<int32_t> tokens, parse_end_tokens(file.text(), path, config.spec.vocab_size));
+        NL_ASSIGN(const std::string text, read_file(path, kMaxJsonBytes));
+        NL_ASSIGN(std::vector<int32_t> tokens, parse_end_tokens(text, path, config.spec.vocab_size));
         if (!tokens.empty()) return tokens;
     }
     return std::move(config.end_tokens);
@@ -21,11 +23,11 @@ Result<std::vector<int32_t>> load_end_tokens(const std::string& folder, Config& 
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max_context) {
+Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max_context, WeightPlace place) {
     const std::string config_path = folder + "/config.json";
-    NL_ASSIGN(const MappedFile config_file, MappedFile::open(config_path));
-    NL_ASSIGN(Config config, parse_config(config_file.text(), config_path, max_context));
-    NL_ASSIGN(WeightFiles files, open_weight_files(folder));
+    NL_ASSIGN(const std::string config_text, read_file(config_path, kMaxJsonBytes));
+    NL_ASSIGN(Config config, parse_config(config_text, config_path, max_context));
+    NL_ASSIGN(WeightFiles files, open_weight_files(folder, place));
     auto model = std::make_unique<Model>();
     NL_ASSIGN(model->weights, assemble_weights(config, files.tensors, folder));
     model->head_order = std::move(config.head_order);  // its elements, which the weights point to, stay where they are
@@ -36,6 +38,19 @@ Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max
     model->num_parameters = count_parameters(model->weights);
     model->files = std::move(files.files);
     return model;
+}
+
+Result<std::vector<NotFinite>> finish_loading(Model& model, bool in_place) {
+    std::vector<NotFinite> found;
+    for (const auto& file : model.files) {
+        NL_TRY(file->finish());
+        for (NotFinite& tensor : file->not_finite()) found.push_back(std::move(tensor));
+    }
+    if (!in_place) {
+        model.weights = {};
+        model.files.clear();
+    }
+    return found;
 }
 
 }  // namespace nanolith

@@ -8,11 +8,12 @@
 
 #include "backend/backend.h"
 #include "base/result.h"
-#include "files/mapped_file.h"
+#include "model/weight_file.h"
 
 namespace nanolith {
 
-// Immutable once loaded, and so usable from any thread. Owns the file mappings that the weights point into.
+// Usable from any thread as long as none changes it. Owns the files that the weights point into: a backend loads the
+// weights, then finish_loading is called.
 struct Model {
     ModelSpec spec;
     ModelWeights weights;
@@ -21,15 +22,21 @@ struct Model {
     DType file_dtype = DType::f32;    // of the projections, see projection_dtype
     int64_t num_parameters = 0;       // a tied head counted once
     std::vector<int32_t> head_order;  // the weights point into it
-    std::vector<MappedFile> files;
+    std::vector<std::unique_ptr<WeightFile>> files;
 };
 
-// Loads config.json, generation_config.json where there is one, and model.safetensors or its shards. Maps the weights
-// and touches none of them. Every file is treated as hostile.
+// Loads config.json, generation_config.json where there is one, and model.safetensors or its shards. Reads no weights
+// but the scales of those in 8 bits. Every file is treated as hostile.
 // `max_context` is the longest context wanted, 0 the model's own: it chooses among the rotations of models that have
 // one for short and one for long contexts. INVALID_ARGUMENT: it is more than the model holds. NOT_FOUND: a file is
 // missing. BAD_MODEL: one is damaged, or they contradict each other. UNSUPPORTED: a model that is not computed here.
 // The message names the file, the field or tensor, what it is and what was expected.
-Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max_context = 0);
+Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max_context = 0,
+                                          WeightPlace place = WeightPlace::mapped);
+
+// To be called when a backend has loaded the weights. `in_place`: it goes on to use them where they lie; else the
+// files are unmapped, and the weights are gone. Gives the tensors that have elements which are NaN or infinite. IO: a
+// file has changed meanwhile.
+Result<std::vector<NotFinite>> finish_loading(Model& model, bool in_place);
 
 }  // namespace nanolith

@@ -13,12 +13,15 @@ constexpr double kMaxFactor = 1e6;
 constexpr int64_t kMaxContext = int64_t{1} << 30;
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-// The context before its extension: in the scaling's own object, in config.json's, or the model's context.
-Result<double> read_original_context(const JsonFields& fields, const JsonFields& config, int64_t max_context) {
+// The context before its extension: in config.json's own object, in the scaling's, or the model's context.
+Result<double> read_original_context(const JsonFields& fields, const JsonFields& config, const RopeDefaults& defaults) {
     constexpr const char* kName = "original_max_position_embeddings";
-    NL_ASSIGN(const int64_t fallback, config.integer_or(kName, max_context, 1, kMaxContext));
-    NL_ASSIGN(const int64_t context, fields.integer_or(kName, fallback, 1, kMaxContext));
-    return static_cast<double>(context);
+    NL_ASSIGN(const int64_t outside, config.integer_or(kName, 0, 1, kMaxContext));
+    NL_ASSIGN(const int64_t inside, fields.integer_or(kName, 0, 1, kMaxContext));
+    if (inside > 0 && outside > 0 && inside != outside && !defaults.is_phi)
+        return fields.wrong(kName, std::to_string(outside) + ", as it is outside of this object", NL_ERROR_UNSUPPORTED);
+    // Where Phi has both, the reference takes the one outside.
+    return static_cast<double>(outside > 0 ? outside : inside > 0 ? inside : defaults.max_context);
 }
 
 Result<RopeConfig> read_llama3(const JsonFields& fields, RopeConfig rope) {
@@ -72,13 +75,25 @@ Result<RopeConfig> read_longrope(const JsonFields& fields, RopeConfig rope, int6
     return rope;
 }
 
+// The share of a head's elements that turn. A family that does not read it ignores it as long as nothing is scaled;
+// with scaling its reference would turn fewer than its attention takes.
+Result<double> read_share(const JsonFields& fields, const JsonFields& config, bool reads, bool scales) {
+    constexpr const char* kName = "partial_rotary_factor";
+    const JsonFields& place = fields.find(kName) != nullptr ? fields : config;
+    NL_ASSIGN(const double share, place.positive_number_or(kName, 1.0, 1.0));
+    if (reads || share == 1.0) return share;
+    if (!scales) return 1.0;
+    return place.wrong(kName, "1 where RoPE is scaled, in this family", NL_ERROR_UNSUPPORTED);
+}
+
 // `fields` is the object that carries the type and the type's parameters.
 Result<RopeConfig> read_scaling(const JsonFields& fields, const JsonFields& config, RopeConfig rope,
-                                int64_t max_context) {
+                                const RopeDefaults& defaults) {
+    const int64_t max_context = defaults.max_context;
     NL_ASSIGN(rope.theta, fields.positive_number_or("rope_theta", rope.theta, kMaxTheta));
-    NL_ASSIGN(rope.rotated_share, fields.positive_number_or("partial_rotary_factor", rope.rotated_share, 1.0));
     const char* const type_field = fields.find("rope_type") != nullptr ? "rope_type" : "type";
     NL_ASSIGN(const std::string type, fields.string_or(type_field, "default"));
+    NL_ASSIGN(rope.rotated_share, read_share(fields, config, defaults.is_phi, type != "default"));
     if (type == "default") return rope;
     if (type == "llama3") return read_llama3(fields, rope);
     if (type == "linear") {
@@ -86,7 +101,7 @@ Result<RopeConfig> read_scaling(const JsonFields& fields, const JsonFields& conf
         NL_ASSIGN(rope.factor, fields.positive_number("factor", kMaxFactor));
         return rope;
     }
-    NL_ASSIGN(rope.original_context, read_original_context(fields, config, max_context));
+    NL_ASSIGN(rope.original_context, read_original_context(fields, config, defaults));
     // Early Phi-3 models call longrope "su" or "yarn".
     if (type == "longrope" || type == "su" || (type == "yarn" && fields.find("short_factor") != nullptr)) {
         return read_longrope(fields, std::move(rope), max_context);
@@ -104,10 +119,10 @@ Result<ModelRope> read_by_type(const JsonFields& types, const JsonFields& config
     NL_ASSIGN(const auto full, types.object("full_attention"));
     NL_ASSIGN(const auto windowed, types.object("sliding_attention"));
     if (full) {
-        NL_ASSIGN(rope.full, read_scaling(*full, config, rope.full, defaults.max_context));
+        NL_ASSIGN(rope.full, read_scaling(*full, config, rope.full, defaults));
     }
     if (windowed) {
-        NL_ASSIGN(rope.windowed, read_scaling(*windowed, config, *rope.windowed, defaults.max_context));
+        NL_ASSIGN(rope.windowed, read_scaling(*windowed, config, *rope.windowed, defaults));
     }
     return rope;
 }
@@ -169,22 +184,28 @@ double scaled_frequency(const RopeConfig& rope, const YarnRange& range, size_t p
 Result<ModelRope> read_rope(const JsonFields& config, const RopeDefaults& defaults) {
     RopeConfig plain;
     NL_ASSIGN(plain.theta, config.positive_number_or("rope_theta", defaults.theta, kMaxTheta));
-    NL_ASSIGN(plain.rotated_share, config.positive_number_or("partial_rotary_factor", 1.0, 1.0));
     // Where a config has both objects the older one counts, as in Transformers.
     const char* const name = config.find("rope_scaling") != nullptr ? "rope_scaling" : "rope_parameters";
     NL_ASSIGN(const auto fields, config.object(name));
+    // A second object of the older name would be mixed into the one for layers that see everything.
+    if (defaults.local_theta > 0 && config.find("rope_scaling") != nullptr && config.find("rope_parameters") != nullptr)
+        return config.wrong("rope_scaling", "null where there are rope_parameters", NL_ERROR_UNSUPPORTED);
+    NL_ASSIGN(plain.rotated_share, read_share(config, config, defaults.is_phi, false));
     if (fields && (fields->find("full_attention") != nullptr || fields->find("sliding_attention") != nullptr)) {
         return read_by_type(*fields, config, plain, defaults);
     }
     ModelRope rope{plain, std::nullopt};
     if (defaults.local_theta > 0) {
+        // Where layers differ the reference reads the newer name alone, and would not scale.
+        if (fields && fields->find("rope_type") == nullptr && fields->find("type") != nullptr)
+            return fields->wrong("rope_type", "a kind of scaling by this name instead of type", NL_ERROR_UNSUPPORTED);
         // Scaling is of the layers that see far.
         rope.windowed = plain;
         NL_ASSIGN(rope.windowed->theta,
                   config.positive_number_or("rope_local_base_freq", defaults.local_theta, kMaxTheta));
     }
     if (fields) {
-        NL_ASSIGN(rope.full, read_scaling(*fields, config, plain, defaults.max_context));
+        NL_ASSIGN(rope.full, read_scaling(*fields, config, plain, defaults));
     }
     return rope;
 }

@@ -53,6 +53,7 @@ struct RopeDefaults {
     double theta = 10000.0;
     double local_theta = 0;  // of layers with a window; 0: they have what the others have
     int64_t max_context = 0;
+    bool is_phi = false;  // the family reads "partial_rotary_factor", and the context before its extension elsewhere
 };
 
 // RoPE as config.json has it, in any layout: "rope_theta" with "rope_scaling" and perhaps "rope_local_base_freq", or

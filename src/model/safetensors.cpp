@@ -12,7 +12,6 @@
 namespace nanolith {
 namespace {
 
-constexpr size_t kLengthBytes = 8;
 constexpr const char* kMetadata = "__metadata__";
 
 struct DTypeSize {
@@ -72,14 +71,14 @@ Result<void> check_size(const Place& place, const Tensor& tensor) {
     const std::optional<uint64_t> expected = byte_size(known->bytes, tensor.shape);
     if (!expected) return place.bad("shape ", show_shape(tensor.shape), " has more bytes than 64 bits can count");
     if (*expected != tensor.bytes.size()) {
-        return place.bad("data_offsets span ", tensor.bytes.size(), " bytes, expected ", *expected, " for shape ",
+        return place.bad("data_offsets span ", tensor.bytes.size(), " bytes: expected ", *expected, " for shape ",
                          show_shape(tensor.shape), " of ", tensor.dtype);
     }
     return {};
 }
 
 Result<Tensor> read_tensor(const Place& place, const Json& entry, std::span<const std::byte> data) {
-    if (entry.as<Json::Object>() == nullptr) return place.bad("it is ", show_json(entry), ", expected an object");
+    if (entry.as<Json::Object>() == nullptr) return place.bad("it is ", show_json(entry), ": expected an object");
     Tensor tensor;
     const Json* dtype = entry.find("dtype");
     const auto* dtype_name = dtype != nullptr ? dtype->as<std::string>() : nullptr;
@@ -95,7 +94,7 @@ Result<Tensor> read_tensor(const Place& place, const Json& entry, std::span<cons
     const auto begin = static_cast<uint64_t>((*offsets)[0]);
     const auto end = static_cast<uint64_t>((*offsets)[1]);
     if (begin > end || end > data.size()) {
-        return place.bad("data_offsets are [", begin, ", ", end, "], expected a span inside of the ", data.size(),
+        return place.bad("data_offsets are [", begin, ", ", end, "]: expected a span inside of the ", data.size(),
                          " bytes of data");
     }
     tensor.bytes = data.subspan(begin, end - begin);
@@ -116,34 +115,43 @@ Result<void> check_layout(const TensorMap& tensors, std::span<const std::byte> d
     for (const auto* item : order) {
         const auto begin = static_cast<size_t>(item->second.bytes.data() - data.data());
         if (begin != reached) {
-            return Place{where, item->first}.bad("it begins at byte ", begin, " of the data, expected ", reached,
+            return Place{where, item->first}.bad("it begins at byte ", begin, " of the data: expected ", reached,
                                                  begin < reached ? ": it overlaps another" : ": it leaves a gap");
         }
         reached += item->second.bytes.size();
     }
     if (reached != data.size()) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": tensors take ", reached, " bytes, expected all ", data.size(),
+        return fail(NL_ERROR_BAD_MODEL, where, ": tensors take ", reached, " bytes: expected all ", data.size(),
                     " bytes of the data");
     }
     return {};
 }
 
-Result<uint64_t> header_length(std::span<const std::byte> file, const std::string& where) {
-    if (file.size() < kLengthBytes) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": ", file.size(), " bytes, expected a header length of ", kLengthBytes,
-                    " bytes at least");
+}  // namespace
+
+std::optional<DType> weight_dtype(std::string_view name) {
+    if (name == "F32") return DType::f32;
+    if (name == "F16") return DType::f16;
+    if (name == "BF16") return DType::bf16;
+    if (name == "F8_E4M3") return DType::f8_e4m3;
+    return std::nullopt;
+}
+
+Result<uint64_t> safetensors_header_length(std::span<const std::byte> begin, size_t file_size,
+                                           const std::string& where) {
+    if (begin.size() < kSafetensorsLengthBytes) {
+        return fail(NL_ERROR_BAD_MODEL, where, ": ", begin.size(), " bytes: expected a header length of ",
+                    kSafetensorsLengthBytes, " bytes at least");
     }
     uint64_t length = 0;
-    for (size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<uint64_t>(file[i]) << (8 * i);
-    const uint64_t most = std::min<uint64_t>(file.size() - kLengthBytes, kMaxJsonBytes);
+    for (size_t i = 0; i < kSafetensorsLengthBytes; ++i) length |= std::to_integer<uint64_t>(begin[i]) << (8 * i);
+    const uint64_t most = std::min<uint64_t>(file_size - kSafetensorsLengthBytes, kMaxJsonBytes);
     if (length > most) {
-        return fail(NL_ERROR_BAD_MODEL, where, ": the header's length is ", length, ", expected at most ", most,
-                    " in a file of ", file.size(), " bytes");
+        return fail(NL_ERROR_BAD_MODEL, where, ": the header's length is ", length, ": expected at most ", most,
+                    " in a file of ", file_size, " bytes");
     }
     return length;
 }
-
-}  // namespace
 
 std::string show_shape(std::span<const int64_t> shape) {
     std::string text = "[";
@@ -156,15 +164,21 @@ std::string show_shape(std::span<const int64_t> shape) {
 }
 
 Result<TensorMap> parse_safetensors(std::span<const std::byte> file, const std::string& where) {
-    NL_ASSIGN(const uint64_t length, header_length(file, where));
-    const std::string_view text(reinterpret_cast<const char*>(file.data()) + kLengthBytes, length);
-    const std::span<const std::byte> data = file.subspan(kLengthBytes + length);
+    const auto begin = file.first(std::min(file.size(), kSafetensorsLengthBytes));
+    NL_ASSIGN(const uint64_t length, safetensors_header_length(begin, file.size(), where));
+    const auto header = file.subspan(kSafetensorsLengthBytes, length);
+    return parse_safetensors_header({reinterpret_cast<const char*>(header.data()), header.size()},
+                                    file.subspan(kSafetensorsLengthBytes + length), where);
+}
+
+Result<TensorMap> parse_safetensors_header(std::string_view text, std::span<const std::byte> data,
+                                           const std::string& where) {
     NL_ASSIGN(const Json header, parse_json_object(text, where + " (header)"));
     TensorMap tensors;
     for (const auto& [name, entry] : *header.as<Json::Object>()) {
         if (name == kMetadata) {
             if (entry.as<Json::Object>() != nullptr) continue;
-            return Place{where, name}.bad("it is ", show_json(entry), ", expected an object");
+            return Place{where, name}.bad("it is ", show_json(entry), ": expected an object");
         }
         NL_ASSIGN(Tensor tensor, read_tensor(Place{where, name}, entry, data));
         tensors.emplace(name, std::move(tensor));

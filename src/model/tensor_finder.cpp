@@ -7,14 +7,6 @@
 namespace nanolith {
 namespace {
 
-std::optional<DType> weight_dtype(const std::string& name) {
-    if (name == "F32") return DType::f32;
-    if (name == "F16") return DType::f16;
-    if (name == "BF16") return DType::bf16;
-    if (name == "F8_E4M3") return DType::f8_e4m3;
-    return std::nullopt;
-}
-
 int64_t blocks(int64_t size, int64_t block) {
     return (size + block - 1) / block;
 }
@@ -50,21 +42,22 @@ Result<void> TensorFinder::fused(const std::string& name, int64_t cols, const st
 Result<void> TensorFinder::find(const std::string& name, const std::vector<int64_t>& shape, WeightView& weight) const {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
-        return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " is missing, expected one of shape ",
+        return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " is missing: expected one of shape ",
                     show_shape(shape));
     }
     const Tensor& tensor = found->second;
     if (tensor.shape != shape) {
         return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " has the shape ", show_shape(tensor.shape),
-                    ", expected ", show_shape(shape), " by config.json");
+                    ": expected ", show_shape(shape), " by config.json");
     }
     const std::optional<DType> dtype = weight_dtype(tensor.dtype);
     const bool quantized = dtype == DType::f8_e4m3;
     if (!dtype || (quantized && (!quantization_.fp8 || shape.size() != 2))) {
         return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " has the dtype ", show_json(tensor.dtype),
-                    ", expected F32, F16 or BF16", quantized ? " where config.json has no fp8 quantization" : "");
+                    ": expected F32, F16 or BF16", quantized ? " where config.json has no fp8 quantization" : "");
     }
     weight = WeightView{*dtype, shape.size() == 2 ? shape[0] : 1, shape.back(), tensor.bytes.data()};
+    weight.source = tensor.source;
     return quantized ? find_scales(name, weight) : Result<void>();
 }
 
@@ -74,20 +67,24 @@ Result<void> TensorFinder::find_scales(const std::string& name, WeightView& weig
     const std::string scale_name = has(inverse) ? inverse : name + "_scale";
     const auto found = tensors_.find(scale_name);
     if (found == tensors_.end()) {
-        return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", scale_name, " is missing, expected the scales of ", name);
+        return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", scale_name, " is missing: expected the scales of ", name);
     }
     const Tensor& tensor = found->second;
     const std::optional<DType> dtype = weight_dtype(tensor.dtype);
     if (!dtype || dtype == DType::f8_e4m3) {
         return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", scale_name, " has the dtype ", show_json(tensor.dtype),
-                    ", expected F32, F16 or BF16");
+                    ": expected F32, F16 or BF16");
     }
     using Shape = std::vector<int64_t>;
     WeightScales& scales = weight.scales;
-    scales = {*dtype, weight.rows, weight.cols, 1, 0, tensor.bytes.data()};
-    if (tensor.shape.empty() || tensor.shape == Shape{1} || tensor.shape == Shape{1, 1}) return {};
+    scales = {*dtype, weight.rows, weight.cols, 1, 0, nullptr};
+    const auto found_scales = [&]() -> Result<void> {
+        scales.data = tensor.source != nullptr ? tensor.source->keep(tensor.bytes) : tensor.bytes.data();
+        return {};
+    };
+    if (tensor.shape.empty() || tensor.shape == Shape{1} || tensor.shape == Shape{1, 1}) return found_scales();
     scales.block_rows = 1;
-    if (tensor.shape == Shape{weight.rows} || tensor.shape == Shape{weight.rows, 1}) return {};
+    if (tensor.shape == Shape{weight.rows} || tensor.shape == Shape{weight.rows, 1}) return found_scales();
     std::string expectation = "[1], [" + std::to_string(weight.rows) + ", 1]";
     if (quantization_.block_rows > 0) {
         const Shape by_block = {blocks(weight.rows, quantization_.block_rows),
@@ -95,11 +92,11 @@ Result<void> TensorFinder::find_scales(const std::string& name, WeightView& weig
         scales.block_rows = quantization_.block_rows;
         scales.block_cols = quantization_.block_cols;
         scales.row_stride = by_block[1];
-        if (tensor.shape == by_block) return {};
+        if (tensor.shape == by_block) return found_scales();
         expectation += " or " + show_shape(by_block);
     }
     return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", scale_name, " has the shape ", show_shape(tensor.shape),
-                ", expected ", expectation, " for ", name);
+                ": expected ", expectation, " for ", name);
 }
 
 }  // namespace nanolith

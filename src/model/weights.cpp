@@ -138,7 +138,8 @@ Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& ten
     ModelWeights weights;
     NL_TRY(finder.matrix(names.embedding, spec.vocab_size, spec.hidden_size, weights.embedding));
     NL_TRY(finder.vector(names.final_norm, spec.hidden_size, weights.final_norm));
-    if (config.tied_head) {
+    // As in Transformers, a head of its own in the file counts more than what the config says of it.
+    if (config.tied_head && !finder.has(names.head)) {
         weights.head = weights.embedding;
     } else {
         NL_TRY(finder.matrix(names.head, spec.vocab_size, spec.hidden_size, weights.head));

@@ -18,7 +18,7 @@ Result<std::unique_ptr<KvCache>> KvCache::create(Kernels& kernels, const KvCache
     const int64_t most_pages = std::min(kMaxRows, int64_t{std::numeric_limits<int32_t>::max()} / shape.spec.page_size);
     if (shape.max_length > most_pages * shape.spec.page_size || shape.batch > most_pages ||
         shape.num_pages() > most_pages)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "max_length is ", shape.max_length, " for a batch of ", shape.batch,
+        return fail(NL_ERROR_INVALID_ARGUMENT, "call.max_length is ", shape.max_length, " for a batch of ", shape.batch,
                     ": expected at most ", most_pages, " pages of ", shape.spec.page_size, " tokens together");
     std::unique_ptr<KvCache> cache(new KvCache(shape));
     const auto bytes = static_cast<__int128>(shape.num_pages()) * shape.page_bytes();

@@ -51,7 +51,7 @@ Result<PlacedMerge> read_merge(const Json& json, size_t rank, const Vocabulary& 
     const auto pair = read_pair(json);
     if (!pair || pair->left.empty() || pair->right.empty())
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json),
-                    ", expected two pieces");
+                    ": expected two pieces");
     const std::string merged = std::string(pair->left).append(pair->right);
     for (const std::string_view piece : {pair->left, pair->right, std::string_view(merged)}) {
         if (vocabulary.find(piece) < 0)
@@ -82,7 +82,7 @@ size_t hash_of(std::string_view word) {
 Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabulary, const std::string& where) {
     const auto* const list = json.as<Json::Array>();
     if (list == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ", expected an array");
+        return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ": expected an array");
     if (list->size() > INT32_MAX) return fail(NL_ERROR_BAD_MODEL, where, ": model.merges has too many entries");
     std::vector<PlacedMerge> placed;
     placed.reserve(list->size());

@@ -1,11 +1,16 @@
 #include "text/chat_format.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
+#include <vector>
 
+#include "base/hex.h"
 #include "files/json.h"
+#include "text/chat_probe.h"
+#include "text/chat_request.h"
 #include "text/chat_writer.h"
-#include "text/unicode.h"
+#include "text/jinja/text.h"
 #include "text/utf8.h"
 
 namespace nanolith {
@@ -16,27 +21,12 @@ using System = ChatMarks::System;
 // What stands between messages that a format takes for one.
 constexpr std::string_view kJoint = "\n\n";
 
-// Python's str.strip, which templates use, also takes four control characters for white space.
-bool is_separator(char c) {
-    return c >= 0x1C && c <= 0x1F;
-}
-
 std::string_view trim_front(std::string_view text) {
-    for (size_t space = 1; space > 0;) {
-        space = leading_white_space(text);
-        if (space == 0 && !text.empty() && is_separator(text.front())) space = 1;
-        text.remove_prefix(space);
-    }
-    return text;
+    return text.substr(jinja::strip_range(text, nullptr, true, false).begin);
 }
 
 std::string_view trim_back(std::string_view text) {
-    for (size_t space = 1; space > 0;) {
-        space = trailing_white_space(text);
-        if (space == 0 && !text.empty() && is_separator(text.back())) space = 1;
-        text.remove_suffix(space);
-    }
-    return text;
+    return text.substr(0, jinja::strip_range(text, nullptr, false, true).end);
 }
 
 // A message on its way into tokens.
@@ -48,13 +38,13 @@ struct Entry {
 // Walks over a chat's messages and writes them and their marks.
 class Renderer {
   public:
-    Renderer(const ChatMarks& marks, std::vector<Entry> entries, ChatWriter& writer)
-        : marks_(&marks), entries_(std::move(entries)), writer_(&writer) {}
+    Renderer(const ChatMarks& marks, const Tokenizer& tokenizer, std::vector<Entry> entries, ChatWriter& writer)
+        : marks_(&marks), tokenizer_(&tokenizer), entries_(std::move(entries)), writer_(&writer) {}
 
     Result<void> render(bool generation) {
         while (num_system_ < entries_.size() && entries_[num_system_].role == NL_ROLE_SYSTEM) ++num_system_;
         NL_TRY(check_roles(generation));
-        NL_TRY(writer_->begin());
+        NL_TRY(begin());
         if (marks_->system == System::own_message) {
             NL_TRY(write_default_system());
         } else if (num_system_ > 0 && (num_system_ == entries_.size() || marks_->system == System::last_user)) {
@@ -66,15 +56,22 @@ class Renderer {
             NL_TRY(write_group(first, end));
             first = end;
         }
-        return generation ? writer_->mark(marks_->generation) : Result<void>();
+        return writer_->mark(generation ? marks_->generation : marks_->no_generation);
     }
 
   private:
+    // What stands in front of all messages.
+    Result<void> begin() {
+        if (!marks_->begins_as_text) return writer_->mark(marks_->begin);
+        for (const int32_t before : tokenizer_->tokens_before()) NL_TRY(writer_->token(before));
+        return {};
+    }
+
     [[nodiscard]] Result<void> check_roles(bool generation) const {
         const bool folds = marks_->system != System::own_message;
         if (folds && num_system_ == entries_.size() && (generation || marks_->system == System::last_user))
             return fail(NL_ERROR_INVALID_ARGUMENT, "roles has system messages only: in the format ", marks_->name,
-                        " they stand inside a user's message, expected one behind them");
+                        " they stand inside a user's message: expected one behind them");
         if (!marks_->alternates) return {};
         for (size_t i = num_system_; i < entries_.size(); ++i) {
             if (entries_[i].role == NL_ROLE_SYSTEM)
@@ -161,6 +158,7 @@ class Renderer {
     }
 
     const ChatMarks* marks_;
+    const Tokenizer* tokenizer_;
     std::vector<Entry> entries_;
     ChatWriter* writer_;
     size_t num_system_ = 0;  // system messages in front
@@ -178,112 +176,181 @@ void drop_thoughts(std::vector<Entry>& entries) {
     }
 }
 
+// Whether a token for a text that follows a special token begins with the space that SentencePiece vocabularies write
+// as U+2581.
+bool begins_with_space(const Tokenizer& tokenizer, std::string_view text) {
+    std::vector<int32_t> tokens;
+    if (!tokenizer.encode_part(text, {}, false, tokens).ok() || tokens.empty()) return false;
+    const auto piece = tokenizer.piece(tokens.front());
+    return piece.ok() && piece->starts_with("\xE2\x96\x81");
+}
+
+// Writes {space} in the marks as this tokenizer has it.
+void resolve_spaces(ChatMarks& marks, const Tokenizer& tokenizer) {
+    // Tokenizers that put the space before a text themselves would write it twice, and where no space belongs to a word
+    // none was there in training. Where "[INST]" is text, the mark is that text.
+    const bool is_text = !tokenizer.find("[INST]").ok();
+    const bool is_written = is_text || (begins_with_space(tokenizer, " a") && !begins_with_space(tokenizer, "a"));
+    constexpr std::string_view kSpace = "{space}";
+    for (std::string* mark : {&marks.system_before, &marks.user_before, &marks.user_after, &marks.assistant_before}) {
+        for (size_t at = mark->find(kSpace); at != std::string::npos; at = mark->find(kSpace, at))
+            mark->replace(at, kSpace.size(), is_written ? 1 : 0, ' ');
+    }
+}
+
 }  // namespace
 
-Result<ChatFormat> ChatFormat::create(std::shared_ptr<const Tokenizer> tokenizer, std::string_view name) {
-    if (name.empty() && tokenizer->chat_template().empty())
+Result<ChatFormat> ChatFormat::create(const std::shared_ptr<const Tokenizer>& tokenizer, std::string_view name) {
+    if (!name.empty()) {
+        NL_ASSIGN(ChatMarks marks, find_chat_marks(name));
+        return with_marks(tokenizer, std::move(marks));
+    }
+    if (tokenizer->chat_template().empty())
         return fail(NL_ERROR_NOT_FOUND, "the model folder has no chat template: name one of ", chat_format_names());
-    NL_ASSIGN(ChatMarks marks,
-              name.empty() ? recognise_chat_template(tokenizer->chat_template()) : find_chat_marks(name));
-    ChatFormat format(std::move(tokenizer), std::move(marks));
-    NL_TRY(format.find_tokens());
+    NL_ASSIGN(ChatFormat own, with_template(tokenizer));
+    auto marks = recognise_chat_template(tokenizer->chat_template());
+    if (!marks.has_value()) return own;
+    auto known = with_marks(tokenizer, std::move(*marks));
+    if (!known.ok()) return own;
+    const auto by_marks = [&](std::span<const ChatMessage> messages, bool generation) {
+        return known->render_marks(messages, generation);
+    };
+    const auto by_template = [&](std::span<const ChatMessage> messages, bool generation) {
+        return own.template_->render(messages, generation);
+    };
+    if (!is_same_format(*known->marks_, by_marks, by_template)) return own;
+    known->template_ = std::move(own.template_);
+    return known;
+}
+
+Result<ChatFormat> ChatFormat::with_template(const std::shared_ptr<const Tokenizer>& tokenizer) {
+    ChatFormat format;
+    format.name_ = "template";
+    auto made = ChatTemplate::create(tokenizer);
+    if (!made.ok())
+        return fail(made.error().status, made.error().message, ": name one of ", chat_format_names(),
+                    ", or format the text yourself");
+    format.template_ = std::move(*made);
     return format;
 }
 
-ChatFormat::ChatFormat(std::shared_ptr<const Tokenizer> tokenizer, ChatMarks marks)
-    : tokenizer_(std::move(tokenizer)), marks_(std::move(marks)) {}
+Result<ChatFormat> ChatFormat::with_marks(const std::shared_ptr<const Tokenizer>& tokenizer, ChatMarks marks) {
+    ChatFormat format;
+    format.name_ = marks.name;
+    resolve_spaces(marks, *tokenizer);
+    format.marks_ = std::move(marks);
+    NL_TRY(format.find_tokens(tokenizer));
+    return format;
+}
 
-Result<void> ChatFormat::find_tokens() {
+Result<void> ChatFormat::find_tokens(const std::shared_ptr<const Tokenizer>& tokenizer) {
+    auto tokens = std::make_shared<MarkTokens>(tokenizer, name_);
     const auto uses = [this](std::string_view mark) {
-        return (marks_.begin + marks_.user_before + marks_.assistant_after).find(mark) != std::string::npos;
+        return (marks_->begin + marks_->user_before + marks_->assistant_after + marks_->no_generation).find(mark) !=
+               std::string::npos;
     };
-    if (uses("{bos}") && tokenizer_->bos() < 0)
-        return fail(NL_ERROR_UNSUPPORTED, "the chat format ", marks_.name,
-                    " needs a beginning-of-sequence token, and the tokenizer has none");
-    if (uses("{eos}") && tokenizer_->eos() < 0)
-        return fail(NL_ERROR_UNSUPPORTED, "the chat format ", marks_.name,
-                    " needs an end-of-sequence token, and the tokenizer has none");
-    for (const std::string& spelling : marks_.required_tokens) {
-        const auto token = tokenizer_->find(spelling);
-        if (!token.ok())
-            return fail(NL_ERROR_UNSUPPORTED, "the chat format ", marks_.name, " needs the token ", show_json(spelling),
-                        ", and the tokenizer has none");
-        mark_tokens_.emplace_back(spelling, *token);
+    for (const auto& [mark, token, what] :
+         {std::tuple("{bos}", tokenizer->bos(), "a beginning"), std::tuple("{eos}", tokenizer->eos(), "an end")}) {
+        if (uses(mark) && token < 0)
+            return fail(NL_ERROR_UNSUPPORTED, "the chat format ", name_, " needs ", what,
+                        "-of-sequence token, and the tokenizer has none");
+        if (token >= 0) tokens->add(mark, token);
     }
-    for (const std::string& spelling : marks_.optional_tokens) {
-        const auto token = tokenizer_->find(spelling);
+    for (const std::string& spelling : marks_->required_tokens) {
+        const auto token = tokenizer->find(spelling);
+        if (!token.ok())
+            return fail(NL_ERROR_UNSUPPORTED, "the chat format ", name_, " needs the token ", show_json(spelling),
+                        ", and the tokenizer has none");
+        tokens->add(spelling, *token);
+    }
+    for (const std::string& spelling : marks_->optional_tokens) {
+        const auto token = tokenizer->find(spelling);
         if (token.ok()) {
-            mark_tokens_.emplace_back(spelling, *token);
+            tokens->add(spelling, *token);
         } else {
-            text_marks_.push_back(spelling);
+            tokens->add_text(spelling);
         }
     }
-    for (const auto& [spelling, token] : mark_tokens_) unread_tokens_.push_back(token);
-    for (const auto& [mark, token] : {std::pair("{bos}", tokenizer_->bos()), std::pair("{eos}", tokenizer_->eos())}) {
-        if (token < 0) continue;
-        unread_tokens_.push_back(token);
-        mark_tokens_.emplace_back(mark, token);
-    }
+    tokens->finish();
+    tokens_ = std::move(tokens);
     return {};
 }
 
-Result<void> ChatFormat::check_content(std::string_view content, size_t index) const {
-    for (const std::string& mark : text_marks_) {
-        if (content.find(mark) != std::string_view::npos)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "contents[", index, "] has ", show_json(mark),
-                        ", which begins or ends a message in the format ", marks_.name, ": expected a text without it");
-    }
-    return {};
+namespace {
+
+Result<void> check_flags(uint32_t flags) {
+    if ((flags & ~uint32_t{NL_CHAT_ADD_GENERATION_PROMPT}) == 0) return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags), ": expected 0 or a sum of NL_CHAT_*, bits of ",
+                hex(NL_CHAT_ADD_GENERATION_PROMPT));
 }
 
-Result<RenderedChat> ChatFormat::render(std::span<const ChatMessage> messages, uint32_t flags) const {
-    if ((flags & ~uint32_t{NL_CHAT_ADD_GENERATION_PROMPT}) != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags, ", expected a sum of NL_CHAT_* flags");
-    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0, expected at least 1");
-    std::vector<Entry> entries;
+Result<void> check_messages(std::span<const ChatMessage> messages) {
+    if (messages.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_messages is 0: expected at least 1");
     size_t bytes = 0;
     for (size_t i = 0; i < messages.size(); ++i) {
-        const ChatMessage& message = messages[i];
-        if (message.role < NL_ROLE_SYSTEM || message.role > NL_ROLE_ASSISTANT)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "roles[", i, "] is ", message.role, ", expected one of NL_ROLE_*");
-        bytes += std::min(message.content.size(), kMaxTextBytes + 1);
+        if (messages[i].role < NL_ROLE_SYSTEM || messages[i].role > NL_ROLE_ASSISTANT)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "roles[", i, "] is ", messages[i].role,
+                        ": expected one of NL_ROLE_*");
+        bytes += std::min(messages[i].content.size(), kMaxTextBytes + 1);
         if (bytes > kMaxTextBytes)
             return fail(NL_ERROR_INVALID_ARGUMENT, "contents has more than ", kMaxTextBytes, " bytes up to contents[",
-                        i, "], expected at most that");
-        NL_TRY(check_content(message.content, i));
-        entries.push_back({message.role, replace_invalid_utf8(message.content)});
+                        i, "]: expected at most that");
     }
-    if (marks_.drops_thoughts) drop_thoughts(entries);
-    ChatWriter writer(*this);
-    NL_TRY(Renderer(marks_, std::move(entries), writer).render((flags & NL_CHAT_ADD_GENERATION_PROMPT) != 0));
-    return writer.finish();
+    return {};
 }
 
-Result<void> ChatFormat::encode_run(std::string_view text, bool at_start, std::vector<int32_t>& tokens) const {
-    const TokenFilter filter{false, unread_tokens_};
-    const size_t before = tokens.size();
-    const auto has_mark = [&] {
-        return std::find_first_of(tokens.begin() + static_cast<ptrdiff_t>(before), tokens.end(), unread_tokens_.begin(),
-                                  unread_tokens_.end()) != tokens.end();
-    };
-    NL_TRY(tokenizer_->encode_part(text, filter, at_start, tokens));
-    if (!has_mark()) return {};
-    // Some vocabularies have the marks as ordinary pieces. Cut in two, such a piece is text.
-    tokens.resize(before);
-    size_t done = 0;
-    for (size_t at = 1; at <= text.size(); ++at) {
-        const bool cuts = std::any_of(unread_tokens_.begin(), unread_tokens_.end(), [&](int32_t token) {
-            const auto spelling = tokenizer_->piece(token);
-            return spelling.ok() && !spelling->empty() && text.substr(at - 1).starts_with(*spelling);
-        });
-        if (!cuts && at < text.size()) continue;
-        NL_TRY(tokenizer_->encode_part(text.substr(done, at - done), filter, at_start && done == 0, tokens));
-        done = at;
+// The role and the text of a message that a known format has a place for.
+Result<ChatMessage> simple_message(const jinja::Value& value, size_t index, const std::string& format) {
+    const jinja::Value* const content = value.dict()->find("content");
+    const std::string_view role = value.dict()->find("role")->text()->view();
+    for (const int32_t known : {NL_ROLE_SYSTEM, NL_ROLE_USER, NL_ROLE_ASSISTANT}) {
+        if (role != role_name(known) || content == nullptr || content->text() == nullptr) continue;
+        if (value.dict()->members.size() == 2) return ChatMessage{known, content->text()->view()};
     }
-    if (has_mark())
-        return fail(NL_ERROR_INVALID_ARGUMENT, "contents has text that the tokenizer makes a mark of the format ",
-                    marks_.name, " of, expected none");
-    return {};
+    return fail(NL_ERROR_INVALID_ARGUMENT, "request: messages[", index, "] is more than the format ", format,
+                " has a place for: expected a role (system, user or assistant) and a content that is a text");
+}
+
+}  // namespace
+
+Result<RenderedChat> ChatFormat::render(std::span<const ChatMessage> messages, uint32_t flags) const {
+    NL_TRY(check_flags(flags));
+    NL_TRY(check_messages(messages));
+    const bool generation = (flags & NL_CHAT_ADD_GENERATION_PROMPT) != 0;
+    return marks_.has_value() ? render_marks(messages, generation) : template_->render(messages, generation);
+}
+
+Result<RenderedChat> ChatFormat::render_json(std::string_view request, uint32_t flags) const {
+    NL_TRY(check_flags(flags));
+    const bool generation = (flags & NL_CHAT_ADD_GENERATION_PROMPT) != 0;
+    if (template_.has_value()) return template_->render_json(request, generation);
+    NL_TRY(check_request_size(request));
+    jinja::Limits limits;
+    limits.memory += 8 * request.size();
+    limits.steps += request.size();
+    jinja::Run run(limits);
+    NL_ASSIGN(const ChatRequest chat, read_chat_request(run, request));
+    if (chat.tools.truth() || chat.documents.truth() || !chat.variables.empty())
+        return fail(NL_ERROR_INVALID_ARGUMENT, "request has tools, documents or variables: the format ", name_,
+                    " has no place for them: expected messages alone");
+    std::vector<ChatMessage> messages;
+    for (const jinja::Value& message : chat.messages.list()->items) {
+        NL_ASSIGN(const ChatMessage simple, simple_message(message, messages.size(), name_));
+        messages.push_back(simple);
+    }
+    return render_marks(messages, generation);
+}
+
+Result<RenderedChat> ChatFormat::render_marks(std::span<const ChatMessage> messages, bool generation) const {
+    std::vector<Entry> entries;
+    for (size_t i = 0; i < messages.size(); ++i) {
+        NL_TRY(tokens_->check_content(messages[i].content, "contents[" + std::to_string(i) + "]"));
+        entries.push_back({messages[i].role, replace_invalid_utf8(messages[i].content)});
+    }
+    if (marks_->drops_thoughts) drop_thoughts(entries);
+    ChatWriter writer(*tokens_);
+    NL_TRY(Renderer(*marks_, tokens_->tokenizer(), std::move(entries), writer).render(generation));
+    return writer.finish();
 }
 
 }  // namespace nanolith

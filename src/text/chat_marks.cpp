@@ -68,7 +68,7 @@ ChatMarks mistral(const char* name) {
     marks.system = System::first_user;
     marks.system_after = "\n\n";
     marks.begin = "{bos}";
-    marks.user_before = "[INST] ";
+    marks.user_before = "[INST]{space}";
     marks.user_after = " [/INST]";
     marks.assistant_after = "{eos}";
     marks.alternates = true;
@@ -79,7 +79,7 @@ ChatMarks mistral_v3() {
     ChatMarks marks = mistral("mistral-v3");
     marks.system = System::last_user;
     marks.user_after = "[/INST]";
-    marks.assistant_before = " ";
+    marks.assistant_before = "{space}";
     return marks;
 }
 
@@ -88,10 +88,11 @@ ChatMarks mistral_v7() {
     marks.required_tokens = {"[INST]", "[/INST]", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]"};
     marks.optional_tokens.clear();
     marks.system = System::own_message;
-    marks.system_before = "[SYSTEM_PROMPT]";
+    marks.system_before = "[SYSTEM_PROMPT]{space}";
     marks.system_after = "[/SYSTEM_PROMPT]";
-    marks.user_before = "[INST]";
+    marks.user_before = "[INST]{space}";
     marks.user_after = "[/INST]";
+    marks.assistant_before = "{space}";
     return marks;
 }
 
@@ -131,6 +132,7 @@ ChatMarks phi3(const char* name, const std::string& line) {
     marks.user_before = "<|user|>" + line;
     marks.assistant_before = marks.generation = "<|assistant|>" + line;
     marks.system_after = marks.user_after = marks.assistant_after = "<|end|>" + line;
+    marks.no_generation = "{eos}";
     return marks;
 }
 
@@ -209,22 +211,23 @@ class Template {
 ChatMarks mistral_of(const Template& text) {
     if (text.has("[SYSTEM_PROMPT]")) {
         ChatMarks marks = mistral_v7();
-        if (text.has("[SYSTEM_PROMPT] ")) marks.system_before += " ";
-        if (text.has("[INST] ")) marks.user_before += " ";
-        if (text.has_literal(" \" + message") || text.has_literal(" ' + message")) marks.assistant_before = " ";
+        marks.system_before = text.has("[SYSTEM_PROMPT] ") ? "[SYSTEM_PROMPT] " : "[SYSTEM_PROMPT]";
+        marks.user_before = text.has("[INST] ") ? "[INST] " : "[INST]";
+        const bool spaced = text.has_literal(" \" + message") || text.has_literal(" ' + message");
+        marks.assistant_before = spaced ? " " : "";
         return marks;
     }
     const bool space_before_answer = text.has("\" \" + message") || text.has("' ' + message");
     if (!text.has(" [/INST]")) {
         ChatMarks marks = mistral_v3();
-        if (!text.has("[INST] ")) marks.user_before = "[INST]";
+        marks.user_before = text.has("[INST] ") ? "[INST] " : "[INST]";
         if (!text.has("loop.last and system_message")) marks.system = System::first_user;
-        if (!space_before_answer) marks.assistant_before.clear();
+        marks.assistant_before = space_before_answer ? " " : "";
         marks.trims_assistant = text.has("message[\"content\"]|trim") || text.has("message['content']|trim");
         return marks;
     }
     ChatMarks marks = mistral("mistral-v1");
-    if (text.has_literal(" [INST]")) marks.user_before = " [INST] ";
+    marks.user_before = text.has_literal(" [INST]") ? " [INST] " : "[INST] ";
     if (space_before_answer) marks.assistant_before = " ";
     if (text.has("eos_token + ' '") || text.has("eos_token + \" \"")) marks.assistant_after += " ";
     return marks;
@@ -237,9 +240,8 @@ ChatMarks chatml_of(const Template& text) {
     return marks;
 }
 
-ChatMarks llama3_of(const Template& text, bool dated) {
+ChatMarks llama3_of(const Template& text) {
     if (text.has("Cutting Knowledge Date: December 2023")) return llama31();
-    if (dated) return {};
     ChatMarks marks = llama3();
     marks.trims = marks.trims_system = text.trims();
     if (!text.has("bos_token") && !text.has("<|begin_of_text|>")) marks.begin.clear();
@@ -248,11 +250,9 @@ ChatMarks llama3_of(const Template& text, bool dated) {
 
 // The format of a template, with an empty name where it is not known.
 ChatMarks marks_of(const Template& text) {
-    // Dates, tool lists in the system text and the like make some templates more than their marks.
-    const bool dated = text.has("strftime_now");
     if (text.has("<|im_sep|>")) return phi4();
-    if (text.has("<|im_start|>") && text.has("<|im_end|>") && !dated) return chatml_of(text);
-    if (text.has("<|start_header_id|>") && text.has("<|eot_id|>")) return llama3_of(text, dated);
+    if (text.has("<|im_start|>") && text.has("<|im_end|>")) return chatml_of(text);
+    if (text.has("<|start_header_id|>") && text.has("<|eot_id|>")) return llama3_of(text);
     if (text.has("<start_of_turn>") && text.has("<end_of_turn>")) {
         ChatMarks marks = gemma();
         marks.trims = text.trims();
@@ -261,7 +261,10 @@ ChatMarks marks_of(const Template& text) {
     if (text.has("<<SYS>>") && text.has("[/INST]")) return llama2();
     if (text.has("[INST]") && text.has("[/INST]")) return mistral_of(text);
     if (text.has("<|end|>") && (text.has("<|user|>") || text.has("'<|' + message['role'] + '|>'"))) {
-        return text.has_line("<|end|>") || text.has_line("<|user|>") ? phi3("phi-3", "\n") : phi3("phi-4-mini", "");
+        ChatMarks marks =
+            text.has_line("<|end|>") || text.has_line("<|user|>") ? phi3("phi-3", "\n") : phi3("phi-4-mini", "");
+        if (!text.has("eos_token")) marks.no_generation.clear();
+        return marks;
     }
     if (text.has("<|begin_of_sentence|>") && text.has("User: ") && text.has("Assistant: ") && text.has("sep_token"))
         return ernie();
@@ -274,7 +277,7 @@ Result<ChatMarks> find_chat_marks(std::string_view name) {
     for (ChatMarks& marks : all_formats()) {
         if (marks.name == name) return std::move(marks);
     }
-    return fail(NL_ERROR_INVALID_ARGUMENT, "name is ", show_json(name), ", expected one of ", chat_format_names());
+    return fail(NL_ERROR_INVALID_ARGUMENT, "name is ", show_json(name), ": expected one of ", chat_format_names());
 }
 
 std::string chat_format_names() {
@@ -283,12 +286,10 @@ std::string chat_format_names() {
     return names;
 }
 
-Result<ChatMarks> recognise_chat_template(std::string_view chat_template) {
+std::optional<ChatMarks> recognise_chat_template(std::string_view chat_template) {
     const Template text(chat_template);
     ChatMarks marks = marks_of(text);
-    if (marks.name.empty())
-        return fail(NL_ERROR_UNSUPPORTED, "the model folder's chat template is of no known format (",
-                    show_json(chat_template), "): name one of ", chat_format_names(), ", or format the text yourself");
+    if (marks.name.empty()) return std::nullopt;
     // Templates of one format differ in whether they begin with bos.
     const bool has_bos = text.has("bos_token") && !text.has("cls_token");
     if (marks.user_before.starts_with("{bos}") || marks.name == "ernie") return marks;

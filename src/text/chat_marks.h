@@ -1,7 +1,8 @@
-// What chat models put around messages: a table of the known formats, and how a model folder's chat template is
-// recognised.
+// What chat models put around messages: a table of the known formats, and which of them a model folder's chat template
+// may be.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,7 +11,8 @@
 
 namespace nanolith {
 
-// Marks are text with special tokens in it, written as in the vocabulary; {bos} and {eos} stand for the tokenizer's.
+// Marks are text with special tokens in it, written as in the vocabulary; {bos} and {eos} stand for the tokenizer's,
+// {space} for the space that belongs to the first word behind a mark, where the tokenizer does not put it itself.
 struct ChatMarks {
     std::string name;
     // The tokens in the marks. A tokenizer that lacks a required one does not fit; an optional one that it lacks is
@@ -26,7 +28,8 @@ struct ChatMarks {
     std::string user_after;
     std::string assistant_before;
     std::string assistant_after;
-    std::string generation;  // where the answer begins
+    std::string generation;     // where the answer begins
+    std::string no_generation;  // what stands last where none is asked for
 
     // Where the system text stands: in a message of its own, or inside the first or the last message of the user,
     // between system_before and system_after.
@@ -52,7 +55,7 @@ Result<ChatMarks> find_chat_marks(std::string_view name);
 // The names, as a sentence lists them.
 std::string chat_format_names();
 
-// The format whose marks `chat_template` (Jinja) has. UNSUPPORTED where that is none.
-Result<ChatMarks> recognise_chat_template(std::string_view chat_template);
+// The format whose marks `chat_template` (Jinja) seems to have. Whether it does must be tried.
+std::optional<ChatMarks> recognise_chat_template(std::string_view chat_template);
 
 }  // namespace nanolith

@@ -6,26 +6,10 @@
 
 namespace nanolith {
 
-Result<void> ChatWriter::begin() {
-    if (!format_->marks_.begins_as_text) return mark(format_->marks_.begin);
-    for (const int32_t before : format_->tokenizer_->tokens_before()) NL_TRY(token(before));
-    return {};
-}
-
 Result<void> ChatWriter::mark(std::string_view mark) {
-    while (!mark.empty()) {
-        const std::pair<std::string, int32_t>* found = nullptr;
-        for (const auto& known : format_->mark_tokens_) {
-            if (mark.starts_with(known.first)) found = &known;
-        }
-        if (found == nullptr) {
-            run_ += mark.front();
-            mark.remove_prefix(1);
-        } else {
-            NL_TRY(token(found->second));
-            mark.remove_prefix(found->first.size());
-        }
-    }
+    std::vector<TextPart> parts;
+    tokens_->split(mark, parts);
+    for (const TextPart& part : parts) NL_TRY(part.token >= 0 ? token(part.token) : text(part.text));
     return {};
 }
 
@@ -56,8 +40,8 @@ Result<void> ChatWriter::token(int32_t token) {
 
 // Some tokens take the white space beside them.
 void ChatWriter::strip_run(int32_t next) {
-    const AddedToken* const left = format_->tokenizer_->added_token(last_token_);
-    const AddedToken* const right = format_->tokenizer_->added_token(next);
+    const AddedToken* const left = tokens_->tokenizer().added_token(last_token_);
+    const AddedToken* const right = tokens_->tokenizer().added_token(next);
     size_t front = left != nullptr && left->rstrip ? leading_white_space(run_) : 0;
     run_.erase(0, front);
     if (right != nullptr && right->lstrip) run_.resize(run_.size() - trailing_white_space(run_));
@@ -68,12 +52,12 @@ Result<void> ChatWriter::flush(int32_t next) {
     strip_run(next);
     const bool at_start = chat_.tokens.empty();
     std::vector<int32_t> run;
-    if (!run_.empty()) NL_TRY(format_->encode_run(run_, at_start, run));
+    if (!run_.empty()) NL_TRY(tokens_->encode(run_, at_start, run));
     for (const size_t end : ends_in_run_) {
         size_t count = run.size();
         if (end < run_.size()) {
             std::vector<int32_t> part;
-            if (end > 0) NL_TRY(format_->encode_run(std::string_view(run_).substr(0, end), at_start, part));
+            if (end > 0) NL_TRY(tokens_->encode(std::string_view(run_).substr(0, end), at_start, part));
             count = static_cast<size_t>(std::mismatch(part.begin(), part.end(), run.begin(), run.end()).first -
                                         part.begin());
         }

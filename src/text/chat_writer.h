@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/result.h"
-#include "text/chat_format.h"
+#include "text/chat_message.h"
+#include "text/mark_tokens.h"
 
 namespace nanolith {
 
@@ -16,10 +16,8 @@ namespace nanolith {
 // one thread and one chat.
 class ChatWriter {
   public:
-    explicit ChatWriter(const ChatFormat& format) : format_(&format) {}
+    explicit ChatWriter(const MarkTokens& tokens) : tokens_(&tokens) {}
 
-    // What stands in front of all messages.
-    Result<void> begin();
     // Text with the format's tokens in it.
     Result<void> mark(std::string_view mark);
     // Text that holds no tokens, whatever it spells.
@@ -27,6 +25,7 @@ class ChatWriter {
         run_ += text;
         return {};
     }
+    Result<void> token(int32_t token);
     // Drops the white space that was written last.
     void strip_back();
     // The next message's part ends here. Where the tokens on both sides are of one text, it ends behind the last token
@@ -35,12 +34,11 @@ class ChatWriter {
     Result<RenderedChat> finish();
 
   private:
-    Result<void> token(int32_t token);
     // Encodes the text since the last token. `next` comes behind it; -1 at the end.
     Result<void> flush(int32_t next);
     void strip_run(int32_t next);
 
-    const ChatFormat* format_;
+    const MarkTokens* tokens_;
     RenderedChat chat_;
     int32_t last_token_ = -1;          // the special token before the run
     std::string run_;                  // text since then

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 #include "text/bpe.h"
 #include "text/component.h"
 #include "text/normalizer.h"
@@ -78,14 +78,14 @@ Result<void> JsonTokenizer::read_added_tokens(const Json* json, const std::strin
     if (json == nullptr || json->is_null()) return {};
     const auto* const list = json->as<Json::Array>();
     if (list == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, path, ": added_tokens is ", show_json(*json), ", expected an array");
+        return fail(NL_ERROR_BAD_MODEL, path, ": added_tokens is ", show_json(*json), ": expected an array");
     const auto limit = static_cast<int64_t>(vocab_size_) + static_cast<int64_t>(list->size()) + kMaxUnusedTokens;
     for (const Json& entry : *list) {
         NL_ASSIGN(AddedToken token, read_added_token(entry, path + ": added_tokens", nullptr));
         const int32_t known = bpe_.vocabulary().find(token.content);
         if (token.id >= limit || (known >= 0 && known != token.id))
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has the id ",
-                        token.id, ", expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
+                        token.id, ": expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
         vocab_size_ = std::max(vocab_size_, token.id + 1);
         added_tokens_.push_back(std::move(token));
     }
@@ -110,7 +110,7 @@ Result<void> JsonTokenizer::fill_matchers(const std::string& path) {
         if (normalizer_ != nullptr) NL_TRY(normalizer_->apply(pattern));
         if (pattern.text.size() > kMaxPatternBytes)
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has ",
-                        pattern.text.size(), " bytes when it is normalised, expected at most ", kMaxPatternBytes);
+                        pattern.text.size(), " bytes when it is normalised: expected at most ", kMaxPatternBytes);
         if (pattern.text != token.content) normalized_contents_.emplace(token.id, pattern.text);
         normalized_matcher_.add(std::move(pattern.text), &token);
     }
@@ -181,7 +181,7 @@ Result<void> JsonTokenizer::encode_words(std::string_view text, bool at_start, W
     for (const std::string_view word : words.list) {
         if (word.size() > INT32_MAX)
             return fail(NL_ERROR_INVALID_ARGUMENT, "the text has a word of ", word.size(),
-                        " bytes when it is normalised, expected at most ", INT32_MAX);
+                        " bytes when it is normalised: expected at most ", INT32_MAX);
         encoder.encode(word, tokens);
     }
     return {};
@@ -219,7 +219,7 @@ Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view t
     NL_ASSIGN(const Json json, parse_json_object(text, path, kMaxFileBytes));
     const Json* const model = json.find("model");
     if (model == nullptr || model->as<Json::Object>() == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, path, ": model is missing, expected an object");
+        return fail(NL_ERROR_BAD_MODEL, path, ": model is missing: expected an object");
     const JsonFields fields(*model, path, "model.");
     NL_ASSIGN(const std::string type, fields.string_or("type", "BPE"));
     if (type != "BPE") return unknown_component(path, "model", type);
@@ -231,12 +231,12 @@ Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view t
 }
 
 Result<std::shared_ptr<const Tokenizer>> load_json_tokenizer(const std::string& path, TokenizerConfig config) {
-    auto file = MappedFile::open(path);
-    if (!file.ok()) {
-        file.error().status = NL_ERROR_BAD_MODEL;
-        return std::move(file.error());
+    auto text = read_file(path, kMaxFileBytes);
+    if (!text.ok()) {
+        if (text.error().status == NL_ERROR_NOT_FOUND) text.error().status = NL_ERROR_BAD_MODEL;
+        return std::move(text.error());
     }
-    return parse_json_tokenizer(file->text(), path, std::move(config));
+    return parse_json_tokenizer(*text, path, std::move(config));
 }
 
 }  // namespace nanolith

@@ -71,7 +71,8 @@ Result<Pattern> Pattern::regex(std::string_view pattern, const std::string& wher
     Owned<pcre2_code> compiled(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
                                              PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
                                              &offset, context.get()));
-    if (compiled == nullptr && error == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
+    if (compiled == nullptr && (error == PCRE2_ERROR_NOMEMORY || error == PCRE2_ERROR_HEAP_FAILED))
+        throw std::bad_alloc();
     if (compiled == nullptr)
         return fail(NL_ERROR_BAD_MODEL, where, ": the pattern ", show_json(pattern), ": ", message_of(error));
     // Where machine code may not be made, matching goes on without.

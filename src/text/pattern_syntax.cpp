@@ -201,7 +201,7 @@ Result<std::string> translate_pattern(std::string_view pattern, const std::strin
     // Longer than any that a tokenizer needs; compiling takes time that grows with it.
     constexpr size_t kMaxLength = 8192;
     if (pattern.size() > kMaxLength)
-        return fail(NL_ERROR_UNSUPPORTED, where, ": a pattern of ", pattern.size(), " bytes, expected at most ",
+        return fail(NL_ERROR_UNSUPPORTED, where, ": a pattern of ", pattern.size(), " bytes: expected at most ",
                     kMaxLength);
     Translator translator(pattern);
     if (!translator.run())

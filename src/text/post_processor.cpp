@@ -37,7 +37,7 @@ class Reader {
         const auto* const id = json.as<uint64_t>();
         if (id == nullptr || *id >= static_cast<uint64_t>(vocab_size_))
             return fail(NL_ERROR_BAD_MODEL, where_, ": the post_processor has the token ", show_json(json),
-                        ", expected 0 to ", vocab_size_ - 1);
+                        ": expected 0 to ", vocab_size_ - 1);
         return static_cast<int32_t>(*id);
     }
 

@@ -215,7 +215,7 @@ Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const
     if (!problem.empty()) return fail(NL_ERROR_BAD_MODEL, path, ": ", problem);
     if (reader.denormalizes())
         return fail(NL_ERROR_UNSUPPORTED, path,
-                    ": it changes text after decoding (denormalizer_spec), expected a model without");
+                    ": it changes text after decoding (denormalizer_spec): expected a model without");
     return reader.facts();
 }
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 #include "text/sentencepiece_file.h"
 
 namespace nanolith {
@@ -27,12 +27,25 @@ constexpr std::string_view kWithoutPrefix("\x1A\x02\x18\x00", 4);
 
 // NOT_FOUND only where there is no such file: a folder without a tokenizer is one thing, a tokenizer that can't be
 // opened another.
-Result<MappedFile> open_model_file(const std::string& path) {
-    auto file = MappedFile::open(path);
-    if (!file.ok() && file.error().status == NL_ERROR_NOT_FOUND) file.error().status = NL_ERROR_BAD_MODEL;
-    if (file.ok() && file->text().size() > kMaxFileBytes)
-        return fail(NL_ERROR_BAD_MODEL, path, " has ", file->text().size(), " bytes, expected at most ", kMaxFileBytes);
-    return file;
+Result<std::string> read_model_file(const std::string& path) {
+    auto bytes = read_file(path, kMaxFileBytes);
+    if (!bytes.ok() && bytes.error().status == NL_ERROR_NOT_FOUND) bytes.error().status = NL_ERROR_BAD_MODEL;
+    return bytes;
+}
+
+// Whether a file has lines of base64 and a rank, as tiktoken's vocabularies do: Llama 3 and others have one that is
+// called tokenizer.model too.
+bool is_tiktoken(std::string_view bytes) {
+    const std::string_view line = bytes.substr(0, bytes.find('\n'));
+    const size_t space = line.find(' ');
+    if (space == 0 || space == std::string_view::npos || space + 1 == line.size()) return false;
+    const auto is_base64 = [](char c) {
+        return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '+' || c == '/' ||
+               c == '=';
+    };
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    return std::ranges::all_of(line.substr(0, space), is_base64) &&
+           std::ranges::all_of(line.substr(space + 1), is_digit);
 }
 
 Result<std::unique_ptr<Processor>> make_processor(std::string_view bytes, const std::string& path) {
@@ -187,11 +200,15 @@ Result<Tokenizer::Surface> SentencePieceTokenizer::surface(int32_t token, bool /
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config) {
-    NL_ASSIGN(const MappedFile file, open_model_file(path));
-    NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(file.text(), path));
-    NL_ASSIGN(auto processor, make_processor(file.text(), path));
+    NL_ASSIGN(const std::string bytes, read_model_file(path));
+    if (is_tiktoken(bytes))
+        return fail(NL_ERROR_UNSUPPORTED, path,
+                    " is a vocabulary of tiktoken: expected a SentencePiece model, or tokenizer.json beside it. "
+                    "Transformers makes the latter: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
+    NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(bytes, path));
+    NL_ASSIGN(auto processor, make_processor(bytes, path));
     auto tokenizer = std::make_shared<SentencePieceTokenizer>(std::move(processor), std::move(facts));
-    NL_TRY(tokenizer->configure(file.text(), path, std::move(config)));
+    NL_TRY(tokenizer->configure(bytes, path, std::move(config)));
     return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 

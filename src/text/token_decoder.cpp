@@ -36,7 +36,7 @@ Result<std::string> replace_all(const std::string& text, const Pattern& pattern,
 
 Result<TokenDecoder> TokenDecoder::read(const Json* json, const std::string& where) {
     if (json == nullptr || json->is_null())
-        return fail(NL_ERROR_UNSUPPORTED, where, ": it has no decoder, expected one");
+        return fail(NL_ERROR_UNSUPPORTED, where, ": it has no decoder: expected one");
     TokenDecoder decoder;
     NL_TRY(decoder.add(*json, where));
     return decoder;
@@ -98,7 +98,7 @@ Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where)
     if (!fused_ || content != " " || start > 1 || stop != 0)
         return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder \"Strip\" takes ", start, " leading and ", stop,
                     " trailing ", show_json(content),
-                    fused_ ? ", expected one leading space at most" : ", expected it behind \"Fuse\"");
+                    fused_ ? ": expected one leading space at most" : ": expected it behind \"Fuse\"");
     rules_.drops_first_space = start == 1;
     return {};
 }

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "files/mapped_file.h"
+#include "base/hex.h"
+#include "files/open_file.h"
 #include "text/json_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/text_stream.h"
@@ -10,12 +11,28 @@
 #include "text/utf8.h"
 
 namespace nanolith {
+namespace {
+
+// What a folder without tokenizer.json and tokenizer.model has instead.
+Error no_tokenizer(const std::string& folder) {
+    constexpr const char* kOthers[] = {"vocab.json", "qwen.tiktoken", "spiece.model", "vocab.txt"};
+    for (const char* const name : kOthers) {
+        if (!file_exists(folder + "/" + name)) continue;
+        return fail(NL_ERROR_UNSUPPORTED, folder, " has its tokenizer in ", name,
+                    ", which is not read here: expected tokenizer.json or tokenizer.model. Transformers makes the "
+                    "former: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
+    }
+    return fail(NL_ERROR_NOT_FOUND, "there is neither ", folder, "/tokenizer.json nor ", folder,
+                "/tokenizer.model: expected one of them");
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& folder) {
     const std::string json = folder + "/tokenizer.json";
     const std::string model = folder + "/tokenizer.model";
     const bool has_json = file_exists(json);
-    if (!has_json && !file_exists(model)) return fail(NL_ERROR_NOT_FOUND, "neither ", json, " nor ", model, " exists");
+    if (!has_json && !file_exists(model)) return no_tokenizer(folder);
     NL_ASSIGN(TokenizerConfig config, read_tokenizer_config(folder));
     return has_json ? load_json_tokenizer(json, std::move(config)) : load_sentencepiece(model, std::move(config));
 }
@@ -26,21 +43,23 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
     constexpr uint32_t kKnownFlags =
         NL_ENCODE_ADD_BOS | NL_ENCODE_ADD_EOS | NL_ENCODE_ADD_SPECIAL | NL_ENCODE_SPECIAL_AS_TEXT;
     if ((flags & ~kKnownFlags) != 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags, ", expected a sum of NL_ENCODE_* flags");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags),
+                    ": expected 0 or a sum of NL_ENCODE_*, bits of ", hex(kKnownFlags));
     if (text.size() > kMaxTextBytes)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "text_length is ", text.size(), ", expected at most ", kMaxTextBytes);
+        return fail(NL_ERROR_INVALID_ARGUMENT, "text_length is ", text.size(), ": expected at most ", kMaxTextBytes);
     const bool add_bos = (flags & NL_ENCODE_ADD_BOS) != 0;
     const bool add_eos = (flags & NL_ENCODE_ADD_EOS) != 0;
     const bool add_special = (flags & NL_ENCODE_ADD_SPECIAL) != 0;
     if (add_special && (add_bos || add_eos))
-        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags,
-                    ", expected NL_ENCODE_ADD_SPECIAL without NL_ENCODE_ADD_BOS and NL_ENCODE_ADD_EOS");
+        return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags),
+                    ": expected NL_ENCODE_ADD_SPECIAL without NL_ENCODE_ADD_BOS and NL_ENCODE_ADD_EOS");
     if (add_bos && bos_ < 0)
-        return fail(NL_ERROR_INVALID_ARGUMENT,
-                    "flags has NL_ENCODE_ADD_BOS, but the tokenizer has no beginning-of-sequence token");
+        return fail(
+            NL_ERROR_INVALID_ARGUMENT,
+            "flags has NL_ENCODE_ADD_BOS: expected it only where the tokenizer has a beginning-of-sequence token");
     if (add_eos && eos_ < 0)
         return fail(NL_ERROR_INVALID_ARGUMENT,
-                    "flags has NL_ENCODE_ADD_EOS, but the tokenizer has no end-of-sequence token");
+                    "flags has NL_ENCODE_ADD_EOS: expected it only where the tokenizer has an end-of-sequence token");
 
     std::vector<int32_t> tokens;
     if (add_special) tokens = before_;
@@ -60,7 +79,13 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
 Result<std::string> Tokenizer::decode(std::span<const int32_t> tokens) const {
     std::string text;
     TextDecoder decoder;
-    for (const int32_t token : tokens) NL_TRY(decoder.push(*this, token, text));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        if (tokens[i] < 0 || tokens[i] >= vocab_size())
+            return fail(NL_ERROR_INVALID_ARGUMENT, "tokens[", i, "] is ", tokens[i], ": expected 0 to ",
+                        vocab_size() - 1)
+                .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
+        NL_TRY(decoder.push(*this, tokens[i], text));
+    }
     decoder.finish(text);
     return text;
 }
@@ -73,7 +98,7 @@ const AddedToken* Tokenizer::added_token(int32_t token) const {
 
 Result<void> Tokenizer::check_token(int32_t token) const {
     if (token >= 0 && token < vocab_size()) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "token is ", token, ", expected 0 to ", vocab_size() - 1);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "token is ", token, ": expected 0 to ", vocab_size() - 1);
 }
 
 }  // namespace nanolith

@@ -76,6 +76,8 @@ class Tokenizer {
     [[nodiscard]] std::span<const int32_t> tokens_before() const { return before_; }
 
     [[nodiscard]] const DecodeRules& decode_rules() const { return rules_; }
+    // Sorted by id.
+    [[nodiscard]] std::span<const AddedToken> added_tokens() const { return added_tokens_; }
     // The added token of that id, or null.
     [[nodiscard]] const AddedToken* added_token(int32_t token) const;
     // The model folder's chat template (Jinja), empty where it has none.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "files/json_fields.h"
-#include "files/mapped_file.h"
+#include "files/open_file.h"
 
 namespace nanolith {
 namespace {
@@ -50,7 +50,7 @@ Result<void> read_decoder(const JsonFields& fields, const std::string& path, Tok
         const auto [rest, error] = std::from_chars(member.name.data(), end, id);
         if (error != std::errc() || rest != end || id < 0)
             return fail(NL_ERROR_BAD_MODEL, path, ": added_tokens_decoder has the key ", show_json(member.name),
-                        ", expected a token id");
+                        ": expected a token id");
         NL_ASSIGN(AddedToken token,
                   read_added_token(member.value, path + ": added_tokens_decoder." + member.name, &id));
         tokens.insert_or_assign(id, std::move(token));
@@ -66,7 +66,7 @@ Result<void> read_added_tokens_file(const std::string& path, TokensById& tokens)
         const auto* const id = member.value.as<uint64_t>();
         if (id == nullptr || *id > INT32_MAX || member.name.empty())
             return fail(NL_ERROR_BAD_MODEL, path, ": ", show_json(member.name), " is ", show_json(member.value),
-                        ", expected a token id");
+                        ": expected a token id");
         AddedToken token;
         token.content = member.name;
         token.id = static_cast<int32_t>(*id);
@@ -118,11 +118,7 @@ Result<TokenizerConfig> read_tokenizer_config(const std::string& folder) {
     NL_TRY(read_added_tokens_file(folder + "/added_tokens.json", tokens));
     for (auto& [id, token] : tokens) config.added_tokens.push_back(std::move(token));
     if (const std::string path = folder + "/chat_template.jinja"; file_exists(path)) {
-        NL_ASSIGN(const MappedFile file, MappedFile::open(path));
-        if (file.text().size() > kMaxJsonBytes)
-            return fail(NL_ERROR_BAD_MODEL, path, " has ", file.text().size(), " bytes, expected at most ",
-                        kMaxJsonBytes);
-        config.chat_template = file.text();
+        NL_ASSIGN(config.chat_template, read_file(path, kMaxJsonBytes));
     }
     return config;
 }

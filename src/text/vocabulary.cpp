@@ -13,14 +13,14 @@ constexpr uint64_t kMaxUnusedIds = 1U << 16U;
 Result<Vocabulary> Vocabulary::read(const Json& json, const std::string& where) {
     const auto* const members = json.as<Json::Object>();
     if (members == nullptr)
-        return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab is ", show_json(json), ", expected an object");
+        return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab is ", show_json(json), ": expected an object");
     const uint64_t limit = members->size() + kMaxUnusedIds;
     uint64_t size = 0;
     for (const JsonMember& member : *members) {
         const auto* const id = member.value.as<uint64_t>();
         if (id == nullptr || *id >= limit)
             return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab has ", show_json(member.name), " as ",
-                        show_json(member.value), ", expected an id from 0 to ", limit - 1, " among ", members->size(),
+                        show_json(member.value), ": expected an id from 0 to ", limit - 1, " among ", members->size(),
                         " pieces");
         size = std::max(size, *id + 1);
     }

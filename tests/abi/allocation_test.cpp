@@ -181,6 +181,10 @@ TEST_F(AllocationTest, TextIsWholeOrNothing) {
                  R"({"content":"<|im_end|>","id":7,"special":true}],"normalizer":{"type":"NFC"},)"
                  R"("pre_tokenizer":{"type":"ByteLevel"},"decoder":{"type":"ByteLevel"},"model":{"type":"BPE",)"
                  R"("vocab":{"a":0,"b":1,"ab":2,"Ġ":3,"c":4,"d":5},"merges":["a b"]}})");
+    folder.write("chat_template.jinja",
+                 "{% macro f(x) %}{{ x | trim }}{% endmacro %}{% set ns = namespace(a=[]) %}{% for m in messages %}"
+                 "{% set ns.a = ns.a + [m.role] %}{{ '<|im_start|>' + f(m.content) ~ (tools | tojson) }}{% endfor %}"
+                 "{{ ns.a | join(',') }}{{ strftime_now('%d %b') }}");
     nl_tokenizer* loaded = nullptr;
     fail_each_allocation([&] { return nl_tokenizer_load(folder.path().data(), folder.path().size(), &loaded); },
                          [&] { EXPECT_EQ(loaded, nullptr); });
@@ -214,6 +218,19 @@ TEST_F(AllocationTest, TextIsWholeOrNothing) {
         },
         [&] { EXPECT_EQ(count + end, 0U); });
     EXPECT_EQ(end, count);
+    nl_chat_format_free(made);
+    made = nullptr;
+    fail_each_allocation([&] { return nl_chat_format_create(tokenizer.get(), "", 0, &made); },
+                         [&] { EXPECT_EQ(made, nullptr); });
+    const std::string request = R"({"messages":[{"role":"user","content":" a <|im_end|> "}],"tools":[{"a":[1,"b"]}]})";
+    end = count = 0;
+    fail_each_allocation(
+        [&] {
+            return nl_chat_format_render_json(made, request.data(), request.size(), 0, &end, 1, tokens.data(),
+                                              tokens.size(), &count);
+        },
+        [&] { EXPECT_EQ(count + end, 0U); });
+    EXPECT_GT(count, end);
     nl_chat_format_free(made);
 }
 

@@ -15,7 +15,9 @@ constexpr const char* kTokenizer =
     R"("pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"post_processor":null,)"
     R"("decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"Ċ":3,"u":4,"s":5},)"
     R"("merges":["a b"]}})";
-constexpr const char* kConfig = R"({"chat_template":"<|im_start|>..<|im_end|>"})";
+constexpr const char* kConfig =
+    R"({"chat_template":"{% for m in messages %}{{ '<|im_start|>' + m.role + '\\n' + m.content + '<|im_end|>\\n' }}{% endfor %})"
+    R"({% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"})";
 
 TokenizerHandle load(const TempFolder& folder) {
     nl_tokenizer* tokenizer = nullptr;
@@ -89,7 +91,7 @@ TEST_F(ChatAbi, RefusesWrongArguments) {
     EXPECT_INVALID("content_lengths", render(good, roles, contents, nullptr, 2, 0, &count));
     EXPECT_INVALID("num_messages is 0", render(good, roles, contents, lengths, 0, 0, &count));
     EXPECT_INVALID("num_messages", render(good, roles, contents, lengths, SIZE_MAX, 0, &count));
-    EXPECT_INVALID("flags is 2", render(good, roles, contents, lengths, 2, 2, &count));
+    EXPECT_INVALID("flags is 0x2", render(good, roles, contents, lengths, 2, 2, &count));
     EXPECT_INVALID("count", render(good, roles, contents, lengths, 2, 0, nullptr));
     const int32_t wrong_roles[] = {0, 9};
     EXPECT_INVALID("roles[1] is 9", render(good, wrong_roles, contents, lengths, 2, 0, &count));
@@ -105,9 +107,43 @@ TEST_F(ChatAbi, AFolderWithoutATemplateOrWithAnotherOne) {
     nl_chat_format* format = nullptr;
     folder_.write("tokenizer_config.json", "{}");
     EXPECT_FAILS(NL_ERROR_NOT_FOUND, "no chat template", nl_chat_format_create(load(folder_).get(), "", 0, &format));
-    folder_.write("tokenizer_config.json", R"({"chat_template":"{{ other }}"})");
-    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "{{ other }}", nl_chat_format_create(load(folder_).get(), "", 0, &format));
+    folder_.write("tokenizer_config.json", R"({"chat_template":"{% other %}"})");
+    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "line 1: the tag \"other\"",
+                 nl_chat_format_create(load(folder_).get(), "", 0, &format));
     EXPECT_EQ(format, nullptr);
+}
+
+TEST_F(ChatAbi, RendersJson) {
+    const std::string request = R"({"messages":[{"role":"system","content":"ab"},{"role":"user","content":"ba"}]})";
+    size_t count = 0;
+    std::vector<size_t> ends(2, 77);
+    const auto render = [&](const std::string& json, size_t num_ends, int32_t* tokens, size_t capacity) {
+        return nl_chat_format_render_json(format_.get(), json.data(), json.size(), 0, ends.data(), num_ends, tokens,
+                                          capacity, &count);
+    };
+    EXPECT_FAILS(NL_ERROR_BUFFER_TOO_SMALL, "capacity is 0", render(request, 2, nullptr, 0));
+    EXPECT_EQ(ends, (std::vector<size_t>{77, 77}));
+    Tokens tokens(count);
+    NL_CHECK(render(request, 2, tokens.data(), count));
+    EXPECT_EQ(tokens, (Tokens{6, 5, 5, 3, 2, 7, 3, 6, 4, 5, 3, 1, 0, 7, 3}));
+    EXPECT_EQ(ends, (std::vector<size_t>{7, 15}));
+    NL_CHECK(render(request, 0, tokens.data(), count));
+    EXPECT_INVALID("num_ends is 1", render(request, 1, tokens.data(), count));
+    EXPECT_INVALID("byte", render("{\"messages\":", 0, tokens.data(), count));
+    EXPECT_INVALID("messages", render("{}", 0, tokens.data(), count));
+    EXPECT_INVALID("messages", render(R"({"messages":[]})", 0, tokens.data(), count));
+    EXPECT_INVALID("messages[0] has no role", render(R"({"messages":[{"content":"a"}]})", 0, tokens.data(), count));
+    EXPECT_INVALID("messages[0].role is \"<x>\"",
+                   render(R"({"messages":[{"role":"<x>","content":"a"}]})", 0, tokens.data(), count));
+    EXPECT_INVALID("\"tool\"",
+                   render(R"({"messages":[{"role":"user","content":"a"}],"tool":[]})", 0, tokens.data(), count));
+    EXPECT_INVALID("2024-02-30", render(R"({"messages":[{"role":"user","content":"a"}],"date":"2024-02-30"})", 0,
+                                        tokens.data(), count));
+    EXPECT_INVALID("request", nl_chat_format_render_json(format_.get(), nullptr, 3, 0, nullptr, 0, nullptr, 0, &count));
+    EXPECT_INVALID("format", nl_chat_format_render_json(nullptr, "{}", 2, 0, nullptr, 0, nullptr, 0, &count));
+    EXPECT_INVALID("count", nl_chat_format_render_json(format_.get(), "{}", 2, 0, nullptr, 0, nullptr, 0, nullptr));
+    EXPECT_INVALID("flags is 0x2", nl_chat_format_render_json(format_.get(), request.data(), request.size(), 2, nullptr,
+                                                              0, nullptr, 0, &count));
 }
 
 }  // namespace

@@ -20,7 +20,20 @@ cat >"$work/app.c" <<'C'
 int main(void) {
     nl_engine *engine = NULL;
     nl_ops *ops = NULL;
+    nl_attention_options *options = NULL;
+    nl_attention_plan *plan = NULL;
+    const nl_attention_capacity capacity = {.struct_size = sizeof capacity,
+                                            .max_rows = 8,
+                                            .max_sequences = 8,
+                                            .max_segments = 32,
+                                            .max_page_table = 512};
     if (nl_ops_create("cpu", 3, &ops) != NL_OK) return 1;
+    if (nl_attention_options_create(&options) != NL_OK) return 1;
+    if (nl_attention_options_set_heads(options, 8, 2) != NL_OK) return 1;
+    if (nl_attention_options_set_head_dim(options, 64) != NL_OK) return 1;
+    if (nl_attention_plan_create(ops, options, &capacity, &plan) != NL_OK) return 1;
+    nl_attention_plan_free(plan);
+    nl_attention_options_free(options);
     nl_ops_free(ops);
     nl_status status = nl_engine_create("/nowhere", 8, NULL, &engine);
     printf("nanolith %s: %s\n", nl_version(), nl_status_name(status));

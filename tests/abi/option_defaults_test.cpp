@@ -23,6 +23,9 @@ TEST(OptionDefaults, OfAnEngine) {
     EXPECT_EQ(read->queue_limit, standard.queue_limit);
     EXPECT_EQ(read->num_threads, standard.num_threads);
     EXPECT_EQ(read->warm_up, standard.warm_up);
+    EXPECT_EQ(read->batch_invariant, standard.batch_invariant);
+    EXPECT_EQ(read->map_weights, standard.map_weights);
+    EXPECT_EQ(read->allow_not_finite, standard.allow_not_finite);
     EXPECT_EQ(read->log, nullptr);
     EXPECT_EQ(read->progress, nullptr);
 }

@@ -84,13 +84,13 @@ int main(int argc, char** argv) {
     ExecutorOptions options;
     options.dtype = dtype;
     options.page_size = kPageSize;
-    options.num_threads = argc > 3 ? std::atoi(argv[3]) : 0;
+    const int32_t num_threads = argc > 3 ? std::atoi(argv[3]) : 0;
     const int32_t prefill = argc > 4 ? std::atoi(argv[4]) : 512;
     const int32_t decode = argc > 5 ? std::atoi(argv[5]) : 32;
     options.num_pages = (prefill + decode) / kPageSize + 1;
 
     const testing::RandomModel model(shape, dtype, 1);
-    auto backend = open_cpu_backend(options.num_threads);
+    auto backend = open_cpu_backend(num_threads);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
     auto executor = (*backend)->create_executor(model.spec, model.weights, options, Progress());
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "attention/plan.h"
+#include "attention/plan/plan.h"
 #include "cuda_host/llama_shape.h"
 
 namespace nanolith::cuda {

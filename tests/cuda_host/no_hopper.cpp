@@ -1,9 +1,9 @@
-// Stands in for cuda/attention/wide.cu and narrow.cu: a device without Hopper's kernels.
+// Stands in for cuda/attention/wide and cuda/attention/narrow: a device without Hopper's kernels.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "attention/narrow.h"
-#include "attention/wide.h"
+#include "attention/narrow/narrow.h"
+#include "attention/wide/wide.h"
 
 namespace nanolith::cuda {
 

@@ -1,6 +1,6 @@
-// The planner's plans by their definition (cuda/attention/work.h): every row meets every token that it sees exactly
-// once, whatever was shared, cut and given to which kernel, and partial results meet where they are looked for.
-#include "attention/plan.h"
+// The planner's plans by their definition (cuda/attention/plan/work.h): every row meets every token that it sees
+// exactly once, whatever was shared, cut and given to which kernel, and partial results meet where they are looked for.
+#include "attention/plan/plan.h"
 
 #include <gtest/gtest.h>
 

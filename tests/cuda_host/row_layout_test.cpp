@@ -5,7 +5,7 @@
 #include <climits>
 #include <random>
 
-#include "attention/attention.h"
+#include "runtime/row_layout.h"
 
 namespace nanolith::cuda {
 namespace {

@@ -50,10 +50,15 @@ void expect_appended(nl_ops* ops, const std::string& device, const AttentionKind
     const Buffer values(device, v);
     const AttentionOptions options = kind.options();
     const AttentionPlan plan = make_plan(ops, options.get(), kRows, 1, 1, 1);
-    NL_CHECK(nl_attention_plan_set_slots(plan.get(), kPages, slots.data(), kind.rotated ? positions.data() : nullptr,
-                                         kRows));
-    NL_CHECK(nl_kv_append(plan.get(), keys.data(), static_cast<int64_t>(row_stride), kind.head_dim, values.data(),
-                          static_cast<int64_t>(row_stride), kind.head_dim, pages.data()));
+    const nl_append_step step{.struct_size = sizeof(step),
+                              .num_pages = kPages,
+                              .slots = slots.data(),
+                              .key_positions = kind.rotated ? positions.data() : nullptr,
+                              .num_rows = kRows};
+    NL_CHECK(nl_attention_plan_set_slots(plan.get(), &step));
+    const auto stride = static_cast<int64_t>(row_stride);
+    NL_CHECK(kv_append(plan.get(), {keys.data(), stride, kind.head_dim}, {values.data(), stride, kind.head_dim},
+                       pages.data()));
     std::vector<std::byte> found = pages.download();
 
     const size_t bytes = format_bytes(kind.kv_dtype);
@@ -156,16 +161,33 @@ TEST_P(Append, AttentionSeesIt) {
     const int32_t zero = 0;
     const int32_t one = 1;
     const int32_t tokens = kTokens;
-    NL_CHECK(nl_attention_plan_set_slots(plan.get(), 4, slots.data(), positions.data(), kTokens));
-    NL_CHECK(nl_attention_plan_set(plan.get(), 4, table.data(), 2, &zero, &tokens, &zero, 1, &tokens, &one, 1,
-                                   positions.data(), kTokens));
+    const nl_append_step append{.struct_size = sizeof(append),
+                                .num_pages = 4,
+                                .slots = slots.data(),
+                                .key_positions = positions.data(),
+                                .num_rows = kTokens};
+    NL_CHECK(nl_attention_plan_set_slots(plan.get(), &append));
+    const nl_attention_step step{.struct_size = sizeof(step),
+                                 .num_pages = 4,
+                                 .page_table = table.data(),
+                                 .num_entries = table.size(),
+                                 .segment_first_entries = &zero,
+                                 .segment_lengths = &tokens,
+                                 .segment_bases = &zero,
+                                 .num_segments = 1,
+                                 .sequence_rows = &tokens,
+                                 .sequence_segments = &one,
+                                 .num_sequences = 1,
+                                 .positions = positions.data(),
+                                 .num_rows = kTokens};
+    NL_CHECK(nl_attention_plan_set(plan.get(), &step));
     const Buffer pages(device(), poison(Format::f32, 4 * 2 * 2 * 16 * dim));
     const Buffer out(device(), poison(Format::f32, q.size()));
     const Buffer queries = Buffer::of(device(), q);
     const Buffer keys = Buffer::of(device(), k);
     const Buffer values = Buffer::of(device(), v);
-    NL_CHECK(nl_kv_append(plan.get(), keys.data(), 2 * 64, 64, values.data(), 2 * 64, 64, pages.data()));
-    NL_CHECK(nl_attention_run(plan.get(), queries.data(), 4 * 64, 64, pages.data(), out.data(), 4 * 64, 64, nullptr));
+    NL_CHECK(kv_append(plan.get(), {keys.data(), 2 * 64, 64}, {values.data(), 2 * 64, 64}, pages.data()));
+    NL_CHECK(attention_run(plan.get(), {queries.data(), 4 * 64, 64}, pages.data(), {out.data(), 4 * 64, 64}));
 
     TokenSpan span;
     span.length = kTokens;

@@ -108,11 +108,24 @@ class PlanArguments : public OnDevice {
         std::vector<int32_t> sequence_segments{2, 1};
         std::vector<int32_t> positions{47, 48, 49, 36};
     };
+    static nl_attention_step view(const Step& s) {
+        return {.struct_size = sizeof(nl_attention_step),
+                .num_pages = s.num_pages,
+                .page_table = s.page_table.data(),
+                .num_entries = s.page_table.size(),
+                .segment_first_entries = s.first_entries.data(),
+                .segment_lengths = s.lengths.data(),
+                .segment_bases = s.bases.data(),
+                .num_segments = s.lengths.size(),
+                .sequence_rows = s.sequence_rows.data(),
+                .sequence_segments = s.sequence_segments.data(),
+                .num_sequences = s.sequence_rows.size(),
+                .positions = s.positions.data(),
+                .num_rows = s.positions.size()};
+    }
     nl_status set(const Step& s) {
-        return nl_attention_plan_set(plan_.get(), s.num_pages, s.page_table.data(), s.page_table.size(),
-                                     s.first_entries.data(), s.lengths.data(), s.bases.data(), s.lengths.size(),
-                                     s.sequence_rows.data(), s.sequence_segments.data(), s.sequence_rows.size(),
-                                     s.positions.data(), s.positions.size());
+        const nl_attention_step step = view(s);
+        return nl_attention_plan_set(plan_.get(), &step);
     }
 
     AttentionOptions options_;
@@ -123,40 +136,57 @@ NL_ON_EVERY_DEVICE(PlanArguments);
 TEST_P(PlanArguments, Create) {
     nl_attention_plan* plan = nullptr;
     nl_attention_options* const options = options_.get();
-    EXPECT_INVALID("ops", nl_attention_plan_create(nullptr, options, 1, 1, 1, 1, &plan));
-    EXPECT_INVALID("options", nl_attention_plan_create(ops(), nullptr, 1, 1, 1, 1, &plan));
-    EXPECT_INVALID("plan", nl_attention_plan_create(ops(), options, 1, 1, 1, 1, nullptr));
+    auto ones = sized<nl_attention_capacity>();
+    ones.max_rows = ones.max_sequences = ones.max_segments = ones.max_page_table = 1;
+    expect_struct_checked("capacity", ones, [&](const nl_attention_capacity* capacity) {
+        const nl_status status = nl_attention_plan_create(ops(), options, capacity, &plan);
+        EXPECT_EQ(plan != nullptr, status == NL_OK);
+        nl_attention_plan_free(plan);
+        plan = nullptr;
+        return status;
+    });
+    EXPECT_INVALID("ops", nl_attention_plan_create(nullptr, options, &ones, &plan));
+    EXPECT_INVALID("options", nl_attention_plan_create(ops(), nullptr, &ones, &plan));
+    EXPECT_INVALID("plan", nl_attention_plan_create(ops(), options, &ones, nullptr));
+    const auto create = [&](auto change) {
+        nl_attention_capacity capacity = ones;
+        change(capacity);
+        return nl_attention_plan_create(ops(), options, &capacity, &plan);
+    };
     for (const int64_t bad : {INT64_MIN, int64_t{-1}, int64_t{0}, (int64_t{1} << 24) + 1, INT64_MAX}) {
         const std::string is = " is " + std::to_string(bad);
-        EXPECT_INVALID("max_rows" + is, nl_attention_plan_create(ops(), options, bad, 1, 1, 1, &plan));
-        EXPECT_INVALID("max_sequences" + is, nl_attention_plan_create(ops(), options, 1, bad, 1, 1, &plan));
-        EXPECT_INVALID("max_segments" + is, nl_attention_plan_create(ops(), options, 1, 1, bad, 1, &plan));
-        EXPECT_INVALID("max_page_table" + is, nl_attention_plan_create(ops(), options, 1, 1, 1, bad, &plan));
+        EXPECT_INVALID("capacity.max_rows" + is, create([&](auto& c) { c.max_rows = bad; }));
+        EXPECT_INVALID("capacity.max_sequences" + is, create([&](auto& c) { c.max_sequences = bad; }));
+        EXPECT_INVALID("capacity.max_segments" + is, create([&](auto& c) { c.max_segments = bad; }));
+        EXPECT_INVALID("capacity.max_page_table" + is, create([&](auto& c) { c.max_page_table = bad; }));
     }
     nl_attention_options* made = nullptr;
     NL_CHECK(nl_attention_options_create(&made));
     const AttentionOptions bare(made);
-    EXPECT_INVALID("no heads", nl_attention_plan_create(ops(), made, 1, 1, 1, 1, &plan));
+    EXPECT_INVALID("no heads", nl_attention_plan_create(ops(), made, &ones, &plan));
     NL_CHECK(nl_attention_options_set_heads(made, 4, 2));
-    EXPECT_INVALID("no head_dim", nl_attention_plan_create(ops(), made, 1, 1, 1, 1, &plan));
+    EXPECT_INVALID("no head_dim", nl_attention_plan_create(ops(), made, &ones, &plan));
     NL_CHECK(nl_attention_options_set_head_dim(options, 128));
     EXPECT_INVALID("32 rotary frequencies: expected head_dim / 2 = 64",
-                   nl_attention_plan_create(ops(), options, 1, 1, 1, 1, &plan));
+                   nl_attention_plan_create(ops(), options, &ones, &plan));
     NL_CHECK(nl_attention_options_set_head_dim(options, 64));
     NL_CHECK(nl_attention_options_set_causal(options, 0));
     NL_CHECK(nl_attention_options_set_window(options, 5));
-    EXPECT_INVALID("window 5", nl_attention_plan_create(ops(), options, 1, 1, 1, 1, &plan));
+    EXPECT_INVALID("window 5", nl_attention_plan_create(ops(), options, &ones, &plan));
     EXPECT_EQ(plan, nullptr);
 }
 
 TEST_P(PlanArguments, Set) {
     NL_CHECK(set({}));
-    EXPECT_INVALID("plan", nl_attention_plan_set(nullptr, 0, nullptr, 0, nullptr, nullptr, nullptr, 0, nullptr, nullptr,
-                                                 0, nullptr, 0));
+    const Step good;
+    expect_struct_checked("step", view(good),
+                          [&](const nl_attention_step* step) { return nl_attention_plan_set(plan_.get(), step); });
+    const auto nothing = sized<nl_attention_step>();
+    EXPECT_INVALID("plan", nl_attention_plan_set(nullptr, &nothing));
     const auto refuses = [&](const std::string& text, auto change) {
         Step step;
         change(step);
-        EXPECT_INVALID(text, set(step));
+        EXPECT_INVALID("step." + text, set(step));
     };
     refuses("num_pages is -1", [](Step& s) { s.num_pages = -1; });
     refuses("num_pages is", [](Step& s) { s.num_pages = INT64_MAX; });
@@ -179,7 +209,7 @@ TEST_P(PlanArguments, Set) {
     refuses("sequence_rows[1] is 0", [](Step& s) { s.sequence_rows[1] = 0; });
     refuses("sequence_rows[0] is 5", [](Step& s) { s.sequence_rows[0] = 5; });
     refuses("sequence_rows[0] is -3", [](Step& s) { s.sequence_rows[0] = -3; });
-    refuses("sequence_rows sums to 3: expected num_rows = 4", [](Step& s) {
+    refuses("sequence_rows sums to 3: expected step.num_rows = 4", [](Step& s) {
         s.sequence_rows[0] = 2;
         s.positions[2] = 36;
     });
@@ -193,22 +223,28 @@ TEST_P(PlanArguments, Set) {
     refuses("positions[3] is -1", [](Step& s) { s.positions[3] = -1; });
     refuses("positions[3] is 2147483647", [](Step& s) { s.positions[3] = INT32_MAX; });
     refuses("positions[1] is 47: expected 48", [](Step& s) { s.positions[1] = 47; });
-    refuses("sequence 1 has a query 100 positions from the base 5", [](Step& s) { s.positions[3] = 105; });
     refuses("num_rows is 5", [](Step& s) { s.positions.push_back(1); });
 
-    const int32_t one = 1;
-    EXPECT_INVALID("page_table is NULL",
-                   nl_attention_plan_set(plan_.get(), 1, nullptr, 1, &one, &one, &one, 1, &one, &one, 1, &one, 1));
-    EXPECT_INVALID("segment_lengths is NULL",
-                   nl_attention_plan_set(plan_.get(), 1, &one, 1, &one, nullptr, &one, 1, &one, &one, 1, &one, 1));
-    EXPECT_INVALID("sequence_rows is NULL",
-                   nl_attention_plan_set(plan_.get(), 1, &one, 1, &one, &one, &one, 1, nullptr, &one, 1, &one, 1));
-    EXPECT_INVALID("positions is NULL",
-                   nl_attention_plan_set(plan_.get(), 1, &one, 1, &one, &one, &one, 1, &one, &one, 1, nullptr, 1));
-    EXPECT_INVALID("num_entries is",
-                   nl_attention_plan_set(plan_.get(), 1, &one, kHuge, &one, &one, &one, 1, &one, &one, 1, &one, 1));
-    EXPECT_INVALID("num_rows is",
-                   nl_attention_plan_set(plan_.get(), 1, &one, 1, &one, &one, &one, 1, &one, &one, 1, &one, kHuge / 4));
+    Step far;
+    far.positions[3] = 105;
+    EXPECT_INVALID("sequence 1 has a query 100 positions from the base 5", set(far));
+
+    const auto refuses_view = [&](const std::string& text, auto change) {
+        nl_attention_step step = view(good);
+        change(step);
+        EXPECT_INVALID("step." + text, nl_attention_plan_set(plan_.get(), &step));
+    };
+    refuses_view("page_table is NULL: expected step.num_entries = 4", [](auto& s) { s.page_table = nullptr; });
+    refuses_view("segment_first_entries is NULL", [](auto& s) { s.segment_first_entries = nullptr; });
+    refuses_view("segment_lengths is NULL", [](auto& s) { s.segment_lengths = nullptr; });
+    refuses_view("segment_bases is NULL", [](auto& s) { s.segment_bases = nullptr; });
+    refuses_view("sequence_rows is NULL", [](auto& s) { s.sequence_rows = nullptr; });
+    refuses_view("sequence_segments is NULL", [](auto& s) { s.sequence_segments = nullptr; });
+    refuses_view("positions is NULL", [](auto& s) { s.positions = nullptr; });
+    refuses_view("num_entries is", [](auto& s) { s.num_entries = kHuge; });
+    refuses_view("num_segments is", [](auto& s) { s.num_segments = kHuge; });
+    refuses_view("num_sequences is", [](auto& s) { s.num_sequences = kHuge; });
+    refuses_view("num_rows is", [](auto& s) { s.num_rows = kHuge / 4; });
 }
 
 // A refused step leaves the one before in place.
@@ -221,7 +257,7 @@ TEST_P(PlanArguments, RefusedStepChangesNothing) {
     const Buffer q = Buffer::of(device(), queries);
     const auto run = [&] {
         const Buffer out = Buffer::of(device(), std::vector<float>(queries.size(), 7));
-        NL_EXPECT(nl_attention_run(plan_.get(), q.data(), 256, 64, pages.data(), out.data(), 256, 64, nullptr));
+        NL_EXPECT(attention_run(plan_.get(), {q.data(), 256, 64}, pages.data(), {out.data(), 256, 64}));
         return out.values<float>();
     };
     NL_CHECK(set({}));
@@ -237,67 +273,95 @@ TEST_P(PlanArguments, Slots) {
     nl_attention_plan* const plan = plan_.get();
     const std::vector<int32_t> positions{0, 1, 2, 99};
     const auto slots = [&](std::vector<int32_t> values, int64_t num_pages = 2) {
-        return nl_attention_plan_set_slots(plan, num_pages, values.data(), positions.data(), values.size());
+        const nl_append_step step{.struct_size = sizeof(step),
+                                  .num_pages = num_pages,
+                                  .slots = values.data(),
+                                  .key_positions = positions.data(),
+                                  .num_rows = values.size()};
+        return nl_attention_plan_set_slots(plan, &step);
     };
     EXPECT_EQ(slots({0, 31, -1, -1}), NL_OK);
     EXPECT_EQ(slots({}), NL_OK);
-    EXPECT_INVALID("plan", nl_attention_plan_set_slots(nullptr, 1, nullptr, nullptr, 0));
-    EXPECT_INVALID("slots[1] is 32: expected -1 to 31", slots({0, 32}));
-    EXPECT_INVALID("slots[0] is -2", slots({-2}));
-    EXPECT_INVALID("slots has 5 twice", slots({5, 3, 5}));
-    EXPECT_INVALID("num_rows is 5", slots({0, 1, 2, 3, 4}));
-    for (const int64_t pages : {INT64_MIN, int64_t{-1}, INT64_MAX}) EXPECT_INVALID("num_pages is", slots({0}, pages));
+    EXPECT_INVALID("step.slots[1] is 32: expected -1 to 31", slots({0, 32}));
+    EXPECT_INVALID("step.slots[0] is -2", slots({-2}));
+    EXPECT_INVALID("step.slots has 5 twice", slots({5, 3, 5}));
+    EXPECT_INVALID("step.num_rows is 5", slots({0, 1, 2, 3, 4}));
+    for (const int64_t pages : {INT64_MIN, int64_t{-1}, INT64_MAX})
+        EXPECT_INVALID("step.num_pages is", slots({0}, pages));
+
     const int32_t one = 1;
-    EXPECT_INVALID("slots is NULL", nl_attention_plan_set_slots(plan, 2, nullptr, &one, 1));
-    EXPECT_INVALID("key_positions is NULL", nl_attention_plan_set_slots(plan, 2, &one, nullptr, 1));
-    EXPECT_INVALID("num_rows is", nl_attention_plan_set_slots(plan, 2, &one, &one, kHuge));
+    const nl_append_step good{
+        .struct_size = sizeof(good), .num_pages = 2, .slots = &one, .key_positions = &one, .num_rows = 1};
+    expect_struct_checked("step", good,
+                          [&](const nl_append_step* step) { return nl_attention_plan_set_slots(plan, step); });
+    EXPECT_INVALID("plan", nl_attention_plan_set_slots(nullptr, &good));
+    const auto set_changed = [&](auto change) {
+        nl_append_step step = good;
+        change(step);
+        return nl_attention_plan_set_slots(plan, &step);
+    };
+    EXPECT_INVALID("step.slots is NULL", set_changed([](auto& s) { s.slots = nullptr; }));
+    EXPECT_INVALID("step.key_positions is NULL", set_changed([](auto& s) { s.key_positions = nullptr; }));
+    EXPECT_INVALID("step.num_rows is", set_changed([](auto& s) { s.num_rows = kHuge; }));
     for (const int32_t bad : {-1, 100, INT32_MAX})
-        EXPECT_INVALID("key_positions[0] is " + std::to_string(bad),
-                       nl_attention_plan_set_slots(plan, 2, &one, &bad, 1));
+        EXPECT_INVALID("step.key_positions[0] is " + std::to_string(bad),
+                       set_changed([&](auto& s) { s.key_positions = &bad; }));
     const AttentionOptions plain = make_options(4, 2, 64, 16, NL_DTYPE_F32);
     const AttentionPlan unturned = make_plan(ops(), plain.get(), 1, 1, 1, 1);
-    EXPECT_INVALID("key_positions is 0x", nl_attention_plan_set_slots(unturned.get(), 2, &one, &one, 1));
-    EXPECT_EQ(nl_attention_plan_set_slots(unturned.get(), 2, &one, nullptr, 1), NL_OK);
+    EXPECT_INVALID("step.key_positions is 0x", nl_attention_plan_set_slots(unturned.get(), &good));
+    nl_append_step without = good;
+    without.key_positions = nullptr;
+    EXPECT_EQ(nl_attention_plan_set_slots(unturned.get(), &without), NL_OK);
 }
 
 TEST_P(PlanArguments, RunAndAppend) {
     NL_CHECK(set({}));
     const std::vector<int32_t> slots{0, 1, 2};
-    NL_CHECK(nl_attention_plan_set_slots(plan_.get(), 10, slots.data(), slots.data(), 3));
+    const nl_append_step append{.struct_size = sizeof(append),
+                                .num_pages = 10,
+                                .slots = slots.data(),
+                                .key_positions = slots.data(),
+                                .num_rows = 3};
+    NL_CHECK(nl_attention_plan_set_slots(plan_.get(), &append));
     const Buffer tensor(device(), std::vector<std::byte>(size_t{10} * 2 * 2 * 16 * 64 * 4));
     const Buffer other(device(), std::vector<std::byte>(size_t{4} * 4 * 64 * 4));
     nl_attention_plan* const plan = plan_.get();
     void* const p = tensor.data();
     void* const o = other.data();
-    EXPECT_INVALID("plan", nl_attention_run(nullptr, o, 256, 64, p, o, 256, 64, nullptr));
-    EXPECT_INVALID("q is NULL", nl_attention_run(plan, nullptr, 256, 64, p, o, 256, 64, nullptr));
-    EXPECT_INVALID("pages is NULL", nl_attention_run(plan, o, 256, 64, nullptr, o, 256, 64, nullptr));
-    EXPECT_INVALID("out is NULL", nl_attention_run(plan, o, 256, 64, p, nullptr, 256, 64, nullptr));
+    const nl_const_rows q{o, 256, 64};
+    const nl_rows out{o, 256, 64};
+    const nl_const_rows kv{o, 128, 64};
+    EXPECT_INVALID("plan", attention_run(nullptr, q, p, out));
+    EXPECT_INVALID("q is NULL: expected a pointer", nl_attention_run(plan, nullptr, p, &out, nullptr));
+    EXPECT_INVALID("out is NULL: expected a pointer", nl_attention_run(plan, &q, p, nullptr, nullptr));
+    EXPECT_INVALID("q.data is NULL", attention_run(plan, {nullptr, 256, 64}, p, out));
+    EXPECT_INVALID("pages is NULL", attention_run(plan, q, nullptr, out));
+    EXPECT_INVALID("out.data is NULL", attention_run(plan, q, p, {nullptr, 256, 64}));
     for (const int64_t bad : {INT64_MIN, int64_t{-64}, INT64_MAX}) {
         const std::string is = " is " + std::to_string(bad);
-        EXPECT_INVALID("q_row_stride" + is, nl_attention_run(plan, o, bad, 64, p, o, 256, 64, nullptr));
-        EXPECT_INVALID("q_head_stride" + is, nl_attention_run(plan, o, 256, bad, p, o, 256, 64, nullptr));
-        EXPECT_INVALID("out_row_stride" + is, nl_attention_run(plan, o, 256, 64, p, o, bad, 64, nullptr));
-        EXPECT_INVALID("out_head_stride" + is, nl_attention_run(plan, o, 256, 64, p, o, 256, bad, nullptr));
-        EXPECT_INVALID("k_row_stride" + is, nl_kv_append(plan, o, bad, 64, o, 128, 64, p));
-        EXPECT_INVALID("v_head_stride" + is, nl_kv_append(plan, o, 128, 64, o, 128, bad, p));
+        EXPECT_INVALID("q.row_stride" + is, attention_run(plan, {o, bad, 64}, p, out));
+        EXPECT_INVALID("q.head_stride" + is, attention_run(plan, {o, 256, bad}, p, out));
+        EXPECT_INVALID("out.row_stride" + is, attention_run(plan, q, p, {o, bad, 64}));
+        EXPECT_INVALID("out.head_stride" + is, attention_run(plan, q, p, {o, 256, bad}));
+        EXPECT_INVALID("k.row_stride" + is, kv_append(plan, {o, bad, 64}, kv, p));
+        EXPECT_INVALID("v.head_stride" + is, kv_append(plan, kv, {o, 128, bad}, p));
     }
-    EXPECT_INVALID("out_row_stride is 0", nl_attention_run(plan, o, 256, 64, p, o, 0, 64, nullptr));
+    EXPECT_INVALID("out.row_stride is 0", attention_run(plan, q, p, {o, 0, 64}));
     char* const odd = static_cast<char*>(o) + 2;
-    EXPECT_INVALID("q is 0x", nl_attention_run(plan, odd, 256, 64, p, o, 256, 64, nullptr));
-    EXPECT_INVALID("lse is 0x",
-                   nl_attention_run(plan, o, 256, 64, p, o, 256, 64, static_cast<float*>(static_cast<void*>(odd))));
-    EXPECT_INVALID("plan", nl_kv_append(nullptr, o, 128, 64, o, 128, 64, p));
-    EXPECT_INVALID("k is NULL", nl_kv_append(plan, nullptr, 128, 64, o, 128, 64, p));
-    EXPECT_INVALID("v is NULL", nl_kv_append(plan, o, 128, 64, nullptr, 128, 64, p));
-    EXPECT_INVALID("pages is NULL", nl_kv_append(plan, o, 128, 64, o, 128, 64, nullptr));
+    EXPECT_INVALID("q.data is 0x", attention_run(plan, {odd, 256, 64}, p, out));
+    EXPECT_INVALID("lse is 0x", attention_run(plan, q, p, out, static_cast<float*>(static_cast<void*>(odd))));
+    EXPECT_INVALID("plan", kv_append(nullptr, kv, kv, p));
+    EXPECT_INVALID("k is NULL: expected a pointer", nl_kv_append(plan, nullptr, &kv, p));
+    EXPECT_INVALID("v is NULL: expected a pointer", nl_kv_append(plan, &kv, nullptr, p));
+    EXPECT_INVALID("k.data is NULL", kv_append(plan, {nullptr, 128, 64}, kv, p));
+    EXPECT_INVALID("v.data is NULL", kv_append(plan, kv, {nullptr, 128, 64}, p));
+    EXPECT_INVALID("pages is NULL", kv_append(plan, kv, kv, nullptr));
     EXPECT_INVALID("plan", nl_attention_plan_set_kv_scales(nullptr, 1, 1));
     EXPECT_INVALID("k_scale", nl_attention_plan_set_kv_scales(plan, 0, 1));
     EXPECT_INVALID("v_scale", nl_attention_plan_set_kv_scales(plan, 1, std::nanf("")));
     if (on_gpu()) {
-        EXPECT_INVALID("multiple of 16 bytes",
-                       nl_attention_run(plan, static_cast<char*>(o) + 4, 256, 64, p, o, 256, 64, nullptr));
-        EXPECT_INVALID("q_head_stride is 66", nl_attention_run(plan, o, 256, 66, p, o, 256, 64, nullptr));
+        EXPECT_INVALID("multiple of 16 bytes", attention_run(plan, {static_cast<char*>(o) + 4, 256, 64}, p, out));
+        EXPECT_INVALID("q.head_stride is 66", attention_run(plan, {o, 256, 66}, p, out));
     }
 }
 
@@ -328,7 +392,7 @@ TEST_P(PlanArguments, ThreadsTakeTurns) {
             const Buffer out = Buffer::of(device(), std::vector<float>(size_t{4} * 4 * 64, 0.0F));
             for (int round = 0; round < 20; ++round) {
                 NL_EXPECT(set({}));
-                NL_EXPECT(nl_attention_run(plan_.get(), q.data(), 256, 64, pages.data(), out.data(), 256, 64, nullptr));
+                NL_EXPECT(attention_run(plan_.get(), {q.data(), 256, 64}, pages.data(), {out.data(), 256, 64}));
             }
             for (const float element : out.values<float>()) ASSERT_NEAR(element, 0.5F, 1e-6F);
         });

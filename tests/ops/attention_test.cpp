@@ -277,8 +277,7 @@ TEST_P(Attention, PlanIsSetAgain) {
     const Buffer out(device(), poison(kind.dtype, elements));
     const Buffer pages(device(), poison(kind.kv_dtype, size_t{131} * 2 * 2 * 16 * 64));
     const auto run = [&] {
-        NL_EXPECT(nl_attention_run(plan.get(), q.data(), 8 * 64 + 16, 64, pages.data(), out.data(), 8 * 64 + 16, 64,
-                                   nullptr));
+        NL_EXPECT(attention_run(plan.get(), {q.data(), 8 * 64 + 16, 64}, pages.data(), {out.data(), 8 * 64 + 16, 64}));
     };
     std::unique_ptr<RecordedGraph> graph;
     for (int step = 0; step < 5; ++step) {
@@ -350,18 +349,22 @@ TEST_P(Attention, ScalesOfThePlan) {
     const Buffer q(device(), batch.queries());
     const Buffer pages(device(), batch.pool());
     const Buffer out(device(), poison(kind.dtype, batch.tensor_elements()));
-    NL_CHECK(nl_attention_run(plan.get(), q.data(), batch.row_stride(), batch.head_stride(), pages.data(), out.data(),
-                              batch.row_stride(), batch.head_stride(), nullptr));
+    NL_CHECK(attention_run(plan.get(), {q.data(), batch.row_stride(), batch.head_stride()}, pages.data(),
+                           {out.data(), batch.row_stride(), batch.head_stride()}));
     batch.compare(out.download(), {});
 
     // What nl_kv_append writes is divided by them.
     const int32_t slot = 0;
-    NL_CHECK(nl_attention_plan_set_slots(plan.get(), 1, &slot, nullptr, 1));
+    auto append = sized<nl_append_step>();
+    append.num_pages = 1;
+    append.slots = &slot;
+    append.num_rows = 1;
+    NL_CHECK(nl_attention_plan_set_slots(plan.get(), &append));
     NL_CHECK(nl_attention_plan_set_kv_scales(plan.get(), 0.5F, 0.25F));
     std::vector<std::byte> ones(size_t{2} * 64 * 2);
     for (size_t i = 0; i < 128; ++i) put(Format::f16, 1, ones, i);
     const Buffer row(device(), ones);
-    NL_CHECK(nl_kv_append(plan.get(), row.data(), 128, 64, row.data(), 128, 64, pages.data()));
+    NL_CHECK(kv_append(plan.get(), {row.data(), 128, 64}, {row.data(), 128, 64}, pages.data()));
     const std::vector<std::byte> written = pages.download();
     EXPECT_EQ(get(Format::f8, written, 0), 2);
     EXPECT_EQ(get(Format::f8, written, size_t{2} * 16 * 64), 4);
@@ -372,11 +375,13 @@ TEST_P(Attention, EmptyPlan) {
     const AttentionKind kind;
     const AttentionOptions options = kind.options();
     const AttentionPlan plan = make_plan(ops(), options.get(), 1, 1, 1, 1);
-    NL_CHECK(nl_attention_run(plan.get(), nullptr, 0, 0, nullptr, nullptr, 0, 0, nullptr));
-    NL_CHECK(nl_attention_plan_set(plan.get(), 0, nullptr, 0, nullptr, nullptr, nullptr, 0, nullptr, nullptr, 0,
-                                   nullptr, 0));
-    NL_CHECK(nl_attention_run(plan.get(), nullptr, 0, 0, nullptr, nullptr, 0, 0, nullptr));
-    NL_CHECK(nl_kv_append(plan.get(), nullptr, 0, 0, nullptr, 0, 0, nullptr));
+    NL_CHECK(attention_run(plan.get(), {}, nullptr, {}));
+    const auto nothing = sized<nl_attention_step>();
+    NL_CHECK(nl_attention_plan_set(plan.get(), &nothing));
+    NL_CHECK(attention_run(plan.get(), {}, nullptr, {}));
+    const auto no_slots = sized<nl_append_step>();
+    NL_CHECK(nl_attention_plan_set_slots(plan.get(), &no_slots));
+    NL_CHECK(kv_append(plan.get(), {}, {}, nullptr));
     NL_CHECK(nl_ops_synchronize(ops()));
 }
 

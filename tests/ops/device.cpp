@@ -132,8 +132,13 @@ AttentionOptions make_options(int32_t num_heads, int32_t num_kv_heads, int32_t h
 
 AttentionPlan make_plan(nl_ops* ops, const nl_attention_options* options, int64_t max_rows, int64_t max_sequences,
                         int64_t max_segments, int64_t max_page_table) {
+    const nl_attention_capacity capacity{.struct_size = sizeof(capacity),
+                                         .max_rows = max_rows,
+                                         .max_sequences = max_sequences,
+                                         .max_segments = max_segments,
+                                         .max_page_table = max_page_table};
     nl_attention_plan* made = nullptr;
-    NL_EXPECT(nl_attention_plan_create(ops, options, max_rows, max_sequences, max_segments, max_page_table, &made));
+    NL_EXPECT(nl_attention_plan_create(ops, options, &capacity, &made));
     return AttentionPlan(made);
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -113,5 +114,37 @@ AttentionOptions make_options(int32_t num_heads, int32_t num_kv_heads, int32_t h
                               int32_t dtype, int32_t kv_dtype = NL_DTYPE_AUTO);
 AttentionPlan make_plan(nl_ops* ops, const nl_attention_options* options, int64_t max_rows, int64_t max_sequences,
                         int64_t max_segments, int64_t max_page_table);
+
+// A struct of nanolith_ops.h with its size and nothing else.
+template <typename Struct>
+Struct sized() {
+    Struct made{};
+    made.struct_size = sizeof(Struct);
+    return made;
+}
+
+// Calls `call` with the struct, which is well, and with what no struct may be: NULL, or of another size.
+template <typename Struct, typename Call>
+void expect_struct_checked(const std::string& name, Struct good, const Call& call) {
+    EXPECT_INVALID(name + " is NULL: expected a pointer", call(nullptr));
+    for (const size_t size : {size_t{0}, size_t{1}, sizeof(size_t), sizeof(Struct) - 8, sizeof(Struct) - 1,
+                              sizeof(Struct) + 1, sizeof(Struct) + 8, SIZE_MAX}) {
+        good.struct_size = size;
+        EXPECT_INVALID(
+            name + ".struct_size is " + std::to_string(size) + ": expected " + std::to_string(sizeof(Struct)),
+            call(&good));
+    }
+    good.struct_size = sizeof(Struct);
+    EXPECT_EQ(call(&good), NL_OK) << nl_last_error();
+}
+
+// nl_attention_run and nl_kv_append with tensors that are written where they are used.
+inline nl_status attention_run(nl_attention_plan* plan, const nl_const_rows& q, const void* pages, const nl_rows& out,
+                               float* lse = nullptr) {
+    return nl_attention_run(plan, &q, pages, &out, lse);
+}
+inline nl_status kv_append(nl_attention_plan* plan, const nl_const_rows& k, const nl_const_rows& v, void* pages) {
+    return nl_kv_append(plan, &k, &v, pages);
+}
 
 }  // namespace nanolith::test

@@ -32,6 +32,21 @@ struct Parts {
     }
 };
 
+// The merge of these parts, which lie at `outputs` and `lse`.
+nl_merge_arguments merge_of(const Parts& parts, const Buffer& outputs, const Buffer& lse) {
+    auto merge = sized<nl_merge_arguments>();
+    merge.dtype = static_cast<int32_t>(parts.format);
+    merge.num_heads = static_cast<int32_t>(parts.num_heads);
+    merge.head_dim = static_cast<int32_t>(parts.head_dim);
+    merge.num_parts = static_cast<int64_t>(parts.num_parts);
+    merge.num_rows = static_cast<int64_t>(parts.num_rows);
+    merge.outputs = {outputs.data(), static_cast<int64_t>(parts.row_stride()), merge.head_dim};
+    merge.part_stride = static_cast<int64_t>(parts.part_stride());
+    merge.lse = lse.as<float>();
+    merge.lse_part_stride = static_cast<int64_t>(parts.lse_at(1, 0, 0));
+    return merge;
+}
+
 // Random parts; a share of them is empty, with outputs that must not be used.
 Parts random_parts(Random& random, Format format, size_t num_parts, double empty) {
     Parts parts{format, num_parts, 5, 3, 64, {}, {}};
@@ -94,11 +109,10 @@ TEST_P(Merge, AgainstFloat64) {
                 const Buffer out(device(), poison(format, parts.num_rows * out_stride));
                 const Buffer out_lse(device(), poison(Format::f32, parts.num_rows * parts.num_heads));
                 for (float* const wanted : {out_lse.as<float>(), static_cast<float*>(nullptr)}) {
-                    NL_CHECK(nl_attention_merge(ops(), static_cast<int32_t>(format), static_cast<int64_t>(num_parts), 5,
-                                                3, 64, outputs.data(), static_cast<int64_t>(parts.part_stride()),
-                                                static_cast<int64_t>(parts.row_stride()), 64, lse.as<float>(),
-                                                static_cast<int64_t>(parts.lse_at(1, 0, 0)), out.data(),
-                                                static_cast<int64_t>(out_stride), 64, wanted));
+                    nl_merge_arguments merge = merge_of(parts, outputs, lse);
+                    merge.out = {out.data(), static_cast<int64_t>(out_stride), 64};
+                    merge.out_lse = wanted;
+                    NL_CHECK(nl_attention_merge(ops(), &merge));
                     expect_merged(parts, out.download(), out_stride, out_lse.values<float>());
                     if (HasFatalFailure()) return;
                 }
@@ -114,12 +128,10 @@ TEST_P(Merge, IntoOneOfTheParts) {
     for (const size_t target : {0, 2}) {
         const Buffer outputs(device(), parts.outputs);
         const Buffer lse = Buffer::of(device(), parts.lse);
-        float* const out = outputs.as<float>() + parts.at(target, 0, 0);
-        float* const out_lse = lse.as<float>() + parts.lse_at(target, 0, 0);
-        NL_CHECK(nl_attention_merge(ops(), NL_DTYPE_F32, 3, 5, 3, 64, outputs.data(),
-                                    static_cast<int64_t>(parts.part_stride()), static_cast<int64_t>(parts.row_stride()),
-                                    64, lse.as<float>(), static_cast<int64_t>(parts.lse_at(1, 0, 0)), out,
-                                    static_cast<int64_t>(parts.row_stride()), 64, out_lse));
+        nl_merge_arguments merge = merge_of(parts, outputs, lse);
+        merge.out = {outputs.as<float>() + parts.at(target, 0, 0), merge.outputs.row_stride, 64};
+        merge.out_lse = lse.as<float>() + parts.lse_at(target, 0, 0);
+        NL_CHECK(nl_attention_merge(ops(), &merge));
         std::vector<std::byte> found = outputs.download();
         found.erase(found.begin(), found.begin() + static_cast<ptrdiff_t>(parts.at(target, 0, 0) * sizeof(float)));
         std::vector<float> found_lse = lse.values<float>();
@@ -142,10 +154,10 @@ TEST_P(Merge, NotANumber) {
     const Buffer lse = Buffer::of(device(), parts.lse);
     const Buffer out = Buffer::of(device(), std::vector<float>(parts.num_rows * stride));
     const Buffer out_lse = Buffer::of(device(), std::vector<float>(parts.num_rows * parts.num_heads));
-    NL_CHECK(nl_attention_merge(ops(), NL_DTYPE_F32, 2, 5, 3, 64, outputs.data(),
-                                static_cast<int64_t>(parts.part_stride()), static_cast<int64_t>(parts.row_stride()), 64,
-                                lse.as<float>(), static_cast<int64_t>(parts.lse_at(1, 0, 0)), out.data(),
-                                static_cast<int64_t>(stride), 64, out_lse.as<float>()));
+    nl_merge_arguments merge = merge_of(parts, outputs, lse);
+    merge.out = {out.data(), static_cast<int64_t>(stride), 64};
+    merge.out_lse = out_lse.as<float>();
+    NL_CHECK(nl_attention_merge(ops(), &merge));
     const std::vector<float> found = out.values<float>();
     const std::vector<float> found_lse = out_lse.values<float>();
     for (size_t at = 0; at < found_lse.size(); ++at) {
@@ -159,32 +171,59 @@ TEST_P(Merge, NotANumber) {
 TEST_P(Merge, Arguments) {
     const Buffer tensor(device(), std::vector<std::byte>(4096));
     float* const p = tensor.as<float>();
-    float* const lse = p + 512;
-    const auto merge = [&](int32_t dtype, int64_t parts, int64_t rows, int32_t heads, int32_t dim) {
-        return nl_attention_merge(ops(), dtype, parts, rows, heads, dim, p, 64, 64, 64, lse, 1, p, 64, 64, nullptr);
+    auto good = sized<nl_merge_arguments>();
+    good.dtype = NL_DTYPE_F32;
+    good.num_heads = 1;
+    good.head_dim = 64;
+    good.num_parts = 1;
+    good.num_rows = 1;
+    good.outputs = {p, 64, 64};
+    good.part_stride = 64;
+    good.lse = p + 512;
+    good.lse_part_stride = 1;
+    good.out = {p, 64, 64};
+    expect_struct_checked("merge", good, [&](const nl_merge_arguments* m) { return nl_attention_merge(ops(), m); });
+    EXPECT_INVALID("ops", nl_attention_merge(nullptr, &good));
+
+    const auto merge = [&](auto change) {
+        nl_merge_arguments changed = good;
+        change(changed);
+        return nl_attention_merge(ops(), &changed);
     };
-    EXPECT_EQ(merge(NL_DTYPE_F32, 1, 0, 1, 64), NL_OK);
-    EXPECT_INVALID("dtype is 4", merge(NL_DTYPE_F8_E4M3, 1, 1, 1, 64));
-    EXPECT_INVALID("dtype is 0", merge(NL_DTYPE_AUTO, 1, 1, 1, 64));
+    EXPECT_EQ(merge([](auto& m) { m.num_rows = 0; }), NL_OK);
+    EXPECT_INVALID("merge.dtype is 4", merge([](auto& m) { m.dtype = NL_DTYPE_F8_E4M3; }));
+    EXPECT_INVALID("merge.dtype is 0", merge([](auto& m) { m.dtype = NL_DTYPE_AUTO; }));
     for (const int64_t parts : {INT64_MIN, int64_t{0}, INT64_MAX})
-        EXPECT_INVALID("num_parts is " + std::to_string(parts), merge(NL_DTYPE_F32, parts, 1, 1, 64));
+        EXPECT_INVALID("merge.num_parts is " + std::to_string(parts), merge([&](auto& m) { m.num_parts = parts; }));
     for (const int64_t rows : {int64_t{-1}, INT64_MAX})
-        EXPECT_INVALID("num_rows is", merge(NL_DTYPE_F32, 1, rows, 1, 64));
-    for (const int32_t heads : {-1, 0, INT32_MAX}) EXPECT_INVALID("num_heads is", merge(NL_DTYPE_F32, 1, 1, heads, 64));
-    for (const int32_t dim : {-1, 0, 257, INT32_MAX}) EXPECT_INVALID("head_dim is", merge(NL_DTYPE_F32, 1, 1, 1, dim));
-    EXPECT_INVALID("ops", nl_attention_merge(nullptr, 1, 1, 1, 1, 64, p, 0, 0, 0, lse, 0, p, 64, 64, nullptr));
-    EXPECT_INVALID("outputs", nl_attention_merge(ops(), 1, 1, 1, 1, 64, nullptr, 0, 0, 0, lse, 0, p, 64, 64, nullptr));
-    EXPECT_INVALID("lse", nl_attention_merge(ops(), 1, 1, 1, 1, 64, p, 0, 0, 0, nullptr, 0, p, 64, 64, nullptr));
-    EXPECT_INVALID("out", nl_attention_merge(ops(), 1, 1, 1, 1, 64, p, 0, 0, 0, lse, 0, nullptr, 64, 64, nullptr));
-    EXPECT_INVALID("part_stride", nl_attention_merge(ops(), 1, 2, 1, 1, 64, p, -64, 0, 0, lse, 0, p, 64, 64, nullptr));
-    EXPECT_INVALID("lse_part_stride is",
-                   nl_attention_merge(ops(), 1, 2, 1, 1, 64, p, 64, 0, 0, lse, INT64_MAX, p, 64, 64, nullptr));
-    EXPECT_INVALID("outputs_row_stride is",
-                   nl_attention_merge(ops(), 1, 1, 2, 1, 64, p, 64, INT64_MIN, 0, lse, 0, p, 64, 64, nullptr));
-    EXPECT_INVALID("out_row_stride is 32",
-                   nl_attention_merge(ops(), 1, 1, 2, 1, 64, p, 64, 64, 64, lse, 0, p, 32, 64, nullptr));
-    EXPECT_INVALID("out_head_stride is 0",
-                   nl_attention_merge(ops(), 1, 1, 1, 2, 64, p, 64, 64, 64, lse, 0, p, 128, 0, nullptr));
+        EXPECT_INVALID("merge.num_rows is", merge([&](auto& m) { m.num_rows = rows; }));
+    for (const int32_t heads : {-1, 0, INT32_MAX})
+        EXPECT_INVALID("merge.num_heads is", merge([&](auto& m) { m.num_heads = heads; }));
+    for (const int32_t dim : {-1, 0, 257, INT32_MAX})
+        EXPECT_INVALID("merge.head_dim is", merge([&](auto& m) { m.head_dim = dim; }));
+    EXPECT_INVALID("merge.outputs.data is NULL", merge([](auto& m) { m.outputs.data = nullptr; }));
+    EXPECT_INVALID("merge.lse is NULL", merge([](auto& m) { m.lse = nullptr; }));
+    EXPECT_INVALID("merge.out.data is NULL", merge([](auto& m) { m.out.data = nullptr; }));
+    EXPECT_INVALID("merge.part_stride is -64", merge([](auto& m) {
+                       m.num_parts = 2;
+                       m.part_stride = -64;
+                   }));
+    EXPECT_INVALID("merge.lse_part_stride is", merge([](auto& m) {
+                       m.num_parts = 2;
+                       m.lse_part_stride = INT64_MAX;
+                   }));
+    EXPECT_INVALID("merge.outputs.row_stride is", merge([](auto& m) {
+                       m.num_rows = 2;
+                       m.outputs.row_stride = INT64_MIN;
+                   }));
+    EXPECT_INVALID("merge.out.row_stride is 32", merge([](auto& m) {
+                       m.num_rows = 2;
+                       m.out.row_stride = 32;
+                   }));
+    EXPECT_INVALID("merge.out.head_stride is 0", merge([](auto& m) {
+                       m.num_heads = 2;
+                       m.out = {m.out.data, 128, 0};
+                   }));
 }
 
 }  // namespace

@@ -15,6 +15,12 @@ struct Strided {
     [[nodiscard]] size_t head_stride() const { return (size + 15) / 8 * 8; }
     [[nodiscard]] size_t row_stride() const { return heads * head_stride() + 24; }
     [[nodiscard]] size_t elements() const { return rows * row_stride(); }
+    [[nodiscard]] nl_const_rows input(const Buffer& buffer) const {
+        return {buffer.data(), static_cast<int64_t>(row_stride()), static_cast<int64_t>(head_stride())};
+    }
+    [[nodiscard]] nl_rows output(const Buffer& buffer) const {
+        return {buffer.data(), static_cast<int64_t>(row_stride()), static_cast<int64_t>(head_stride())};
+    }
     [[nodiscard]] size_t at(size_t row, size_t head) const { return row * row_stride() + head * head_stride(); }
 };
 
@@ -56,12 +62,16 @@ TEST_P(NormRope, RmsNorm) {
                 const Buffer from(device(), x);
                 const Buffer factors(device(), weight);
                 const Buffer to = in_place ? from : Buffer(device(), poison(format, shape.elements()));
-                NL_CHECK(nl_rms_norm(ops(), static_cast<int32_t>(format), static_cast<int64_t>(shape.rows),
-                                     static_cast<int32_t>(shape.heads), static_cast<int32_t>(shape.size), from.data(),
-                                     static_cast<int64_t>(shape.row_stride()),
-                                     static_cast<int64_t>(shape.head_stride()), factors.data(),
-                                     static_cast<float>(epsilon), to.data(), static_cast<int64_t>(shape.row_stride()),
-                                     static_cast<int64_t>(shape.head_stride())));
+                const nl_rms_norm_arguments norm{.struct_size = sizeof(norm),
+                                                 .dtype = static_cast<int32_t>(format),
+                                                 .num_heads = static_cast<int32_t>(shape.heads),
+                                                 .size = static_cast<int32_t>(shape.size),
+                                                 .epsilon = static_cast<float>(epsilon),
+                                                 .num_rows = static_cast<int64_t>(shape.rows),
+                                                 .x = shape.input(from),
+                                                 .weight = factors.data(),
+                                                 .y = shape.output(to)};
+                NL_CHECK(nl_rms_norm(ops(), &norm));
                 const std::vector<std::byte> y = to.download();
                 for (size_t row = 0; row < shape.rows; ++row) {
                     for (size_t head = 0; head < shape.heads; ++head) {
@@ -85,7 +95,16 @@ TEST_P(NormRope, RmsNorm) {
 TEST_P(NormRope, RmsNormOfZerosIsZero) {
     const Buffer x = Buffer::of(device(), std::vector<float>(64, 0.0F));
     const Buffer weight = Buffer::of(device(), std::vector<float>(64, 1.0F));
-    NL_CHECK(nl_rms_norm(ops(), NL_DTYPE_F32, 1, 1, 64, x.data(), 64, 64, weight.data(), 1e-6F, x.data(), 64, 64));
+    const nl_rms_norm_arguments norm{.struct_size = sizeof(norm),
+                                     .dtype = NL_DTYPE_F32,
+                                     .num_heads = 1,
+                                     .size = 64,
+                                     .epsilon = 1e-6F,
+                                     .num_rows = 1,
+                                     .x = {x.data(), 64, 64},
+                                     .weight = weight.data(),
+                                     .y = {x.data(), 64, 64}};
+    NL_CHECK(nl_rms_norm(ops(), &norm));
     EXPECT_EQ(x.values<float>(), std::vector<float>(64, 0.0F));
 }
 
@@ -104,10 +123,16 @@ TEST_P(NormRope, Rope) {
                 const Buffer to = in_place ? from : Buffer(device(), poison(format, shape.elements()));
                 const Buffer at = Buffer::of(device(), positions);
                 const Buffer turns = Buffer::of(device(), frequencies);
-                NL_CHECK(nl_rope(ops(), static_cast<int32_t>(format), 6, 5, static_cast<int32_t>(head_dim), from.data(),
-                                 static_cast<int64_t>(shape.row_stride()), static_cast<int64_t>(shape.head_stride()),
-                                 at.as<int32_t>(), turns.as<float>(), to.data(),
-                                 static_cast<int64_t>(shape.row_stride()), static_cast<int64_t>(shape.head_stride())));
+                const nl_rope_arguments rope{.struct_size = sizeof(rope),
+                                             .dtype = static_cast<int32_t>(format),
+                                             .num_heads = static_cast<int32_t>(shape.heads),
+                                             .head_dim = static_cast<int32_t>(head_dim),
+                                             .num_rows = static_cast<int64_t>(shape.rows),
+                                             .x = shape.input(from),
+                                             .positions = at.as<int32_t>(),
+                                             .frequencies = turns.as<float>(),
+                                             .y = shape.output(to)};
+                NL_CHECK(nl_rope(ops(), &rope));
                 const std::vector<std::byte> y = to.download();
                 for (size_t row = 0; row < shape.rows; ++row) {
                     for (size_t head = 0; head < shape.heads; ++head) {
@@ -124,40 +149,82 @@ TEST_P(NormRope, Rope) {
     }
 }
 
-TEST_P(NormRope, Arguments) {
+TEST_P(NormRope, RmsNormArguments) {
     const Buffer tensor(device(), std::vector<std::byte>(4096));
     float* const x = tensor.as<float>();
-    int32_t* const positions = tensor.as<int32_t>() + 512;
-    const auto norm = [&](int32_t dtype, int64_t rows, int32_t heads, int32_t size, float epsilon) {
-        return nl_rms_norm(ops(), dtype, rows, heads, size, x, 64, 64, x, epsilon, x, 64, 64);
-    };
-    EXPECT_EQ(norm(NL_DTYPE_F32, 0, 1, 64, 0), NL_OK);
-    for (const int32_t dtype : {-1, 0, 4, INT32_MAX}) EXPECT_INVALID("dtype is", norm(dtype, 1, 1, 64, 0));
-    for (const int64_t rows : {INT64_MIN, INT64_MAX}) EXPECT_INVALID("num_rows is", norm(1, rows, 1, 64, 0));
-    for (const int32_t heads : {0, -1, INT32_MAX}) EXPECT_INVALID("num_heads is", norm(1, 1, heads, 64, 0));
-    for (const int32_t size : {0, -1, 65537}) EXPECT_INVALID("size is", norm(1, 1, 1, size, 0));
-    for (const float epsilon : {-1.0F, std::nanf(""), INFINITY})
-        EXPECT_INVALID("epsilon is", norm(1, 1, 1, 64, epsilon));
-    EXPECT_INVALID("ops", nl_rms_norm(nullptr, 1, 1, 1, 64, x, 64, 64, x, 0, x, 64, 64));
-    EXPECT_INVALID("x is NULL", nl_rms_norm(ops(), 1, 1, 1, 64, nullptr, 64, 64, x, 0, x, 64, 64));
-    EXPECT_INVALID("weight", nl_rms_norm(ops(), 1, 1, 1, 64, x, 64, 64, nullptr, 0, x, 64, 64));
-    EXPECT_INVALID("y is NULL", nl_rms_norm(ops(), 1, 1, 1, 64, x, 64, 64, x, 0, nullptr, 64, 64));
-    EXPECT_INVALID("x_row_stride is", nl_rms_norm(ops(), 1, 2, 1, 64, x, INT64_MAX, 64, x, 0, x, 64, 64));
-    EXPECT_INVALID("y_row_stride is 4", nl_rms_norm(ops(), 1, 2, 1, 64, x, 64, 64, x, 0, x, 4, 64));
+    const nl_rms_norm_arguments good{.struct_size = sizeof(good),
+                                     .dtype = NL_DTYPE_F32,
+                                     .num_heads = 1,
+                                     .size = 64,
+                                     .epsilon = 0,
+                                     .num_rows = 1,
+                                     .x = {x, 64, 64},
+                                     .weight = x + 64,
+                                     .y = {x, 64, 64}};
+    expect_struct_checked("norm", good, [&](const nl_rms_norm_arguments* n) { return nl_rms_norm(ops(), n); });
+    EXPECT_INVALID("ops", nl_rms_norm(nullptr, &good));
 
-    const auto rope = [&](int32_t dtype, int64_t rows, int32_t heads, int32_t dim) {
-        return nl_rope(ops(), dtype, rows, heads, dim, x, 64, 64, positions, x, x, 64, 64);
+    const auto norm = [&](auto change) {
+        nl_rms_norm_arguments changed = good;
+        change(changed);
+        return nl_rms_norm(ops(), &changed);
     };
-    EXPECT_EQ(rope(NL_DTYPE_F32, 0, 1, 64), NL_OK);
-    for (const int32_t dtype : {-1, 0, 4, INT32_MAX}) EXPECT_INVALID("dtype is", rope(dtype, 1, 1, 64));
-    for (const int64_t rows : {INT64_MIN, INT64_MAX}) EXPECT_INVALID("num_rows is", rope(1, rows, 1, 64));
-    for (const int32_t heads : {0, INT32_MAX}) EXPECT_INVALID("num_heads is", rope(1, 1, heads, 64));
-    for (const int32_t dim : {0, -2, 1, 63, 258, INT32_MAX}) EXPECT_INVALID("head_dim is", rope(1, 1, 1, dim));
-    EXPECT_INVALID("ops", nl_rope(nullptr, 1, 1, 1, 64, x, 64, 64, positions, x, x, 64, 64));
-    EXPECT_INVALID("x is NULL", nl_rope(ops(), 1, 1, 1, 64, nullptr, 64, 64, positions, x, x, 64, 64));
-    EXPECT_INVALID("positions", nl_rope(ops(), 1, 1, 1, 64, x, 64, 64, nullptr, x, x, 64, 64));
-    EXPECT_INVALID("frequencies", nl_rope(ops(), 1, 1, 1, 64, x, 64, 64, positions, nullptr, x, 64, 64));
-    EXPECT_INVALID("y is NULL", nl_rope(ops(), 1, 1, 1, 64, x, 64, 64, positions, x, nullptr, 64, 64));
+    EXPECT_EQ(norm([](auto& n) { n.num_rows = 0; }), NL_OK);
+    for (const int32_t dtype : {-1, 0, 4, INT32_MAX})
+        EXPECT_INVALID("norm.dtype is", norm([&](auto& n) { n.dtype = dtype; }));
+    for (const int64_t rows : {INT64_MIN, INT64_MAX})
+        EXPECT_INVALID("norm.num_rows is", norm([&](auto& n) { n.num_rows = rows; }));
+    for (const int32_t heads : {0, -1, INT32_MAX})
+        EXPECT_INVALID("norm.num_heads is", norm([&](auto& n) { n.num_heads = heads; }));
+    for (const int32_t size : {0, -1, 65537}) EXPECT_INVALID("norm.size is", norm([&](auto& n) { n.size = size; }));
+    for (const float epsilon : {-1.0F, std::nanf(""), INFINITY})
+        EXPECT_INVALID("norm.epsilon is", norm([&](auto& n) { n.epsilon = epsilon; }));
+    EXPECT_INVALID("norm.x.data is NULL", norm([](auto& n) { n.x.data = nullptr; }));
+    EXPECT_INVALID("norm.weight is NULL", norm([](auto& n) { n.weight = nullptr; }));
+    EXPECT_INVALID("norm.y.data is NULL", norm([](auto& n) { n.y.data = nullptr; }));
+    EXPECT_INVALID("norm.x.row_stride is", norm([](auto& n) {
+                       n.num_rows = 2;
+                       n.x.row_stride = INT64_MAX;
+                   }));
+    EXPECT_INVALID("norm.y.row_stride is 4", norm([](auto& n) {
+                       n.num_rows = 2;
+                       n.y.row_stride = 4;
+                   }));
+}
+
+TEST_P(NormRope, RopeArguments) {
+    const Buffer tensor(device(), std::vector<std::byte>(4096));
+    float* const x = tensor.as<float>();
+    const nl_rope_arguments good{.struct_size = sizeof(good),
+                                 .dtype = NL_DTYPE_F32,
+                                 .num_heads = 1,
+                                 .head_dim = 64,
+                                 .num_rows = 1,
+                                 .x = {x, 64, 64},
+                                 .positions = tensor.as<int32_t>() + 512,
+                                 .frequencies = x + 768,
+                                 .y = {x, 64, 64}};
+    expect_struct_checked("rope", good, [&](const nl_rope_arguments* r) { return nl_rope(ops(), r); });
+    EXPECT_INVALID("ops", nl_rope(nullptr, &good));
+
+    const auto rope = [&](auto change) {
+        nl_rope_arguments changed = good;
+        change(changed);
+        return nl_rope(ops(), &changed);
+    };
+    EXPECT_EQ(rope([](auto& r) { r.num_rows = 0; }), NL_OK);
+    for (const int32_t dtype : {-1, 0, 4, INT32_MAX})
+        EXPECT_INVALID("rope.dtype is", rope([&](auto& r) { r.dtype = dtype; }));
+    for (const int64_t rows : {INT64_MIN, INT64_MAX})
+        EXPECT_INVALID("rope.num_rows is", rope([&](auto& r) { r.num_rows = rows; }));
+    for (const int32_t heads : {0, INT32_MAX})
+        EXPECT_INVALID("rope.num_heads is", rope([&](auto& r) { r.num_heads = heads; }));
+    for (const int32_t dim : {0, -2, 1, 63, 258, INT32_MAX})
+        EXPECT_INVALID("rope.head_dim is", rope([&](auto& r) { r.head_dim = dim; }));
+    EXPECT_INVALID("rope.x.data is NULL", rope([](auto& r) { r.x.data = nullptr; }));
+    EXPECT_INVALID("rope.positions is NULL", rope([](auto& r) { r.positions = nullptr; }));
+    EXPECT_INVALID("rope.frequencies is NULL", rope([](auto& r) { r.frequencies = nullptr; }));
+    EXPECT_INVALID("rope.y.data is NULL", rope([](auto& r) { r.y.data = nullptr; }));
 }
 
 }  // namespace

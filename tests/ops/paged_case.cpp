@@ -183,10 +183,20 @@ void PagedCase::finish() {
 }
 
 nl_status PagedCase::set(nl_attention_plan* plan) const {
-    return nl_attention_plan_set(plan, num_pages_, page_table_.data(), page_table_.size(), first_entries_.data(),
-                                 lengths_.data(), bases_.data(), lengths_.size(), sequence_rows_.data(),
-                                 sequence_segments_.data(), sequence_rows_.size(), positions_.data(),
-                                 positions_.size());
+    const nl_attention_step step{.struct_size = sizeof(step),
+                                 .num_pages = num_pages_,
+                                 .page_table = page_table_.data(),
+                                 .num_entries = page_table_.size(),
+                                 .segment_first_entries = first_entries_.data(),
+                                 .segment_lengths = lengths_.data(),
+                                 .segment_bases = bases_.data(),
+                                 .num_segments = lengths_.size(),
+                                 .sequence_rows = sequence_rows_.data(),
+                                 .sequence_segments = sequence_segments_.data(),
+                                 .num_sequences = sequence_rows_.size(),
+                                 .positions = positions_.data(),
+                                 .num_rows = positions_.size()};
+    return nl_attention_plan_set(plan, &step);
 }
 
 void PagedCase::compare_head(int64_t row, int32_t head, const CaseSequence& sequence, const std::vector<std::byte>& out,
@@ -246,8 +256,8 @@ void PagedCase::expect_right(nl_ops* ops, const std::string& device) {
     for (int run = 0; run < 2; ++run) {
         const Buffer out(device, poison(kind_.dtype, tensor_elements()));
         const Buffer lse(device, poison(Format::f32, static_cast<size_t>(num_rows() * kind_.num_heads)));
-        NL_CHECK(nl_attention_run(plan.get(), q.data(), row_stride(), head_stride(), pages.data(), out.data(),
-                                  row_stride(), head_stride(), run == 0 ? lse.as<float>() : nullptr));
+        NL_CHECK(attention_run(plan.get(), {q.data(), row_stride(), head_stride()}, pages.data(),
+                               {out.data(), row_stride(), head_stride()}, run == 0 ? lse.as<float>() : nullptr));
         if (run == 0) {
             first = out.download();
             compare(first, lse.values<float>());

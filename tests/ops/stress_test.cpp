@@ -64,6 +64,14 @@ TEST_P(Stress, TenThousandAppends) {
         const auto* const data = reinterpret_cast<const std::byte*>(from.data());
         to.upload(std::vector<std::byte>(data, data + from.size() * sizeof(float)));
     };
+    auto call = sized<nl_with_cache_arguments>();
+    call.batch = call.num_tokens = 1;
+    call.q.data = queries.data();
+    call.k.data = keys.data();
+    call.v.data = values.data();
+    call.out.data = out.data();
+    call.update = 1;
+    call.max_length = kSteps;
     for (int32_t step = 0; step < kSteps; ++step) {
         fill(k, 1);
         fill(v, 1);
@@ -76,11 +84,8 @@ TEST_P(Stress, TenThousandAppends) {
         upload(queries, q);
         upload(keys, k);
         upload(values, v);
-        ASSERT_EQ(nl_attention_with_cache(ops(), step == kSteps - 1 ? whole_options.get() : options.get(), 1, 1,
-                                          nullptr, queries.data(), nullptr, keys.data(), nullptr, values.data(),
-                                          nullptr, &made, kSteps, 1, out.data(), nullptr),
-                  NL_OK)
-            << nl_last_error();
+        NL_CHECK(
+            nl_attention_with_cache(ops(), step == kSteps - 1 ? whole_options.get() : options.get(), &call, &made));
         if (step == 100) {
             NL_CHECK(nl_kv_cache_query(made, NL_KV_CACHE_BYTES, &bytes));
             resident = resident_kib();
@@ -120,16 +125,32 @@ TEST_P(Stress, NothingLeaks) {
         for (int i = 0; i < 3; ++i) {
             const int32_t position = 63 - i;
             const int32_t zero = 0;
-            NL_EXPECT(nl_attention_plan_set(plan.get(), 4, numbers.data(), 4, &zero, &length, &zero, 1, &one, &one, 1,
-                                            &position, 1));
-            NL_EXPECT(
-                nl_attention_run(plan.get(), tensor.data(), 256, 64, pages.data(), tensor.data(), 256, 64, nullptr));
+            const nl_attention_step step{.struct_size = sizeof(step),
+                                         .num_pages = 4,
+                                         .page_table = numbers.data(),
+                                         .num_entries = numbers.size(),
+                                         .segment_first_entries = &zero,
+                                         .segment_lengths = &length,
+                                         .segment_bases = &zero,
+                                         .num_segments = 1,
+                                         .sequence_rows = &one,
+                                         .sequence_segments = &one,
+                                         .num_sequences = 1,
+                                         .positions = &position,
+                                         .num_rows = 1};
+            NL_EXPECT(nl_attention_plan_set(plan.get(), &step));
+            NL_EXPECT(attention_run(plan.get(), {tensor.data(), 256, 64}, pages.data(), {tensor.data(), 256, 64}));
         }
         nl_kv_cache* cache = nullptr;
-        NL_EXPECT(nl_attention_with_cache(ops(), options.get(), 1, 1, nullptr, tensor.data(), nullptr, tensor.data(),
-                                          nullptr, tensor.data(), nullptr, &cache, 1000, 1, tensor.data(), nullptr));
-        NL_EXPECT(nl_attention_with_cache(ops(), options.get(), 1, 1, nullptr, tensor.data(), nullptr, tensor.data(),
-                                          nullptr, tensor.data(), nullptr, nullptr, 0, 1, tensor.data(), nullptr));
+        auto call = sized<nl_with_cache_arguments>();
+        call.batch = call.num_tokens = 1;
+        call.q.data = call.k.data = call.v.data = tensor.data();
+        call.out.data = tensor.data();
+        call.update = 1;
+        call.max_length = 1000;
+        NL_EXPECT(nl_attention_with_cache(ops(), options.get(), &call, &cache));
+        call.max_length = 0;
+        NL_EXPECT(nl_attention_with_cache(ops(), options.get(), &call, nullptr));
         nl_kv_cache_free(cache);
     };
     for (int i = 0; i < 50; ++i) round();

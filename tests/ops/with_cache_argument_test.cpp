@@ -26,8 +26,20 @@ class WithCacheArguments : public OnDevice {
 
     // A good call of `batch` sequences and `num_tokens` tokens unless the members say otherwise.
     nl_status call(int64_t batch, int64_t num_tokens, const int64_t* counts = nullptr) {
-        return nl_attention_with_cache(ops(), options_.get(), batch, num_tokens, counts, q_, q_strides_, k_, nullptr,
-                                       v_, nullptr, &cache_, max_length_, update_, out_pointer_, out_strides_);
+        const nl_with_cache_arguments arguments = view(batch, num_tokens, counts);
+        return nl_attention_with_cache(ops(), options_.get(), &arguments, &cache_);
+    }
+    nl_with_cache_arguments view(int64_t batch, int64_t num_tokens, const int64_t* counts = nullptr) const {
+        return {.struct_size = sizeof(nl_with_cache_arguments),
+                .batch = batch,
+                .num_tokens = num_tokens,
+                .counts = counts,
+                .q = {q_, q_strides_},
+                .k = {k_, nullptr},
+                .v = {v_, nullptr},
+                .out = {out_pointer_, out_strides_},
+                .update = update_,
+                .max_length = max_length_};
     }
     void use_tensors() {
         q_ = k_ = v_ = tensor_.data();
@@ -103,50 +115,87 @@ TEST_P(WithCacheArguments, FirstCallPastTheMaximumMakesNoCache) {
 
 TEST_P(WithCacheArguments, NullAndSizes) {
     use_tensors();
-    EXPECT_INVALID("ops", nl_attention_with_cache(nullptr, options_.get(), 1, 1, nullptr, q_, nullptr, k_, nullptr, v_,
-                                                  nullptr, &cache_, 20, 1, out_pointer_, nullptr));
-    EXPECT_INVALID("options", nl_attention_with_cache(ops(), nullptr, 1, 1, nullptr, q_, nullptr, k_, nullptr, v_,
-                                                      nullptr, &cache_, 20, 1, out_pointer_, nullptr));
+    const nl_with_cache_arguments good = view(1, 1);
+    EXPECT_INVALID("ops", nl_attention_with_cache(nullptr, options_.get(), &good, &cache_));
+    EXPECT_INVALID("options", nl_attention_with_cache(ops(), nullptr, &good, &cache_));
     for (const int64_t batch : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
-        EXPECT_INVALID("batch is " + std::to_string(batch), call(batch, 1));
+        EXPECT_INVALID("call.batch is " + std::to_string(batch), call(batch, 1));
     for (const int64_t tokens : {INT64_MIN, int64_t{-1}, int64_t{0}, INT64_MAX})
-        EXPECT_INVALID("num_tokens is " + std::to_string(tokens), call(1, tokens));
-    EXPECT_INVALID("num_tokens is 16777216", call(2, 16777216));
+        EXPECT_INVALID("call.num_tokens is " + std::to_string(tokens), call(1, tokens));
+    EXPECT_INVALID("call.num_tokens is 16777216", call(2, 16777216));
     for (const int64_t length : {INT64_MIN, int64_t{0}, INT64_MAX}) {
         max_length_ = length;
-        EXPECT_INVALID("max_length is " + std::to_string(length), call(1, 1));
+        EXPECT_INVALID("call.max_length is " + std::to_string(length), call(1, 1));
     }
     max_length_ = int64_t{1} << 30;
-    EXPECT_INVALID("max_length is 1073741824 for a batch of 2", call(2, 1));
+    EXPECT_INVALID("call.max_length is 1073741824 for a batch of 2", call(2, 1));
     max_length_ = kMaxLength;
     for (const int32_t update : {-1, 2, INT32_MAX}) {
         update_ = update;
-        EXPECT_INVALID("update is", call(1, 1));
+        EXPECT_INVALID("call.update is", call(1, 1));
     }
     update_ = 1;
     q_ = nullptr;
-    EXPECT_INVALID("q is NULL", call(1, 1));
+    EXPECT_INVALID("call.q.data is NULL", call(1, 1));
     use_tensors();
     k_ = nullptr;
-    EXPECT_INVALID("k is NULL", call(1, 1));
+    EXPECT_INVALID("call.k.data is NULL", call(1, 1));
     use_tensors();
     v_ = nullptr;
-    EXPECT_INVALID("v is NULL", call(1, 1));
+    EXPECT_INVALID("call.v.data is NULL", call(1, 1));
     use_tensors();
     out_pointer_ = nullptr;
-    EXPECT_INVALID("out is NULL", call(1, 1));
+    EXPECT_INVALID("call.out.data is NULL", call(1, 1));
     use_tensors();
     q_ = static_cast<const std::byte*>(tensor_.data()) + 1;
-    EXPECT_INVALID("q is 0x", call(1, 1));
+    EXPECT_INVALID("call.q.data is 0x", call(1, 1));
     use_tensors();
     k_ = v_ = nullptr;
     EXPECT_INVALID("queries without keys and values", call(1, 1));
     use_tensors();
     for (const int64_t count : {INT64_MIN, int64_t{-1}, int64_t{2}, INT64_MAX}) {
         const int64_t counts[] = {0, count};
-        EXPECT_INVALID("counts[1] is " + std::to_string(count), call(2, 1, counts));
+        EXPECT_INVALID("call.counts[1] is " + std::to_string(count), call(2, 1, counts));
     }
     EXPECT_EQ(cache_, nullptr);
+}
+
+TEST_P(WithCacheArguments, Struct) {
+    use_tensors();
+    expect_struct_checked("call", view(1, 1), [&](const nl_with_cache_arguments* arguments) {
+        const nl_status status = nl_attention_with_cache(ops(), options_.get(), arguments, &cache_);
+        EXPECT_EQ(cache_ != nullptr, status == NL_OK);
+        return status;
+    });
+    EXPECT_EQ(lengths(), (std::vector<int64_t>{1}));
+}
+
+// A member that is not named is zero: no counts, contiguous tensors, and nothing stays.
+TEST_P(WithCacheArguments, ZeroIsTheDefault) {
+    make_cache(1, 2);
+    const auto attend = [&](const nl_with_cache_arguments& arguments) {
+        out_.upload(std::vector<std::byte>(out_.download().size()));
+        NL_EXPECT(nl_attention_with_cache(ops(), options_.get(), &arguments, &cache_));
+        return out_.download();
+    };
+    auto least = sized<nl_with_cache_arguments>();
+    least.batch = 1;
+    least.num_tokens = 3;
+    least.q.data = least.k.data = least.v.data = tensor_.data();
+    least.out.data = out_.data();
+    least.max_length = kMaxLength;
+    const std::vector<std::byte> found = attend(least);
+    EXPECT_EQ(lengths(), (std::vector<int64_t>{2}));
+    const int64_t all[] = {3};
+    const int64_t strides[] = {kHeads * 3 * kDim, 3 * kDim, kDim};
+    const int64_t kv_strides[] = {kKvHeads * 3 * kDim, 3 * kDim, kDim};
+    nl_with_cache_arguments spelled = least;
+    spelled.counts = all;
+    spelled.q.strides = spelled.out.strides = strides;
+    spelled.k.strides = spelled.v.strides = kv_strides;
+    spelled.update = 1;
+    EXPECT_EQ(attend(spelled), found);
+    EXPECT_EQ(lengths(), (std::vector<int64_t>{5}));
 }
 
 TEST_P(WithCacheArguments, Strides) {
@@ -156,25 +205,25 @@ TEST_P(WithCacheArguments, Strides) {
             int64_t strides[3] = {kHeads * 4 * kDim, 4 * kDim, kDim};
             strides[i] = bad;
             q_strides_ = strides;
-            EXPECT_INVALID("q_strides[" + std::to_string(i) + "] is " + std::to_string(bad), call(2, 4));
+            EXPECT_INVALID("call.q.strides[" + std::to_string(i) + "] is " + std::to_string(bad), call(2, 4));
             q_strides_ = nullptr;
             out_strides_ = strides;
-            EXPECT_INVALID("out_strides[" + std::to_string(i) + "] is " + std::to_string(bad), call(2, 4));
+            EXPECT_INVALID("call.out.strides[" + std::to_string(i) + "] is " + std::to_string(bad), call(2, 4));
             out_strides_ = nullptr;
         }
     }
     const int64_t overlapping[3] = {kHeads * 4 * kDim, 4 * kDim, kDim - 8};
     out_strides_ = overlapping;
-    EXPECT_INVALID("out_strides[2] is 56", call(2, 4));
+    EXPECT_INVALID("call.out.strides[2] is 56", call(2, 4));
     EXPECT_EQ(cache_, nullptr);
 }
 
 TEST_P(WithCacheArguments, AnotherShapeThanTheCaches) {
     make_cache(2, 3);
     nl_kv_cache* const made = cache_;
-    EXPECT_INVALID("batch is 1: expected 2", call(1, 1));
+    EXPECT_INVALID("call.batch is 1: expected 2", call(1, 1));
     max_length_ = 21;
-    EXPECT_INVALID("max_length is 21: expected 20", call(2, 1));
+    EXPECT_INVALID("call.max_length is 21: expected 20", call(2, 1));
     max_length_ = kMaxLength;
     const auto with = [&](AttentionOptions options, const char* text) {
         options_ = std::move(options);
@@ -203,7 +252,7 @@ TEST_P(WithCacheArguments, RotationMustReachTheMaximum) {
     use_tensors();
     const std::vector<float> frequencies(kDim / 2, 0.5F);
     NL_CHECK(nl_attention_options_set_rope(options_.get(), frequencies.data(), frequencies.size(), 19));
-    EXPECT_INVALID("max_length is 20: expected at most the rotation's max_position = 19", call(1, 1));
+    EXPECT_INVALID("call.max_length is 20: expected at most the rotation's max_position = 19", call(1, 1));
 }
 
 TEST_P(WithCacheArguments, CacheFunctions) {

@@ -142,10 +142,17 @@ void Conversation::step(nl_ops* ops, const std::string& device, int64_t num_toke
     const Buffer values(device, v);
     const Buffer out(device, poison(kind_.dtype, heads.elements));
     const AttentionOptions options = kind_.options();
-    NL_CHECK(nl_attention_with_cache(ops, options.get(), batch_, num_tokens, given.empty() ? nullptr : given.data(),
-                                     queries.data(), heads.strides, with_keys ? keys.data() : nullptr, kv_heads.strides,
-                                     with_keys ? values.data() : nullptr, kv_heads.strides, cache, max_length_,
-                                     update ? 1 : 0, out.data(), heads.strides));
+    const nl_with_cache_arguments call{.struct_size = sizeof(call),
+                                       .batch = batch_,
+                                       .num_tokens = num_tokens,
+                                       .counts = given.empty() ? nullptr : given.data(),
+                                       .q = {queries.data(), heads.strides},
+                                       .k = {with_keys ? keys.data() : nullptr, kv_heads.strides},
+                                       .v = {with_keys ? values.data() : nullptr, kv_heads.strides},
+                                       .out = {out.data(), heads.strides},
+                                       .update = update ? 1 : 0,
+                                       .max_length = max_length_};
+    NL_CHECK(nl_attention_with_cache(ops, options.get(), &call, cache));
     const std::vector<TokenSpan> before = spans_;
     if (with_keys) remember(kv_heads, k, v, counts);
     compare(heads, q, out.download(), num_tokens, counts);
@@ -314,9 +321,13 @@ TEST_P(WithCache, OutlivesItsOps) {
     EXPECT_EQ(length, 3);
     const AttentionOptions options = kind_of(Format::f32, Format::f32, false).options();
     const Buffer tensor(device(), std::vector<std::byte>(8 * 64 * 4));
-    EXPECT_INVALID("another nl_ops", nl_attention_with_cache(ops(), options.get(), 1, 1, nullptr, tensor.data(),
-                                                             nullptr, tensor.data(), nullptr, tensor.data(), nullptr,
-                                                             &owned.cache, 20, 1, tensor.data(), nullptr));
+    auto call = sized<nl_with_cache_arguments>();
+    call.batch = call.num_tokens = 1;
+    call.q.data = call.k.data = call.v.data = tensor.data();
+    call.out.data = tensor.data();
+    call.update = 1;
+    call.max_length = 20;
+    EXPECT_INVALID("another nl_ops", nl_attention_with_cache(ops(), options.get(), &call, &owned.cache));
 }
 
 }  // namespace

@@ -22,6 +22,8 @@ CHATS = [
     [user("\n\nlines first"), assistant("It's\n"), user("they'll\n\n\n"), assistant(" ok ")],
     [SYSTEM, user("one"), assistant("<think>\nhm\n</think>\n\ntwo"), user("three"), assistant("four"), user("five")],
     [SYSTEM, user(""), assistant("x"), user(" ")],
+    [user("one"), assistant("two")],
+    [user("one"), assistant("<think>\nhm\n</think>\n\ntwo")],
 ]
 
 LOOP = "{% for message in messages %}"
@@ -143,6 +145,48 @@ PHI4 = (
     + "{{ '<|im_start|>assistant<|im_sep|>' }}{% endif %}"
 )
 
+# Templates with a known format's marks that do more than it; the library runs these.
+EMPTY_THOUGHT = """{%- set ns = namespace(last=messages|length - 1) %}
+{%- for message in messages %}{% if message.role == 'user' %}{% set ns.last = loop.index0 %}{% endif %}{% endfor %}
+{%- for message in messages %}
+    {%- set content = message.content %}
+    {%- if message.role == 'assistant' %}
+        {%- set thought = '' %}
+        {%- if '</think>' in content %}
+            {%- set thought = content.split('</think>')[0].split('<think>')[-1].strip('\\n') %}
+            {%- set content = content.split('</think>')[-1].lstrip('\\n') %}
+        {%- endif %}
+        {%- if loop.index0 > ns.last %}{% set content = '<think>\\n' + thought + '\\n</think>\\n\\n' + content %}{% endif %}
+    {%- endif %}
+    {{- '<|im_start|>' + message.role + '\\n' + content + '<|im_end|>\\n' }}
+{%- endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}"""
+BEGUN_THOUGHT = CHATML.replace("assistant\\n' }}{% endif %}", "assistant\\n<think>\\n' }}{% endif %}")
+METADATA = """{%- if messages[0].role == 'system' %}{% set own = messages[0].content %}{% set rest = messages[1:] %}\
+{% else %}{% set own = 'You are a lamp.' %}{% set rest = messages %}{% endif %}
+{{- '<|im_start|>system\\n## Metadata\\n\\nReasoning: ' ~ ('/think' if '/no_think' not in own else '/no_think') ~ '\\n\\n' }}
+{{- own.replace('/no_think', '').rstrip() ~ '\\n\\n' }}
+{%- for message in rest %}{{- '<|im_start|>' ~ message.role ~ '\\n' ~ message.content ~ '<|im_end|>\\n' }}{% endfor %}
+{%- if add_generation_prompt %}{{- '<|im_start|>assistant\\n' }}{% endif %}"""
+DEFAULT_SYSTEM = """{%- set default = 'You are a lamp.\\nYou shine.' %}{{- bos_token }}
+{%- if messages[0].role == 'system' %}{% set system = messages[0].content %}{% set rest = messages[1:] %}\
+{% else %}{% set system = default %}{% set rest = messages %}{% endif %}
+{{- '[SYSTEM_PROMPT]' + system + '[/SYSTEM_PROMPT]' }}
+{%- for message in rest %}{%- if message.role == 'user' %}{{- '[INST]' + message.content + '[/INST]' }}\
+{%- elif message.role == 'system' %}{{- '[SYSTEM_PROMPT]' + message.content + '[/SYSTEM_PROMPT]' }}\
+{%- else %}{{- message.content + eos_token }}{% endif %}{% endfor %}"""
+LLAMA3_CALLS = (
+    "{{ bos_token }}<|start_header_id|>system<|end_header_id|>\n\nYou may call functions.<|eot_id|>" + LLAMA3[len("{{ bos_token }}") :]
+)
+PHI3_END = PHI3.replace("<|assistant|>\\n' }}{% endif %}", "<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}")
+PHI3_FIRST = (
+    "{{ bos_token }}"
+    + LOOP
+    + """{% if message['role'] == 'user' %}{{'<|user|>' + '\\n' + message['content'] + '<|end|>' + '\\n' + '<|assistant|>' + '\\n'}}\
+{% elif message['role'] == 'assistant' %}{{message['content'] + '<|end|>' + '\\n'}}{% endif %}{% endfor %}"""
+)
+PHI4_MINI_END = PHI4_MINI.replace("{% endif %}", "{% else %}{{ eos_token }}{% endif %}")
+
 # Format, tokenizer, template, bos and eos.
 FORMATS = [
     ("chatml", "qwen2", CHATML, None, "<|im_end|>"),
@@ -156,7 +200,7 @@ FORMATS = [
     ("llama-3", "llama3", LLAMA3, "<|begin_of_text|>", "<|eot_id|>"),
     ("llama-3.1", "llama3", LLAMA31, "<|begin_of_text|>", "<|eot_id|>"),
     ("mistral-v1", "llama2", MISTRAL_V1, "<s>", "</s>"),
-    ("mistral-v1", "llama2", MISTRAL_V1_OLD, "<s>", "</s>"),
+    ("template", "llama2", MISTRAL_V1_OLD, "<s>", "</s>"),
     ("mistral-v1", "mistral", MISTRAL_V1, "<s>", "</s>"),
     ("mistral-v3", "mistral", MISTRAL_V3, "<s>", "</s>"),
     ("mistral-v3", "mistral", MISTRAL_V3_TRIM, "<s>", "</s>"),
@@ -176,6 +220,14 @@ FORMATS = [
     ("phi-3", "llama2", PHI3.replace("\\n", "\n"), "<s>", "</s>"),
     ("phi-4-mini", "o200k", PHI4_MINI, "<|endoftext|>", "<|endoftext|>"),
     ("phi-4", "cl100k", PHI4, "<|endoftext|>", "<|im_end|>"),
+    ("template", "qwen2", EMPTY_THOUGHT, None, "<|im_end|>"),
+    ("template", "qwen2", BEGUN_THOUGHT, None, "<|im_end|>"),
+    ("template", "qwen2", METADATA, None, "<|im_end|>"),
+    ("template", "mistral", DEFAULT_SYSTEM, "<s>", "</s>"),
+    ("template", "llama3", LLAMA3_CALLS, "<|begin_of_text|>", "<|eot_id|>"),
+    ("template", "llama2", PHI3_FIRST, "<s>", "</s>"),
+    ("phi-3", "llama2", PHI3_END, "<s>", "</s>"),
+    ("phi-4-mini", "o200k", PHI4_MINI_END, "<|endoftext|>", "<|endoftext|>"),
 ]
 
 

@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 
 import chats
 import corpus
+import jinja_cases
 import nanolith_text
 from kinds import JSON_CONFIGS, JSON_KINDS, SP_KINDS, gpt2, llama2, llama3, qwen2, train_sentencepiece
 from references import reference
@@ -67,6 +68,7 @@ def make_all():
         make(name)
         print(f"{name:18} {sum(f.stat().st_size for f in (FIXTURES / name).iterdir()):8} bytes")
     chats.write(FIXTURES)
+    jinja_cases.write(FIXTURES)
 
 
 def compare(library, count, seed):

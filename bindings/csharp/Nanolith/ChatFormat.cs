@@ -60,6 +60,24 @@ namespace Nanolith
             return new RenderedChat(tokens, Array.ConvertAll(ends, end => (int)end));
         }
 
+        /// <summary>
+        /// The tokens of a chat that is a JSON object with "messages" and, where they are wanted, "tools", "documents",
+        /// "date" and "variables"; the library's header says more. <paramref name="numMessages"/> is how many messages
+        /// it has, or 0: then the answer knows no ends.
+        /// </summary>
+        public RenderedChat RenderJson(string request, int numMessages = 0, ChatFlags flags = ChatFlags.None)
+        {
+            byte[] text = Text.ToNative(request, nameof(request));
+            var ends = new UIntPtr[numMessages];
+            using (NativeHandle.Use use = handle.Using())
+            {
+                int[] all = Call.Fill(text.Length / 2 + 64,
+                    (int[] tokens, UIntPtr capacity, out UIntPtr count) => Native.nl_chat_format_render_json(use.Raw,
+                        text, Call.Size(text), (uint)flags, ends, Call.Size(ends), tokens, capacity, out count));
+                return new RenderedChat(all, Array.ConvertAll(ends, end => (int)end));
+            }
+        }
+
         /// <summary>With the texts one after the other.</summary>
         private int[] RenderTexts(int[] roles, byte[] text, UIntPtr[] lengths, uint flags, UIntPtr[] ends)
         {

@@ -98,6 +98,9 @@ namespace Nanolith
         internal static extern int nl_chat_format_render(IntPtr format, [In] int[] roles, [In] IntPtr[] contents, [In] UIntPtr[] content_lengths, UIntPtr num_messages, uint flags, [In, Out] UIntPtr[] ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chat_format_render_json(IntPtr format, [In] byte[] request, UIntPtr request_length, uint flags, [In, Out] UIntPtr[] ends, UIntPtr num_ends, [In, Out] int[] tokens, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_cache_create(IntPtr engine, IntPtr options, [In] IntPtr[] chunks, UIntPtr num_chunks, out IntPtr cache);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

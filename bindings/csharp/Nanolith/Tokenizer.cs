@@ -105,9 +105,9 @@ namespace Nanolith
 
         /// <summary>
         /// The chat format called <paramref name="name"/>, for example "chatml" or "llama-3"; the library's header
-        /// lists them. With the empty name it is the format of the model folder that this tokenizer is from,
-        /// recognised by its chat template: an error with Status.NotFound where the folder has none, and with
-        /// Status.Unsupported where it is none that is known. The format keeps this tokenizer alive.
+        /// lists them. With the empty name it is the chat template of the model folder that this tokenizer is from:
+        /// an error with Status.NotFound where the folder has none, and with Status.Unsupported where it has what the
+        /// library can't run. The format keeps this tokenizer alive.
         /// </summary>
         public ChatFormat CreateChatFormat(string name = "")
         {

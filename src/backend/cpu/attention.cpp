@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "backend/cpu/attention_tile.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/rows.h"
 
 namespace nanolith::cpu {
@@ -169,7 +168,7 @@ class BlockAttention {
     }
 
     void compute_scores(const Tile& tile) const {
-        const bool few = num_queries_ <= kFewQueries;
+        const bool few = num_queries_ <= kFewQueries && !shape_.batch_invariant;
         for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count) {
             if (few) {
                 dot_scores(scratch_.queries(), num_queries_, keys, count, dim_, scratch_.scores() + at, kKeyTile);
@@ -198,7 +197,11 @@ class BlockAttention {
         for (int64_t query = 0; query < num_queries_; ++query) {
             const int32_t at = position(static_cast<int32_t>(query / group_));
             float* scores = scratch_.scores() + query * kKeyTile;
-            if (rule_.softcap > 0) softcap(scores, tile.count, rule_.softcap);
+            if (rule_.softcap > 0) {
+                // Of whole tiles: how a score is rounded must not depend on how many are beside it.
+                std::fill(scores + tile.count, scores + kKeyTile, 0.0F);
+                softcap(scores, kKeyTile, rule_.softcap);
+            }
             const int64_t from =
                 std::clamp<int64_t>(first_visible(segment, at, rule_.window) - tile.first, 0, tile.count);
             const int64_t to =
@@ -211,7 +214,8 @@ class BlockAttention {
 
     void attend_segment(const Segment& segment) const {
         // The first row sees the first of the block's tokens, the last row the last.
-        const int64_t begin = first_visible(segment, position(0), rule_.window);
+        // Tiles begin at multiples of their size, whatever rows the block has.
+        const int64_t begin = first_visible(segment, position(0), rule_.window) / kKeyTile * kKeyTile;
         const int64_t end = end_visible(segment, position(block_.num_rows - 1), rule_.causal);
         if (begin >= end) return;
         load_queries(segment);
@@ -286,13 +290,16 @@ void Attention::plan(const AttentionStep& step) {
     std::stable_sort(next_blocks_.begin(), next_blocks_.end(),
                      [](const AttentionBlock& a, const AttentionBlock& b) { return a.cost > b.cost; });
     std::swap(blocks_, next_blocks_);
+    cost_ = 0;
+    for (const AttentionBlock& block : blocks_) cost_ += block.cost;
     step_ = step;
 }
 
-void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, int32_t num_threads) {
+void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, ThreadPool& pool) {
     const int64_t elements = Scratch::elements(shape_);
+    const int64_t cost = cost_of_flops(4 * cost_ * shape_.group() * shape_.pool.head_dim);
     const auto attend = [&]<typename P>(P) {
-        parallel_for_dynamic(num_threads, static_cast<int64_t>(blocks_.size()), [&](int64_t i, int thread) {
+        pool.run(static_cast<int64_t>(blocks_.size()), cost, [&](int64_t i, int32_t thread) {
             const Scratch scratch(scratch_.data() + thread * elements, shape_);
             BlockAttention<P>(shape_, step_, rule, tensors, blocks_[static_cast<size_t>(i)], scratch).run();
         });

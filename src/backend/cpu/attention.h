@@ -7,6 +7,7 @@
 #include "backend/cpu/buffer.h"
 #include "backend/cpu/kv_pool.h"
 #include "backend/cpu/norm_rope.h"
+#include "backend/cpu/thread_pool.h"
 #include "backend/kernels.h"
 
 namespace nanolith::cpu {
@@ -17,6 +18,7 @@ struct AttentionShape {
     PoolShape pool;
     DType query_dtype = DType::f32;
     DType output_dtype = DType::f32;
+    bool batch_invariant = false;  // as ExecutorOptions'
 
     [[nodiscard]] int32_t group() const { return num_heads / pool.num_kv_heads; }
 };
@@ -53,15 +55,15 @@ class Attention {
 
     // Bytes that a thread takes.
     static uint64_t scratch_bytes(const AttentionShape& shape);
-    // Makes room for runs with up to `num_threads` threads.
+    // Makes room for runs on up to `num_threads` threads.
     Result<void> reserve(int32_t num_threads);
 
     // Divides the step's work; its arrays stay as they are until the last run. Throws std::bad_alloc, and then the step
     // planned before is still there.
     void plan(const AttentionStep& step);
 
-    // Attends to the planned step with up to as many threads as there is room for. A row that sees no key has output 0.
-    void run(const AttentionRule& rule, const AttentionTensors& tensors, int32_t num_threads);
+    // Attends to the planned step on the pool's threads, for which there is room. A row that sees no key has output 0.
+    void run(const AttentionRule& rule, const AttentionTensors& tensors, ThreadPool& pool);
 
     [[nodiscard]] const AttentionShape& shape() const { return shape_; }
 
@@ -70,6 +72,7 @@ class Attention {
     AttentionStep step_;
     std::vector<AttentionBlock> blocks_;  // of step_, the most expensive first
     std::vector<AttentionBlock> next_blocks_;
+    int64_t cost_ = 0;  // of step_: queries times keys in view
     Buffer<float> scratch_;
     int32_t scratch_threads_ = 0;
 };

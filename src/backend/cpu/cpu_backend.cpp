@@ -17,16 +17,14 @@ constexpr int32_t kMaxThreads = 1024;
 
 Result<void> check_threads(int32_t num_threads) {
     if (num_threads >= 0 && num_threads <= kMaxThreads) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ", expected 0 to ", kMaxThreads);
+    return fail(NL_ERROR_INVALID_ARGUMENT, "num_threads is ", num_threads, ": expected 0 to ", kMaxThreads);
 }
 
 class CpuBackend final : public Backend {
   public:
-    explicit CpuBackend(int32_t num_threads) : num_threads_(num_threads) {}
+    explicit CpuBackend(std::unique_ptr<cpu::ThreadPool> pool) : pool_(std::move(pool)) {}
 
-    [[nodiscard]] std::string device_name() const override {
-        return "cpu (" + std::to_string(num_threads_) + (num_threads_ == 1 ? " thread)" : " threads)");
-    }
+    [[nodiscard]] std::string device_name() const override { return cpu::describe_threads(pool_->num_threads()); }
     [[nodiscard]] bool supports(DType dtype) const override { return dtype != DType::f16; }
     [[nodiscard]] bool prefers_16_bit() const override { return has_bfloat16_products(); }
     [[nodiscard]] Result<uint64_t> available_memory() const override {
@@ -40,17 +38,14 @@ class CpuBackend final : public Backend {
                                                       const Progress& progress) override {
         if (!supports(options.dtype))
             return fail(NL_ERROR_UNSUPPORTED, "dtype ", dtype_name(options.dtype),
-                        " on the CPU, expected float32 or bfloat16");
+                        " on the CPU: expected float32 or bfloat16");
         NL_TRY(check_model(spec, weights, options));
-        NL_TRY(check_threads(options.num_threads));
-        ExecutorOptions with_threads = options;
-        if (with_threads.num_threads == 0) with_threads.num_threads = num_threads_;
         const uint64_t told = cpu::available_memory();
         const uint64_t available = told == 0 ? std::numeric_limits<uint64_t>::max() : told;
         try {
             if (options.dtype == DType::f32)
-                return cpu::CpuExecutor<float>::create(spec, weights, with_threads, available, progress);
-            return cpu::CpuExecutor<BFloat16>::create(spec, weights, with_threads, available, progress);
+                return cpu::CpuExecutor<float>::create(spec, weights, options, *pool_, available, progress);
+            return cpu::CpuExecutor<BFloat16>::create(spec, weights, options, *pool_, available, progress);
         } catch (const std::bad_alloc&) {
             return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out while the model was made ready, with ", available,
                         " bytes available at the beginning");
@@ -70,15 +65,16 @@ class CpuBackend final : public Backend {
 #endif
     }
 
-    int32_t num_threads_;
+    std::unique_ptr<cpu::ThreadPool> pool_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads) {
+Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads,
+                                                  const std::function<void(const std::string&)>& warn) {
     NL_TRY(check_threads(num_threads));
-    return std::unique_ptr<Backend>(
-        std::make_unique<CpuBackend>(num_threads == 0 ? cpu::available_cores() : num_threads));
+    auto pool = cpu::ThreadPool::create(num_threads == 0 ? cpu::available_cores() : num_threads, warn);
+    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(pool)));
 }
 
 }  // namespace nanolith

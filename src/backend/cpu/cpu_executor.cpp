@@ -8,7 +8,6 @@
 
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
-#include "backend/cpu/parallel.h"
 #include "backend/forward.h"
 #include "backend/progress.h"
 
@@ -54,34 +53,35 @@ AttentionShape attention_shape(const ModelSpec& spec, const ExecutorOptions& opt
     return {.num_heads = spec.num_heads,
             .pool = {spec.num_kv_heads, options.page_size, spec.head_dim, options.page_dtype()},
             .query_dtype = DType::f32,
-            .output_dtype = options.dtype};
+            .output_dtype = options.dtype,
+            .batch_invariant = options.batch_invariant};
 }
 
 }  // namespace
 
 template <typename T>
-CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options)
+CpuExecutor<T>::CpuExecutor(ModelSpec spec, const ExecutorOptions& options, ThreadPool& pool)
     : spec_(std::move(spec)),
       options_(options),
+      pool_(pool),
       turns_(spec_.ropes.begin(), spec_.ropes.end()),
       attention_(attention_shape(spec_, options)) {}
 
 template <typename T>
 Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, const ModelWeights& weights,
-                                                         const ExecutorOptions& options, uint64_t available,
-                                                         const Progress& progress) {
+                                                         const ExecutorOptions& options, ThreadPool& pool,
+                                                         uint64_t available, const Progress& progress) {
     NL_TRY(report(progress, 0));
-    std::unique_ptr<CpuExecutor> executor(new CpuExecutor(spec, options));
+    std::unique_ptr<CpuExecutor> executor(new CpuExecutor(spec, options, pool));
     const uint64_t wanted = executor->bytes_wanted(weights);
     if (wanted > available)
         return fail(NL_ERROR_OUT_OF_MEMORY, "the model with a pool of ", options.num_pages, " pages of ",
                     options.page_size, " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
                     static_cast<double>(available) / kGiB, " GiB are available");
-    const ThreadCountScope threads(options.num_threads);
     NL_TRY(executor->allocate());
     PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
-    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, options.num_threads, loading));
-    if (options.warm_up) NL_TRY(executor->make_products(progress));
+    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, loading));
+    NL_TRY(executor->make_products(progress));
     return std::unique_ptr<Executor>(std::move(executor));
 }
 
@@ -114,62 +114,50 @@ Result<void> CpuExecutor<T>::allocate() {
     }
     NL_ASSIGN(output_rows_, Buffer<T>::allocate("output rows", {output_rows, hidden}));
     NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
-    NL_ASSIGN(products_, Products<T>::create(options_.num_threads, std::max({hidden, inner_width(), query_width()})));
+    NL_ASSIGN(products_,
+              Products<T>::create(pool_, std::max({hidden, inner_width(), query_width()}), options_.batch_invariant));
 
     const int64_t page_bytes = attention_.shape().pool.page_bytes();
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {
         NL_ASSIGN(auto pool, Buffer<std::byte>::allocate("the page pool of a layer", {options_.num_pages, page_bytes}));
         pools_.push_back(std::move(pool));
     }
-    NL_TRY(attention_.reserve(options_.num_threads));
-    sample_scratch_.resize(static_cast<size_t>(options_.num_threads));
-    for (int32_t thread = 0; thread < options_.num_threads; ++thread) {
-        sample_scratch_[static_cast<size_t>(thread)].logits.reserve(static_cast<size_t>(spec_.vocab_size));
-        sample_scratch_[static_cast<size_t>(thread)].weights.reserve(static_cast<size_t>(spec_.vocab_size));
+    NL_TRY(attention_.reserve(pool_.num_threads()));
+    sample_scratch_.resize(static_cast<size_t>(pool_.num_threads()));
+    for (SampleScratch& scratch : sample_scratch_) {
+        scratch.logits.reserve(static_cast<size_t>(spec_.vocab_size));
+        scratch.weights.reserve(static_cast<size_t>(spec_.vocab_size));
     }
     return {};
 }
 
-// Makes oneDNN's primitives for the numbers of rows that steps come in: all small ones, of larger ones the powers of
-// two and the largest. Other ones are made when they come.
 template <typename T>
 Result<void> CpuExecutor<T>::make_products(const Progress& progress) {
-    std::vector<int64_t> counts;
-    const int64_t most = padded_rows(options_.max_rows);
-    for (int64_t rows = padded_rows(1); rows < most; rows = rows < 64 ? padded_rows(rows + 1) : 2 * rows)
-        counts.push_back(rows);
-    counts.push_back(most);
-    PartProgress making(progress, kLoaded, 1, counts.size());
-    for (const int64_t rows : counts) {
-        NL_TRY(make_products_of(rows));
+    PartProgress making(progress, kLoaded, 1, weights_.layers.size() + 1);
+    for (const CpuLayer<T>& layer : weights_.layers) {
+        NL_TRY(make_products_of(layer));
         NL_TRY(making.add(1));
     }
-    return {};
+    NL_TRY(products_.prepare(weights_.head, options_.max_output_rows));
+    return making.add(1);
 }
 
 template <typename T>
-Result<void> CpuExecutor<T>::make_products_of(int64_t rows) {
-    for (const CpuLayer<T>& layer : weights_.layers) {
-        const CpuMlp<T>& mlp = layer.experts.empty() ? layer.mlp : layer.experts.front();
-        const bool plain_output = layer.output_bias.empty() && layer.attention_post_norm.empty();
-        const bool plain_mlp = layer.experts.empty() && mlp.down_bias.empty() && layer.mlp_post_norm.empty();
-        NL_TRY(products_.prepare(layer.qkv, rows, false));
-        NL_TRY(products_.prepare(layer.output, rows, plain_output));
-        if (!layer.experts.empty()) NL_TRY(products_.prepare(layer.router, rows, false));
-        NL_TRY(products_.prepare(mlp.gate_up, rows, false));
-        NL_TRY(products_.prepare(mlp.down, rows, plain_mlp));
-    }
-    if (rows <= padded_rows(options_.max_output_rows)) NL_TRY(products_.prepare(weights_.head, rows, false));
-    return {};
+Result<void> CpuExecutor<T>::make_products_of(const CpuLayer<T>& layer) {
+    const CpuMlp<T>& mlp = layer.experts.empty() ? layer.mlp : layer.experts.front();
+    NL_TRY(products_.prepare(layer.qkv, options_.max_rows));
+    NL_TRY(products_.prepare(layer.output, options_.max_rows));
+    if (!layer.experts.empty()) NL_TRY(products_.prepare(layer.router, options_.max_rows));
+    NL_TRY(products_.prepare(mlp.gate_up, options_.max_rows));
+    return products_.prepare(mlp.down, options_.max_rows);
 }
 
 // ---- Steps ----------------------------------------------------------------------------------------------
 
 template <typename T>
 Result<void> CpuExecutor<T>::submit(const Batch& batch) {
-    if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight, expected collect() before another submit()");
+    if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight: expected collect() before another submit()");
     NL_TRY(check_batch(spec_, options_, batch, draws_.size()));
-    const ThreadCountScope threads(options_.num_threads);
     const BatchScope scope(batch_, batch);
     try {
         return compute(batch);
@@ -184,7 +172,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     attention_.plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
     tokens_ = batch.tokens;
     for (int32_t& token : tokens_) {
-        if (token < 0) token = draws_[static_cast<size_t>(-1 - token)];
+        if (token < 0) token = std::max(draws_[static_cast<size_t>(-1 - token)], 0);
     }
     drawing_.resize(batch.output_rows.size());
     keeping_ = batch.kept_logits;
@@ -192,6 +180,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
         NL_ASSIGN(kept_logits_,
                   Buffer<float>::allocate("logits that are kept", {options_.max_kept_logits, spec_.vocab_size}));
     }
+    NL_TRY(embed());
     NL_TRY(forward(*this, spec_.num_layers));
     std::swap(draws_, drawing_);
     in_flight_ = true;
@@ -200,9 +189,9 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::collect(std::span<int32_t> sampled) {
-    if (!in_flight_) return fail(NL_ERROR_INTERNAL, "no step is in flight, expected submit() before collect()");
+    if (!in_flight_) return fail(NL_ERROR_INTERNAL, "no step is in flight: expected submit() before collect()");
     if (sampled.size() != draws_.size())
-        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements, expected ", draws_.size());
+        return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements: expected ", draws_.size());
     std::copy(draws_.begin(), draws_.end(), sampled.begin());
     const int64_t vocab = spec_.vocab_size;
     for (size_t i = 0; i < keeping_.size(); ++i)
@@ -216,10 +205,10 @@ template <typename T>
 Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits) {
     const auto found = std::find(kept_.begin(), kept_.end(), index);
     if (found == kept_.end())
-        return fail(NL_ERROR_INTERNAL, "index is ", index, ", expected one of the ", kept_.size(),
+        return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", kept_.size(),
                     " kept_logits of the step collected last");
     if (logits.size() != static_cast<size_t>(spec_.vocab_size))
-        return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers, expected ", spec_.vocab_size);
+        return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers: expected ", spec_.vocab_size);
     std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
                 logits.begin());
     return {};
@@ -239,10 +228,17 @@ Result<void> CpuExecutor<T>::copy_pages(std::span<const PageCopy> copies) {
 
 // ---- Operations -----------------------------------------------------------------------------------------
 
+// Calls work(row, thread) for `count` rows, of which each reads and writes about so many numbers.
+template <typename T>
+template <typename Work>
+void CpuExecutor<T>::for_rows(int64_t count, int64_t numbers, const Work& work) {
+    pool_.run(count, cost_of_bytes(count * numbers * static_cast<int64_t>(sizeof(float))), work);
+}
+
 template <typename T>
 void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
     const int64_t hidden = spec_.hidden_size;
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+    for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
         rms_norm(residual_.data() + row * hidden, weight.data(), hidden, spec_.norm_epsilon,
                  normalized_.data() + row * hidden);
     });
@@ -251,7 +247,7 @@ void CpuExecutor<T>::normalize_rows(const std::vector<float>& weight) {
 template <typename T>
 Result<void> CpuExecutor<T>::embed() {
     const int64_t hidden = spec_.hidden_size;
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+    for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
         const int64_t token = tokens_[static_cast<size_t>(row)];
         float* x = residual_.data() + row * hidden;
         convert(weights_.embedding.data + token * hidden, hidden, x);
@@ -288,7 +284,7 @@ Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
     const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
     normalize_rows(weights.attention_norm);
     NL_TRY(products_.run(weights.qkv, normalized_.data(), rows(), wide_.data(), false));
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) { finish_qkv_row(layer, row); });
+    for_rows(rows(), 2 * qkv_width(), [&](int64_t row, int32_t) { finish_qkv_row(layer, row); });
     return {};
 }
 
@@ -303,7 +299,7 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
     const AttentionTensors tensors{.queries = {wide_.data(), qkv_width(), dim},
                                    .pages = {pool.data, pool.k_scale, pool.v_scale},
                                    .output = {attended_.data(), query_width(), dim}};
-    attention_.run(rule, tensors, options_.num_threads);
+    attention_.run(rule, tensors, pool_);
     return {};
 }
 
@@ -314,7 +310,7 @@ Result<void> CpuExecutor<T>::add_product(const Matrix<T>& w, T* x, const std::ve
     if (bias.empty() && post_norm.empty()) return products_.run(w, x, rows(), residual_.data(), true);
     NL_TRY(products_.run(w, x, rows(), added_.data(), false));
     const int64_t hidden = spec_.hidden_size;
-    parallel_for(options_.num_threads, rows(), [&](int64_t row, int) {
+    for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
         float* y = added_.data() + row * hidden;
         if (!bias.empty()) add(bias.data(), hidden, y);
         if (!post_norm.empty()) rms_norm(y, post_norm.data(), hidden, spec_.norm_epsilon, y);
@@ -334,7 +330,7 @@ template <typename T>
 Result<void> CpuExecutor<T>::gate(const CpuMlp<T>& mlp, T* x, int64_t count) {
     NL_TRY(products_.run(mlp.gate_up, x, count, wide_.data(), false));
     const int64_t inner = mlp.gate_up.outputs / 2;
-    parallel_for(options_.num_threads, count, [&](int64_t row, int) {
+    for_rows(count, 3 * inner, [&](int64_t row, int32_t) {
         float* gates = wide_.data() + row * 2 * inner;
         if (!mlp.gate_up_bias.empty()) add(mlp.gate_up_bias.data(), 2 * inner, gates);
         if (spec_.activation == Activation::silu)
@@ -376,7 +372,7 @@ Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const
                     gathered_.data() + i * hidden);
     NL_TRY(gate(expert, gathered_.data(), count));
     NL_TRY(products_.run(expert.down, gated_.data(), count, added_.data(), false));
-    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
+    for_rows(count, 3 * hidden, [&](int64_t i, int32_t) {
         const Route& route = routes[static_cast<size_t>(i)];
         float* y = added_.data() + i * hidden;
         scale_row(y, route.share, hidden, y);
@@ -390,12 +386,12 @@ Result<void> CpuExecutor<T>::head() {
     const auto count = static_cast<int64_t>(batch_->output_rows.size());
     const int64_t hidden = spec_.hidden_size;
     const int64_t vocab = spec_.vocab_size;
-    parallel_for(options_.num_threads, count, [&](int64_t i, int) {
+    for_rows(count, 2 * hidden, [&](int64_t i, int32_t) {
         const float* x = residual_.data() + batch_->output_rows[static_cast<size_t>(i)] * hidden;
         rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
     });
     NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
-    parallel_for(options_.num_threads, count, [&](int64_t i, int thread) {
+    for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {
         if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
         const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
         drawing_[static_cast<size_t>(i)] =

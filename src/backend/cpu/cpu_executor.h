@@ -21,12 +21,13 @@ namespace nanolith::cpu {
 template <typename T>
 class CpuExecutor final : public Executor {
   public:
-    // `options.num_threads` is at least 1 here. OUT_OF_MEMORY tells the bytes wanted and, where it is known to fall
+    // The pool outlives the executor. OUT_OF_MEMORY tells the bytes wanted and, where it is known to fall
     // short (`available` bytes), refuses before anything is allocated.
     static Result<std::unique_ptr<Executor>> create(const ModelSpec& spec, const ModelWeights& weights,
-                                                    const ExecutorOptions& options, uint64_t available,
-                                                    const Progress& progress);
+                                                    const ExecutorOptions& options, ThreadPool& pool,
+                                                    uint64_t available, const Progress& progress);
 
+    [[nodiscard]] bool uses_weights_in_place() const override { return any_in_place(weights_); }
     [[nodiscard]] int32_t max_in_flight() const override { return 1; }
     Result<void> submit(const Batch& batch) override;
     Result<void> collect(std::span<int32_t> sampled) override;
@@ -43,12 +44,14 @@ class CpuExecutor final : public Executor {
     Result<void> head();
 
   private:
-    CpuExecutor(ModelSpec spec, const ExecutorOptions& options);
+    CpuExecutor(ModelSpec spec, const ExecutorOptions& options, ThreadPool& pool);
 
     [[nodiscard]] uint64_t bytes_wanted(const ModelWeights& weights) const;
     Result<void> allocate();
     Result<void> make_products(const Progress& progress);
-    Result<void> make_products_of(int64_t rows);
+    Result<void> make_products_of(const CpuLayer<T>& layer);
+    template <typename Work>
+    void for_rows(int64_t count, int64_t numbers, const Work& work);
     Result<void> compute(const Batch& batch);
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
@@ -76,6 +79,7 @@ class CpuExecutor final : public Executor {
 
     ModelSpec spec_;
     ExecutorOptions options_;
+    ThreadPool& pool_;
     CpuWeights<T> weights_;
     std::vector<Buffer<std::byte>> pools_;  // of each layer, as attention_.shape().pool says
     Products<T> products_;

@@ -9,7 +9,6 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/paged_attention.h"
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/rows.h"
 #include "backend/kernels.h"
 
@@ -53,15 +52,18 @@ void merge_head(const MergeArguments& a, int64_t row, int64_t head, float* scrat
     if (a.out_lse != nullptr) a.out_lse[row * a.num_heads + head] = total == 0 ? -kInfinity : highest + std::log(total);
 }
 
+// Of one tensor's row as it is worked on, in float32.
+int64_t row_bytes(int64_t num_heads, int64_t size) {
+    return num_heads * size * static_cast<int64_t>(sizeof(float));
+}
+
 class CpuKernels final : public Kernels {
   public:
-    [[nodiscard]] std::string device_name() const override {
-        return "cpu (" + std::to_string(num_threads_) + (num_threads_ == 1 ? " thread)" : " threads)");
-    }
+    [[nodiscard]] std::string device_name() const override { return describe_threads(pool_->num_threads()); }
     [[nodiscard]] size_t alignment() const override { return 1; }
     Result<void> set_stream(void*) override { return {}; }
     Result<void> set_threads(int32_t num_threads) override {
-        num_threads_ = num_threads == 0 ? available_cores() : num_threads;
+        pool_ = ThreadPool::create(num_threads == 0 ? available_cores() : num_threads);
         return {};
     }
     Result<void> synchronize() override { return {}; }
@@ -74,12 +76,13 @@ class CpuKernels final : public Kernels {
         return std::unique_ptr<DeviceMemory>(std::make_unique<HostMemory>(std::move(buffer)));
     }
     Result<std::unique_ptr<PagedAttention>> create_plan(const AttentionSpec& spec, const PlanCapacity&) override {
-        return CpuPagedAttention::create(spec, num_threads_);
+        return CpuPagedAttention::create(spec, pool_);
     }
 
     Result<void> merge(const MergeArguments& a) override {
         NL_ASSIGN(auto scratch, scratch_rows(2, a.head_dim));
-        parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
+        const int64_t bytes = (a.num_parts + 1) * row_bytes(a.num_heads, a.head_dim);
+        pool_->run(a.num_rows, cost_of_bytes(a.num_rows * bytes), [&](int64_t row, int32_t thread) {
             for (int64_t head = 0; head < a.num_heads; ++head)
                 merge_head(a, row, head, scratch.data() + int64_t{thread} * 2 * a.head_dim);
         });
@@ -89,7 +92,8 @@ class CpuKernels final : public Kernels {
         NL_ASSIGN(auto scratch, scratch_rows(1, a.size));
         NL_ASSIGN(auto weight, Buffer<float>::allocate("a norm's weight", {a.size}));
         load_row(a.dtype, a.weight, a.size, weight.data());
-        parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
+        const int64_t bytes = 2 * row_bytes(a.num_heads, a.size);
+        pool_->run(a.num_rows, cost_of_bytes(a.num_rows * bytes), [&](int64_t row, int32_t thread) {
             float* const values = scratch.data() + int64_t{thread} * a.size;
             for (int64_t head = 0; head < a.num_heads; ++head) {
                 load_head(a.dtype, a.x, row, head, a.size, values);
@@ -101,7 +105,8 @@ class CpuKernels final : public Kernels {
     }
     Result<void> rope(const RopeArguments& a) override {
         NL_ASSIGN(auto scratch, scratch_rows(2, a.head_dim));
-        parallel_for(num_threads_, a.num_rows, [&](int64_t row, int thread) {
+        const int64_t bytes = 2 * row_bytes(a.num_heads, a.head_dim);
+        pool_->run(a.num_rows, cost_of_bytes(a.num_rows * bytes), [&](int64_t row, int32_t thread) {
             float* const values = scratch.data() + int64_t{thread} * 2 * a.head_dim;
             float* const turn = values + a.head_dim;
             make_turn({a.frequencies, static_cast<size_t>(a.head_dim / 2)}, {}, a.positions[row], turn);
@@ -116,10 +121,10 @@ class CpuKernels final : public Kernels {
 
   private:
     [[nodiscard]] Result<Buffer<float>> scratch_rows(int64_t rows, int64_t size) const {
-        return Buffer<float>::allocate("scratch", {num_threads_, rows, size});
+        return Buffer<float>::allocate("scratch", {pool_->num_threads(), rows, size});
     }
 
-    int32_t num_threads_ = available_cores();
+    std::unique_ptr<ThreadPool> pool_ = ThreadPool::create(available_cores());
 };
 
 }  // namespace

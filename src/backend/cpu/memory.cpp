@@ -82,4 +82,8 @@ int32_t available_cores() {
     return static_cast<int32_t>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+std::string describe_threads(int32_t num_threads) {
+    return "cpu (" + std::to_string(num_threads) + (num_threads == 1 ? " thread)" : " threads)");
+}
+
 }  // namespace nanolith::cpu

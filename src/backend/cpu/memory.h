@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace nanolith::cpu {
 
@@ -11,5 +12,8 @@ uint64_t available_memory();
 
 // Cores that the process may run on, at least 1.
 int32_t available_cores();
+
+// "cpu (2 threads)".
+std::string describe_threads(int32_t num_threads);
 
 }  // namespace nanolith::cpu

@@ -2,22 +2,21 @@
 
 #include <utility>
 
-#include "backend/cpu/parallel.h"
 #include "backend/cpu/rows.h"
 
 namespace nanolith::cpu {
 
-CpuPagedAttention::CpuPagedAttention(const AttentionSpec& spec, const int32_t& num_threads)
+CpuPagedAttention::CpuPagedAttention(const AttentionSpec& spec, const std::unique_ptr<ThreadPool>& pool)
     : spec_(spec),
-      num_threads_(num_threads),
+      pool_(pool),
       attention_(
           {spec.num_heads, {spec.num_kv_heads, spec.page_size, spec.head_dim, spec.kv_dtype}, spec.dtype, spec.dtype}),
       turns_({spec.rope_frequencies, {}}) {}
 
 Result<std::unique_ptr<PagedAttention>> CpuPagedAttention::create(const AttentionSpec& spec,
-                                                                  const int32_t& num_threads) {
-    std::unique_ptr<CpuPagedAttention> attention(new CpuPagedAttention(spec, num_threads));
-    NL_TRY(attention->attention_.reserve(num_threads));
+                                                                  const std::unique_ptr<ThreadPool>& pool) {
+    std::unique_ptr<CpuPagedAttention> attention(new CpuPagedAttention(spec, pool));
+    NL_TRY(attention->attention_.reserve(pool->num_threads()));
     return std::unique_ptr<PagedAttention>(std::move(attention));
 }
 
@@ -40,8 +39,10 @@ Result<void> CpuPagedAttention::set_slots(std::span<const int32_t> slots, std::s
 
 Result<void> CpuPagedAttention::append(const ConstHeadRows& k, const ConstHeadRows& v, const Pages<void>& pages) {
     const int64_t dim = spec_.head_dim;
-    NL_ASSIGN(auto scratch, Buffer<float>::allocate("keys and values", {num_threads_, 3, dim}));
-    parallel_for(num_threads_, static_cast<int64_t>(slots_.size()), [&](int64_t row, int thread) {
+    NL_ASSIGN(auto scratch, Buffer<float>::allocate("keys and values", {pool_->num_threads(), 3, dim}));
+    const auto rows = static_cast<int64_t>(slots_.size());
+    const int64_t row_bytes = int64_t{spec_.num_kv_heads} * dim * 4 * static_cast<int64_t>(sizeof(float));
+    pool_->run(rows, cost_of_bytes(rows * row_bytes), [&](int64_t row, int32_t thread) {
         const int32_t slot = slots_[static_cast<size_t>(row)];
         if (slot == kNoSlot) return;
         float* const key = scratch.data() + int64_t{thread} * 3 * dim;
@@ -59,9 +60,9 @@ Result<void> CpuPagedAttention::append(const ConstHeadRows& k, const ConstHeadRo
 
 Result<void> CpuPagedAttention::run(const ConstHeadRows& q, const Pages<const void>& pages, const MutableHeadRows& out,
                                     float* lse) {
-    NL_TRY(attention_.reserve(num_threads_));
+    NL_TRY(attention_.reserve(pool_->num_threads()));
     const AttentionRule rule{rotates() ? &turns_ : nullptr, spec_.scale, spec_.softcap, spec_.window, spec_.causal};
-    attention_.run(rule, {q, pages, out, lse}, num_threads_);
+    attention_.run(rule, {q, pages, out, lse}, *pool_);
     return {};
 }
 

@@ -12,8 +12,9 @@ namespace nanolith::cpu {
 
 class CpuPagedAttention final : public PagedAttention {
   public:
-    // `num_threads` is read at every run.
-    static Result<std::unique_ptr<PagedAttention>> create(const AttentionSpec& spec, const int32_t& num_threads);
+    // `pool` is read at every run, and holds one then.
+    static Result<std::unique_ptr<PagedAttention>> create(const AttentionSpec& spec,
+                                                          const std::unique_ptr<ThreadPool>& pool);
 
     Result<void> set(const AttentionStep& step) override;
     Result<void> set_slots(std::span<const int32_t> slots, std::span<const int32_t> key_positions) override;
@@ -30,11 +31,11 @@ class CpuPagedAttention final : public PagedAttention {
         std::vector<int32_t> positions;
     };
 
-    CpuPagedAttention(const AttentionSpec& spec, const int32_t& num_threads);
+    CpuPagedAttention(const AttentionSpec& spec, const std::unique_ptr<ThreadPool>& pool);
     [[nodiscard]] bool rotates() const { return !spec_.rope_frequencies.empty(); }
 
     AttentionSpec spec_;
-    const int32_t& num_threads_;
+    const std::unique_ptr<ThreadPool>& pool_;
     Attention attention_;
     // Nothing is tabulated: positions may be so far that a table of them would be larger than the cache.
     RotationTable turns_;

@@ -1,13 +1,17 @@
 #include "backend/cpu/products.h"
 
+#include <dnnl_debug.h>
+
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <dnnl.hpp>
 #include <map>
 #include <tuple>
 
 #include "backend/cpu/matvec.h"
 #include "backend/cpu/norm_rope.h"
-#include "backend/cpu/parallel.h"
+#include "backend/cpu/onednn_threads.h"
 
 namespace nanolith::cpu {
 namespace {
@@ -17,22 +21,25 @@ using DnnlTag = dnnl::memory::format_tag;
 
 // Weight rows that one thread takes at a time: few enough to spread a small matrix, many enough to stream.
 constexpr int64_t kMatvecOutputs = 64;
-// Below so many bytes of weights, waking the other threads costs more than they save.
-constexpr int64_t kParallelBytes = 128 * 1024;
+
+// Rows that a tile of a product of many rows may have. padded_rows() gives sums of these.
+constexpr std::array<int64_t, 6> kTileRows = {256, 128, 64, 48, 32, 16};
+// Of every tile where a row must not depend on how many others there are: a divisor of what padded_rows() gives.
+constexpr int64_t kInvariantTileRows = 16;
+// Outputs that a tile has at most. A tile of float32 then lies in a core's second-level cache.
+constexpr int64_t kTileOutputs = 256;
+// Weights that a tile has at least, where the matrix has as many: less work would not be worth a call.
+constexpr int64_t kTileWeights = 64 * 1024;
 
 // oneDNN 2 makes a primitive descriptor from an operation descriptor, oneDNN 3 from the memory descriptors.
-dnnl::matmul make_matmul(const dnnl::engine& engine, const dnnl::memory::desc& x, const dnnl::memory::desc& w,
-                         const dnnl::memory::desc& y, bool accumulate) {
+dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const dnnl::memory::desc& x,
+                                             const dnnl::memory::desc& w, const dnnl::memory::desc& y) {
     dnnl::primitive_attr attributes;
-    if (accumulate) {
-        dnnl::post_ops post;
-        post.append_sum(1.0F);
-        attributes.set_post_ops(post);
-    }
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // a thread's own
 #if DNNL_VERSION_MAJOR >= 3
-    return dnnl::matmul(dnnl::matmul::primitive_desc(engine, x, w, y, attributes));
+    return dnnl::matmul::primitive_desc(engine, x, w, y, attributes);
 #else
-    return dnnl::matmul(dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, y), attributes, engine));
+    return dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, y), attributes, engine);
 #endif
 }
 
@@ -40,6 +47,23 @@ template <typename T>
 constexpr DnnlType dnnl_type() {
     return std::is_same_v<T, float> ? DnnlType::f32 : DnnlType::bf16;
 }
+
+nl_status status_of(dnnl_status_t status) {
+    return status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
+}
+
+// The product of one tile: x [rows, depth] with w [outputs, depth] transposed, into a dense [rows, outputs].
+struct TileProduct {
+    dnnl::memory::desc x, w, y, scratch;
+    dnnl::matmul matmul;
+};
+
+// Of one thread.
+struct TileMemory {
+    dnnl::stream stream;
+    Buffer<float> y;
+    Buffer<std::byte> scratch;
+};
 
 }  // namespace
 
@@ -50,57 +74,131 @@ int64_t padded_rows(int64_t rows) {
 
 template <typename T>
 struct Products<T>::State {
-    using Key = std::tuple<int64_t, int64_t, int64_t, bool>;  // rows, outputs, depth, accumulate
-    struct Primitive {
-        dnnl::matmul matmul;
-        dnnl::memory x, w, y;
-    };
+    using Key = std::tuple<int64_t, int64_t, int64_t>;  // rows, outputs, depth of a tile
 
-    explicit State(int threads) : num_threads(threads) {}
+    State(ThreadPool& of, bool invariant) : pool(of), batch_invariant(invariant) {}
 
-    Primitive& primitive(const Key& key) {
-        const auto found = primitives.find(key);
-        if (found != primitives.end()) return found->second;
-        const auto [rows, outputs, depth, accumulate] = key;
+    // The rows of the tile at the beginning of `rows`, which padded_rows() gave.
+    [[nodiscard]] int64_t first_tile_rows(int64_t rows) const {
+        if (batch_invariant) return kInvariantTileRows;
+        return *std::find_if(kTileRows.begin(), kTileRows.end(), [rows](int64_t tile) { return tile <= rows; });
+    }
+    // Whether rows go through oneDNN.
+    [[nodiscard]] bool takes_tiles(int64_t rows) const {
+        return has_products && (rows > kMatvecRows || batch_invariant);
+    }
+
+    [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
+        const int64_t shared = w.outputs / (2 * pool.num_threads());
+        const int64_t wanted = std::clamp(std::max(shared, kTileWeights / w.depth), kMatvecOutputs, kTileOutputs);
+        return (wanted + kMatvecOutputs - 1) / kMatvecOutputs * kMatvecOutputs;
+    }
+
+    Result<void> make_product(const Key& key) {
+        if (products.contains(key)) return {};
+        const auto [rows, outputs, depth] = key;
         const dnnl::memory::desc x({rows, depth}, dnnl_type<T>(), DnnlTag::ab);
         const dnnl::memory::desc w({depth, outputs}, dnnl_type<T>(), DnnlTag::ba);  // row-major [outputs, depth]
         const dnnl::memory::desc y({rows, outputs}, DnnlType::f32, DnnlTag::ab);
-        Primitive made{make_matmul(engine, x, w, y, accumulate), dnnl::memory(x, engine, DNNL_MEMORY_NONE),
-                       dnnl::memory(w, engine, DNNL_MEMORY_NONE), dnnl::memory(y, engine, DNNL_MEMORY_NONE)};
-        return primitives.emplace(key, std::move(made)).first->second;
+        const auto description = describe_matmul(engine, x, w, y);
+        const dnnl::memory::desc scratch = description.scratchpad_desc();
+        for (TileMemory& memory : memories) {
+            if (memory.scratch.size() >= scratch.get_size()) continue;
+            NL_ASSIGN(memory.scratch, Buffer<std::byte>::allocate("scratch memory of products",
+                                                                  {static_cast<int64_t>(scratch.get_size())}));
+        }
+        products.emplace(key, TileProduct{x, w, y, scratch, dnnl::matmul(description)});
+        return {};
     }
 
-    void many_rows(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
+    Result<void> make_products(const Matrix<T>& w, int64_t max_rows) {
+        const OnednnThreads::One alone(onednn);
+        const int64_t outputs = std::min(tile_outputs(w), w.outputs);
+        const int64_t rest = w.outputs % outputs;
+        for (const int64_t rows : kTileRows) {
+            if (rows > padded_rows(max_rows) || (batch_invariant && rows != kInvariantTileRows)) continue;
+            NL_TRY(make_product({rows, outputs, w.depth}));
+            if (rest > 0) NL_TRY(make_product({rows, rest, w.depth}));
+        }
+        return {};
+    }
+
+    // A tile of w's outputs [first, last) with its rows of x, to its place in y. Of the calling thread alone.
+    void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
+                      TileMemory& memory) const {
+        const int64_t outputs = last - first;
+        const TileProduct& p = products.at({rows, outputs, w.depth});
+        // oneDNN takes no const pointers; sources are only read.
+        T* const weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        const OnednnThreads::One alone(onednn);
+        p.matmul.execute(memory.stream,
+                         {{DNNL_ARG_SRC, dnnl::memory(p.x, engine, x)},
+                          {DNNL_ARG_WEIGHTS, dnnl::memory(p.w, engine, weights)},
+                          {DNNL_ARG_DST, dnnl::memory(p.y, engine, memory.y.data())},
+                          {DNNL_ARG_SCRATCHPAD, dnnl::memory(p.scratch, engine, memory.scratch.data())}});
+        memory.stream.wait();
+        for (int64_t row = 0; row < rows; ++row) {
+            const float* const from = memory.y.data() + row * outputs;
+            float* const to = y + row * w.outputs + first;
+            if (accumulate) {
+                add(from, outputs, to);
+            } else {
+                std::copy_n(from, outputs, to);
+            }
+        }
+    }
+
+    Result<void> many_rows(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
         const int64_t padded = padded_rows(rows);
-        Primitive& p = primitive({padded, w.outputs, w.depth, accumulate});
         // oneDNN 3's AMX kernels read past the end of a row whose depth their tiles don't divide, and multiply what
         // stands there by zero. Behind the last row that must not be the NaNs of memory never written.
         std::fill(x + rows * w.depth, x + padded * w.depth, T());
-        p.x.set_data_handle(x);
-        // oneDNN takes no const pointers; sources are only read.
-        p.w.set_data_handle(const_cast<T*>(w.data));  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-        p.y.set_data_handle(y);
-        p.matmul.execute(stream, {{DNNL_ARG_SRC, p.x}, {DNNL_ARG_WEIGHTS, p.w}, {DNNL_ARG_DST, p.y}});
-        stream.wait();
+        tile_begins.clear();
+        for (int64_t row = 0; row < padded; row += first_tile_rows(padded - row)) tile_begins.push_back(row);
+        const int64_t outputs = std::min(tile_outputs(w), w.outputs);
+        const auto row_tiles = static_cast<int64_t>(tile_begins.size());
+        const int64_t tiles = (w.outputs + outputs - 1) / outputs * row_tiles;
+        std::atomic<dnnl_status_t> failed = dnnl_success;
+        pool.run(tiles, cost_of_flops(2 * padded * w.outputs * w.depth), [&](int64_t tile, int32_t thread) {
+            const int64_t first = tile / row_tiles * outputs;
+            const int64_t row = tile_begins[static_cast<size_t>(tile % row_tiles)];
+            try {
+                compute_tile(w, x + row * w.depth, first_tile_rows(padded - row), first,
+                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate,
+                             memories[static_cast<size_t>(thread)]);
+            } catch (const dnnl::error& error) {
+                failed = error.status;
+            } catch (...) {  // std::bad_alloc, of what a call takes
+                failed = dnnl_out_of_memory;
+            }
+        });
+        if (failed == dnnl_success) return {};
+        return fail(status_of(failed), "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ",
+                    w.depth, " matrix: ", dnnl_status2str(failed));
     }
 
     void few_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         convert(x, rows * w.depth, wide.data());
         const int64_t pieces = (w.outputs + kMatvecOutputs - 1) / kMatvecOutputs;
-        const bool small = w.outputs * w.depth * static_cast<int64_t>(sizeof(T)) < kParallelBytes;
-        parallel_for(small ? 1 : num_threads, pieces, [&](int64_t piece, int) {
+        const int64_t weights = w.outputs * w.depth;
+        const int64_t cost =
+            std::max(cost_of_bytes(weights * static_cast<int64_t>(sizeof(T))), cost_of_flops(2 * rows * weights));
+        pool.run(pieces, cost, [&](int64_t piece, int32_t) {
             const int64_t first = piece * kMatvecOutputs;
             matvec(w.data, w.depth, wide.data(), rows, first, std::min(first + kMatvecOutputs, w.outputs), y, w.outputs,
                    accumulate);
         });
     }
 
-    int num_threads;
-    bool has_primitives = true;  // until oneDNN says otherwise
-    Buffer<float> wide;          // few rows of x as float32
+    ThreadPool& pool;
+    const bool batch_invariant;
+    OnednnThreads onednn;
+    bool has_products = true;  // until oneDNN says otherwise
+    Buffer<float> wide;        // few rows of x as float32
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-    dnnl::stream stream{engine};
-    std::map<Key, Primitive> primitives;
+    std::map<Key, TileProduct> products;
+    std::vector<TileMemory> memories;  // one for each thread
+    std::vector<int64_t> tile_begins;  // first rows of the tiles of the product that runs
 };
 
 template <typename T>
@@ -115,48 +213,38 @@ template <typename T>
 Products<T>::~Products() = default;
 
 template <typename T>
-Result<Products<T>> Products<T>::create(int num_threads, int64_t max_depth) {
+Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_depth, bool batch_invariant) {
     try {
-        auto state = std::make_unique<State>(num_threads);
+        auto state = std::make_unique<State>(pool, batch_invariant);
         NL_ASSIGN(state->wide, Buffer<float>::allocate("a few rows of activations", {kMatvecRows, max_depth}));
+        for (int32_t thread = 0; thread < pool.num_threads(); ++thread) {
+            NL_ASSIGN(auto y, Buffer<float>::allocate("a tile of a product", {kTileRows.front(), kTileOutputs}));
+            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}});
+        }
         return Products(std::move(state));
     } catch (const dnnl::error& error) {
-        const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
-        return fail(status, "oneDNN could not start: ", error.what());
+        return fail(status_of(error.status), "oneDNN could not start: ", error.what());
     }
 }
 
-// Does `work` with oneDNN; false where few rows go without it, or where it has no such product.
 template <typename T>
-template <typename Work>
-Result<bool> Products<T>::with_primitives(const Matrix<T>& w, int64_t rows, const Work& work) {
-    if (rows <= kMatvecRows || !state_->has_primitives) return false;
+Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t max_rows) {
+    if (!state_->takes_tiles(max_rows)) return {};
     try {
-        work();
-        return true;
+        return state_->make_products(w, max_rows);
     } catch (const dnnl::error& error) {
-        if (error.status != dnnl_unimplemented) {
-            const nl_status status = error.status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
-            return fail(status, "oneDNN failed at a product of ", rows, " rows with a ", w.outputs, " x ", w.depth,
+        if (error.status != dnnl_unimplemented)
+            return fail(status_of(error.status), "oneDNN failed to make products with a ", w.outputs, " x ", w.depth,
                         " matrix: ", error.what());
-        }
-        state_->has_primitives = false;  // bfloat16 without AVX-512
+        state_->has_products = false;  // bfloat16 without AVX-512
     }
-    return false;
-}
-
-template <typename T>
-Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t rows, bool accumulate) {
-    const auto make = [&] { state_->primitive({padded_rows(rows), w.outputs, w.depth, accumulate}); };
-    NL_TRY(with_primitives(w, rows, make));
     return {};
 }
 
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
-    NL_ASSIGN(const bool done, with_primitives(w, rows, [&] { state_->many_rows(w, x, rows, y, accumulate); }));
-    if (done) return {};
+    if (state_->takes_tiles(rows)) return state_->many_rows(w, x, rows, y, accumulate);
     for (int64_t row = 0; row < rows; row += kMatvecRows)
         state_->few_rows(w, x + row * w.depth, std::min<int64_t>(kMatvecRows, rows - row), y + row * w.outputs,
                          accumulate);

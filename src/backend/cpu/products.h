@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "backend/cpu/buffer.h"
+#include "backend/cpu/thread_pool.h"
 #include "base/convert.h"
 
 namespace nanolith::cpu {
@@ -22,29 +23,31 @@ struct Matrix {
 // overwritten and mean nothing.
 int64_t padded_rows(int64_t rows);
 
-// Runs products with `num_threads` threads: few rows through matvec, more through oneDNN, or through matvec a few at a
-// time where oneDNN has no such product (of bfloat16, on CPUs without AVX-512). Both read the one row-major copy of the
-// weights. Keeps oneDNN's primitives by shape. Not thread-safe.
+// Runs products on the pool's threads: few rows through matvec, more through oneDNN, or through matvec a few at a time
+// where oneDNN has no such product (of bfloat16, on CPUs without AVX-512). Both read the one row-major copy of the
+// weights. A product of many rows is cut into tiles of a few shapes, each of which one thread computes, so that all of
+// oneDNN's primitives are made beforehand, by prepare(). Not thread-safe.
 template <typename T>
 class Products {
   public:
-    // `max_depth` is the largest depth of a matrix that will be multiplied.
-    static Result<Products> create(int num_threads, int64_t max_depth);
+    // `max_depth` is the largest depth of a matrix that will be multiplied. `batch_invariant`: as ExecutorOptions', all
+    // rows go through tiles of one shape. The pool outlives this.
+    static Result<Products> create(ThreadPool& pool, int64_t max_depth, bool batch_invariant);
     Products() noexcept;  // empty: assign a created one
     Products(Products&&) noexcept;
     Products& operator=(Products&&) noexcept;
     ~Products();
 
-    // Makes ready what run() of so many rows would make first. INTERNAL where oneDNN fails.
-    Result<void> prepare(const Matrix<T>& w, int64_t rows, bool accumulate);
+    // Makes ready what run() needs for up to `max_rows` rows. INTERNAL or OUT_OF_MEMORY where oneDNN fails; it may be
+    // tried again then.
+    Result<void> prepare(const Matrix<T>& w, int64_t max_rows);
 
-    // y[rows, outputs] = x[rows, depth] * w^T, or y += that. INTERNAL where oneDNN fails; nothing is written then.
+    // y[rows, outputs] = x[rows, depth] * w^T, or y += that. The matrix has been prepared for as many rows.
+    // OUT_OF_MEMORY or INTERNAL where oneDNN fails; y holds anything then.
     Result<void> run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate);
 
   private:
     struct State;
-    template <typename Work>
-    Result<bool> with_primitives(const Matrix<T>& w, int64_t rows, const Work& work);
     explicit Products(std::unique_ptr<State> state);
     std::unique_ptr<State> state_;
 };

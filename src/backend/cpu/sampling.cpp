@@ -10,11 +10,12 @@ namespace {
 
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
-// The lowest id of the highest logit; NaN loses against everything.
+// The lowest id of the highest logit; kNoToken where there is none, or a NaN.
 int32_t greedy(std::span<const float> logits) {
-    int32_t best = 0;
+    int32_t best = kNoToken;
     float highest = kLowest;
     for (size_t i = 0; i < logits.size(); ++i) {
+        if (std::isnan(logits[i])) return kNoToken;
         if (logits[i] > highest) {
             highest = logits[i];
             best = static_cast<int32_t>(i);
@@ -26,8 +27,7 @@ int32_t greedy(std::span<const float> logits) {
 // The logit of rank k (1: the highest), or minus infinity where all are kept.
 float top_k_threshold(std::span<const float> logits, int32_t k, std::vector<float>& copy) {
     if (k <= 0 || static_cast<size_t>(k) >= logits.size()) return kLowest;
-    copy.resize(logits.size());
-    std::transform(logits.begin(), logits.end(), copy.begin(), [](float x) { return std::isnan(x) ? kLowest : x; });
+    copy.assign(logits.begin(), logits.end());
     const auto rank = copy.begin() + (k - 1);
     std::nth_element(copy.begin(), rank, copy.end(), std::greater<>());
     return *rank;
@@ -68,8 +68,8 @@ float top_p_threshold(std::vector<float>& logits, double p, double total, const 
 
 int32_t sample(std::span<const float> logits, const SampleParams& params, SampleScratch& scratch) {
     const int32_t best = greedy(logits);
+    if (params.temperature <= 0 || best == kNoToken) return best;
     const float highest = logits[static_cast<size_t>(best)];
-    if (params.temperature <= 0 || !(highest > kLowest)) return best;  // greedy, or nothing to choose from
 
     // Relative to the best, so nothing overflows; a best of plus infinity leaves its equals alone.
     const double scale = 1.0 / params.temperature;
@@ -83,7 +83,7 @@ int32_t sample(std::span<const float> logits, const SampleParams& params, Sample
         scratch.logits.clear();
         double total = 0;
         for (const float logit : logits) {
-            if (!(logit >= threshold) || logit == kLowest) continue;
+            if (logit < threshold || logit == kLowest) continue;
             scratch.logits.push_back(logit);
             total += weight(logit);
         }
@@ -93,7 +93,7 @@ int32_t sample(std::span<const float> logits, const SampleParams& params, Sample
     scratch.weights.resize(logits.size());
     double total = 0;
     for (size_t i = 0; i < logits.size(); ++i) {
-        const double w = logits[i] >= threshold ? weight(logits[i]) : 0.0;  // NaN compares false
+        const double w = logits[i] >= threshold ? weight(logits[i]) : 0.0;
         scratch.weights[i] = w >= static_cast<double>(params.min_p) ? w : 0.0;
         total += scratch.weights[i];
     }

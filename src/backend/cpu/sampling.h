@@ -16,7 +16,7 @@ struct SampleScratch {
 };
 
 // The token that `params` draw from `logits` (not empty); see SampleParams. Every filter is a threshold on the logit,
-// so tokens that tie with the last kept one are kept. NaN counts as minus infinity; without any number the token is 0.
+// so tokens that tie with the last kept one are kept. kNoToken where there is a NaN, or nothing above minus infinity.
 // Takes time proportional to the vocabulary (expected). Throws std::bad_alloc where the scratch can't grow.
 int32_t sample(std::span<const float> logits, const SampleParams& params, SampleScratch& scratch);
 

@@ -1,12 +1,11 @@
 #include "backend/cpu/weights.h"
 
-#include <cstring>
+#include <algorithm>
 #include <initializer_list>
 #include <limits>
 #include <string>
 
 #include "backend/cpu/norm_rope.h"
-#include "backend/cpu/parallel.h"
 #include "backend/read_weight.h"
 
 namespace nanolith::cpu {
@@ -16,27 +15,40 @@ template <typename T>
 constexpr DType kDType = std::is_same_v<T, float> ? DType::f32 : DType::bf16;
 
 // Elements that are converted at a time, through a float32 buffer on the stack.
-constexpr int64_t kPiece = 1024;
+constexpr int64_t kPiece = 4096;
 
 template <typename T>
 bool usable_in_place(const WeightView& view) {
-    return view.dtype == kDType<T> && view.plain() && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0;
+    return view.dtype == kDType<T> && view.plain() && reinterpret_cast<uintptr_t>(view.data) % alignof(T) == 0 &&
+           (view.source == nullptr || view.source->stays());
 }
 
 template <typename T>
-void copy_converted(const WeightView& view, int num_threads, T* to) {
+void copy_converted(const WeightView& view, ThreadPool& pool, T* to) {
     const int64_t size = view.rows * view.cols;
-    parallel_for(num_threads, (size + kPiece - 1) / kPiece, [&](int64_t piece, int) {
+    const int64_t bytes = size * static_cast<int64_t>(sizeof(T) + dtype_bytes(view.dtype));
+    pool.run((size + kPiece - 1) / kPiece, cost_of_bytes(bytes), [&](int64_t piece, int32_t) {
         const int64_t first = piece * kPiece;
         const int64_t count = std::min(kPiece, size - first);
         if (view.dtype == kDType<T> && view.plain()) {
-            std::memcpy(static_cast<void*>(to + first), view.data + static_cast<size_t>(first) * sizeof(T),
-                        static_cast<size_t>(count) * sizeof(T));
+            read_elements(view, first, count, to + first);
             return;
         }
         float wide[kPiece];
         read_weight(view, first, count, wide);
         convert(wide, count, to + first);
+    });
+}
+
+// Has the source see a weight that stays where it is, as it sees those that are copied.
+template <typename T>
+void look_through(const WeightView& view, ThreadPool& pool) {
+    if (view.source == nullptr) return;
+    const int64_t size = view.rows * view.cols;
+    const int64_t bytes = size * static_cast<int64_t>(dtype_bytes(view.dtype));
+    pool.run((size + kPiece - 1) / kPiece, cost_of_bytes(bytes), [&](int64_t piece, int32_t) {
+        T seen[kPiece];
+        read_elements(view, piece * kPiece, std::min(kPiece, size - piece * kPiece), seen);
     });
 }
 
@@ -50,20 +62,21 @@ struct Part {
 // The parts on top of each other as one matrix of `cols` columns.
 template <typename T>
 Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<Part> parts, int64_t cols,
-                              int num_threads) {
+                              ThreadPool& pool) {
     Matrix<T> matrix;
     matrix.depth = cols;
     for (const Part& part : parts) {
         matrix.outputs += part.rows;
     }
     if (parts.size() == 1 && usable_in_place<T>(parts.begin()->view)) {
+        look_through<T>(parts.begin()->view, pool);
         matrix.data = reinterpret_cast<const T*>(parts.begin()->view.data);
         return matrix;
     }
     NL_ASSIGN(matrix.owned, Buffer<T>::allocate("weight " + prefix + parts.begin()->name, {matrix.outputs, cols}));
     T* to = matrix.owned.data();
     for (const Part& part : parts) {
-        copy_converted(part.view, num_threads, to);
+        copy_converted(part.view, pool, to);
         to += part.rows * cols;
     }
     matrix.data = matrix.owned.data();
@@ -91,31 +104,31 @@ std::vector<float> load_norm(const ModelSpec& spec, const char* name, const Weig
 
 template <typename T>
 Result<CpuMlp<T>> load_mlp(const std::string& prefix, const ExpertWeights& from, int64_t hidden, int64_t inner,
-                           int num_threads) {
+                           ThreadPool& pool) {
     CpuMlp<T> to;
-    NL_ASSIGN(to.gate_up,
-              load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden,
-                             num_threads));
-    NL_ASSIGN(to.down, load_matrix<T>(prefix, {{"down_proj", from.down_proj, hidden}}, inner, num_threads));
+    NL_ASSIGN(
+        to.gate_up,
+        load_matrix<T>(prefix, {{"gate_proj", from.gate_proj, inner}, {"up_proj", from.up_proj, inner}}, hidden, pool));
+    NL_ASSIGN(to.down, load_matrix<T>(prefix, {{"down_proj", from.down_proj, hidden}}, inner, pool));
     return to;
 }
 
 template <typename T>
-Result<void> load_mlps(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix, int num_threads,
+Result<void> load_mlps(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix, ThreadPool& pool,
                        CpuLayer<T>& to) {
     const int64_t hidden = spec.hidden_size;
     if (!from.router.present()) {
         NL_ASSIGN(to.mlp, load_mlp<T>(prefix, {from.gate_proj, from.up_proj, from.down_proj}, hidden,
-                                      spec.intermediate_size, num_threads));
+                                      spec.intermediate_size, pool));
         const int64_t inner = spec.intermediate_size;
         to.mlp.gate_up_bias = load_vector({{"gate_bias", from.gate_bias, inner}, {"up_bias", from.up_bias, inner}});
         to.mlp.down_bias = load_vector({{"down_bias", from.down_bias, hidden}});
         return {};
     }
-    NL_ASSIGN(to.router, load_matrix<T>(prefix, {{"router", from.router, spec.experts.count}}, hidden, num_threads));
+    NL_ASSIGN(to.router, load_matrix<T>(prefix, {{"router", from.router, spec.experts.count}}, hidden, pool));
     for (size_t i = 0; i < from.experts.size(); ++i) {
         NL_ASSIGN(CpuMlp<T> expert, load_mlp<T>(prefix + "experts." + std::to_string(i) + ".", from.experts[i], hidden,
-                                                spec.experts.intermediate_size, num_threads));
+                                                spec.experts.intermediate_size, pool));
         to.experts.push_back(std::move(expert));
     }
     return {};
@@ -123,7 +136,7 @@ Result<void> load_mlps(const ModelSpec& spec, const LayerWeights& from, const st
 
 template <typename T>
 Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, const std::string& prefix,
-                               int num_threads) {
+                               ThreadPool& pool) {
     const int64_t hidden = spec.hidden_size;
     const int64_t q = int64_t{spec.num_heads} * spec.head_dim;
     const int64_t kv = int64_t{spec.num_kv_heads} * spec.head_dim;
@@ -139,9 +152,9 @@ Result<CpuLayer<T>> load_layer(const ModelSpec& spec, const LayerWeights& from, 
     NL_ASSIGN(
         to.qkv,
         load_matrix<T>(prefix, {{"q_proj", from.q_proj, q}, {"k_proj", from.k_proj, kv}, {"v_proj", from.v_proj, kv}},
-                       hidden, num_threads));
-    NL_ASSIGN(to.output, load_matrix<T>(prefix, {{"o_proj", from.o_proj, hidden}}, q, num_threads));
-    NL_TRY(load_mlps(spec, from, prefix, num_threads, to));
+                       hidden, pool));
+    NL_ASSIGN(to.output, load_matrix<T>(prefix, {{"o_proj", from.o_proj, hidden}}, q, pool));
+    NL_TRY(load_mlps(spec, from, prefix, pool, to));
     return to;
 }
 
@@ -194,32 +207,44 @@ uint64_t weight_bytes(const ModelWeights& weights) {
 }
 
 template <typename T>
-Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads,
+Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, ThreadPool& pool,
                                    PartProgress& progress) {
     CpuWeights<T> to;
     NL_ASSIGN(to.embedding,
-              load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, num_threads));
+              load_matrix<T>("", {{"embedding", weights.embedding, spec.vocab_size}}, spec.hidden_size, pool));
     NL_TRY(progress.add(owned_bytes(to.embedding)));
     to.final_norm = load_norm(spec, "final_norm", weights.final_norm);
     if (weights.head.data == weights.embedding.data) {
         to.head = {to.embedding.data, to.embedding.outputs, to.embedding.depth, {}};
     } else {
-        NL_ASSIGN(to.head,
-                  load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, num_threads));
+        NL_ASSIGN(to.head, load_matrix<T>("", {{"head", weights.head, spec.vocab_size}}, spec.hidden_size, pool));
         NL_TRY(progress.add(owned_bytes(to.head)));
     }
     for (size_t i = 0; i < weights.layers.size(); ++i) {
-        NL_ASSIGN(CpuLayer<T> layer,
-                  load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", num_threads));
+        NL_ASSIGN(CpuLayer<T> layer, load_layer<T>(spec, weights.layers[i], "layers." + std::to_string(i) + ".", pool));
         NL_TRY(progress.add(owned_bytes(layer)));
         to.layers.push_back(std::move(layer));
     }
     return to;
 }
 
+template <typename T>
+bool any_in_place(const CpuWeights<T>& weights) {
+    const auto in_place = [](const Matrix<T>& matrix) { return matrix.data != nullptr && matrix.owned.size() == 0; };
+    const auto mlp_in_place = [&](const CpuMlp<T>& mlp) { return in_place(mlp.gate_up) || in_place(mlp.down); };
+    const bool head_is_tied = weights.head.data == weights.embedding.data;
+    return in_place(weights.embedding) || (!head_is_tied && in_place(weights.head)) ||
+           std::ranges::any_of(weights.layers, [&](const CpuLayer<T>& layer) {
+               return in_place(layer.qkv) || in_place(layer.output) || in_place(layer.router) ||
+                      mlp_in_place(layer.mlp) || std::ranges::any_of(layer.experts, mlp_in_place);
+           });
+}
+
+template bool any_in_place(const CpuWeights<float>&);
+template bool any_in_place(const CpuWeights<BFloat16>&);
 template uint64_t weight_bytes<float>(const ModelWeights&);
 template uint64_t weight_bytes<BFloat16>(const ModelWeights&);
-template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, int, PartProgress&);
-template Result<CpuWeights<BFloat16>> load_weights(const ModelSpec&, const ModelWeights&, int, PartProgress&);
+template Result<CpuWeights<float>> load_weights(const ModelSpec&, const ModelWeights&, ThreadPool&, PartProgress&);
+template Result<CpuWeights<BFloat16>> load_weights(const ModelSpec&, const ModelWeights&, ThreadPool&, PartProgress&);
 
 }  // namespace nanolith::cpu

@@ -44,15 +44,19 @@ struct CpuWeights {
     std::vector<CpuLayer<T>> layers;
 };
 
+// Whether a matrix is used where the model's weights lie.
+template <typename T>
+bool any_in_place(const CpuWeights<T>& weights);
+
 // Bytes that load_weights will allocate: what can't be used in place.
 template <typename T>
 uint64_t weight_bytes(const ModelWeights& weights);
 
-// Brings the weights into the executor's dtype with `num_threads` threads. A matrix that stands alone, has that dtype
+// Brings the weights into the executor's dtype on the pool's threads. A matrix that stands alone, has that dtype
 // and is aligned to it is used where it lies; everything else is copied once. INVALID_ARGUMENT where a shape does not
 // fit the spec (which names the weight), OUT_OF_MEMORY. `progress` counts the bytes that are copied.
 template <typename T>
-Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, int num_threads,
+Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, ThreadPool& pool,
                                    PartProgress& progress);
 
 }  // namespace nanolith::cpu

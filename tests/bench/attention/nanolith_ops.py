@@ -18,6 +18,35 @@ def _address(array):
     return array.ctypes.data_as(_INT32S)
 
 
+class _Sized(ctypes.Structure):
+    """A struct of nanolith_ops.h that tells its size; members that are not named are zero."""
+
+    def __init__(self, **members):
+        super().__init__(struct_size=ctypes.sizeof(type(self)), **members)
+
+
+class _AttentionCapacity(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("max_rows", c_int64), ("max_sequences", c_int64), ("max_segments", c_int64),
+                ("max_page_table", c_int64)]
+
+
+class _AttentionStep(_Sized):
+    _fields_ = [("struct_size", c_size_t), ("num_pages", c_int64), ("page_table", _INT32S), ("num_entries", c_size_t),
+                ("segment_first_entries", _INT32S), ("segment_lengths", _INT32S), ("segment_bases", _INT32S),
+                ("num_segments", c_size_t), ("sequence_rows", _INT32S), ("sequence_segments", _INT32S),
+                ("num_sequences", c_size_t), ("positions", _INT32S), ("num_rows", c_size_t)]
+
+
+class _Rows(ctypes.Structure):
+    """nl_rows and nl_const_rows."""
+
+    _fields_ = [("data", c_void_p), ("row_stride", c_int64), ("head_stride", c_int64)]
+
+    @classmethod
+    def of(cls, tensor):
+        return cls(data=tensor.data_ptr(), row_stride=tensor.stride(0), head_stride=tensor.stride(1))
+
+
 class Ops:
     """The kernels of a device; the stream is where their work goes."""
 
@@ -37,10 +66,9 @@ class Ops:
             "nl_attention_options_set_dtype": [c_void_p, c_int32],
             "nl_attention_options_set_kv_dtype": [c_void_p, c_int32],
             "nl_attention_options_set_causal": [c_void_p, c_int32],
-            "nl_attention_plan_create": [c_void_p, c_void_p] + 4 * [c_int64] + [POINTER(c_void_p)],
-            "nl_attention_plan_set": [c_void_p, c_int64, _INT32S, c_size_t, _INT32S, _INT32S, _INT32S, c_size_t]
-            + [_INT32S, _INT32S, c_size_t, _INT32S, c_size_t],
-            "nl_attention_run": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64, c_int64, c_void_p],
+            "nl_attention_plan_create": [c_void_p, c_void_p, POINTER(_AttentionCapacity), POINTER(c_void_p)],
+            "nl_attention_plan_set": [c_void_p, POINTER(_AttentionStep)],
+            "nl_attention_run": [c_void_p, POINTER(_Rows), c_void_p, POINTER(_Rows), c_void_p],
         }.items():
             function = getattr(library, name)
             function.argtypes = arguments
@@ -89,23 +117,27 @@ class Plan:
             ops.check(library.nl_attention_options_set_causal(options, int(causal)))
             rows = sum(len(row) for row in positions)
             flat = [segment for sequence in segments for segment in sequence]
-            ops.check(library.nl_attention_plan_create(ops.handle, options, rows, len(positions), len(flat),
-                                                       len(page_table), byref(self.handle)))
+            capacity = _AttentionCapacity(max_rows=rows, max_sequences=len(positions), max_segments=len(flat),
+                                          max_page_table=len(page_table))
+            ops.check(library.nl_attention_plan_create(ops.handle, options, byref(capacity), byref(self.handle)))
         finally:
             library.nl_attention_options_free(options)
         table, sequence_rows = _int32s(page_table), _int32s([len(row) for row in positions])
         firsts, lengths, bases = (_int32s([segment[i] for segment in flat]) for i in range(3))
         sequence_segments = _int32s([len(sequence) for sequence in segments])
         stands = _int32s(numpy.concatenate([numpy.asarray(row) for row in positions]))
-        ops.check(library.nl_attention_plan_set(
-            self.handle, num_pages, _address(table), len(table), _address(firsts), _address(lengths), _address(bases),
-            len(flat), _address(sequence_rows), _address(sequence_segments), len(positions), _address(stands), rows))
+        step = _AttentionStep(
+            num_pages=num_pages, page_table=_address(table), num_entries=len(table),
+            segment_first_entries=_address(firsts), segment_lengths=_address(lengths), segment_bases=_address(bases),
+            num_segments=len(flat), sequence_rows=_address(sequence_rows),
+            sequence_segments=_address(sequence_segments), num_sequences=len(positions), positions=_address(stands),
+            num_rows=rows)
+        ops.check(library.nl_attention_plan_set(self.handle, byref(step)))
 
     def run(self, q, pages, out):
         """q and out [rows, heads, head_dim]; pages [pages, 2, KV heads, page size, head_dim]. Returns out."""
         self._ops.check(self._ops.library.nl_attention_run(
-            self.handle, q.data_ptr(), q.stride(0), q.stride(1), pages.data_ptr(), out.data_ptr(), out.stride(0),
-            out.stride(1), None))
+            self.handle, byref(_Rows.of(q)), pages.data_ptr(), byref(_Rows.of(out)), None))
         return out
 
     def __del__(self):

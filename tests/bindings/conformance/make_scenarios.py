@@ -45,6 +45,8 @@ ENGINE = "model=@model device=cpu dtype=1 page_size=16 num_pages=64 threads=2"
 ROLES = ["system", "user", "assistant"]
 # Here a system message is a part of a user's message, so no chat ends where it ends.
 FOLDED_SYSTEM = {"llama-2", "mistral-v1", "mistral-v3", "gemma"}
+# Their templates here have other spaces or another end than the name means; and "template" is no name.
+OTHER_BY_NAME = {"mistral-v1", "mistral-v3", "mistral-v7", "phi-3", "phi-4-mini", "template"}
 # A flag that no function knows, nor will soon.
 UNKNOWN_FLAG = 1 << 30
 
@@ -561,7 +563,7 @@ def chats(s):
         s.add("tokenizer", f"@work/chats/{name}")
         s.add("format", "%")
         s.add("format_name", "=", name)
-        if name != "mistral-v1":  # whose templates have spaces between messages that the name alone doesn't mean
+        if name not in OTHER_BY_NAME:
             s.add("format", name)
         for case in entry["cases"][2:12:3]:
             chat = case["messages"]

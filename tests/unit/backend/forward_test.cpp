@@ -12,7 +12,6 @@ namespace {
 class RecordingDevice {
   public:
     explicit RecordingDevice(std::string fail_at = {}) : fail_at_(std::move(fail_at)) {}
-    Result<void> embed() { return call("embed"); }
     Result<void> attention_input(int32_t layer) { return call("attention_input", layer); }
     Result<void> attention(int32_t layer) { return call("attention", layer); }
     Result<void> attention_output(int32_t layer) { return call("attention_output", layer); }
@@ -36,7 +35,7 @@ TEST(Forward, CallsTheOperationsOfEveryLayerInOrder) {
     RecordingDevice device;
     ASSERT_TRUE(forward(device, 2).ok());
     EXPECT_EQ(device.calls(),
-              "embed attention_input(0) attention(0) attention_output(0) mlp_input(0) mlp_output(0) "
+              "attention_input(0) attention(0) attention_output(0) mlp_input(0) mlp_output(0) "
               "attention_input(1) attention(1) attention_output(1) mlp_input(1) mlp_output(1) head ");
 }
 

@@ -26,12 +26,9 @@ class FamilyExecutorTest : public ExecutorTest {
 
     // Prefill in slices, decode, and chunks in other places than they were made at; near and far ones. float32 is held
     // to its bound at each step; a row or two at 16 bits scatter, so there it is on all steps together.
-    void expect_reference(const RandomShape& shape, const std::string& what, int32_t page_size = 16,
-                          int32_t num_threads = 1) {
+    void expect_reference(const RandomShape& shape, const std::string& what, int32_t page_size = 16) {
         RandomModel model(shape, GetParam().dtype, seed_ + salt_++);
-        ExecutorOptions wanted = options(page_size, 1024 / page_size);
-        wanted.num_threads = num_threads;
-        PagedHarness harness(*backend_, model, wanted, seed_);
+        PagedHarness harness(*backend_, model, options(page_size, 1024 / page_size), seed_);
         ASSERT_TRUE(harness.ready()) << what;
         Deviation together;
         const auto run = [&](std::vector<Job> jobs, std::initializer_list<int32_t> counts, const char* step) {
@@ -259,7 +256,7 @@ TEST_P(FamilyExecutorTest, Experts) {
     expect_reference(mixed, "a layer with experts between dense ones");
     mixed.dense = {false, true, false};
     mixed.intermediate_size = 20;  // smaller than an expert's
-    expect_reference(mixed, "a dense layer between those with experts", 32, 3);
+    expect_reference(mixed, "a dense layer between those with experts", 32);
     expect_seen(with_experts(4, 2, true), "shares that are not normalized",
                 [](ModelSpec& spec, auto&) { spec.experts.normalized = false; });
     expect_seen(with_experts(4, 2, false), "normalized shares",
@@ -313,7 +310,7 @@ TEST_P(FamilyExecutorTest, AllTogether) {
     gemma.tied = true;
     gemma.layers = {{0, 11}, {0, 0}};
     expect_reference(gemma, "Gemma 2");
-    expect_reference(gemma, "Gemma 2 with three threads", 64, 3);
+    expect_reference(gemma, "Gemma 2 with pages of 64", 64);
     RandomShape everything = gemma;
     everything.qkv_bias = true;
     everything.output_bias = true;
@@ -332,7 +329,7 @@ TEST_P(FamilyExecutorTest, AllTogether) {
     experts.numbers.activation = Activation::gelu_tanh;
     experts.numbers.norm_offset = 1;
     experts.layers = {{0, 7}, {0, 0}};
-    expect_reference(experts, "experts with the rest", 32, 2);
+    expect_reference(experts, "experts with the rest", 32);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, FamilyExecutorTest, ::testing::ValuesIn(kCases),

@@ -50,13 +50,19 @@ inline double measure(DType dtype, const Deviation& deviation) {
 class ExecutorTest : public ::testing::TestWithParam<Case> {
   protected:
     void SetUp() override {
-        auto opened = GetParam().cuda ? open_cuda_backend(0) : open_cpu_backend(0);
+        // Small models gain nothing from more threads, and busy machines lose much.
+        auto opened = open_backend(1);
         if (!opened.ok() && GetParam().cuda) GTEST_SKIP() << "no GPU: " << opened.error().message;
         ASSERT_TRUE(opened.ok()) << opened.error().message;
         backend_ = std::move(*opened);
         seed_ = std::random_device{}();
         RecordProperty("seed", std::to_string(seed_));
         std::printf("seed %llu\n", static_cast<unsigned long long>(seed_));
+    }
+
+    // The device under test; the CPU with so many threads.
+    static Result<std::unique_ptr<Backend>> open_backend(int32_t num_threads) {
+        return GetParam().cuda ? open_cuda_backend(0) : open_cpu_backend(num_threads);
     }
 
     // `max_rows`: an executor runs steps of up to so many when it is made, so few make a test quick.
@@ -68,7 +74,6 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         options.max_rows = max_rows;
         options.max_output_rows = max_rows;
         options.max_kept_logits = max_rows;
-        options.num_threads = 1;  // small models gain nothing from more, and busy machines lose much
         return options;
     }
 

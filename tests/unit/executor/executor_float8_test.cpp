@@ -59,22 +59,24 @@ class Float8PagesTest : public ExecutorTest {
 
 TEST_P(Float8PagesTest, KeysAndValuesAreRounded) {
     const RandomShape shapes[] = {shape_of(4, 2, 64, false), shape_of(8, 1, 128, true), shape_of(6, 6, 80, false)};
-    for (size_t i = 0; i < std::size(shapes); ++i) {
-        RandomModel model(shapes[i], GetParam().dtype, seed_ + i);
+    Deviation runs;
+    for (size_t i = 0; i < 6 * std::size(shapes); ++i) {
+        RandomModel model(shapes[i % std::size(shapes)], GetParam().dtype, seed_ + i);
         if (!is_taken(model)) GTEST_SKIP() << "float8 pages: of the CPU alone, says this device";
         PagedHarness harness(*backend_, model, float8_options(32, 40), seed_);
         ASSERT_TRUE(harness.ready());
-        const std::string what = "heads of " + std::to_string(shapes[i].head_dim);
         Store a, b, tail;
-        expect_near(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(60)}}), what + ", chunks");
+        runs.add(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(60)}}));  // chunks
         const Job ab{&tail, 93, {{&b, 0}, {&a, 60}}, harness.tokens(21)};
-        expect_near(harness.run({ab}), what + ", prefill behind chunks");
+        runs.add(harness.run({ab}));  // prefill behind them
         Job decode = ab;
         for (int step = 0; step < 3; ++step) {
             decode.tokens = harness.tokens(1);
-            expect_near(harness.run({decode}), what + ", decode");
+            runs.add(harness.run({decode}));
         }
     }
+    // One number on the other side of a boundary is seen by all rows of a run: the mean shows over all runs.
+    expect_near(runs, "all runs");
 }
 
 // float32: at 16 bits what is seldom there is common, and as large as what float8 rounds.

@@ -1,4 +1,6 @@
 // What config.json says of each layer: windows, rotation and experts, by each family's rule or layer by layer.
+#include <algorithm>
+#include <set>
 #include <string>
 
 #include "unit/model/config_fixture.h"
@@ -46,21 +48,38 @@ TEST(ConfigLayers, WindowsByTheFamilysRule) {
                  {"use_sliding_window is 1", "true or false"});
 }
 
-// "layer_types" has the last word where it is there, in every family that has windows.
+// "layer_types" has the last word where it is there, in the families whose reference reads it.
 TEST(ConfigLayers, LayerTypesGoBeforeTheRule) {
+    const std::set<std::string> readers = {"Qwen2ForCausalLM", "Qwen3ForCausalLM", "Gemma2ForCausalLM",
+                                           "Gemma3ForCausalLM", "SmolLM3ForCausalLM"};
     const std::string types = R"(["sliding_attention", "full_attention", "full_attention"])";
     for (const Architecture& architecture : architectures()) {
         SCOPED_TRACE(architecture.name);
         auto fields = with(bare_config(architecture.name), "num_hidden_layers", "3");
-        fields = with(with(fields, "sliding_window", "64"), "layer_types", types);
+        fields =
+            with(with(with(fields, "sliding_window", "64"), "use_sliding_window", "true"), "num_hidden_layers", "3");
+        const std::string plain = layers_of(fields);
+        fields = with(fields, "layer_types", types);
         const auto config = parse(fields);
         if (architecture.windows == WindowRule::never) {
             expect_error(config, NL_ERROR_UNSUPPORTED, {"layer_types", "sliding_attention"});
             continue;
         }
+        if (!readers.contains(architecture.name)) {
+            expect_error(config, NL_ERROR_UNSUPPORTED, {"layer_types", "none in this family"});
+            const auto same =
+                with(fields, "layer_types", R"(["sliding_attention", "sliding_attention", "sliding_attention"])");
+            EXPECT_EQ(layers_of(same), plain);
+            EXPECT_EQ(layers_of(with(with(fields, "sliding_window", "null"), "use_sliding_window", "false")), "fff");
+            continue;
+        }
         ASSERT_TRUE(config.ok()) << config.error().message;
         EXPECT_EQ(layers_of(*config), "wff");
         EXPECT_EQ(config->spec.layers[0].window, 64);
+        if (architecture.windows == WindowRule::from_layer) {
+            expect_error(parse(with(fields, "use_sliding_window", "false")), NL_ERROR_UNSUPPORTED,
+                         {"use_sliding_window is false", "layer_types"});
+        }
         fields = with(fields, "layer_types", R"(["full_attention", "sliding_attention"])");
         expect_error(parse(fields), NL_ERROR_BAD_MODEL, {"layer_types", "3 entries"});
         fields = with(fields, "layer_types", R"(["full_attention", "linear_attention", "full_attention"])");
@@ -159,11 +178,27 @@ TEST(ConfigLayers, LongRopeFollowsTheContextThatIsWanted) {
     EXPECT_EQ(half->head_order, std::vector<int32_t>({0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}));
 }
 
-TEST(ConfigLayers, RotationsOfLayersMustTurnTheSameElements) {
-    expect_error(parse(with(bare_config("Gemma3ForCausalLM"), "rope_parameters", R"({
-        "full_attention": {"rope_type": "default", "partial_rotary_factor": 0.5},
-        "sliding_attention": {"rope_type": "default"}})")),
-                 NL_ERROR_BAD_MODEL, {"rope_parameters is", "in all layers"});
+// The share of a head that turns is Phi's; elsewhere the reference does not look, or fails where RoPE is scaled.
+TEST(ConfigLayers, PartialRotationIsPhis) {
+    for (const Architecture& architecture : architectures()) {
+        SCOPED_TRACE(architecture.name);
+        const auto fields =
+            with(with(bare_config(architecture.name), "head_dim", "16"), "partial_rotary_factor", "0.5");
+        const bool is_phi = std::string(architecture.name) == "Phi3ForCausalLM";
+        for (const auto& plain : {fields, with(fields, "rope_parameters", R"({"rope_type": "default"})")}) {
+            const auto config = parse(plain);
+            ASSERT_TRUE(config.ok()) << config.error().message;
+            const auto& frequencies = config->spec.ropes[0].frequencies;
+            EXPECT_EQ(std::ranges::count(frequencies, 0.0F), is_phi ? 4 : 0);
+        }
+        if (is_phi) continue;
+        const std::string scaled = R"({"rope_type": "linear", "factor": 2)";
+        expect_error(parse(with(fields, "rope_scaling", scaled + "}")), NL_ERROR_UNSUPPORTED,
+                     {"FILE: partial_rotary_factor is 0.5", "expected 1"});
+        const auto inside =
+            with(bare_config(architecture.name), "rope_scaling", scaled + R"(, "partial_rotary_factor": 0.5})");
+        expect_error(parse(inside), NL_ERROR_UNSUPPORTED, {"rope_scaling.partial_rotary_factor is 0.5", "expected 1"});
+    }
 }
 
 // Models are made ready for YaRN by their config alone: the context may still be the one before it, or already the new.

@@ -118,6 +118,26 @@ TEST(LoadModel, BiasesOfTheMlp) {
     expect_error(load_model(folder.path()), NL_ERROR_BAD_MODEL, {"model.layers.1.mlp.down_proj.bias", "missing"});
 }
 
+// Transformers ties nothing where the file has a head of its own.
+TEST(LoadModel, AHeadInTheFileCountsMoreThanATie) {
+    const TempFolder folder;
+    write_model(folder, with(tiny_config(), "tie_word_embeddings", "true"), tiny_tensors());
+    const auto model = load_model(folder.path());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    EXPECT_NE((*model)->weights.head.data, (*model)->weights.embedding.data);
+}
+
+TEST(LoadModel, SaysWhatOtherWeightsAFolderHas) {
+    for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json", "consolidated.00.pth",
+                             "consolidated.safetensors", "adapter_model.safetensors", "tf_model.h5"}) {
+        const TempFolder folder;
+        folder.write("config.json", json_text(tiny_config()));
+        folder.write(name, "x");
+        expect_error(load_model(folder.path()), NL_ERROR_UNSUPPORTED,
+                     {name, "expected model.safetensors or model.safetensors.index.json", "What gives it"});
+    }
+}
+
 TEST(LoadModel, ATiedHeadIsTheEmbeddingAndCountsOnce) {
     const TempFolder folder;
     auto tensors = tiny_tensors();

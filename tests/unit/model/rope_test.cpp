@@ -60,7 +60,7 @@ TEST(Rope, ReadsBothLayouts) {
     EXPECT_EQ(standard->full.theta, 1e6);
     for (const char* text : {R"({"partial_rotary_factor": 0.75})",
                              R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.75}})"}) {
-        const auto partial = read(text);
+        const auto partial = read(text, {.is_phi = true});
         ASSERT_TRUE(partial.ok()) << partial.error().message;
         EXPECT_EQ(partial->full.rotated_share, 0.75);
     }

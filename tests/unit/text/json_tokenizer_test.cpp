@@ -124,7 +124,7 @@ TEST(JsonTokenizer, RefusesContradictoryTokens) {
     }
     parts = {};
     parts.post_processor = R"({"type":"RobertaProcessing","sep":["</s>",9],"cls":["<s>",0]})";
-    expect_refused(parts, NL_ERROR_BAD_MODEL, "token 9, expected 0 to 4");
+    expect_refused(parts, NL_ERROR_BAD_MODEL, "token 9: expected 0 to 4");
     parts.post_processor =
         R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}}],"special_tokens":{}})";
     expect_refused(parts, NL_ERROR_BAD_MODEL, "special_tokens");

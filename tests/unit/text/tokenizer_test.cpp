@@ -100,7 +100,7 @@ TEST(Tokenizer, RefusesBadArguments) {
     EXPECT_EQ(no_bos.error().status, NL_ERROR_INVALID_ARGUMENT);
     const auto flags = tokenizer->encode("a", 16);
     ASSERT_FALSE(flags.ok());
-    EXPECT_NE(flags.error().message.find("flags is 16"), std::string::npos);
+    EXPECT_NE(flags.error().message.find("flags is 0x10"), std::string::npos);
     for (const int32_t token : {-1, tokenizer->vocab_size(), INT32_MAX, INT32_MIN}) {
         const auto text = tokenizer->decode(Tokens{token});
         ASSERT_FALSE(text.ok());
@@ -140,6 +140,36 @@ TEST(Tokenizer, FindsPieces) {
         EXPECT_EQ(found.error().status, NL_ERROR_NOT_FOUND);
         EXPECT_TRUE(is_valid_utf8(found.error().message));
     }
+}
+
+TEST(Tokenizer, SaysWhatOtherFilesAre) {
+    for (const char* name : {"vocab.json", "qwen.tiktoken", "vocab.txt"}) {
+        ModelFolder folder;
+        std::ofstream(folder.path() + "/" + name) << "x";
+        const auto other = Tokenizer::load(folder.path());
+        ASSERT_FALSE(other.ok());
+        EXPECT_EQ(other.error().status, NL_ERROR_UNSUPPORTED);
+        EXPECT_NE(other.error().message.find(name), std::string::npos) << other.error().message;
+    }
+    for (const char* lines : {"IQ== 0\nIg== 1\n", "AAAA 17"}) {
+        ModelFolder folder;
+        std::ofstream(folder.path() + "/tokenizer.model") << lines;
+        const auto tiktoken = Tokenizer::load(folder.path());
+        ASSERT_FALSE(tiktoken.ok());
+        EXPECT_EQ(tiktoken.error().status, NL_ERROR_UNSUPPORTED);
+        EXPECT_NE(tiktoken.error().message.find("tiktoken: expected a SentencePiece model"), std::string::npos)
+            << tiktoken.error().message;
+    }
+}
+
+TEST(Tokenizer, DecodingNamesTheTokenThatIsNone) {
+    const auto tokenizer = load_tokenizer("bpe_bytes");
+    const std::vector<int32_t> tokens = {5, 6, 1 << 20};
+    const auto text = tokenizer->decode(tokens);
+    ASSERT_FALSE(text.ok());
+    EXPECT_EQ(text.error().status, NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(text.error().message.find("tokens[2] is 1048576: expected 0 to "), std::string::npos);
+    EXPECT_EQ(text.error().details.at(NL_DETAIL_INDEX - 1), 2);
 }
 
 TEST(Tokenizer, SaysWhatIsMissing) {

@@ -232,6 +232,20 @@ pub const NL_OPTION_QUEUE_LIMIT: i32 = 10;
 pub const NL_OPTION_THREADS: i32 = 11;
 /// 1: everything is made ready while the engine is created; 0: when it is needed first. \[0 or 1 (default)]
 pub const NL_OPTION_WARM_UP: i32 = 12;
+/// 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+/// same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+/// rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+/// attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+/// one device, library version and set of engine options, except the limits of a step and of the pool.
+/// \[0 (default) or 1]
+pub const NL_OPTION_BATCH_INVARIANT: i32 = 13;
+/// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+/// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+/// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+/// has its own copy either way. \[0 or 1 (default)]
+pub const NL_OPTION_MAP_WEIGHTS: i32 = 14;
+/// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. \[0 (default) or 1]
+pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 
 /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -303,10 +317,12 @@ functions! {
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
     /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
     /// NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
-    /// load. The weight files stay mapped while the engine lives: do not truncate them. A tokenizer that is not supported is
-    /// left out (and logged): the engine works on tokens. Since 0.1; nl_options since 0.2.
+    /// load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
+    /// (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+    /// (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+    /// Since 0.1; nl_options since 0.2.
     /// Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
-    /// (by the progress callback).
+    /// (by the progress callback), IO.
     fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_options, engine: *mut *mut nl_engine) -> nl_status;
     /// Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
     fn nl_engine_free(engine: *mut nl_engine);
@@ -358,23 +374,28 @@ functions! {
     /// "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
     /// "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
     /// know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
-    /// With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from,
-    /// recognised by the marks in its chat template. The handle keeps the tokenizer alive. Since 0.1.
-    /// Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its
-    /// template is of no format that is known here: format the text yourself and encode it; or the tokenizer lacks a
-    /// token of the format).
+    /// With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from: its
+    /// chat template, which is run (since 0.2). Where one of the formats above gives the same tokens for a list of chats
+    /// (with and without a system prompt, of one turn and of several, with thoughts, odd white space and empty messages) it
+    /// stands for the template, since it splits a chat into finer parts. The handle keeps the tokenizer alive. Since 0.1.
+    /// Errors: INVALID_ARGUMENT (no such name), NOT_FOUND (the folder has no chat template), UNSUPPORTED (its template has
+    /// something that is not supported here, which the message names: format the text yourself and encode it; or the
+    /// tokenizer lacks a token of the format).
     fn nl_chat_format_create(tokenizer: *const nl_tokenizer, name: *const c_char, name_length: usize, format: *mut *mut nl_chat_format) -> nl_status;
     /// Since 0.1.
     fn nl_chat_format_free(format: *mut nl_chat_format);
-    /// The format's name. Since 0.1.
+    /// The format's name; "template" where the folder's template is run, which is none of the known ones. Since 0.1.
     fn nl_chat_format_name(format: *const nl_chat_format, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The tokens of a chat of `num_messages` messages, at least one: message i is of roles\[i] (NL_ROLE_\*) and says
-    /// contents\[i], which has content_lengths\[i] bytes (NULL with 0). They are the tokens that the model's own
-    /// template gives. The beginning-of-sequence token is among them where the format wants it.
+    /// contents\[i], which has content_lengths\[i] bytes (NULL with 0). They are the tokens that Transformers gets from the
+    /// model folder's own template, but for what contents may not do. The beginning-of-sequence token is among them where
+    /// the format wants it.
     /// Contents are text and nothing else: special tokens written in them are not read, so nobody can end a message
-    /// or take a role by writing its marks. Where a format's marks are not tokens of the vocabulary ("\[INST]" in
-    /// "llama-2" and some "mistral-v1"), contents that have them are INVALID_ARGUMENT. The labels "User:" and
-    /// "Assistant:" of "ernie" are words, which contents may have.
+    /// or take a role by writing its marks, whatever a template does with the text. Where a format's marks are not tokens
+    /// of the vocabulary ("\[INST]" in "llama-2" and some "mistral-v1"; in other templates what is written as "\<|name|>",
+    /// "\[NAME]" or "\<\<NAME>>"), contents that have them are INVALID_ARGUMENT. Labels that are words, such as "User:" and
+    /// "Assistant:" of "ernie", may stand in contents: only a model that has its marks as tokens tells them apart. Tokens
+    /// that are not special and come in pairs ("\<think>" and "\</think>") are read in contents, as Transformers does.
     /// ends\[i] (`ends` may be NULL, else it has room for num_messages) receives where message i's part of the tokens
     /// ends; it begins where the part before it ends, the first one at 0, and the generation prompt follows the last
     /// one. So a chat splits into chunks along its messages. A system prompt and documents are prefilled once and
@@ -392,10 +413,35 @@ functions! {
     /// a row for one, with an empty line between; system messages stand first there, and but for "mistral-v7" inside
     /// the first user's message ("mistral-v3": the last one's, so that the system prompt has no part of its own).
     /// Where two parts meet inside a text, a token that both have a share in belongs to the latter.
-    /// "llama-3.1" writes the date of its template, 26 Jul 2024, whatever the day. A Qwen3 model answers without
-    /// thinking first where the encoded text "\<think>\n\n\</think>\n\n" follows the generation prompt. Since 0.1.
-    /// Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), BUFFER_TOO_SMALL.
+    /// Where the folder's template is run, parts end where its loop over the messages has done with one. Messages that
+    /// have no turn in such a loop (a system prompt, in many) have what is written before the next one's turn. A template
+    /// may look ahead, so that the parts of a chat change with what follows; those of the formats above do not.
+    /// "llama-3.1" writes the date 26 Jul 2024, whatever the day, and so does the template of Llama 3.1. Templates that ask
+    /// for the day (those of Llama 3.2 and 3.3 do) get that of the system's clock; nl_chat_format_render_json takes another.
+    /// A Qwen3 model answers without thinking first where the encoded text "\<think>\n\n\</think>\n\n" follows the
+    /// generation prompt.
+    /// By name, "mistral-v3" and "mistral-v7" write the spaces of the vocabulary at hand: one before a message's first word
+    /// with SentencePiece, none with Tekken. "phi-3" and "phi-4-mini" end with the end-of-sequence token where no generation
+    /// prompt is asked for. Since 0.1.
+    /// Errors: INVALID_ARGUMENT (also for messages that the format has no place for: it says which), UNSUPPORTED (the
+    /// folder's template needs what is not supported, or takes more steps or memory than a template may),
+    /// BUFFER_TOO_SMALL.
     fn nl_chat_format_render(format: *const nl_chat_format, roles: *const i32, contents: *const *const c_char, content_lengths: *const usize, num_messages: usize, flags: u32, ends: *mut usize, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
+    /// The tokens of a chat that is a JSON object of at most 64 MiB, with all that a template may take:
+    ///     {"messages": \[{"role": "user", "content": "Where is it?"}, {"role": "assistant", "tool_calls": \[...]}, ...],
+    ///      "tools": \[{"type": "function", "function": {"name": "find", ...}}],
+    ///      "documents": \[{"title": "Lamps", "text": "..."}],
+    ///      "date": "2024-07-26",
+    ///      "variables": {"enable_thinking": false}}
+    /// The messages are handed to the template as they are: which roles and members there are is between the template and
+    /// its caller. Roles are of letters, digits, '-' and '_'; every other text in the object is read as contents are (see
+    /// nl_chat_format_render). `date` is the day that the template is told, or "2024-07-26T15:06:07"; without it, that of
+    /// the system's clock. `variables` are further names that the template knows, as the keyword arguments of Transformers'
+    /// apply_chat_template. All but `messages` may be left out.
+    /// A format that is named, and no folder's template, has no place for tools, documents and variables, nor for messages
+    /// with more than a role (system, user, assistant) and a text. Since 0.2.
+    /// Errors: as nl_chat_format_render; INVALID_ARGUMENT for JSON that is not well-formed names the byte.
+    fn nl_chat_format_render_json(format: *const nl_chat_format, request: *const c_char, request_length: usize, flags: u32, ends: *mut usize, num_ends: usize, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
     /// A conversation's context, which begins with `num_chunks` chunks in the given order (NULL and 0: none; see "Chunks").
     /// The same chunk may stand in it twice. `options` (of kind NL_OPTIONS_CACHE) may be NULL. Blocks only where exact
     /// composition must compute. Since 0.1; nl_options since 0.2.

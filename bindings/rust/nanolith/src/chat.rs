@@ -117,9 +117,9 @@ impl RenderedChat {
 }
 
 impl ChatFormat {
-    /// The format of the model folder that the tokenizer is from, recognised by its chat template. An error with
+    /// The chat template of the model folder that the tokenizer is from. An error with
     /// [`Status::NOT_FOUND`](crate::Status::NOT_FOUND) where the folder has no template, and with
-    /// [`Status::UNSUPPORTED`](crate::Status::UNSUPPORTED) where it is none that is known.
+    /// [`Status::UNSUPPORTED`](crate::Status::UNSUPPORTED) where it has what the library can't run.
     pub fn new(tokenizer: &Tokenizer) -> Result<ChatFormat> {
         ChatFormat::named(tokenizer, "")
     }
@@ -163,6 +163,31 @@ impl ChatFormat {
                 num_messages,
                 flags.0,
                 ends_begin,
+                tokens,
+                capacity,
+                count,
+            )
+        })?;
+        Ok(RenderedChat { tokens, ends })
+    }
+
+    /// The tokens of a chat that is a JSON object with "messages" and, where they are wanted, "tools", "documents",
+    /// "date" and "variables"; the library's header says more. `num_messages` is how many messages it has, or 0: then
+    /// the answer knows no ends.
+    pub fn render_json(&self, request: &str, num_messages: usize, flags: ChatFlags) -> Result<RenderedChat> {
+        let mut ends = vec![0; num_messages];
+        let ends_begin = ends.as_mut_ptr();
+        // SAFETY: the request goes with its length, and so do the two arrays.
+        let tokens = ffi::fill(request.len() / 2 + 64, |tokens, capacity, count| unsafe {
+            let (text, length) = (request.as_ptr().cast(), request.len());
+            let format = self.handle.raw;
+            sys::nl_chat_format_render_json(
+                format,
+                text,
+                length,
+                flags.0,
+                ends_begin,
+                num_messages,
                 tokens,
                 capacity,
                 count,

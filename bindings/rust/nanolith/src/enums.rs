@@ -342,6 +342,20 @@ impl EngineOption {
     pub const THREADS: EngineOption = EngineOption(sys::NL_OPTION_THREADS);
     /// 1: everything is made ready while the engine is created; 0: when it is needed first. \[0 or 1 (default)]
     pub const WARM_UP: EngineOption = EngineOption(sys::NL_OPTION_WARM_UP);
+    /// 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+    /// same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+    /// rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+    /// attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+    /// one device, library version and set of engine options, except the limits of a step and of the pool.
+    /// \[0 (default) or 1]
+    pub const BATCH_INVARIANT: EngineOption = EngineOption(sys::NL_OPTION_BATCH_INVARIANT);
+    /// 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+    /// while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+    /// answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+    /// has its own copy either way. \[0 or 1 (default)]
+    pub const MAP_WEIGHTS: EngineOption = EngineOption(sys::NL_OPTION_MAP_WEIGHTS);
+    /// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. \[0 (default) or 1]
+    pub const ALLOW_NOT_FINITE: EngineOption = EngineOption(sys::NL_OPTION_ALLOW_NOT_FINITE);
 }
 
 /// How a cache composes its chunks. Since 0.1.

@@ -114,7 +114,8 @@ TEST(Sampling, GreedyTakesTheLowestIdOfTheHighest) {
     EXPECT_EQ(draw({1, 3, 2, 3}, {}), 1);
     EXPECT_EQ(draw({5}, {}), 0);
     EXPECT_EQ(draw({-kInfinity, -kInfinity, -2}, {}), 2);
-    EXPECT_EQ(draw({kNan, 1, 2, kNan}, {}), 2);
+    EXPECT_EQ(draw({kNan, 1, 2, kNan}, {}), kNoToken);
+    EXPECT_EQ(draw({-kInfinity, -kInfinity}, {}), kNoToken);
 }
 
 TEST(Sampling, TiesAtTheCutAreKept) {
@@ -135,10 +136,11 @@ TEST(Sampling, SurvivesWhatIsNoNumber) {
         for (const int32_t top_k : {0, 2}) {
             for (const double uniform : {0.0, 0.5, 0.999999999}) {
                 const SampleParams params{1.0F, top_k, top_p, 0.1F, uniform};
-                EXPECT_EQ(draw({kNan, kNan, kNan}, params), 0);
-                EXPECT_EQ(draw({kNan, -kInfinity, 4.0F, kNan}, params), 2);
-                EXPECT_EQ(draw({1.0F, kInfinity, 4.0F, kNan}, params), 1);
-                EXPECT_EQ(draw({-kInfinity, -kInfinity}, params), 0);
+                EXPECT_EQ(draw({kNan, kNan, kNan}, params), kNoToken);
+                EXPECT_EQ(draw({4.0F, -kInfinity, 5.0F, kNan}, params), kNoToken);
+                EXPECT_EQ(draw({1.0F, kInfinity, kNan, 4.0F}, params), kNoToken);
+                EXPECT_EQ(draw({1.0F, kInfinity, 4.0F, -kInfinity}, params), 1);
+                EXPECT_EQ(draw({-kInfinity, -kInfinity}, params), kNoToken);
                 EXPECT_EQ(draw({-3e38F, 3e38F, 0.0F}, params), 1);
             }
         }

@@ -1,0 +1,41 @@
+// From keys and values, and the queries beside them, to the KV pages.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "attention/attention.h"
+#include "attention/common/shape.h"
+#include "base/result.h"
+#include "norm/norm.h"
+
+namespace nanolith::cuda {
+
+template <typename T>
+struct AppendArguments {
+    T* queries = nullptr;  // [rows, num_heads, head_dim], or null: there are none to finish
+    RowLayout query_layout;
+    const T* keys = nullptr;  // [rows, num_kv_heads, head_dim]
+    RowLayout key_layout;
+    const T* values = nullptr;  // the same
+    RowLayout value_layout;
+    const T* bias = nullptr;  // of queries, keys, values: [num_heads + 2 * num_kv_heads, head_dim]; or null
+    Norm q_norm;              // of [head_dim], or none
+    Norm k_norm;
+    const float* frequencies = nullptr;      // [head_dim / 2], or null: keys are not rotated
+    const float* magnitudes = nullptr;       // [head_dim / 2], or null: all 1
+    const int32_t* key_positions = nullptr;  // [rows]; used with frequencies alone
+    const int32_t* slots = nullptr;          // [rows]; kNoSlot: the row's keys and values are not read
+    void* pages = nullptr;                   // [num_pages, 2, num_kv_heads, page_size, head_dim]
+    bool fp8 = false;                        // pages are fp8 e4m3 and not of T
+    float key_factor = 1;                    // what is stored is multiplied by these
+    float value_factor = 1;
+};
+
+// Adds the bias; normalises queries and keys; rotates the keys for key_positions and writes them and the values to
+// their slots. The queries stay where they are, not rotated: attention rotates them for each segment. Pages of fp8 are
+// for T of 16 bits; what is beyond 448 becomes 448.
+template <typename T>
+Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows,
+                             cudaStream_t stream);
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,130 @@
+// Attention of up to 16 query vectors a KV head on Hopper: decode.
+//
+// Tiling: a block on each multiprocessor takes a list of items one after the other, an item for one KV head. Two warps
+// have the copy engine bring tiles of 32 or 64 tokens of K and V, one prepares the next item's queries, and 4 pairs of
+// warps (2 at head_dim 256) take the tiles in turn, each warp half of them with all of the item's vectors. There is
+// room for 12 tiles (6), 192 KiB, across items too: what happens at an item's ends is hidden behind them. Of these 64
+// KiB are asked for at once. Fp8 pages become float16 between shared memory and the products, which take the elements
+// of a head and its outputs in another order for that.
+//
+// At an item's end the warps' results meet in shared memory, and half of the warps merge them, by turns, while the
+// others go on. An item merges what wide ones have left of its rows, and a block's last one a few results of other
+// blocks; all else is merged at blocks' ends. Beside wide items the first blocks begin at once on multiprocessors that
+// those leave (overlap.h).
+//
+// Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
+// by what comes one after the other: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
+// alone would take 2. Code that is run for the first time is fetched from memory too, a few cycles an instruction while
+// tiles are under way: what runs once is kept short.
+#include "attention/narrow/narrow.h"
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "attention/common/page_map.h"
+#include "attention/narrow/consume.cuh"
+#include "attention/narrow/load.cuh"
+#include "attention/narrow/prepare.cuh"
+#include "device/dependent.cuh"
+#include "device/dynamic_shared.cuh"
+#include "device/registers.cuh"
+#include "runtime/launch.h"
+
+namespace nanolith::cuda {
+
+namespace narrow {
+
+// Who merges at the block's end finds in the cache what it looks up first.
+__device__ __forceinline__ void prefetch_merges(const WorkView& work, const ItemWords& first) {
+    const Merge* const merges = work.merges + first.first_merge();
+    const int count = first.num_merges();
+#pragma unroll 1
+    for (int i = lane_index(); i < count; i += kWarp) prefetch(work.partials + merges[i].first_partial);
+}
+
+template <typename V>
+__global__ void __launch_bounds__(V::kThreads, 1)
+    narrow_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ Parameters<V> p) {
+    Shared<V>& shared = *reinterpret_cast<Shared<V>*>(dynamic_shared_1024());
+    const int kv_head = static_cast<int>(blockIdx.x);
+    const int block = static_cast<int>(blockIdx.y);
+    const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
+    const ItemWords first(p.a.work.narrow + block);  // which comes while all else is made ready
+    if (lane_index() == 0) init_barriers(shared, warp);
+    if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
+    const bool works = first.num_vectors() > 0;
+    __syncthreads();
+    if (warp < V::kWarps) {
+        if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
+        if (works) Consumer<V>(shared, p, kv_head).run();
+        merge_units<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
+                                static_cast<int>(threadIdx.x), V::kConsumers);
+    } else {
+        if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
+        const int role = warp - V::kWarps;
+        if (role < 2 && works) Loader<V>(shared, p, &map, kv_head, role).run(first);
+        if (role == 2 && works) Preparer<V>(shared, p, kv_head).run(first);
+        if (role == 3) prefetch_merges(p.a.work, first);
+    }
+    wait_for_launches_before();  // what follows this follows those too
+}
+
+template <typename V>
+Result<void> start(const AttentionArguments<typename V::T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
+                   cudaStream_t stream) {
+    constexpr CUtensorMapDataType kType = V::kFp8                                 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
+                                          : std::is_same_v<typename V::T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                                                  : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+    const PageBox box{std::min(shape.page_size, V::kTokens), V::kWhole && V::kBoxes > 1};
+    NL_ASSIGN(const CUtensorMap map,
+              map_pages(arguments.pages, kType, static_cast<int>(sizeof(typename V::P)), shape, box));
+    Parameters<V> parameters;
+    parameters.a = arguments;
+    parameters.shape = shape;
+    parameters.group = shape.num_heads / shape.num_kv_heads;
+    parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
+    const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
+    const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.early};
+    return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);
+}
+
+template <typename T, typename P>
+Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape,
+                                const NarrowLaunch& what, cudaStream_t stream) {
+    const int dim = shape.head_dim;
+    if (dim <= 64) return start<Variant<T, P, 64, false>>(arguments, shape, what, stream);
+    if (dim <= 96) return start<Variant<T, P, 96, false>>(arguments, shape, what, stream);
+    if (dim == 128) return start<Variant<T, P, 128, true>>(arguments, shape, what, stream);
+    if (dim == 256) return start<Variant<T, P, 256, true>>(arguments, shape, what, stream);
+    return start<Variant<T, P, 256, false>>(arguments, shape, what, stream);
+}
+
+}  // namespace narrow
+
+bool narrow_takes(const HeadShape& shape, int major) {
+    if (major != 9 || shape.head_dim > kMaxHeadDim) return false;
+    // Where it was built for older devices alone the kernel is there, but traps.
+    using V = narrow::Variant<__half, __half, 64, false>;
+    cudaFuncAttributes attributes{};
+    void (*const kernel)(CUtensorMap, narrow::Parameters<V>) = narrow::narrow_kernel<V>;
+    if (cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(kernel)) != cudaSuccess) {
+        cudaGetLastError();
+        return false;
+    }
+    return attributes.ptxVersion >= 90;
+}
+
+template <typename T>
+Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
+                           cudaStream_t stream) {
+    return what.fp8 ? narrow::start_for_head_dim<T, __nv_fp8_e4m3>(arguments, shape, what, stream)
+                    : narrow::start_for_head_dim<T, T>(arguments, shape, what, stream);
+}
+
+template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, const NarrowLaunch&,
+                                    cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, const NarrowLaunch&,
+                                    cudaStream_t);
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,85 @@
+#include "attention/plan/work_arrays.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "attention/wide/wide.h"
+
+namespace nanolith::cuda {
+
+namespace {
+
+size_t round_up(size_t count, size_t least = 0) {
+    return count == 0 && least == 0 ? 0 : std::bit_ceil(std::max(count, least));
+}
+
+// Elements of the small arrays that steps of few rows have room for, so that their counts stay as contexts grow and
+// lines are cut into more pieces.
+size_t least_room(size_t units) {
+    return units <= 16 ? 64 : units <= 64 ? 256 : 0;
+}
+
+template <typename T>
+void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
+    nanolith::cuda::put(to, std::span<const T>(from), count);
+}
+
+}  // namespace
+
+WorkCounts count_work(const AttentionPlan& plan) {
+    WorkCounts counts;
+    const size_t least = least_room(plan.units.size());
+    counts.units = plan.units.size();
+    counts.queries = round_up(plan.queries.size(), least);
+    counts.spans = round_up(plan.spans.size(), least);
+    counts.narrow = round_up(plan.narrow.size());
+    counts.wide = round_up(plan.wide.size());
+    counts.partials = round_up(plan.partials.size(), least);
+    counts.merges = round_up(plan.merges.size(), least);
+    return counts;
+}
+
+AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
+    AttentionLaunch what;
+    what.kernel = shape.kernel;
+    what.fp8 = shape.fp8;
+    what.narrow_blocks = counts.narrow > 0 ? narrow_blocks(shape) : 0;
+    what.wide_items = static_cast<int>(counts.wide);
+    what.pairs = shape.wide_vectors > kWideVectors;
+    return what;
+}
+
+WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
+    : counts_(counts),
+      units_(layout.reserve<RowPartials>(counts.units)),
+      queries_(layout.reserve<QueryRow>(counts.queries)),
+      spans_(layout.reserve<Span>(counts.spans)),
+      narrow_(layout.reserve<NarrowItem>(counts.narrow)),
+      wide_(layout.reserve<WideItem>(counts.wide)),
+      partials_(layout.reserve<int32_t>(counts.partials)),
+      merges_(layout.reserve<Merge>(counts.merges)) {}
+
+void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
+    put_all(base + units_, plan.units, 0);
+    put_all(base + queries_, plan.queries, 0);
+    put_all(base + spans_, plan.spans, 0);
+    put_all(base + narrow_, plan.narrow, counts_.narrow);
+    put_all(base + wide_, plan.wide, counts_.wide);
+    put_all(base + partials_, plan.partials, 0);
+    put_all(base + merges_, plan.merges, 0);
+}
+
+WorkView WorkArrays::view(const std::byte* base) const {
+    WorkView view;
+    view.units = reinterpret_cast<const RowPartials*>(base + units_);
+    view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
+    view.spans = reinterpret_cast<const Span*>(base + spans_);
+    view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);
+    view.wide = reinterpret_cast<const WideItem*>(base + wide_);
+    view.partials = reinterpret_cast<const int32_t*>(base + partials_);
+    view.merges = reinterpret_cast<const Merge*>(base + merges_);
+    return view;
+}
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,551 @@
+// The computing warpgroups of the wide attention kernel: scores, online softmax and weighted values of 64 query vectors
+// each.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/wide/shared.cuh"
+#include "device/number.cuh"
+#include "device/wgmma.cuh"
+
+namespace nanolith::cuda::wide {
+
+__device__ inline float exp2_approximate(float x) {
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline float tanh_approximate(float x) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
+__device__ inline uint32_t pack_two(float low, float high, __half) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+__device__ inline uint32_t pack_two(float low, float high, __nv_bfloat16) {
+    uint32_t packed;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
+    return packed;
+}
+
+template <typename V>
+class Consumer {
+  public:
+    using T = typename V::T;
+
+    __device__ Consumer(Shared<V>& shared, const Parameters<T>& parameters)
+        : shared_(shared),
+          p_(parameters),
+          group_(__shfl_sync(~0U, static_cast<int>(threadIdx.x) / kGroupThreads - 1, 0)),
+          lane_(static_cast<int>(threadIdx.x) % 32) {
+        // Each thread holds parts of two rows of the 64, these and the ones 8 below.
+        vector_ = group_ * kGroupVectors + static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane_ / 4;
+    }
+
+    // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output
+    // of the tile before, also where a new item begins. Most tiles are whole and seen by all rows: they have a loop of
+    // their own, for what jumps over code that others need takes 2% longer.
+    __device__ void run() {
+        if (group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
+        begin_step();
+        if (!begin_item()) return;
+        float output[kOutputs];
+        float scores[kScores];
+        uint32_t weights[kSlices][4];
+        float correction[2];
+        do_first_tile(scores, weights, correction);
+        bool adds = false;  // to output that the item has
+        for (;;) {
+            while (whole_tile_follows()) {
+                do_tile<V::kTile>(output, weights, adds);
+                adds = true;
+            }
+            if (kHasShort && short_tile_follows()) {
+                do_tile<kShortTile>(output, weights, adds);
+                adds = true;
+            }
+            const int present = end_token_ - token_;  // tokens of the tile whose values are next
+            const Next next = advance();
+            if (next == Next::kEnd) {
+                finish_last(output, weights, present, adds);
+                return;
+            }
+            barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+            await_turn();
+            wgmma_hold(output);
+            wgmma_fence();
+            start_scores(scores);
+            await_values(present);
+            start_output(output, weights, present, adds);
+            pass_turn();
+            const bool ends = next == Next::kItem;  // the output under way is the last of its item
+            Result ended{};
+            if (ends) {
+                ended = result();
+                begin_sums();
+            }
+            wgmma_wait<1>();
+            wgmma_hold(scores);
+            release_tile(&shared_.key_empty[key_.stage]);
+            key_.advance();
+            if (ends && !V::kEndsLate) end_item(ended, output);
+            hide_unseen(scores);
+            softmax(scores, correction);
+            wgmma_hold(scores);
+            // Without these branches the compiler would wait for the products before the softmax.
+            if (ends) {
+                if (V::kEndsLate) end_item(ended, output);
+            } else {
+                correct(output, correction);
+            }
+            wgmma_wait<0>();
+            wgmma_hold(output);
+            wgmma_hold(scores);
+            if (!ends) release_tile(&shared_.value_empty[value_.stage]);
+            adds = !ends;
+            value_.advance();
+            round_weights(scores, weights);
+        }
+    }
+
+  private:
+    static constexpr int kScores = V::kTile / 2;  // registers of a thread
+    static constexpr int kOutputs = V::kHeadDim / 2;
+    static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
+    static constexpr int kQuerySlices = V::kHeadDim / 16;
+    // The last tile of a span where no more of it is seen.
+    static constexpr int kShortTile = 64;
+    static constexpr bool kHasShort = V::kTile > kShortTile;
+
+    enum class Next { kTile, kItem, kEnd };
+
+    // Reads the step at hand.
+    __device__ void begin_step() {
+        barrier_wait(&shared_.step_full[step_.stage], step_.parity, "a step");
+        const Step& step = shared_.steps[step_.stage];
+        token_ = step.token;
+        tiles_ = step.tiles;
+        end_token_ = __shfl_sync(~0U, step.end_token, 0);  // no branch on it diverges
+        all_from_ = step.all_from;
+        all_end_ = step.all_end;
+        base_ = step.base;
+    }
+
+    __device__ void end_step() {
+        barrier_arrive(&shared_.step_empty[step_.stage]);
+        step_.advance();
+    }
+
+    __device__ void begin_queries() {
+        barrier_wait(&shared_.query_full[query_slot_.stage], query_slot_.parity, "queries");
+        query_operand_ =
+            wgmma_operand(shared_address(shared_.queries[query_slot_.stage]) + group_ * kGroupVectors * 128, 1024);
+    }
+
+    __device__ void end_queries() {
+        barrier_arrive(&shared_.query_empty[query_slot_.stage]);
+        query_slot_.advance();
+    }
+
+    // The item that begins with the step at hand. False: there is none.
+    __device__ bool begin_item() {
+        if (tiles_ == 0) return false;
+        begin_queries();
+        return true;
+    }
+
+    // To the next tile.
+    __device__ Next advance() {
+        token_ += V::kTile;
+        if (--tiles_ > 0) return Next::kTile;
+        const bool last = shared_.steps[step_.stage].last;
+        end_step();
+        if (last) end_queries();  // the next ones may wait for their place
+        begin_step();
+        if (last) return begin_item() ? Next::kItem : Next::kEnd;
+        if (shared_.steps[step_.stage].new_queries) {
+            end_queries();
+            begin_queries();
+        }
+        return Next::kTile;
+    }
+
+    // Where an item's results go, and where its rows stand.
+    struct Places {
+        int partial;
+        Vector vectors[2];
+    };
+
+    // What an item's output is multiplied with, and the scores' log-sum-exp.
+    struct Result {
+        Places places;
+        float factor[2];
+        float lse[2];
+    };
+
+    // Of the step and the queries at hand.
+    __device__ Places read_places() const {
+        const Step& step = shared_.steps[step_.stage];
+        const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
+        return {step.partial, {vectors[0], vectors[8]}};
+    }
+
+    // Tells the loaders of all blocks of the cluster, for each writes to all.
+    __device__ void release_tile(uint64_t* barrier) const {
+        __syncwarp();
+        if constexpr (V::kCluster == 1) {
+            if (lane_ == 0) barrier_arrive(barrier);
+        } else {
+            if (lane_ < V::kCluster) barrier_arrive_at(barrier, lane_);
+        }
+    }
+
+    // Each of the two warpgroups issues its products while the other computes its softmax.
+    __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
+    __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
+
+    // Of the item whose tiles come next.
+    __device__ void begin_sums() {
+        places_ = read_places();
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            maximum_[h] = -INFINITY;
+            sum_[h] = 0;
+        }
+    }
+
+    __device__ Result result() const {
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+        Result result;
+        result.places = places_;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float sum = sum_[h];
+            sum += __shfl_xor_sync(~0U, sum, 1);
+            sum += __shfl_xor_sync(~0U, sum, 2);
+            result.factor[h] = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+            result.lse[h] = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, __log2f(sum));
+        }
+        return result;
+    }
+
+    // Waits for the last of an item's output and writes it.
+    __device__ __forceinline__ void end_item(const Result& result, float (&output)[kOutputs]) {
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        release_tile(&shared_.value_empty[value_.stage]);
+        write(result, output);
+        wgmma_hold(output);
+    }
+
+    __device__ void await_values(int present) {
+        barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
+        if (present < V::kTile && present % V::kPart != 0) clear_values(present);
+    }
+
+    __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                int present, bool adds) {
+        wgmma_hold(output);
+        await_values(present);
+        start_output(output, weights, present, adds);
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        write(result(), output);
+    }
+
+    // The block's first, of which nothing else is under way.
+    __device__ __forceinline__ void do_first_tile(float (&scores)[kScores], uint32_t (&weights)[kSlices][4],
+                                                  float (&correction)[2]) {
+        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+        wgmma_fence();
+        start_scores(scores);
+        wgmma_wait<0>();
+        wgmma_hold(scores);
+        release_tile(&shared_.key_empty[key_.stage]);
+        key_.advance();
+        begin_sums();
+        hide_unseen(scores);
+        softmax(scores, correction);
+        round_weights(scores, weights);
+    }
+
+    // Tiles of the step at hand, behind its first: one that all rows see whole, and a short last one.
+    __device__ bool whole_tile_follows() const {
+        const int next = token_ + V::kTile;
+        return tiles_ > 1 && next + V::kTile <= all_end_ && (!V::kWindow || next >= all_from_);
+    }
+    __device__ bool short_tile_follows() const {
+        return tiles_ == 2 && end_token_ - token_ <= V::kTile + kShortTile;
+    }
+
+    // Such a tile: no item, step or queries end before it, and the values of the tile before are all there.
+    template <int kTokens>
+    __device__ __forceinline__ void do_tile(float (&output)[kOutputs], uint32_t (&weights)[kSlices][4], bool adds) {
+        token_ += V::kTile;
+        --tiles_;
+        float scores[kTokens / 2];
+        float correction[2];
+        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
+        await_turn();
+        wgmma_hold(output);
+        wgmma_fence();
+        start_scores(scores);
+        barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
+        multiply_values<V::kTile>(output, weights, adds);
+        pass_turn();
+        wgmma_wait<1>();
+        wgmma_hold(scores);
+        release_tile(&shared_.key_empty[key_.stage]);
+        key_.advance();
+        if (V::kSoftCap) cap(scores);
+        if (kTokens < V::kTile) mask(scores);
+        softmax(scores, correction);
+        wgmma_hold(scores);
+        correct(output, correction);
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        wgmma_hold(scores);
+        release_tile(&shared_.value_empty[value_.stage]);
+        value_.advance();
+        round_weights(scores, weights);
+    }
+
+    // Of the tile's first tokens, two of a thread's scores for each.
+    template <int kCount>
+    __device__ __forceinline__ void start_scores(float (&scores)[kCount]) {
+        using Product = Wgmma<T, kCount * 2>;
+        const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]), V::kOctetBytes);
+#pragma unroll
+        for (int k = 0; k < kQuerySlices; ++k) {
+            const uint64_t b = keys + static_cast<uint64_t>((k / 4 * V::kBlockBytes + k % 4 * 32) >> 4);
+            const uint64_t q = query_operand_ + static_cast<uint64_t>((k / 4 * V::kQueryBlockBytes + k % 4 * 32) >> 4);
+            if (k == 0) {
+                Product::multiply(scores, q, b);
+            } else {
+                Product::multiply_add(scores, q, b);
+            }
+        }
+        wgmma_commit();
+    }
+
+    // With the tile's first `present` values, in whole parts. Each number of parts has a fence and a group of its own:
+    // a branch inside a group would make the compiler cut it, and waits would be for other products.
+    template <int kTokens = V::kTile>
+    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                 int present, bool adds) {
+        if constexpr (kTokens > V::kPart) {
+            if (present <= kTokens - V::kPart) {
+                start_output<kTokens - V::kPart>(output, weights, present, adds);
+                return;
+            }
+        }
+        multiply_values<kTokens>(output, weights, adds);
+    }
+
+    template <int kTokens>
+    __device__ __forceinline__ void multiply_values(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
+                                                    bool adds) {
+        using Product = Wgmma<T, V::kHeadDim>;
+        const uint64_t values =
+            wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
+        wgmma_fence();
+#pragma unroll
+        for (int k = 0; k < kTokens / 16; ++k) {
+            Product::template multiply_add<true>(
+                output, weights[k], values + static_cast<uint64_t>(k * 2 * V::kOctetBytes >> 4), k > 0 || adds);
+        }
+        wgmma_commit();
+    }
+
+    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in where the
+    // product takes a part for the tokens in front of them.
+    __device__ void clear_values(int present) {
+        const int read = (present + V::kPart - 1) / V::kPart * V::kPart;
+        std::byte* const values = shared_.values[value_.stage];
+        const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
+#pragma unroll 1
+        for (int i = present * 8 * V::kBlocks + thread; i < read * 8 * V::kBlocks; i += kGroupThreads) {
+            const int token = i / (8 * V::kBlocks);
+            const int piece = i % (8 * V::kBlocks);  // 16 bytes
+            *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
+                                      token % 8 * 128 + piece % 8 * 16) = make_uint4(0, 0, 0, 0);
+        }
+        fence_async_proxy();
+        named_barrier_sync(kGroupBarrier + group_, kGroupThreads);
+    }
+
+    // Scores of tokens that a row doesn't see become -inf.
+    template <int kCount>
+    __device__ __forceinline__ void mask(float (&scores)[kCount]) const {
+        const int first = token_ + lane_ % 4 * 2;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const int position = places_.vectors[h].position - base_;
+            const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
+            const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
+#pragma unroll
+            for (int j = 0; j < kCount / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    bool seen = 8 * j + i < end;
+                    if constexpr (V::kWindow) seen = seen && 8 * j + i >= from;
+                    float& score = scores[4 * j + 2 * h + i];
+                    score = seen ? score : -INFINITY;
+                }
+            }
+        }
+    }
+
+    template <int kCount>
+    __device__ __forceinline__ void cap(float (&scores)[kCount]) const {
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
+    }
+
+    // Of any whole tile.
+    __device__ __forceinline__ void hide_unseen(float (&scores)[kScores]) const {
+        if (V::kSoftCap) cap(scores);
+        bool part = token_ + V::kTile > all_end_;
+        if constexpr (V::kWindow) part = part || token_ < all_from_;
+        if (part) mask(scores);
+    }
+
+    // Turns scores into weights relative to the rows' maxima so far. `correction`: what the weights before must be
+    // multiplied with.
+    template <int kCount>
+    __device__ __forceinline__ void softmax(float (&scores)[kCount], float (&correction)[2]) {
+        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float high[2] = {scores[2 * h], scores[2 * h + 1]};
+#pragma unroll
+            for (int j = 1; j < kCount / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) high[i] = fmaxf(high[i], scores[4 * j + 2 * h + i]);
+            }
+            float highest = fmaxf(high[0], high[1]);
+            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 1));
+            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
+            const float before = maximum_[h];
+            highest = fmaxf(highest, before);
+            // Weights up to 2^8 do no harm: most tiles need no correction then.
+            if ((highest - before) * scale <= 8.0F) highest = before;
+            maximum_[h] = highest;
+            if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
+            const float offset = highest * scale;
+            correction[h] = exp2_approximate((before - highest) * scale);
+            float part_sum[2] = {0, 0};
+#pragma unroll
+            for (int j = 0; j < kCount / 4; ++j) {
+#pragma unroll
+                for (int i = 0; i < 2; ++i) {
+                    float& score = scores[4 * j + 2 * h + i];
+                    score = exp2_approximate(fmaf(score, scale, -offset));
+                    part_sum[i] += score;
+                }
+            }
+            sum_[h] = fmaf(sum_[h], correction[h], part_sum[0] + part_sum[1]);
+        }
+    }
+
+    template <int kCount>
+    __device__ __forceinline__ void round_weights(const float (&scores)[kCount],
+                                                  uint32_t (&weights)[kSlices][4]) const {
+#pragma unroll
+        for (int k = 0; k < kCount / 8; ++k) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) weights[k][i] = pack_two(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
+        }
+    }
+
+    // Of the output under way, where the rows' maxima have grown.
+    __device__ __forceinline__ void correct(float (&output)[kOutputs], const float (&correction)[2]) const {
+        if (__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) return;
+        wgmma_wait<0>();
+        wgmma_hold(output);
+        rescale(output, correction);
+        wgmma_hold(output);
+    }
+
+    __device__ __forceinline__ void rescale(float (&output)[kOutputs], const float (&correction)[2]) const {
+#pragma unroll
+        for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
+    }
+
+    // Writes the item's output, or its partial result.
+    __device__ __forceinline__ void write(const Result& result, const float (&output)[kOutputs]) const {
+        if (result.places.partial >= 0) {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) write_partial(result, output, h);
+        } else {
+#pragma unroll
+            for (int h = 0; h < 2; ++h) write_output(result, output, h);
+        }
+    }
+
+    __device__ __forceinline__ void write_partial(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Places& places = result.places;
+        if (places.vectors[h].row < 0) return;
+        const int64_t at = int64_t{places.partial} + vector_ + 8 * h;
+        float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
+        const float factor = result.factor[h];
+#pragma unroll
+        for (int j = 0; j < kOutputs / 4; ++j) {
+            *reinterpret_cast<float2*>(to + 8 * j) =
+                make_float2(output[4 * j + 2 * h] * factor, output[4 * j + 2 * h + 1] * factor);
+        }
+        if (lane_ % 4 == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = result.lse[h];
+    }
+
+    // A row's 4 lanes hold pairs of values each. Neighbours exchange one of two pairs, so that each writes 8 bytes at a
+    // time and the 4 of them a sector of 32.
+    __device__ __forceinline__ void write_output(const Result& result, const float (&output)[kOutputs], int h) const {
+        const Vector place = result.places.vectors[h];
+        const float factor = result.factor[h];
+        const int quarter = lane_ % 4;
+        const bool odd = quarter % 2 != 0;
+        T* const to =
+            p_.a.output + p_.a.output_layout.offset(place.row, place.head) + quarter % 2 * 8 + quarter / 2 * 4;
+#pragma unroll
+        for (int i = 0; i < kOutputs; i += 8) {
+            const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
+            const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
+            const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
+            const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
+            if (place.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
+        }
+        if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
+            constexpr float kLn2 = 0.693147180559945309F;
+            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = result.lse[h] * kLn2;
+        }
+    }
+
+    Shared<V>& shared_;
+    const Parameters<T>& p_;
+    int group_;
+    int lane_;
+    int vector_;
+    // The tile at hand.
+    int token_ = 0;
+    int tiles_ = 0;  // of the step, with this one
+    int end_token_ = 0;
+    int all_from_ = 0;
+    int all_end_ = 0;
+    int base_ = 0;
+    // The item that the scores at hand belong to.
+    Places places_{};
+    float maximum_[2] = {};
+    float sum_[2] = {};
+    uint64_t query_operand_ = 0;
+    RingPlace<kSteps> step_;
+    RingPlace<V::kQuerySlots> query_slot_;
+    RingPlace<V::kStages> key_;
+    RingPlace<V::kStages> value_;
+};
+
+}  // namespace nanolith::cuda::wide

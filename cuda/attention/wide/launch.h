@@ -1,0 +1,55 @@
+// Starts a variant of the kernel in wide_kernel.cuh.
+#pragma once
+
+#include <cuda.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "attention/common/page_map.h"
+#include "attention/wide/kernel.cuh"
+#include "runtime/launch.h"
+
+namespace nanolith::cuda::wide {
+
+template <typename T>
+constexpr CUtensorMapDataType kTensorMapType = CU_TENSOR_MAP_DATA_TYPE_FLOAT16;
+template <>
+inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
+
+template <typename V>
+Result<void> start(const AttentionArguments<typename V::T>& arguments, const HeadShape& shape, int num_items,
+                   int32_t* counters, cudaStream_t stream) {
+    using T = typename V::T;
+    if (num_items == 0) return {};
+    const PageBox box{std::min(shape.page_size, 64), shape.head_dim % 64 == 0};
+    NL_ASSIGN(const CUtensorMap map, map_pages(arguments.pages, kTensorMapType<T>, sizeof(T), shape, box));
+    constexpr float kLog2E = 1.44269504088896341F;
+    Parameters<T> parameters;
+    parameters.a = arguments;
+    parameters.shape = shape;
+    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // sees all
+    parameters.num_items = num_items;
+    parameters.counters = counters;
+    parameters.group = shape.num_heads / shape.num_kv_heads;
+    parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
+    // The scale's sign, and a scale of 0, go with the queries.
+    parameters.query_sign = arguments.scale > 0 ? 1 : arguments.scale < 0 ? -1 : 0;
+    const float scale = arguments.scale == 0 ? 1.0F : std::fabs(arguments.scale);
+    if (V::kSoftCap) {
+        parameters.score_scale = scale / arguments.softcap;
+        parameters.cap_scale = arguments.softcap * kLog2E;
+    } else {
+        parameters.score_scale = scale * kLog2E;
+    }
+    int device = 0;
+    int multiprocessors = 0;
+    NL_CUDA_TRY(cudaGetDevice(&device));
+    NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
+    const int blocks = std::min(multiprocessors / V::kCluster, num_items * shape.num_kv_heads) * V::kCluster;
+    return launch(attention_kernel<V>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), sizeof(Shared<V>)}, stream,
+                  map, parameters);
+}
+
+}  // namespace nanolith::cuda::wide

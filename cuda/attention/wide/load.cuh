@@ -1,0 +1,126 @@
+// The loading warp of the wide attention kernel: it has the copy engine bring K and V from their pages.
+#pragma once
+
+#include <cstdint>
+
+#include "attention/wide/shared.cuh"
+#include "device/tma.cuh"
+
+namespace nanolith::cuda::wide {
+
+// Each lane copies one box of a tile: min(page_size, 64) tokens, whole heads where head_dim is a multiple of 64 and 64
+// values otherwise.
+template <typename V>
+class Loader {
+  public:
+    using T = typename V::T;
+
+    __device__ Loader(Shared<V>& shared, const Parameters<T>& parameters, const CUtensorMap* map)
+        : shared_(shared), p_(parameters), map_(map), lane_(static_cast<int>(threadIdx.x) % 32) {
+        const int page_size = parameters.shape.page_size;
+        box_shift_ = min(parameters.page_shift, 6);
+        box_tokens_ = 1 << box_shift_;
+        box_ = lane_ / V::kCopies * box_tokens_;  // its first token in the tile
+        block_ = lane_ % V::kCopies;
+        value_offset_ = parameters.shape.num_kv_heads * page_size;
+    }
+
+    __device__ void run() {
+        RingPlace<kSteps> place;
+        bool ahead = false;  // the step that comes is there and has tiles, with the lane's first page in ahead_page
+        int ahead_page = 0;
+        for (;;) {
+            barrier_wait(&shared_.step_full[place.stage], place.parity, "a step (loader)");
+            const Step& shared_step = shared_.steps[place.stage];
+            const int first_page = shared_step.first_page;
+            const int kv_head = shared_step.kv_head;
+            const int tiles = shared_step.tiles;
+            const int end = shared_step.end_token;
+            const bool last = shared_step.last;
+            int token = shared_step.token;
+            barrier_arrive(&shared_.step_empty[place.stage]);
+            place.advance();
+            if (tiles == 0) break;
+            const int32_t* const pages = p_.a.work.page_table + first_page;
+            int page = ahead ? ahead_page : page_of(pages, token, end);
+            ahead = false;
+            for (int tile = 0; tile < tiles; ++tile, token += V::kTile) {
+                const int next_page = page_of(pages, token + V::kTile, end);
+                Boxes boxes;
+                boxes.row = ((page * 2) * p_.shape.num_kv_heads + kv_head) * p_.shape.page_size +
+                            ((token + box_) & (p_.shape.page_size - 1));
+                boxes.mine = box_ < V::kTile && token + box_ < end;
+                const int boxes_here = (min(V::kTile, end - token) + box_tokens_ - 1) >> box_shift_;
+                boxes.bytes = (boxes_here << box_shift_) * 128 * V::kBlocks;
+                load(shared_.keys[key_.stage], &shared_.key_full[key_.stage], &shared_.key_empty[key_.stage],
+                     key_.parity, boxes, 0);
+                key_.advance();
+                if (tile == tiles - 1) ahead = look_ahead(place, ahead_page);
+                if (waiting_) load_values();
+                values_ = boxes;
+                waiting_ = true;
+                page = next_page;
+            }
+            // The next item's first keys go before these values, unless it isn't known yet.
+            if (last && waiting_ && !ahead) load_values();
+        }
+    }
+
+  private:
+    // What a lane copies of a tile, and what all do.
+    struct Boxes {
+        int row;
+        int bytes;
+        bool mine;
+    };
+
+    __device__ bool look_ahead(const RingPlace<kSteps>& place, int& page) const {
+        if (!__all_sync(~0U, barrier_try_wait(&shared_.step_full[place.stage], place.parity))) return false;
+        const Step& step = shared_.steps[place.stage];
+        if (step.tiles == 0) return false;
+        page = page_of(p_.a.work.page_table + step.first_page, step.token, step.end_token);
+        return true;
+    }
+
+    __device__ int page_of(const int32_t* pages, int token, int end) const {
+        const int mine = token + box_;
+        return mine < end && box_ < V::kTile ? pages[mine >> p_.page_shift] : 0;
+    }
+
+    __device__ void load_values() {
+        load(shared_.values[value_.stage], &shared_.value_full[value_.stage], &shared_.value_empty[value_.stage],
+             value_.parity, values_, value_offset_);
+        value_.advance();
+        waiting_ = false;
+    }
+
+    __device__ void load(std::byte* to, uint64_t* full, uint64_t* empty, uint32_t parity, const Boxes& boxes,
+                         int offset) {
+        barrier_wait(empty, parity ^ 1U, offset == 0 ? "a place for keys" : "a place for values");
+        if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
+        __syncwarp();
+        if (!boxes.mine) return;
+        std::byte* const box = to + block_ * V::kBlockBytes + box_ / 8 * V::kOctetBytes;
+        if constexpr (V::kCluster == 1) {
+            tma_load_4d(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+        } else if (lane_ % V::kCluster == cluster_rank<V>()) {
+            tma_load_4d_to_all<V::kCluster>(map_, box, full, block_ * 64, (boxes.row + offset) / 8);
+        }
+    }
+
+    Shared<V>& shared_;
+    const Parameters<T>& p_;
+    const CUtensorMap* map_;
+    int lane_;
+    int box_shift_;
+    int box_tokens_;
+    int box_;
+    int block_;
+    int value_offset_;
+    bool waiting_ = false;  // the values of the tile before are not copied yet
+    Boxes values_{};
+    RingPlace<V::kStages> key_;
+    RingPlace<V::kStages> value_;
+};
+
+}  // namespace nanolith::cuda::wide

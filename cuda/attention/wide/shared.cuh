@@ -1,0 +1,142 @@
+// What the warps of the wide attention kernel share: its compile-time variants, parameters and shared memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "attention/attention.h"
+#include "attention/wide/wide.h"
+#include "device/mbarrier.cuh"
+
+namespace nanolith::cuda::wide {
+
+constexpr int kGroupThreads = 128;  // of a warpgroup
+constexpr int kGroupVectors = 64;
+constexpr int kGroups = kWideVectors / kGroupVectors;  // that compute
+constexpr int kThreads = (1 + kGroups) * kGroupThreads;
+constexpr int kPreparers = 96;  // warps 1 to 3 of the first warpgroup; warp 0 loads K and V
+constexpr int kConsumers = kGroups * kGroupThreads;
+constexpr int kSteps = 4;
+
+// Named barriers.
+enum : int { kPreparerBarrier = 1, kGroupBarrier = 2, kTurnBarrier = 4 };
+
+// What the kernel reads beside its tensor map.
+template <typename T>
+struct Parameters {
+    AttentionArguments<T> a;
+    HeadShape shape;
+    int num_items = 0;
+    int32_t* counters = nullptr;
+    int group = 0;
+    int page_shift = 0;
+    int query_sign = 1;     // of the scale: queries are multiplied by it, so that the largest product counts most
+    float score_scale = 0;  // base-2 scores are products times this; with a softcap, what tanh takes
+    float cap_scale = 0;    // base-2 scores are the tanh times this
+};
+
+// A compile-time variant. kCluster blocks share an item of kCluster * kWideVectors query vectors and what they read of
+// K and V.
+template <typename T_, int kHeadDim_, bool kWindow_ = false, bool kSoftCap_ = false, int kCluster_ = 1>
+struct Variant {
+    using T = T_;
+    static constexpr int kHeadDim = kHeadDim_;
+    static constexpr bool kWindow = kWindow_;
+    static constexpr bool kSoftCap = kSoftCap_;
+    static constexpr int kCluster = kCluster_;
+
+    static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
+    static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
+    static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
+    static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
+    // An item's output is written behind the next item's first softmax, where there are registers for both.
+    static constexpr bool kEndsLate = kHeadDim <= 128;
+    static constexpr int kConsumerRegisters = 216;
+    static constexpr int kProducerRegisters = 72;
+
+    static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
+    static constexpr int kTileBytes = kTile * kBlocks * 128;
+    // Where one copy brings whole heads, a tile's 8 tokens of each block lie together; otherwise the tile's blocks do.
+    static constexpr bool kWholeHeads = kHeadDim % 64 == 0;
+    static constexpr int kBlockBytes = kWholeHeads ? 1024 : kTile * 128;     // from one block to the next
+    static constexpr int kOctetBytes = kWholeHeads ? kBlocks * 1024 : 1024;  // from 8 tokens to the next 8
+    static constexpr int kCopies = kWholeHeads ? 1 : kBlocks;                // that bring the same tokens
+    static constexpr int kQueryBlockBytes = kWideVectors * 128;
+    static constexpr int kQueryBytes = kBlocks * kQueryBlockBytes;
+};
+
+// The part of an item that lies in one span, as the preparers hand it to the others.
+struct Step {
+    int32_t first_page;
+    int32_t token;      // where the first tile begins
+    int32_t tiles;      // 0: no more items
+    int32_t end_token;  // what lies behind is not there, or parts that nobody sees
+    int32_t all_from;   // tiles within [all_from, all_end) are seen whole by all rows
+    int32_t all_end;
+    int32_t base;
+    int32_t kv_head;
+    int32_t num_vectors;
+    int32_t partial;   // where vector 0 goes among all partial results; -1: nowhere
+    bool new_queries;  // these wait in the next query slot
+    bool last;         // of the item
+};
+
+// A query vector of a slot; row -1: none.
+struct alignas(16) Vector {
+    int32_t row;
+    int32_t head;
+    int32_t position;  // counted like the spans' bases
+};
+
+template <typename V>
+struct Shared {
+    alignas(1024) std::byte queries[V::kQuerySlots][V::kQueryBytes];
+    std::byte keys[V::kStages][V::kTileBytes];
+    std::byte values[V::kStages][V::kTileBytes];
+    Vector vectors[V::kQuerySlots][kWideVectors];
+    Step steps[kSteps];
+    int32_t work;  // that the preparers come to next
+    uint64_t key_full[V::kStages];
+    uint64_t key_empty[V::kStages];
+    uint64_t value_full[V::kStages];
+    uint64_t value_empty[V::kStages];
+    uint64_t query_full[V::kQuerySlots];
+    uint64_t query_empty[V::kQuerySlots];
+    uint64_t step_full[kSteps];
+    uint64_t step_empty[kSteps];
+};
+
+// The block's number in its cluster.
+template <typename V>
+__device__ int cluster_rank() {
+    return V::kCluster == 1 ? 0 : static_cast<int>(blockIdx.x) % V::kCluster;
+}
+
+// Byte in a slot of the 16-byte piece `c` of vector `m`, swizzled.
+template <typename V>
+__device__ int query_piece(int m, int c) {
+    return c / 8 * V::kQueryBlockBytes + m * 128 + ((c ^ m) & 7) * 16;
+}
+
+template <typename V>
+__device__ void init_barriers(Shared<V>& shared) {
+    for (int i = 0; i < V::kStages; ++i) {
+        barrier_init(&shared.key_full[i], 1);
+        barrier_init(&shared.value_full[i], 1);
+        barrier_init(&shared.key_empty[i], V::kCluster * kConsumers / 32);
+        barrier_init(&shared.value_empty[i], V::kCluster * kConsumers / 32);
+    }
+    for (int i = 0; i < V::kQuerySlots; ++i) {
+        barrier_init(&shared.query_full[i], kPreparers);
+        barrier_init(&shared.query_empty[i], kConsumers);
+    }
+    for (int i = 0; i < kSteps; ++i) {
+        barrier_init(&shared.step_full[i], 1);
+        barrier_init(&shared.step_empty[i], kConsumers + 32);  // and the loading warp
+    }
+    fence_barrier_init();
+}
+
+}  // namespace nanolith::cuda::wide

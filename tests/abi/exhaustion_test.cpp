@@ -1,0 +1,213 @@
+// Everything that the system may refuse is refused in turn: each malloc, calloc, realloc, aligned allocation, mmap and
+// pthread_create of the library and of what it depends on, once alone and once with all that follow. Every call ends
+// with a status, the process lives on, and the next try succeeds. Not tried is what the header lists as beyond help.
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "abi/abi_fixtures.h"
+
+namespace {
+
+std::atomic<int64_t> requests_left = -1;  // until one is refused; -1: none will be
+std::atomic<bool> refuses_all_after = false;
+std::atomic<int64_t> requests = 0;
+
+// Called by the replacements below, whose caller is at `caller`.
+bool refused(const void* caller) {
+    if (requests_left < 0) return false;
+    Dl_info library;
+    // GCC's OpenMP ends the process where it gets no memory; the library has made sure that there is some.
+    if (dladdr(caller, &library) != 0 && std::strstr(library.dli_fname, "libgomp") != nullptr) return false;
+    ++requests;
+    const int64_t left = requests_left.load();
+    if (left > 0) {
+        --requests_left;
+        return false;
+    }
+    if (!refuses_all_after) requests_left = -1;
+    return true;
+}
+
+}  // namespace
+
+#define NL_REFUSED() refused(__builtin_return_address(0))
+
+extern "C" {
+void* __libc_malloc(size_t size);                      // NOLINT
+void* __libc_calloc(size_t count, size_t size);        // NOLINT
+void* __libc_realloc(void* memory, size_t size);       // NOLINT
+void* __libc_memalign(size_t alignment, size_t size);  // NOLINT
+
+void* malloc(size_t size) {
+    return NL_REFUSED() ? (errno = ENOMEM, nullptr) : __libc_malloc(size);
+}
+void* calloc(size_t count, size_t size) {
+    return NL_REFUSED() ? (errno = ENOMEM, nullptr) : __libc_calloc(count, size);
+}
+void* realloc(void* memory, size_t size) {
+    return NL_REFUSED() ? (errno = ENOMEM, nullptr) : __libc_realloc(memory, size);
+}
+void* memalign(size_t alignment, size_t size) {
+    return NL_REFUSED() ? (errno = ENOMEM, nullptr) : __libc_memalign(alignment, size);
+}
+void* aligned_alloc(size_t alignment, size_t size) {
+    return NL_REFUSED() ? (errno = ENOMEM, nullptr) : __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, size_t alignment, size_t size) {
+    if (NL_REFUSED()) return ENOMEM;
+    *memory = __libc_memalign(alignment, size);
+    return *memory == nullptr ? ENOMEM : 0;
+}
+void* mmap(void* address, size_t length, int protection, int flags, int file, off_t offset) noexcept {
+    if (NL_REFUSED()) return errno = ENOMEM, MAP_FAILED;
+    return reinterpret_cast<void*>(syscall(SYS_mmap, address, length, protection, flags, file, offset));
+}
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
+    static const auto original = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
+    return NL_REFUSED() ? EAGAIN : original(thread, attributes, run, argument);
+}
+}
+
+namespace nanolith::test {
+namespace {
+
+class ExhaustionTest : public testing::Test {
+  protected:
+    ExhaustionTest() {
+        // sentencepiece and protobuf do not live through this.
+        std::filesystem::remove(model.path() + "/tokenizer.model");
+        std::FILE* const file = std::fopen((model.path() + "/tokenizer.json").c_str(), "w");
+        std::fputs(R"({"added_tokens":[],"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"ByteLevel"},)"
+                   R"("decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"c":3},)"
+                   R"("merges":["a b"]}})",
+                   file);
+        std::fclose(file);
+        EXPECT_EQ(set_device(engine_options.get(), "cpu"), NL_OK);
+        EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_THREADS, 3), NL_OK);
+        EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_NUM_PAGES, 64), NL_OK);
+        EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_PAGE_SIZE, 16), NL_OK);
+    }
+
+    nl_status create(nl_engine** engine) const {
+        return nl_engine_create(model.path().data(), model.path().size(), engine_options.get(), engine);
+    }
+
+    // Calls `work`, which gives a status, with each request refused in turn, or with a part of them drawn at random
+    // where there are many. `work` undoes what it did.
+    template <typename Work>
+    void refuse_each(const char* what, const Work& work) {
+        constexpr int64_t kMost = 150;
+        ASSERT_EQ(work(), NL_OK) << what << ": " << nl_last_error();
+        requests = 0;
+        requests_left = INT64_MAX;
+        ASSERT_EQ(work(), NL_OK) << what << ": " << nl_last_error();
+        requests_left = -1;
+        const int64_t all = requests;
+        const int64_t step = std::getenv("NL_REFUSE_EACH") != nullptr ? 1 : std::max<int64_t>(1, all / kMost);
+        ASSERT_GT(all, 0) << what << " asks for nothing: this shows nothing";
+        const auto seed = std::random_device{}();
+        RecordProperty("seed", std::to_string(seed));
+        int64_t refused_calls = 0;
+        for (int64_t i = seed % step; i < all + 20; i += step) {
+            for (const bool all_after : {false, true}) {
+                SCOPED_TRACE(std::string(what) + ", request " + std::to_string(i) +
+                             (all_after ? " and all after" : ""));
+                refuses_all_after = all_after;
+                requests_left = i;
+                const nl_status status = work();
+                requests_left = -1;
+                if (status != NL_OK) ++refused_calls;
+                if (status != NL_OK && status != NL_ERROR_OUT_OF_MEMORY)
+                    ADD_FAILURE() << status << ": " << nl_last_error();
+                // Nothing stays broken.
+                ASSERT_EQ(work(), NL_OK) << nl_last_error();
+            }
+        }
+        EXPECT_GT(refused_calls, 0) << what;
+        std::printf("%s: %d requests, every %d-th refused, %d calls failed\n", what, int(all), int(step),
+                    int(refused_calls));
+    }
+
+    TinyModel model;
+    const OptionsHandle engine_options = make_options(NL_OPTIONS_ENGINE);
+};
+
+TEST_F(ExhaustionTest, Create) {
+    refuse_each("create", [&] {
+        nl_engine* engine = nullptr;
+        const nl_status status = create(&engine);
+        nl_engine_free(engine);
+        return status;
+    });
+}
+
+TEST_F(ExhaustionTest, Calls) {
+    nl_engine* made = nullptr;
+    NL_CHECK(create(&made));
+    const EngineHandle engine(made);
+    nl_tokenizer* loaded = nullptr;
+    NL_CHECK(nl_engine_tokenizer(engine.get(), &loaded));
+    const TokenizerHandle tokenizer(loaded);
+    refuse_each("tokenize", [&] {
+        int32_t tokens[32];
+        size_t count = 0;
+        return nl_tokenizer_encode(tokenizer.get(), "abcab cabba", 11, 0, tokens, 32, &count);
+    });
+    const Tokens prompt = some_tokens(100);
+    Tokens document = prompt;
+    refuse_each("prefill", [&] {
+        nl_chunk* chunk = nullptr;
+        document[0] = (document[0] + 1) % 390;  // a chunk that is not known
+        const nl_status status =
+            nl_chunk_prefill(engine.get(), document.data(), document.size(), 1, nullptr, 0, &chunk);
+        nl_chunk_free(chunk);
+        return status;
+    });
+    refuse_each("extend", [&] {
+        nl_cache* cache = nullptr;
+        nl_status status = nl_cache_create(engine.get(), nullptr, nullptr, 0, &cache);
+        if (status == NL_OK) status = nl_cache_extend(cache, prompt.data(), prompt.size());
+        nl_cache_free(cache);
+        return status;
+    });
+    const CacheHandle cache = make_cache(engine.get());
+    extend(cache.get(), {1, 5, 9});
+    refuse_each("decode", [&] {
+        int32_t token = 0;
+        nl_cache* caches[] = {cache.get()};
+        const nl_status status = nl_decode_step(caches, 1, &token);
+        return status == NL_OK ? nl_cache_truncate(cache.get(), 3) : status;
+    });
+    refuse_each("generate", [&] {
+        nl_generation* generation = nullptr;
+        nl_cache* begun = nullptr;
+        nl_options* options = nullptr;
+        nl_status status = nl_options_create(NL_OPTIONS_GENERATION, &options);
+        if (status == NL_OK) status = nl_options_set_int(options, NL_OPTION_MAX_TOKENS, 6);
+        if (status == NL_OK) status = nl_cache_create(engine.get(), nullptr, nullptr, 0, &begun);
+        if (status == NL_OK) status = nl_generation_start(begun, prompt.data(), prompt.size(), options, &generation);
+        int32_t end = NL_END_NONE;
+        while (status == NL_OK && end == NL_END_NONE) {
+            char text[64];
+            size_t length = 0;
+            status = nl_generation_next(generation, -1, nullptr, 0, nullptr, text, sizeof text, &length, &end);
+        }
+        nl_options_free(options);
+        nl_generation_free(generation);
+        nl_cache_free(begun);
+        return status;
+    });
+}
+
+}  // namespace
+}  // namespace nanolith::test
