@@ -154,16 +154,24 @@ class Bench {
         return static_cast<double>(caches.size()) * steps / milliseconds_since(begin) * 1000;
     }
 
+    static constexpr int32_t kPrompt = 64;
+    void shorten(std::vector<std::unique_ptr<Cache>>& caches) {
+        for (auto& each : caches) must(engine_->truncate(*each, kPrompt));
+    }
+
     void threads() {
         std::vector<std::unique_ptr<Cache>> caches;
         for (int32_t i = 0; i < arguments_.threads; ++i) {
             caches.push_back(cache());
-            must(engine_->extend(*caches.back(), tokens(64)));
+            must(engine_->extend(*caches.back(), tokens(kPrompt)));
         }
         const int32_t steps = arguments_.device == "cpu" && arguments_.folder.empty() ? 20 : 200;
         step_together(caches, 3);
-        for (int turn = 0; turn < 2; ++turn) {
+        for (int turn = 0; turn < 3; ++turn) {
+            // Both behind contexts of the same length, on which a step's time depends.
+            shorten(caches);
             const double together = step_together(caches, steps);
+            shorten(caches);
             const double apart = step_in_threads(caches, steps);
             std::printf("threads  %d caches: %.0f tokens/s in one call, %.0f by a thread each: %.2fx\n",
                         arguments_.threads, together, apart, apart / together);

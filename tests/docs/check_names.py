@@ -25,6 +25,7 @@ DOCUMENTS = [
     "CONTRIBUTING.md",
     "docs/architecture.md",
     "docs/conventions.md",
+    "docs/RELIABILITY.md",
     "docs/reference.md",
     "docs/abi/README.md",
     "tests/README.md",
