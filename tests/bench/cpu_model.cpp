@@ -1,76 +1,65 @@
 // Prefill and decode of one sequence on the CPU, with random weights of a known model's shape.
 //
-//   bench_cpu_model [qwen3-0.6b|llama-3.2-1b|qwen3-30b-a3b/24] [float32|bfloat16] [threads] [prefill] [decode tokens]
+//   bench_cpu_model [MODEL] [float32|bfloat16] [threads] [prefill] [decode tokens]
 //
-// qwen3-30b-a3b/24 has 2 of that model's 48 layers and a small vocabulary.
+// MODEL is a name of bench/known_models.h, qwen3-0.6b say. qwen3-30b-a3b/24 has 2 of that model's 48 layers and a small
+// vocabulary.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
+#include "bench/known_models.h"
 #include "support/random_model.h"
+#include "support/steps.h"
 
 namespace {
 
 using namespace nanolith;
+using namespace nanolith::bench;
 using testing::RandomShape;
 using Clock = std::chrono::steady_clock;
 
 constexpr int32_t kPageSize = 64;
 
+// NAME of bench/known_models.h, or NAME/N: an N-th of its layers and a small vocabulary. Heads are tied. False where
+// there is no such model.
 bool shape_by_name(const std::string& name, RandomShape& shape) {
+    const size_t slash = name.find('/');
+    const Shape* const known = find_shape(name.substr(0, slash));
+    const int part = slash == std::string::npos ? 1 : std::atoi(name.c_str() + slash + 1);
+    if (known == nullptr || part < 1 || known->layers % part != 0) return false;
+    shape.num_layers = known->layers / part;
+    shape.hidden_size = known->hidden;
+    shape.intermediate_size = known->intermediate;
+    shape.num_heads = known->heads;
+    shape.num_kv_heads = known->kv_heads;
+    shape.head_dim = known->head_dim;
+    shape.vocab_size = part == 1 ? known->vocab : 1024;
+    shape.max_context = 40960;
+    shape.qk_norm = known->qk_norm;
     shape.tied = true;
-    if (name == "qwen3-0.6b") {
-        shape.num_layers = 28, shape.hidden_size = 1024, shape.intermediate_size = 3072;
-        shape.num_heads = 16, shape.num_kv_heads = 8, shape.head_dim = 128, shape.vocab_size = 151936;
-        shape.max_context = 40960, shape.qk_norm = true, shape.rope_theta = 1e6F;
-        return true;
-    }
-    if (name == "llama-3.2-1b") {
-        shape.num_layers = 16, shape.hidden_size = 2048, shape.intermediate_size = 8192;
-        shape.num_heads = 32, shape.num_kv_heads = 8, shape.head_dim = 64, shape.vocab_size = 128256;
-        shape.max_context = 131072, shape.rope_theta = 5e5F;
-        return true;
-    }
-    if (name == "qwen3-30b-a3b/24") {
-        shape.num_layers = 2, shape.hidden_size = 2048, shape.intermediate_size = 6144;
-        shape.num_heads = 32, shape.num_kv_heads = 4, shape.head_dim = 128, shape.vocab_size = 1024;
-        shape.max_context = 40960, shape.qk_norm = true, shape.rope_theta = 1e6F;
-        shape.numbers.experts = {.count = 128, .top_k = 8, .intermediate_size = 768, .normalized = true};
-        return true;
-    }
-    return false;
+    shape.numbers.experts = known->experts;
+    return true;
 }
 
 // Rows [first, first + count) of a sequence with this page table; a draw after the last.
 Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t vocab_size) {
-    Batch batch;
-    for (int32_t position = first; position < first + count; ++position) {
-        batch.tokens.push_back(static_cast<int32_t>(position * 7919LL % vocab_size));
-        batch.positions.push_back(position);
-        batch.key_positions.push_back(position);
-        batch.slots.push_back(position);
-    }
-    batch.page_table = table;
-    if (first == 0) batch.changed_entries = {{0, static_cast<int32_t>(table.size())}};
-    batch.segments = {{0, first + count, 0}};
-    batch.sequences = {{0, count, 0, 1}};
-    batch.output_rows = {count - 1};
-    batch.sampling.resize(1);
-    return batch;
+    std::vector<int32_t> tokens;
+    for (int64_t position = first; position < first + count; ++position)
+        tokens.push_back(static_cast<int32_t>(position * 7919 % vocab_size));
+    return testing::sequence_step(table, first, std::move(tokens));
 }
 
 double seconds_of(Executor& executor, const Batch& batch) {
     int32_t sampled[1];
     const auto begin = Clock::now();
-    auto ran = executor.submit(batch);
-    if (ran.ok()) ran = executor.collect(sampled);
+    const auto ran = testing::run_step(executor, batch, sampled);
     if (!ran.ok()) {
         std::fprintf(stderr, "%s\n", ran.error().message.c_str());
         std::exit(1);
@@ -89,7 +78,7 @@ int main(int argc, char** argv) {
     const DType dtype = argc > 2 && std::strcmp(argv[2], "float32") == 0 ? DType::f32 : DType::bf16;
     RandomShape shape;
     if (!shape_by_name(name, shape)) {
-        std::fprintf(stderr, "no shape %s, expected qwen3-0.6b, llama-3.2-1b or qwen3-30b-a3b/24\n", name.c_str());
+        std::fprintf(stderr, "no model %s: expected a name like qwen3-0.6b or qwen3-30b-a3b/24\n", name.c_str());
         return 2;
     }
     ExecutorOptions options;
@@ -106,8 +95,7 @@ int main(int argc, char** argv) {
     auto executor = (*backend)->create_executor(model.spec, model.weights, options, Progress());
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
 
-    std::vector<int32_t> table(static_cast<size_t>(options.num_pages));
-    std::iota(table.begin(), table.end(), 0);
+    const std::vector<int32_t> table = testing::table_of(options.num_pages);
     constexpr int kRepeats = 3;
     double best = 1e9;
     double total = 0;

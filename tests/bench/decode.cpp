@@ -9,19 +9,21 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/device_name.h"
-#include "bench/random_model.h"
+#include "bench/known_models.h"
+#include "support/steps.h"
 
 namespace {
 
 using namespace nanolith;
 using namespace nanolith::bench;
+using testing::run_step;
+using testing::sequence_step;
+using testing::table_of;
 using Clock = std::chrono::steady_clock;
 
 constexpr double kReadCeiling = 4.5e12;  // bytes a second
@@ -46,39 +48,16 @@ double step_bytes(const Shape& s, double context) {
     return 2.0 * (weights + cache);
 }
 
-// The page table of a sequence that lies in pages 0, 1, ...
-std::vector<int32_t> table_of(int32_t num_pages) {
-    std::vector<int32_t> table(static_cast<size_t>(num_pages));
-    std::iota(table.begin(), table.end(), 0);
-    return table;
-}
-
 // Rows [first, first + count) of a sequence with this page table, `token` and others behind it.
 Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t token) {
     constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
-    Batch batch;
-    for (int32_t position = first; position < first + count; ++position) {
-        batch.tokens.push_back(static_cast<int32_t>((token + (position - first) * 7919LL) % kTokens));
-        batch.positions.push_back(position);
-        batch.key_positions.push_back(position);
-        batch.slots.push_back(position);
-    }
-    batch.page_table = table;
-    if (first == 0) batch.changed_entries = {{0, static_cast<int32_t>(table.size())}};
-    batch.segments = {Segment{0, first + count, 0}};
-    batch.sequences = {Sequence{0, count, 0, 1}};
-    batch.output_rows = {count - 1};
-    batch.sampling.resize(1);
-    return batch;
+    std::vector<int32_t> tokens;
+    for (int32_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((token + i * 7919LL) % kTokens));
+    return sequence_step(table, first, std::move(tokens));
 }
 
 double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-Result<void> run_step(Executor& executor, const Batch& batch, std::span<int32_t> sampled) {
-    NL_TRY(executor.submit(batch));
-    return executor.collect(sampled);
 }
 
 Result<double> prefill(Executor& executor, std::span<const int32_t> table, int32_t tokens) {
@@ -140,15 +119,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             return false;
         }
     }
-    const bool known =
-        arguments.model.empty() ||
-        std::any_of(std::begin(kShapes), std::end(kShapes), [&](const Shape& s) { return arguments.model == s.name; });
+    const bool known = arguments.model.empty() || find_shape(arguments.model) != nullptr;
     return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1;
-}
-
-Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
-    NL_ASSIGN(const DeviceName name, parse_device_name(device, AutoDevice::refused));
-    return name.kind == DeviceKind::cpu ? open_cpu_backend(0) : open_cuda_backend(name.index);
 }
 
 Result<void> run(const Arguments& arguments) {

@@ -18,7 +18,7 @@
 #include <thread>
 #include <vector>
 
-#include "bench/random_model.h"
+#include "bench/known_models.h"
 #include "engine/engine.h"
 
 namespace {
@@ -60,12 +60,6 @@ void must(const Result<void>& result) {
     if (!result.ok()) stop(result.error());
 }
 
-Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
-    if (device == "cpu") return open_cpu_backend(0);
-    if (device.rfind("cuda", 0) == 0) return open_cuda_backend(device.size() > 5 ? std::atoi(device.c_str() + 5) : 0);
-    return fail(NL_ERROR_INVALID_ARGUMENT, "--device is ", device, ", expected cpu, cuda or cuda:N");
-}
-
 Tokens random_tokens(std::mt19937& random, int32_t count, int32_t vocab_size = 100'000) {
     Tokens tokens;
     for (int32_t i = 0; i < count; ++i)
@@ -76,10 +70,7 @@ Tokens random_tokens(std::mt19937& random, int32_t count, int32_t vocab_size = 1
 class Bench {
   public:
     explicit Bench(const Arguments& arguments)
-        : arguments_(arguments),
-          shape_(*std::find_if(std::begin(kShapes), std::end(kShapes),
-                               [&](const Shape& shape) { return arguments.model == shape.name; })),
-          weights_(shape_) {
+        : arguments_(arguments), shape_(*find_shape(arguments.model)), weights_(shape_) {
         make_engine();
     }
 
@@ -359,8 +350,7 @@ bool parse(int argc, char** argv, Arguments& arguments) {
         }
     }
     if (arguments.cases.empty()) arguments.cases = {"decode", "threads", "fair", "first", "random"};
-    return argc % 2 == 1 && std::any_of(std::begin(kShapes), std::end(kShapes),
-                                        [&](const Shape& shape) { return arguments.model == shape.name; });
+    return argc % 2 == 1 && find_shape(arguments.model) != nullptr;
 }
 
 }  // namespace

@@ -122,6 +122,11 @@ inline std::vector<FileTensor> tiny_tensors(bool qk_norm = false) {
     return tensors;
 }
 
+inline void write_model(const TempFolder& folder, const ConfigFields& config, const std::vector<FileTensor>& tensors) {
+    folder.write("config.json", json_text(config));
+    folder.write("model.safetensors", safetensors_file(tensors));
+}
+
 // A seed that differs from run to run, printed so that a failure can be run again: NANOLITH_TEST_SEED sets it.
 inline uint32_t fresh_seed() {
     const char* given = std::getenv("NANOLITH_TEST_SEED");

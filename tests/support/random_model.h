@@ -30,12 +30,12 @@ struct RandomShape {
     bool output_bias = false;  // of o_proj
     bool mlp_bias = false;
     bool post_norms = false;
-    bool ordered = false;           // elements of heads lie in a random order, which the views undo
-    bool scaled = false;            // layers' projections are 8-bit floats with scales
-    std::vector<RopeSpec> ropes;    // empty: one, of rope_theta
-    std::vector<LayerSpec> layers;  // empty: all the same, without a window
-    std::vector<bool> dense;        // layers without experts, where there are experts; empty: none
-    ModelSpec numbers = {};         // what it has of norm_offset, caps, scales, activation and experts is taken
+    bool ordered = false;                // elements of heads lie in a random order, which the views undo
+    bool scaled = false;                 // layers' projections are 8-bit floats with scales
+    std::vector<RopeSpec> ropes = {};    // empty: one, of rope_theta
+    std::vector<LayerSpec> layers = {};  // empty: all the same, without a window
+    std::vector<bool> dense = {};        // layers without experts, where there are experts; empty: none
+    ModelSpec numbers = {};              // what it has of norm_offset, caps, scales, activation and experts is taken
 };
 
 // Frequencies theta^(-2i / head_dim).

@@ -66,15 +66,15 @@ class ThreadPool {
     void leave_region();
     [[nodiscard]] uint32_t await_region(uint32_t seen) const;
 
-    std::atomic<bool> busy_ = false;        // somebody runs a region
-    std::atomic<int32_t> end_ = INT32_MAX;  // threads from here on are to end
     // Goes up with each region that wants workers, and at the end: what they sleep on.
     alignas(64) std::atomic<uint32_t> epoch_ = 0;
+    std::atomic<bool> busy_ = false;        // somebody runs a region
+    std::atomic<int32_t> end_ = INT32_MAX;  // threads from here on are to end
+    std::vector<std::thread> workers_;
     // The region's: kOpen while it has items left to take, seats for more workers, and the workers inside.
     alignas(64) std::atomic<uint32_t> seats_ = 0;
     Region region_;  // written while it is closed and nobody is inside
     alignas(64) std::atomic<int64_t> next_ = 0;
-    std::vector<std::thread> workers_;
 };
 
 }  // namespace nanolith::cpu

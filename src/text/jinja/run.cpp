@@ -69,12 +69,12 @@ Result<Value> Run::dict(std::vector<std::pair<Text, Value>> members, int32_t mes
     if (dict.depth > kMaxValueDepth) return too_deep();
     NL_TRY(check_bytes(bytes));
     std::unordered_map<std::string, size_t> places;
-    for (auto& [name, value] : members) {
-        const auto [place, is_new] = places.emplace(name.bytes(), dict.members.size());
+    for (std::pair<Text, Value>& member : members) {
+        const auto [place, is_new] = places.emplace(member.first.bytes(), dict.members.size());
         if (is_new) {
-            dict.members.emplace_back(std::move(name), std::move(value));
+            dict.members.emplace_back(std::move(member.first), std::move(member.second));
         } else {
-            dict.members[place->second].second = std::move(value);
+            dict.members[place->second].second = std::move(member.second);
         }
     }
     return share(std::move(dict), memory_, bytes);

@@ -9,16 +9,7 @@ namespace nanolith::testing {
 namespace {
 
 RandomShape small_shape(int32_t num_layers = 2) {
-    RandomShape shape;
-    shape.num_layers = num_layers;
-    shape.hidden_size = 52;
-    shape.intermediate_size = 44;
-    shape.num_heads = 4;
-    shape.num_kv_heads = 2;
-    shape.head_dim = 32;
-    shape.vocab_size = 71;
-    shape.max_context = 512;
-    return shape;
+    return {.num_layers = num_layers, .hidden_size = 52, .intermediate_size = 44, .vocab_size = 71, .max_context = 512};
 }
 
 // Far above what rounding does to a router's logits, which have variance 1 here.

@@ -20,15 +20,8 @@ class Float8PagesTest : public ExecutorTest {
     }
 
     static RandomShape shape_of(int32_t heads, int32_t kv_heads, int32_t head_dim, bool qk_norm) {
-        RandomShape shape;
-        shape.num_heads = heads;
-        shape.num_kv_heads = kv_heads;
-        shape.head_dim = head_dim;
-        shape.qk_norm = qk_norm;
-        shape.hidden_size = 64;
-        shape.intermediate_size = 96;
-        shape.vocab_size = 130;
-        return shape;
+        return {
+            .num_heads = heads, .num_kv_heads = kv_heads, .head_dim = head_dim, .vocab_size = 130, .qk_norm = qk_norm};
     }
 
     // Of logits, as an L2 norm over those of a run. What a key or a value is off by before it is stored, about u of it,

@@ -10,25 +10,38 @@
 namespace nanolith::testing {
 namespace {
 
-RandomShape shape_of(int32_t heads, int32_t kv_heads, int32_t head_dim, bool bias, bool qk_norm, int32_t hidden,
-                     int32_t inner, int32_t vocab) {
-    RandomShape shape;
-    shape.num_heads = heads;
-    shape.num_kv_heads = kv_heads;
-    shape.head_dim = head_dim;
-    shape.qkv_bias = bias;
-    shape.qk_norm = qk_norm;
-    shape.hidden_size = hidden;
-    shape.intermediate_size = inner;
-    shape.vocab_size = vocab;
-    return shape;
-}
-
 // Query heads a KV head: 1, 2, 4, 7, 8; all head dims; sizes that no vector length divides.
 const RandomShape kShapes[] = {
-    shape_of(3, 3, 32, false, false, 52, 77, 101),  shape_of(4, 2, 64, true, false, 96, 130, 257),
-    shape_of(8, 2, 80, false, true, 100, 64, 99),   shape_of(7, 1, 96, true, true, 70, 51, 130),
-    shape_of(16, 2, 128, false, true, 64, 96, 128),
+    {.hidden_size = 52, .intermediate_size = 77, .num_heads = 3, .num_kv_heads = 3, .head_dim = 32, .vocab_size = 101},
+    {.hidden_size = 96,
+     .intermediate_size = 130,
+     .num_heads = 4,
+     .num_kv_heads = 2,
+     .head_dim = 64,
+     .vocab_size = 257,
+     .qkv_bias = true},
+    {.hidden_size = 100,
+     .intermediate_size = 64,
+     .num_heads = 8,
+     .num_kv_heads = 2,
+     .head_dim = 80,
+     .vocab_size = 99,
+     .qk_norm = true},
+    {.hidden_size = 70,
+     .intermediate_size = 51,
+     .num_heads = 7,
+     .num_kv_heads = 1,
+     .head_dim = 96,
+     .vocab_size = 130,
+     .qkv_bias = true,
+     .qk_norm = true},
+    {.hidden_size = 64,
+     .intermediate_size = 96,
+     .num_heads = 16,
+     .num_kv_heads = 2,
+     .head_dim = 128,
+     .vocab_size = 128,
+     .qk_norm = true},
 };
 
 std::string describe(const RandomShape& shape, int32_t page_size) {
@@ -103,7 +116,14 @@ TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
 // Two and three threads (more than some machines have) give the reference's numbers, in a model large enough to be
 // shared among them.
 TEST_P(ExecutorTest, ThreadsAgree) {
-    RandomModel model(shape_of(8, 2, 64, true, false, 512, 768, 1031), GetParam().dtype, seed_ + 25);
+    const RandomShape shape = {.hidden_size = 512,
+                               .intermediate_size = 768,
+                               .num_heads = 8,
+                               .num_kv_heads = 2,
+                               .head_dim = 64,
+                               .vocab_size = 1031,
+                               .qkv_bias = true};
+    RandomModel model(shape, GetParam().dtype, seed_ + 25);
     for (const int32_t num_threads : {2, 3}) {
         auto backend = open_backend(num_threads);
         ASSERT_TRUE(backend.ok()) << backend.error().message;

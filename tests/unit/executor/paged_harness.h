@@ -15,6 +15,7 @@
 #include "backend/backend.h"
 #include "support/random_model.h"
 #include "support/reference_model.h"
+#include "support/steps.h"
 
 namespace nanolith::testing {
 
@@ -67,12 +68,6 @@ struct OwnedBatch : Batch {
 
     std::vector<int32_t> table;
 };
-
-// Submits the batch and collects its draws.
-inline Result<void> run_step(Executor& executor, const Batch& batch, std::span<int32_t> sampled) {
-    NL_TRY(executor.submit(batch));
-    return executor.collect(sampled);
-}
 
 class PagedHarness {
   public:

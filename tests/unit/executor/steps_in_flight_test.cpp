@@ -15,11 +15,7 @@ constexpr int32_t kNumPages = 40;
 constexpr int32_t kNumSteps = 14;
 constexpr int32_t kOldPage = 30;  // the first one of the first sequence, until it is copied
 
-RandomShape small_shape() {
-    RandomShape shape;
-    shape.vocab_size = 71;
-    return shape;
-}
+const RandomShape kShape = {.vocab_size = 71};
 
 // A sequence that joins at a step with a prompt, and from then on appends what was drawn for it.
 struct Joining {
@@ -190,7 +186,7 @@ class StepsInFlightTest : public ExecutorTest {
 };
 
 TEST_P(StepsInFlightTest, GiveWhatStepsOneByOneGive) {
-    const RandomModel model(small_shape(), GetParam().dtype, seed_);
+    const RandomModel model(kShape, GetParam().dtype, seed_);
     const Script script(model, seed_);
     const auto one_by_one = make_executor(model);
     const auto executor = make_executor(model);
@@ -214,7 +210,7 @@ TEST_P(StepsInFlightTest, GiveWhatStepsOneByOneGive) {
 
 // A table of which the device would not see a change gives other logits.
 TEST_P(StepsInFlightTest, ChangesOfTheTableMatter) {
-    const RandomModel model(small_shape(), GetParam().dtype, seed_ + 1);
+    const RandomModel model(kShape, GetParam().dtype, seed_ + 1);
     const Script script(model, seed_ + 1);
     const auto executor = make_executor(model);
     ASSERT_TRUE(executor);
@@ -251,7 +247,7 @@ TEST_P(StepsInFlightTest, ChangesOfTheTableMatter) {
 }
 
 TEST_P(StepsInFlightTest, RefusalsLeaveThemAsTheyAre) {
-    const RandomModel model(small_shape(), GetParam().dtype, seed_ + 2);
+    const RandomModel model(kShape, GetParam().dtype, seed_ + 2);
     const Script script(model, seed_ + 2);
     const auto executor = make_executor(model);
     ASSERT_TRUE(executor);
@@ -291,7 +287,7 @@ TEST_P(StepsInFlightTest, RefusalsLeaveThemAsTheyAre) {
 }
 
 TEST_P(StepsInFlightTest, LogitsThatWereNotAskedForAreRefused) {
-    const RandomModel model(small_shape(), GetParam().dtype, seed_ + 3);
+    const RandomModel model(kShape, GetParam().dtype, seed_ + 3);
     const Script script(model, seed_ + 3);
     const auto executor = make_executor(model);
     ASSERT_TRUE(executor);
@@ -310,7 +306,7 @@ TEST_P(StepsInFlightTest, LogitsThatWereNotAskedForAreRefused) {
 }
 
 TEST_P(StepsInFlightTest, CreationTellsItsProgressAndCanBeCancelled) {
-    const RandomModel model(small_shape(), GetParam().dtype, seed_ + 4);
+    const RandomModel model(kShape, GetParam().dtype, seed_ + 4);
     ExecutorOptions wanted = options(kPageSize, kNumPages);
     wanted.max_rows = 20;
     wanted.max_output_rows = 4;

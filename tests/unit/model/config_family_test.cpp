@@ -1,21 +1,10 @@
 // What each family makes of the fields that config.json leaves out, sets to null or gives a rule for.
 #include <cmath>
 
-#include "unit/model/config_layers.h"
+#include "unit/model/config_fixture.h"
 
-namespace nanolith {
+namespace nanolith::testing {
 namespace {
-
-using testing::bare_config;
-using testing::ConfigFields;
-using testing::expect_error;
-using testing::json_text;
-using testing::layers_of;
-using testing::with;
-
-Result<Config> parse(const ConfigFields& fields, int64_t max_context = 0) {
-    return parse_config(json_text(fields), "FILE", max_context);
-}
 
 struct Family {
     const char* architecture;
@@ -230,4 +219,4 @@ TEST(ConfigFamily, KeyValueHeadsByDefaultMustDivideToo) {
 }
 
 }  // namespace
-}  // namespace nanolith
+}  // namespace nanolith::testing

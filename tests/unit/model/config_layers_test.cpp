@@ -3,27 +3,10 @@
 #include <set>
 #include <string>
 
-#include "unit/model/config_layers.h"
+#include "unit/model/config_fixture.h"
 
-namespace nanolith {
+namespace nanolith::testing {
 namespace {
-
-using testing::bare_config;
-using testing::ConfigFields;
-using testing::expect_error;
-using testing::json_text;
-using testing::layers_of;
-using testing::tiny_config;
-using testing::with;
-
-Result<Config> parse(const ConfigFields& fields, int64_t max_context = 0) {
-    return parse_config(json_text(fields), "FILE", max_context);
-}
-
-std::string layers_of(const ConfigFields& fields) {
-    const auto config = parse(fields);
-    return config.ok() ? layers_of(*config) : config.error().message;
-}
 
 TEST(ConfigLayers, WindowsByTheFamilysRule) {
     const auto windowed = [](const char* architecture, const ConfigFields& more) {
@@ -233,4 +216,4 @@ TEST(ConfigLayers, YarnStretchesTheContext) {
 }
 
 }  // namespace
-}  // namespace nanolith
+}  // namespace nanolith::testing

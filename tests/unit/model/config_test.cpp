@@ -3,20 +3,11 @@
 #include <cmath>
 
 #include "files/json.h"
-#include "support/model_files.h"
+#include "unit/model/config_fixture.h"
 
-namespace nanolith {
+namespace nanolith::testing {
 namespace {
 
-using testing::expect_error;
-using testing::fresh_seed;
-using testing::json_text;
-using testing::tiny_config;
-using testing::with;
-
-Result<Config> parse(const testing::ConfigFields& fields) {
-    return parse_config(json_text(fields), "FILE");
-}
 Result<Config> parse_with(const std::string& name, const std::string& value) {
     return parse(with(tiny_config(), name, value));
 }
@@ -196,4 +187,4 @@ TEST(Config, RandomDamageGivesAnErrorOrSizesInRange) {
 }
 
 }  // namespace
-}  // namespace nanolith
+}  // namespace nanolith::testing

@@ -4,24 +4,8 @@
 #include "model/model.h"
 #include "support/model_files.h"
 
-namespace nanolith {
+namespace nanolith::testing {
 namespace {
-
-using testing::ConfigFields;
-using testing::expect_error;
-using testing::FileTensor;
-using testing::fresh_seed;
-using testing::json_text;
-using testing::safetensors_file;
-using testing::TempFolder;
-using testing::tiny_config;
-using testing::tiny_tensors;
-using testing::with;
-
-void write_model(const TempFolder& folder, const ConfigFields& config, const std::vector<FileTensor>& tensors) {
-    folder.write("config.json", json_text(config));
-    folder.write("model.safetensors", safetensors_file(tensors));
-}
 
 // The tensor called `name`, to be changed.
 FileTensor& tensor_named(std::vector<FileTensor>& tensors, std::string_view name) {
@@ -368,4 +352,4 @@ TEST(LoadModel, RandomDamageGivesAnErrorOrAModelInsideItsFiles) {
 }
 
 }  // namespace
-}  // namespace nanolith
+}  // namespace nanolith::testing

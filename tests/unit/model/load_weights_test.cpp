@@ -6,24 +6,13 @@
 #include "model/model.h"
 #include "support/model_files.h"
 
-namespace nanolith {
+namespace nanolith::testing {
 namespace {
-
-using testing::ConfigFields;
-using testing::expect_error;
-using testing::FileTensor;
-using testing::json_text;
-using testing::safetensors_file;
-using testing::TempFolder;
-using testing::tiny_config;
-using testing::tiny_tensors;
-using testing::with;
 
 using Tensors = std::vector<FileTensor>;
 
 Result<std::unique_ptr<Model>> load(const TempFolder& folder, const ConfigFields& config, const Tensors& tensors) {
-    folder.write("config.json", json_text(config));
-    folder.write("model.safetensors", safetensors_file(tensors));
+    write_model(folder, config, tensors);
     return load_model(folder.path());
 }
 
@@ -302,4 +291,4 @@ TEST(LoadWeights, PostNorms) {
 }
 
 }  // namespace
-}  // namespace nanolith
+}  // namespace nanolith::testing

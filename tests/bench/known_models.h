@@ -1,13 +1,20 @@
-// Random weights of known models' shapes, for benchmarks: speed does not depend on what a model says.
+// Known models' shapes, and random weights in these shapes for benchmarks: speed does not depend on what a model
+// says.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <iterator>
+#include <memory>
 #include <random>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/device_name.h"
+#include "support/random_model.h"
 
 namespace nanolith::bench {
 
@@ -24,6 +31,13 @@ inline constexpr Shape kShapes[] = {
     {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
     {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, false, true, {128, 8, 768, true}},
 };
+
+// The shape of this name, or null.
+inline const Shape* find_shape(std::string_view name) {
+    const auto* const found =
+        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& shape) { return name == shape.name; });
+    return found != std::end(kShapes) ? found : nullptr;
+}
 
 // The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
 // untied head begins one element later, so that it is another matrix than the embedding.
@@ -91,11 +105,14 @@ inline ModelSpec spec_of(const Shape& shape, int32_t max_context) {
     spec.max_context = max_context;
     spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
     spec.layers.resize(static_cast<size_t>(shape.layers));
-    std::vector<float>& frequencies = spec.ropes.emplace_back().frequencies;
-    for (int32_t i = 0; i < shape.head_dim / 2; ++i) {
-        frequencies.push_back(std::pow(500000.0F, -2.0F * static_cast<float>(i) / static_cast<float>(shape.head_dim)));
-    }
+    spec.ropes.push_back({testing::plain_frequencies(500000.0F, shape.head_dim), {}});
     return spec;
+}
+
+// "cpu", "cuda" or "cuda:N".
+inline Result<std::unique_ptr<Backend>> open_device(const std::string& device) {
+    NL_ASSIGN(const DeviceName name, parse_device_name(device, AutoDevice::refused));
+    return name.kind == DeviceKind::cpu ? open_cpu_backend(0) : open_cuda_backend(name.index);
 }
 
 }  // namespace nanolith::bench
