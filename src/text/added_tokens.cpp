@@ -1,6 +1,7 @@
 #include "text/added_tokens.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "files/json_fields.h"
 #include "text/unicode.h"
@@ -53,62 +54,49 @@ Result<AddedToken> read_added_token(const Json& json, const std::string& where, 
     return token;
 }
 
-void TokenMatcher::add(std::string pattern, const AddedToken* token) {
-    if (!pattern.empty()) patterns_.push_back({std::move(pattern), token});
+void TokenMatcher::add(std::string_view pattern, const AddedToken* token) {
+    index_.add(pattern, static_cast<int32_t>(tokens_.size()));
+    tokens_.push_back(token);
 }
 
-void TokenMatcher::finish() {
-    std::stable_sort(patterns_.begin(), patterns_.end(),
-                     [](const Entry& a, const Entry& b) { return a.pattern < b.pattern; });
-    // Of those that are the same the last stays.
-    const auto same = [](const Entry& a, const Entry& b) { return a.pattern == b.pattern; };
-    const auto kept = std::unique(patterns_.rbegin(), patterns_.rend(), same);
-    patterns_.erase(patterns_.begin(), kept.base());
-    for (const Entry& entry : patterns_) ++first_byte_[static_cast<uint8_t>(entry.pattern[0]) + 1U];
-    for (size_t byte = 1; byte < first_byte_.size(); ++byte) first_byte_[byte] += first_byte_[byte - 1];
-}
-
-const TokenMatcher::Entry* TokenMatcher::longest_at(std::string_view text) const {
-    const auto byte = static_cast<uint8_t>(text[0]);
-    auto low = patterns_.begin() + first_byte_[byte];
-    auto high = patterns_.begin() + first_byte_[byte + 1U];
-    const Entry* longest = nullptr;
-    // low to high are the patterns that begin with the first `depth` bytes of the text.
-    for (size_t depth = 1; low != high; ++depth) {
-        if (low->pattern.size() == depth) longest = &*low++;
-        if (depth == text.size()) break;
-        const auto next = static_cast<uint8_t>(text[depth]);
-        const auto at = [depth](const Entry& entry) { return static_cast<uint8_t>(entry.pattern[depth]); };
-        low = std::partition_point(low, high, [&](const Entry& entry) { return at(entry) < next; });
-        high = std::partition_point(low, high, [&](const Entry& entry) { return at(entry) == next; });
-    }
-    return longest;
-}
-
-void TokenMatcher::split(std::string_view text, const TokenFilter& filter, std::vector<TextPart>& parts) const {
-    parts.clear();
-    size_t done = 0;  // what lies before is in a part
-    for (size_t at = 0; at < text.size() && !patterns_.empty();) {
-        const auto byte = static_cast<uint8_t>(text[at]);
-        const Entry* const found = first_byte_[byte] == first_byte_[byte + 1U] ? nullptr : longest_at(text.substr(at));
-        if (found == nullptr) {
-            ++at;
+bool TokenMatcher::Parts::find() {
+    if (matcher_->index_.empty()) at_ = text_.size();
+    while (at_ < text_.size()) {
+        const PieceIndex::Match match = matcher_->index_.longest_at(text_.substr(at_));
+        if (match.length == 0) {
+            ++at_;
             continue;
         }
-        size_t begin = at;
-        size_t end = at + found->pattern.size();
-        at = end;
-        const AddedToken& token = *found->token;
-        if (!counts(token, filter)) continue;
-        if (token.single_word && (is_word_before(text, begin) || is_word_behind(text, end))) continue;
+        size_t begin = at_;
+        size_t end = at_ + match.length;
+        at_ = end;
+        const AddedToken& token = *matcher_->tokens_[static_cast<size_t>(match.value)];
+        if (!counts(token, *filter_)) continue;
+        if (token.single_word && (is_word_before(text_, begin) || is_word_behind(text_, end))) continue;
         // The token before may have taken the white space already.
-        if (token.lstrip && begin > done) begin -= trailing_white_space(text.substr(done, begin - done));
-        if (token.rstrip) end += leading_white_space(text.substr(end));
-        if (done < begin) parts.push_back({text.substr(done, begin - done), -1});
-        parts.push_back({text.substr(begin, end - begin), token.id});
-        done = end;
+        if (token.lstrip && begin > done_) begin -= trailing_white_space(text_.substr(done_, begin - done_));
+        if (token.rstrip) end += leading_white_space(text_.substr(end));
+        found_ = {text_.substr(begin, end - begin), token.id};
+        return true;
     }
-    if (done < text.size()) parts.push_back({text.substr(done), -1});
+    return false;
+}
+
+bool TokenMatcher::Parts::next(TextPart& part) {
+    if (found_.token < 0 && !find()) {
+        part = {text_.substr(done_), -1};
+        done_ = text_.size();
+        return !part.text.empty();
+    }
+    const auto begin = static_cast<size_t>(found_.text.data() - text_.data());
+    if (done_ < begin) {
+        part = {text_.substr(done_, begin - done_), -1};
+        done_ = begin;
+        return true;
+    }
+    part = std::exchange(found_, {});
+    done_ = begin + part.text.size();
+    return true;
 }
 
 }  // namespace nanolith

@@ -1,7 +1,6 @@
 // Tokens that a model folder adds to its vocabulary, and how they are found inside a text.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -11,6 +10,7 @@
 
 #include "base/result.h"
 #include "files/json.h"
+#include "text/piece_index.h"
 
 namespace nanolith {
 
@@ -43,26 +43,39 @@ struct TextPart {
 // Finds tokens in texts. Immutable once it is filled.
 class TokenMatcher {
   public:
-    // `pattern` is found as `token`, which must outlive this. An empty one is never found; of two the same the latter
+    // `pattern` is found as `token`; both must outlive this. An empty one is never found; of two the same the latter
     // counts.
-    void add(std::string pattern, const AddedToken* token);
+    void add(std::string_view pattern, const AddedToken* token);
     // Must follow the last add.
-    void finish();
-    [[nodiscard]] bool empty() const { return patterns_.empty(); }
+    void finish() { index_.finish(); }
 
-    // Cuts `text` into tokens and what is between: at each place the longest pattern, from left to right. Replaces what
-    // is in `parts`; no part of text is empty.
-    void split(std::string_view text, const TokenFilter& filter, std::vector<TextPart>& parts) const;
+    class Parts;
 
   private:
-    struct Entry {
-        std::string pattern;
-        const AddedToken* token;
-    };
-    [[nodiscard]] const Entry* longest_at(std::string_view text) const;
+    PieceIndex index_;  // its values are places in tokens_
+    std::vector<const AddedToken*> tokens_;
+};
 
-    std::vector<Entry> patterns_;             // sorted
-    std::array<uint32_t, 257> first_byte_{};  // the patterns that begin with byte b: first_byte_[b] to [b + 1]
+// Cuts a text into tokens and what is between, one part after the other: at each place the longest pattern, from left
+// to right. The matcher, the text and the filter must outlive this.
+class TokenMatcher::Parts {
+  public:
+    Parts(const TokenMatcher& matcher, std::string_view text, const TokenFilter& filter)
+        : matcher_(&matcher), text_(text), filter_(&filter) {}
+
+    // The next part; false at the end. No part of text is empty.
+    bool next(TextPart& part);
+
+  private:
+    // Finds the next token from at_ on.
+    bool find();
+
+    const TokenMatcher* matcher_;
+    std::string_view text_;
+    const TokenFilter* filter_;
+    size_t done_ = 0;  // what lies before was given
+    size_t at_ = 0;    // tokens that begin before were looked at
+    TextPart found_;   // a token that waits for the text before it; token -1: none
 };
 
 }  // namespace nanolith

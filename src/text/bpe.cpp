@@ -1,11 +1,11 @@
 #include "text/bpe.h"
 
 #include <algorithm>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include "files/json_fields.h"
+#include "text/bpe_encoder.h"
 #include "text/byte_level.h"
 #include "text/unicode.h"
 
@@ -41,13 +41,10 @@ std::optional<Pair> read_pair(const Json& json) {
     return Pair{*left, *right};
 }
 
-struct PlacedMerge {
-    int32_t left;
-    MergeTable::Merge merge;
-    bool space_inside;  // a space behind something else
-};
+}  // namespace
 
-Result<PlacedMerge> read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary, const std::string& where) {
+Result<MergeTable::Placed> MergeTable::read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary,
+                                                  const std::string& where) {
     const auto pair = read_pair(json);
     if (!pair || pair->left.empty() || pair->right.empty())
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json),
@@ -58,53 +55,44 @@ Result<PlacedMerge> read_merge(const Json& json, size_t rank, const Vocabulary& 
             return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json), ", but ",
                         show_json(piece), " is not in model.vocab");
     }
-    return PlacedMerge{vocabulary.find(pair->left),
-                       {vocabulary.find(pair->right), static_cast<int32_t>(rank), vocabulary.find(merged)},
-                       pair->right.starts_with(kSpace) && !pair->left.ends_with(kSpace)};
+    return Placed{vocabulary.find(pair->left),
+                  {vocabulary.find(pair->right), static_cast<int32_t>(rank), vocabulary.find(merged)}};
 }
-
-size_t hash_of(std::string_view word) {
-    uint64_t hash = 0xCBF29CE484222325U;
-    for (; word.size() >= 8; word.remove_prefix(8)) {
-        uint64_t part = 0;
-        std::memcpy(&part, word.data(), 8);
-        hash = (hash ^ part) * 0x9E3779B97F4A7C15U;
-        hash ^= hash >> 29U;
-    }
-    uint64_t part = word.size() << 56U;
-    std::memcpy(&part, word.data(), word.size());
-    hash = (hash ^ part) * 0x9E3779B97F4A7C15U;
-    return hash ^ hash >> 32U;
-}
-
-}  // namespace
 
 Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabulary, const std::string& where) {
     const auto* const list = json.as<Json::Array>();
     if (list == nullptr)
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ": expected an array");
     if (list->size() > INT32_MAX) return fail(NL_ERROR_BAD_MODEL, where, ": model.merges has too many entries");
-    std::vector<PlacedMerge> placed;
+    MergeTable table;
+    std::vector<Placed> placed;
     placed.reserve(list->size());
     for (size_t rank = 0; rank < list->size(); ++rank) {
         // Files converted from merges.txt may have kept its first line.
         if (const auto* text = (*list)[rank].as<std::string>(); text != nullptr && text->starts_with("#version"))
             continue;
-        NL_ASSIGN(const PlacedMerge merge, read_merge((*list)[rank], rank, vocabulary, where));
+        NL_ASSIGN(const Placed merge, read_merge((*list)[rank], rank, vocabulary, where));
+        const std::string& right = vocabulary.piece(merge.merge.right);
+        if (right.starts_with(kSpace) && !vocabulary.piece(merge.left).ends_with(kSpace))
+            table.keeps_spaces_first_ = false;
         placed.push_back(merge);
     }
-    const auto key = [](const PlacedMerge& m) { return std::pair(m.left, m.merge.right); };
+    table.fill(std::move(placed), vocabulary.size(), list->size());
+    return table;
+}
+
+void MergeTable::fill(std::vector<Placed> placed, int32_t num_pieces, size_t num_ranks) {
+    const auto key = [](const Placed& m) { return std::pair(m.left, m.merge.right); };
     std::stable_sort(placed.begin(), placed.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
-    MergeTable table;
-    table.groups_.assign(static_cast<size_t>(vocabulary.size()) + 1, 0);
+    groups_.assign(static_cast<size_t>(num_pieces) + 1, 0);
+    merged_.assign(num_ranks, -1);
     for (size_t i = 0; i < placed.size(); ++i) {
         if (i + 1 < placed.size() && key(placed[i]) == key(placed[i + 1])) continue;  // of two the latter counts
-        table.merges_.push_back(placed[i].merge);
-        if (placed[i].space_inside) table.keeps_spaces_first_ = false;
-        ++table.groups_[static_cast<size_t>(placed[i].left) + 1];
+        merges_.push_back(placed[i].merge);
+        merged_[static_cast<size_t>(placed[i].merge.rank)] = placed[i].merge.merged;
+        ++groups_[static_cast<size_t>(placed[i].left) + 1];
     }
-    for (size_t token = 1; token < table.groups_.size(); ++token) table.groups_[token] += table.groups_[token - 1];
-    return table;
+    for (size_t token = 1; token < groups_.size(); ++token) groups_[token] += groups_[token - 1];
 }
 
 const MergeTable::Merge* MergeTable::find(int32_t left, int32_t right) const {
@@ -115,9 +103,10 @@ const MergeTable::Merge* MergeTable::find(int32_t left, int32_t right) const {
     return found != end && found->right == right ? &*found : nullptr;
 }
 
-Result<Bpe> Bpe::read(const Json& json, bool byte_level, const std::string& where) {
+Result<std::unique_ptr<const Bpe>> Bpe::read(const Json& json, bool byte_level, const std::string& where) {
     const JsonFields fields(json, where, "model.");
-    Bpe bpe;
+    std::unique_ptr<Bpe> made(new Bpe);
+    Bpe& bpe = *made;
     bpe.byte_level_ = byte_level;
     for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
         NL_ASSIGN(const std::string affix, fields.string_or(name, ""));
@@ -142,7 +131,7 @@ Result<Bpe> Bpe::read(const Json& json, bool byte_level, const std::string& wher
     bpe.fill_tables();
     bpe.cuts_at_spaces_ =
         !byte_level && !bpe.ignore_merges_ && bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpace) >= 0;
-    return bpe;
+    return std::unique_ptr<const Bpe>(std::move(made));
 }
 
 Result<void> Bpe::read_unk(const Json& json, const std::string& where) {
@@ -163,12 +152,11 @@ void Bpe::fill_tables() {
     }
 }
 
-void Bpe::first_symbols(std::string_view word, std::vector<Symbol>& symbols) const {
+// The tokens of single characters, before any merge.
+void Bpe::first_symbols(std::string_view word, std::vector<int32_t>& symbols) const {
     symbols.clear();
-    const auto add = [&symbols](int32_t token) {
-        const auto place = static_cast<int32_t>(symbols.size());
-        symbols.push_back({token, place - 1, place + 1});
-    };
+    symbols.reserve(word.size());
+    const auto add = [&symbols](int32_t token) { symbols.push_back(token); };
     bool unknown = false;  // the unknown token waits for what comes
     const auto flush = [&] {
         if (unknown) add(unk_);
@@ -205,96 +193,18 @@ void Bpe::first_symbols(std::string_view word, std::vector<Symbol>& symbols) con
         unknown = true;
     }
     flush();
-    if (!symbols.empty()) symbols.back().next = -1;
 }
 
 int32_t Bpe::whole_word(std::string_view word) const {
+    if (word.size() > vocabulary_.longest()) return -1;
     if (!byte_level_) return vocabulary_.find(word);
     std::string spelled;
     for (const char c : word) append_character(spelled, byte_level_character(static_cast<uint8_t>(c)));
     return vocabulary_.find(spelled);
 }
 
-Bpe::Encoder::Encoder(const Bpe& bpe, size_t text_bytes) : bpe_(&bpe) {
-    size_t size = 16;
-    while (size < 4096 && size * 16 < text_bytes) size *= 2;
-    known_.resize(size);
-}
-
-void Bpe::Encoder::encode(std::string_view word, std::vector<int32_t>& tokens) {
-    size_t begin = 0;
-    for (size_t at = 0; bpe_->cuts_at_spaces_ && at < word.size();) {
-        // Spaces stay with each other and with what follows them.
-        while (word.substr(at).starts_with(kSpace)) at += kSpace.size();
-        at = std::min(word.find(kSpace, at), word.size());
-        encode_part(word.substr(begin, at - begin), tokens);
-        begin = at;
-    }
-    if (begin < word.size()) encode_part(word.substr(begin), tokens);
-}
-
-void Bpe::Encoder::encode_part(std::string_view word, std::vector<int32_t>& tokens) {
-    if (word.size() > kMaxWordBytes) return merge(word, tokens);
-    Known& known = known_[hash_of(word) & (known_.size() - 1)];
-    if (known.length == word.size() && std::memcmp(known.word.data(), word.data(), word.size()) == 0) {
-        tokens.insert(tokens.end(), known.tokens.begin(), known.tokens.begin() + known.count);
-        return;
-    }
-    const size_t before = tokens.size();
-    merge(word, tokens);
-    const size_t count = tokens.size() - before;
-    if (count > kMaxTokens) return;
-    known.length = static_cast<uint8_t>(word.size());
-    known.count = static_cast<uint8_t>(count);
-    std::memcpy(known.word.data(), word.data(), word.size());
-    std::copy_n(tokens.begin() + static_cast<ptrdiff_t>(before), count, known.tokens.begin());
-}
-
-void Bpe::Encoder::consider(int32_t place) {
-    if (place < 0 || symbols_[static_cast<size_t>(place)].next < 0) return;
-    const Symbol& left = symbols_[static_cast<size_t>(place)];
-    const auto* const merge = bpe_->merges_.find(left.token, symbols_[static_cast<size_t>(left.next)].token);
-    if (merge != nullptr) heap_.push_back({merge->rank, place, merge->merged});
-}
-
-void Bpe::Encoder::apply(const Candidate& candidate) {
-    Symbol& left = symbols_[static_cast<size_t>(candidate.place)];
-    if (left.merged || left.next < 0) return;
-    Symbol& right = symbols_[static_cast<size_t>(left.next)];
-    // The pair may have changed since it was considered. As in the reference, one that makes the same token counts.
-    const auto* const now = bpe_->merges_.find(left.token, right.token);
-    if (now == nullptr || now->merged != candidate.merged) return;
-    left.token = candidate.merged;
-    left.next = right.next;
-    right.merged = true;
-    if (left.next >= 0) symbols_[static_cast<size_t>(left.next)].previous = candidate.place;
-    for (const int32_t place : {left.previous, candidate.place}) {
-        const size_t size = heap_.size();
-        consider(place);
-        if (heap_.size() > size) std::push_heap(heap_.begin(), heap_.end());
-    }
-}
-
-void Bpe::Encoder::merge(std::string_view word, std::vector<int32_t>& tokens) {
-    if (bpe_->ignore_merges_) {
-        if (const int32_t token = bpe_->whole_word(word); token >= 0) {
-            tokens.push_back(token);
-            return;
-        }
-    }
-    bpe_->first_symbols(word, symbols_);
-    heap_.clear();
-    for (size_t place = 0; place < symbols_.size(); ++place) consider(static_cast<int32_t>(place));
-    std::make_heap(heap_.begin(), heap_.end());
-    while (!heap_.empty()) {
-        std::pop_heap(heap_.begin(), heap_.end());
-        const Candidate candidate = heap_.back();
-        heap_.pop_back();
-        apply(candidate);
-    }
-    for (const Symbol& symbol : symbols_) {
-        if (!symbol.merged) tokens.push_back(symbol.token);
-    }
+std::unique_ptr<TokenModel::Encoder> Bpe::make_encoder(size_t text_bytes) const {
+    return std::make_unique<Encoder>(*this, text_bytes);
 }
 
 }  // namespace nanolith

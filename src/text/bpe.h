@@ -3,13 +3,14 @@
 
 #include <array>
 #include <cstdint>
-#include <span>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "files/json.h"
+#include "text/token_model.h"
 #include "text/vocabulary.h"
 
 namespace nanolith {
@@ -30,36 +31,42 @@ class MergeTable {
 
     // What `left` and `right` become, or null where they don't merge. In logarithmic time.
     [[nodiscard]] const Merge* find(int32_t left, int32_t right) const;
+    // What the merge of that rank makes.
+    [[nodiscard]] int32_t merged(int32_t rank) const { return merged_[static_cast<size_t>(rank)]; }
 
   private:
+    struct Placed {
+        int32_t left;
+        Merge merge;
+    };
+    static Result<Placed> read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary,
+                                     const std::string& where);
+    // `placed` in any order, their pieces less than `num_pieces`, their ranks less than `num_ranks`.
+    void fill(std::vector<Placed> placed, int32_t num_pieces, size_t num_ranks);
+
     std::vector<Merge> merges_;     // grouped by the left token, sorted by the right one
     std::vector<uint32_t> groups_;  // those with the left token t are groups_[t] to groups_[t + 1]
+    std::vector<int32_t> merged_;   // by rank
     bool keeps_spaces_first_ = true;
 };
 
-class Bpe {
+class Bpe final : public TokenModel {
   public:
     // `byte_level`: words come as raw bytes, and the vocabulary spells them as byte_level.h says.
     // BAD_MODEL and UNSUPPORTED begin with `where`.
-    static Result<Bpe> read(const Json& json, bool byte_level, const std::string& where);
+    static Result<std::unique_ptr<const Bpe>> read(const Json& json, bool byte_level, const std::string& where);
 
-    [[nodiscard]] const Vocabulary& vocabulary() const { return vocabulary_; }
-    // The unknown token, -1 where there is none.
-    [[nodiscard]] int32_t unk() const { return unk_; }
-
-    class Encoder;
+    [[nodiscard]] const Vocabulary& vocabulary() const override { return vocabulary_; }
+    [[nodiscard]] int32_t unk() const override { return unk_; }
+    [[nodiscard]] std::unique_ptr<TokenModel::Encoder> make_encoder(size_t text_bytes) const override;
 
   private:
+    class Encoder;
+
     Bpe() = default;
-    struct Symbol {
-        int32_t token;
-        int32_t previous;  // places in the word, -1 at its ends
-        int32_t next;
-        bool merged = false;  // into the symbol before it
-    };
     Result<void> read_unk(const Json& json, const std::string& where);
     void fill_tables();
-    void first_symbols(std::string_view word, std::vector<Symbol>& symbols) const;
+    void first_symbols(std::string_view word, std::vector<int32_t>& symbols) const;
     [[nodiscard]] int32_t whole_word(std::string_view word) const;
 
     Vocabulary vocabulary_;
@@ -73,44 +80,6 @@ class Bpe {
     // Tokens of single bytes: where byte_level_ their characters, else ASCII characters; -1 where there is none.
     std::array<int32_t, 256> byte_tokens_{};
     std::array<int32_t, 256> fallback_tokens_{};  // <0x00> to <0xFF>
-};
-
-// Encodes words and remembers short ones, since most words of a text come again. For one thread.
-class Bpe::Encoder {
-  public:
-    // `text_bytes`: about how much will be encoded. `bpe` must outlive this.
-    Encoder(const Bpe& bpe, size_t text_bytes);
-
-    // Appends the tokens of `word`, which is not empty and less than 2 GiB.
-    void encode(std::string_view word, std::vector<int32_t>& tokens);
-
-  private:
-    static constexpr size_t kMaxWordBytes = 24;
-    static constexpr size_t kMaxTokens = 8;
-    struct Known {
-        uint8_t length = 0;  // of the word; 0 where nothing is known yet
-        uint8_t count = 0;
-        std::array<char, kMaxWordBytes> word;
-        std::array<int32_t, kMaxTokens> tokens;
-    };
-    struct Candidate {
-        int32_t rank;
-        int32_t place;
-        int32_t merged;
-        // The heap's front is the lowest rank and of these the leftmost.
-        bool operator<(const Candidate& other) const {
-            return rank != other.rank ? rank > other.rank : place > other.place;
-        }
-    };
-    void encode_part(std::string_view word, std::vector<int32_t>& tokens);
-    void merge(std::string_view word, std::vector<int32_t>& tokens);
-    void consider(int32_t place);
-    void apply(const Candidate& candidate);
-
-    const Bpe* bpe_;
-    std::vector<Known> known_;  // a power of two of them
-    std::vector<Symbol> symbols_;
-    std::vector<Candidate> heap_;
 };
 
 }  // namespace nanolith

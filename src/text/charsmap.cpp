@@ -95,4 +95,31 @@ std::string check_charsmap(std::string_view charsmap) {
     return CharsmapChecker(std::move(units), strings).run();
 }
 
+Charsmap::Charsmap(std::string_view table) {
+    if (table.empty()) return;
+    uint32_t trie_bytes = 0;
+    std::memcpy(&trie_bytes, table.data(), sizeof trie_bytes);
+    table.remove_prefix(sizeof trie_bytes);
+    units_.resize(trie_bytes / sizeof(uint32_t));
+    std::memcpy(units_.data(), table.data(), trie_bytes);
+    strings_ = table.substr(trie_bytes);
+}
+
+Charsmap::Match Charsmap::find(std::string_view text, bool shortest) const {
+    Match found;
+    if (units_.empty()) return found;
+    uint32_t at = Unit{units_[0]}.offset();
+    for (size_t i = 0; i < text.size(); ++i) {
+        const auto byte = static_cast<uint8_t>(text[i]);
+        at ^= byte;
+        const Unit unit{units_[at]};
+        if (unit.label() != byte) break;
+        at ^= unit.offset();
+        if (!unit.has_match()) continue;
+        found = {i + 1, std::string_view(strings_.c_str() + Unit{units_[at]}.value())};
+        if (shortest) break;
+    }
+    return found;
+}
+
 }  // namespace nanolith

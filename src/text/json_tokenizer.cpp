@@ -12,6 +12,7 @@
 #include "text/post_processor.h"
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
+#include "text/token_list.h"
 
 namespace nanolith {
 namespace {
@@ -23,18 +24,29 @@ constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // Longest added token after its normalisation.
 constexpr size_t kMaxPatternBytes = 4096;
 
-// Working space of one call.
-struct Scratch {
-    std::vector<TextPart> parts;   // of the text
-    std::vector<TextPart> pieces;  // of one normalised part
-    NormalText normal;
-    Words words;
+// The end of the way: words become tokens.
+class WordEncoder final : public WordTaker {
+  public:
+    WordEncoder(const TokenModel& model, size_t text_bytes, std::vector<int32_t>& tokens)
+        : encoder_(model.make_encoder(text_bytes)), tokens_(&tokens) {}
+
+    Result<void> take(std::string_view word, bool /*at_start*/) override {
+        if (word.size() <= kMaxWordBytes) return encoder_->encode(word, *tokens_);
+        return fail(NL_ERROR_INVALID_ARGUMENT, "the text has a word of ", word.size(),
+                    " bytes when it is normalised: expected at most ", kMaxWordBytes);
+    }
+
+  private:
+    static constexpr size_t kMaxWordBytes = INT32_MAX;
+
+    std::unique_ptr<TokenModel::Encoder> encoder_;
+    std::vector<int32_t>* tokens_;
 };
 
 class JsonTokenizer final : public Tokenizer {
   public:
-    JsonTokenizer(Bpe bpe, PreTokenizer pre_tokenizer)
-        : bpe_(std::move(bpe)), pre_tokenizer_(std::move(pre_tokenizer)) {}
+    JsonTokenizer(std::unique_ptr<const TokenModel> model, PreTokenizer pre_tokenizer)
+        : model_(std::move(model)), pre_tokenizer_(std::move(pre_tokenizer)) {}
 
     Result<void> configure(const Json& json, const std::string& path, TokenizerConfig config);
 
@@ -49,10 +61,11 @@ class JsonTokenizer final : public Tokenizer {
     Result<void> read_added_tokens(const Json* json, const std::string& path);
     Result<void> fill_matchers(const std::string& path);
     Result<void> choose_specials(const Json& json, const std::string& path, const TokenizerConfig& config);
-    Result<void> encode_words(std::string_view text, bool at_start, Words& words, Bpe::Encoder& encoder,
-                              std::vector<int32_t>& tokens) const;
+    [[nodiscard]] Result<void> encode_normalized(std::string_view text, const TokenFilter& filter, bool at_start,
+                                                 PreTokenizer::Cutter& cutter, std::vector<int32_t>& tokens) const;
+    [[nodiscard]] const Vocabulary& vocabulary() const { return model_->vocabulary(); }
 
-    Bpe bpe_;
+    std::unique_ptr<const TokenModel> model_;
     PreTokenizer pre_tokenizer_;
     std::unique_ptr<const Normalizer> normalizer_;  // null where there is none
     std::optional<TokenDecoder> decoder_;
@@ -74,7 +87,7 @@ Result<void> JsonTokenizer::configure(const Json& json, const std::string& path,
 }
 
 Result<void> JsonTokenizer::read_added_tokens(const Json* json, const std::string& path) {
-    vocab_size_ = bpe_.vocabulary().size();
+    vocab_size_ = vocabulary().size();
     if (json == nullptr || json->is_null()) return {};
     const auto* const list = json->as<Json::Array>();
     if (list == nullptr)
@@ -82,7 +95,7 @@ Result<void> JsonTokenizer::read_added_tokens(const Json* json, const std::strin
     const auto limit = static_cast<int64_t>(vocab_size_) + static_cast<int64_t>(list->size()) + kMaxUnusedTokens;
     for (const Json& entry : *list) {
         NL_ASSIGN(AddedToken token, read_added_token(entry, path + ": added_tokens", nullptr));
-        const int32_t known = bpe_.vocabulary().find(token.content);
+        const int32_t known = vocabulary().find(token.content);
         if (token.id >= limit || (known >= 0 && known != token.id))
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has the id ",
                         token.id, ": expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
@@ -111,8 +124,10 @@ Result<void> JsonTokenizer::fill_matchers(const std::string& path) {
         if (pattern.text.size() > kMaxPatternBytes)
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has ",
                         pattern.text.size(), " bytes when it is normalised: expected at most ", kMaxPatternBytes);
-        if (pattern.text != token.content) normalized_contents_.emplace(token.id, pattern.text);
-        normalized_matcher_.add(std::move(pattern.text), &token);
+        const bool same = pattern.text == token.content;
+        normalized_matcher_.add(
+            same ? token.content : normalized_contents_.emplace(token.id, std::move(pattern.text)).first->second,
+            &token);
     }
     raw_matcher_.finish();
     normalized_matcher_.finish();
@@ -126,7 +141,7 @@ Result<void> JsonTokenizer::choose_specials(const Json& json, const std::string&
     };
     bos_ = choose(config.bos, -1);
     eos_ = choose(config.eos, -1);
-    unk_ = choose(config.unk, bpe_.unk());
+    unk_ = choose(config.unk, model_->unk());
     pad_ = choose(config.pad, -1);
     NL_ASSIGN(PostProcessor post_processor, PostProcessor::read(json.find("post_processor"), vocab_size_, path));
     before_ = std::move(post_processor.before);
@@ -143,53 +158,46 @@ Result<void> JsonTokenizer::choose_specials(const Json& json, const std::string&
 
 Result<void> JsonTokenizer::encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
                                         std::vector<int32_t>& tokens) const {
-    Scratch scratch;
-    Bpe::Encoder encoder(bpe_, text.size());
-    raw_matcher_.split(text, filter, scratch.parts);
-    for (const TextPart& part : scratch.parts) {
+    WordEncoder encoder(*model_, text.size(), tokens);
+    PreTokenizer::Cutter cutter(pre_tokenizer_, encoder);
+    TokenMatcher::Parts parts(raw_matcher_, text, filter);
+    TextPart part;
+    while (parts.next(part)) {
         if (part.token >= 0) {
+            make_room(tokens, 1);
             tokens.push_back(part.token);
             continue;
         }
-        bool first = at_start && part.text.data() == text.data();
-        std::string_view normalized = part.text;
-        if (normalizer_ != nullptr) {
-            scratch.normal = {std::string(part.text), first};
-            NL_TRY(normalizer_->apply(scratch.normal));
-            normalized = scratch.normal.text;
-            first = scratch.normal.at_start;
+        const bool first = at_start && part.text.data() == text.data();
+        if (normalizer_ == nullptr) {
+            NL_TRY(encode_normalized(part.text, filter, first, cutter, tokens));
+            continue;
         }
-        normalized_matcher_.split(normalized, filter, scratch.pieces);
-        for (const TextPart& piece : scratch.pieces) {
-            if (piece.token >= 0) {
-                tokens.push_back(piece.token);
-            } else {
-                const bool starts = first && piece.text.data() == normalized.data();
-                NL_TRY(encode_words(piece.text, starts, scratch.words, encoder, tokens));
-            }
-        }
+        NormalText normal{std::string(part.text), first};
+        NL_TRY(normalizer_->apply(normal));
+        NL_TRY(encode_normalized(normal.text, filter, normal.at_start, cutter, tokens));
     }
     return {};
 }
 
-Result<void> JsonTokenizer::encode_words(std::string_view text, bool at_start, Words& words, Bpe::Encoder& encoder,
-                                         std::vector<int32_t>& tokens) const {
-    words.list.assign(1, text);
-    words.start = at_start ? text.data() : nullptr;
-    words.changed.clear();
-    NL_TRY(pre_tokenizer_.apply(words));
-    for (const std::string_view word : words.list) {
-        if (word.size() > INT32_MAX)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "the text has a word of ", word.size(),
-                        " bytes when it is normalised: expected at most ", INT32_MAX);
-        encoder.encode(word, tokens);
+Result<void> JsonTokenizer::encode_normalized(std::string_view text, const TokenFilter& filter, bool at_start,
+                                              PreTokenizer::Cutter& cutter, std::vector<int32_t>& tokens) const {
+    TokenMatcher::Parts parts(normalized_matcher_, text, filter);
+    TextPart part;
+    while (parts.next(part)) {
+        if (part.token < 0) {
+            NL_TRY(cutter.cut(part.text, at_start && part.text.data() == text.data()));
+            continue;
+        }
+        make_room(tokens, 1);
+        tokens.push_back(part.token);
     }
     return {};
 }
 
 Result<int32_t> JsonTokenizer::find(std::string_view piece) const {
     const auto added = added_ids_.find(piece);
-    const int32_t token = added != added_ids_.end() ? added->second : bpe_.vocabulary().find(piece);
+    const int32_t token = added != added_ids_.end() ? added->second : vocabulary().find(piece);
     if (token < 0 || piece.empty()) return fail(NL_ERROR_NOT_FOUND, "the vocabulary has no piece ", show_json(piece));
     return token;
 }
@@ -197,7 +205,7 @@ Result<int32_t> JsonTokenizer::find(std::string_view piece) const {
 Result<std::string> JsonTokenizer::piece(int32_t token) const {
     NL_TRY(check_token(token));
     if (const AddedToken* added = added_token(token)) return added->content;
-    return token < bpe_.vocabulary().size() ? bpe_.vocabulary().piece(token) : std::string();
+    return token < vocabulary().size() ? vocabulary().piece(token) : std::string();
 }
 
 Result<Tokenizer::Surface> JsonTokenizer::surface(int32_t token, bool is_first) const {
@@ -212,6 +220,14 @@ Result<Tokenizer::Surface> JsonTokenizer::surface(int32_t token, bool is_first) 
     return Surface{std::move(bytes), true};
 }
 
+Result<std::unique_ptr<const TokenModel>> read_model(const Json& json, bool byte_level, const std::string& path) {
+    const JsonFields fields(json, path, "model.");
+    NL_ASSIGN(const std::string type, fields.string_or("type", "BPE"));
+    if (type != "BPE") return unknown_component(path, "model", type);
+    NL_ASSIGN(std::unique_ptr<const TokenModel> model, Bpe::read(json, byte_level, path));
+    return model;
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view text, const std::string& path,
@@ -220,12 +236,9 @@ Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view t
     const Json* const model = json.find("model");
     if (model == nullptr || model->as<Json::Object>() == nullptr)
         return fail(NL_ERROR_BAD_MODEL, path, ": model is missing: expected an object");
-    const JsonFields fields(*model, path, "model.");
-    NL_ASSIGN(const std::string type, fields.string_or("type", "BPE"));
-    if (type != "BPE") return unknown_component(path, "model", type);
     NL_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::read(json.find("pre_tokenizer"), path));
-    NL_ASSIGN(Bpe bpe, Bpe::read(*model, pre_tokenizer.byte_level(), path));
-    auto tokenizer = std::make_shared<JsonTokenizer>(std::move(bpe), std::move(pre_tokenizer));
+    NL_ASSIGN(auto token_model, read_model(*model, pre_tokenizer.byte_level(), path));
+    auto tokenizer = std::make_shared<JsonTokenizer>(std::move(token_model), std::move(pre_tokenizer));
     NL_TRY(tokenizer->configure(json, path, std::move(config)));
     return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }

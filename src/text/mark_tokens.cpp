@@ -8,9 +8,9 @@ namespace nanolith {
 
 void MarkTokens::add(std::string spelling, int32_t token) {
     tokens_.push_back(std::make_unique<AddedToken>());
-    tokens_.back()->content = spelling;
+    tokens_.back()->content = std::move(spelling);
     tokens_.back()->id = token;
-    matcher_.add(std::move(spelling), tokens_.back().get());
+    matcher_.add(tokens_.back()->content, tokens_.back().get());
     unread_.push_back(token);
 }
 
@@ -21,7 +21,10 @@ void MarkTokens::finish() {
 }
 
 void MarkTokens::split(std::string_view mark, std::vector<TextPart>& parts) const {
-    matcher_.split(mark, {}, parts);
+    const TokenFilter all;
+    TokenMatcher::Parts found(matcher_, mark, all);
+    parts.clear();
+    for (TextPart part; found.next(part);) parts.push_back(part);
 }
 
 Result<void> MarkTokens::check_content(std::string_view content, const std::string& what) const {
@@ -45,10 +48,10 @@ Result<void> MarkTokens::encode(std::string_view text, bool at_start, std::vecto
     if (!has_mark(tokens, before)) return {};
     // Some vocabularies have the marks as ordinary pieces. Cut in two, such a piece is text.
     tokens.resize(before);
-    std::vector<TextPart> parts;
-    split(text, parts);
+    const TokenFilter all;
+    TokenMatcher::Parts parts(matcher_, text, all);
     size_t done = 0;
-    for (const TextPart& part : parts) {
+    for (TextPart part; parts.next(part);) {
         const auto begin = static_cast<size_t>(part.text.data() - text.data());
         const size_t cut = part.token >= 0 ? begin + 1 : begin + part.text.size();
         NL_TRY(tokenizer_->encode_part(text.substr(done, cut - done), filter, at_start && done == 0, tokens));

@@ -10,8 +10,6 @@ namespace nanolith {
 namespace {
 
 constexpr const char* kWhat = "normalizer";
-// Replace and Prepend may lengthen a text; no further than this.
-constexpr size_t kMaxNormalizedBytes = size_t{1} << 30U;
 
 class Unicode final : public Normalizer {
   public:
@@ -52,28 +50,22 @@ class Replace final : public Normalizer {
   public:
     Replace(Pattern pattern, std::string content) : pattern_(std::move(pattern)), content_(std::move(content)) {}
     Result<void> apply(NormalText& normal) const override {
-        std::string& text = normal.text;
-        std::vector<Span> matches;
-        NL_TRY(pattern_.find_all(text, matches));
-        if (matches.empty()) return {};
-        if (content_.size() > kMaxNormalizedBytes / matches.size())
-            return fail(NL_ERROR_INVALID_ARGUMENT, "the text becomes too long when it is normalised: ", matches.size(),
-                        " replacements of ", content_.size(), " bytes");
-        std::string replaced;
-        replaced.reserve(text.size());
-        size_t done = 0;
-        for (const Span& match : matches) {
-            replaced.append(text, done, match.begin - done).append(content_);
-            done = match.end;
-        }
-        replaced.append(text, done);
-        const bool cuts = content_.empty() && matches[0].begin == 0 && matches[0].end > 0;
-        normal.at_start = normal.at_start && !cuts;
-        text = std::move(replaced);
+        if (normal.at_start && content_.empty()) NL_TRY(look_at_start(normal));
+        NL_ASSIGN(normal.text, replace_all(normal.text, pattern_, content_));
         return {};
     }
 
   private:
+    // Whether the beginning is taken away.
+    Result<void> look_at_start(NormalText& normal) const {
+        Pattern::Finder finder(pattern_);
+        finder.start(normal.text);
+        Span match;
+        NL_ASSIGN(const bool found, finder.next(match));
+        normal.at_start = !found || match.begin > 0 || match.end == 0;
+        return {};
+    }
+
     Pattern pattern_;
     std::string content_;
 };

@@ -19,7 +19,9 @@ namespace {
 // more is exponential.
 constexpr uint32_t kStepsPerByte = 64;
 constexpr uint32_t kMinSteps = 1000000;
-constexpr uint32_t kHeapLimitKib = 4U << 20U;
+// Memory that PCRE2's matcher may take where machine code is not enough, in KiB: the published patterns need hardly
+// any.
+constexpr uint32_t kHeapLimitKib = 32U << 10U;
 
 struct Freer {
     void operator()(pcre2_code* code) const { pcre2_code_free(code); }
@@ -40,12 +42,6 @@ std::string message_of(int error) {
     std::array<PCRE2_UCHAR, 256> buffer{};
     pcre2_get_error_message(error, buffer.data(), buffer.size());
     return reinterpret_cast<const char*>(buffer.data());
-}
-
-void find_literal(std::string_view text, const std::string& literal, std::vector<Span>& matches) {
-    if (literal.empty()) return;
-    for (size_t at = text.find(literal); at != std::string_view::npos; at = text.find(literal, at + literal.size()))
-        matches.push_back({at, at + literal.size()});
 }
 
 }  // namespace
@@ -82,37 +78,81 @@ Result<Pattern> Pattern::regex(std::string_view pattern, const std::string& wher
     return made;
 }
 
-Result<void> Pattern::find_all(std::string_view text, std::vector<Span>& matches) const {
-    matches.clear();
-    if (code_ == nullptr) {
-        find_literal(text, literal_, matches);
-        return {};
-    }
-    const auto data = own(pcre2_match_data_create(1, nullptr));
-    const auto context = own(pcre2_match_context_create(nullptr));
+struct Pattern::Finder::Work {
+    Owned<pcre2_match_data> data = own(pcre2_match_data_create(1, nullptr));
+    Owned<pcre2_match_context> context = own(pcre2_match_context_create(nullptr));
+};
+
+Pattern::Finder::Finder(Pattern pattern)
+    : pattern_(std::move(pattern)), work_(pattern_.code_ != nullptr ? std::make_unique<Work>() : nullptr) {}
+
+Pattern::Finder::Finder(Finder&&) noexcept = default;
+
+Pattern::Finder::~Finder() = default;
+
+void Pattern::Finder::start(std::string_view text) {
+    text_ = text;
+    at_ = 0;
+    if (work_ == nullptr) return;
     const size_t steps = std::max<size_t>(kMinSteps, text.size() * kStepsPerByte);
-    pcre2_set_match_limit(context.get(), static_cast<uint32_t>(std::min<size_t>(steps, UINT32_MAX)));
-    pcre2_set_heap_limit(context.get(), kHeapLimitKib);
-    const auto* subject = reinterpret_cast<PCRE2_SPTR>(text.data());
-    for (size_t at = 0; at < text.size();) {
-        int found =
-            pcre2_match(code_->compiled.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK, data.get(), context.get());
-        // The machine code keeps its state on a small stack, the interpreter on the heap.
-        if (found == PCRE2_ERROR_JIT_STACKLIMIT)
-            found = pcre2_match(code_->compiled.get(), subject, text.size(), at, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT,
-                                data.get(), context.get());
-        if (found == PCRE2_ERROR_NOMATCH) break;
-        if (found == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
-        if (found < 0)
-            return fail(NL_ERROR_UNSUPPORTED, code_->where, ": its pattern can't be matched in a text of ", text.size(),
-                        " bytes: ", message_of(found));
-        const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(data.get());
-        matches.push_back({ends[0], ends[1]});
-        // An empty match moves on by one character.
-        at = ends[1] > ends[0] ? ends[1]
-                               : ends[1] + (ends[1] < text.size() ? next_utf8(text.substr(ends[1])).length : 1);
+    pcre2_set_match_limit(work_->context.get(), static_cast<uint32_t>(std::min<size_t>(steps, UINT32_MAX)));
+    pcre2_set_heap_limit(work_->context.get(), kHeapLimitKib);
+}
+
+Result<bool> Pattern::Finder::next(Span& match) {
+    if (at_ >= text_.size()) return false;
+    if (work_ != nullptr) return match_code(match);
+    const std::string& literal = pattern_.literal_;
+    const size_t found = literal.empty() ? std::string_view::npos : text_.find(literal, at_);
+    at_ = found == std::string_view::npos ? text_.size() : found + literal.size();
+    match = {found, at_};
+    return found != std::string_view::npos;
+}
+
+Result<bool> Pattern::Finder::match_code(Span& match) {
+    const Code& code = *pattern_.code_;
+    const auto run = [&](uint32_t options) {
+        return pcre2_match(code.compiled.get(), reinterpret_cast<PCRE2_SPTR>(text_.data()), text_.size(), at_,
+                           PCRE2_NO_UTF_CHECK | options, work_->data.get(), work_->context.get());
+    };
+    int found = run(0);
+    // The machine code keeps its state on a small stack, the interpreter on the heap.
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = run(PCRE2_NO_JIT);
+    if (found == PCRE2_ERROR_NOMEMORY) throw std::bad_alloc();
+    if (found < 0) {
+        const size_t bytes = text_.size();
+        at_ = bytes;
+        if (found == PCRE2_ERROR_NOMATCH) return false;
+        return fail(NL_ERROR_UNSUPPORTED, code.where, ": its pattern can't be matched in a text of ", bytes,
+                    " bytes: ", message_of(found));
     }
-    return {};
+    const PCRE2_SIZE* const ends = pcre2_get_ovector_pointer(work_->data.get());
+    match = {ends[0], ends[1]};
+    // An empty match moves on by one character.
+    at_ = match.end > match.begin
+              ? match.end
+              : match.end + (match.end < text_.size() ? next_utf8(text_.substr(match.end)).length : 1);
+    return true;
+}
+
+Result<std::string> replace_all(std::string_view text, const Pattern& pattern, std::string_view content) {
+    constexpr size_t kMaxBytes = size_t{1} << 30U;
+    std::string replaced;
+    replaced.reserve(text.size());
+    Pattern::Finder finder(pattern);
+    finder.start(text);
+    size_t done = 0;
+    Span match;
+    while (true) {
+        NL_ASSIGN(const bool found, finder.next(match));
+        if (!found) break;
+        if (replaced.size() + content.size() > kMaxBytes)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "the text becomes longer than ", kMaxBytes,
+                        " bytes when it is normalised: ", content.size(), " bytes take a match's place");
+        replaced.append(text.substr(done, match.begin - done)).append(content);
+        done = match.end;
+    }
+    return std::move(replaced.append(text.substr(done)));
 }
 
 }  // namespace nanolith

@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.h"
 
@@ -25,9 +24,7 @@ class Pattern {
     // Finds `text` itself; an empty one finds nothing.
     static Pattern literal(std::string_view text);
 
-    // All matches in `text`, which must be valid UTF-8, from left to right without overlap. Matches may be empty.
-    // Replaces what is in `matches`.
-    Result<void> find_all(std::string_view text, std::vector<Span>& matches) const;
+    class Finder;
 
   private:
     struct Code;
@@ -36,5 +33,30 @@ class Pattern {
     std::string literal_;
     std::shared_ptr<const Code> code_;  // null for a literal
 };
+
+// Finds a pattern in one text after the other. For one thread.
+class Pattern::Finder {
+  public:
+    explicit Finder(Pattern pattern);
+    Finder(Finder&&) noexcept;
+    ~Finder();
+
+    // Begins with `text`, which must be valid UTF-8 and stay until the last call of next().
+    void start(std::string_view text);
+    // The next match, from left to right without overlap; false where there is none. Matches may be empty.
+    Result<bool> next(Span& match);
+
+  private:
+    struct Work;
+    Result<bool> match_code(Span& match);
+
+    Pattern pattern_;
+    std::unique_ptr<Work> work_;  // null for a literal
+    std::string_view text_;
+    size_t at_ = 0;
+};
+
+// `text` with `content` in place of every match of `pattern`. INVALID_ARGUMENT where that is longer than 1 GiB.
+Result<std::string> replace_all(std::string_view text, const Pattern& pattern, std::string_view content);
 
 }  // namespace nanolith

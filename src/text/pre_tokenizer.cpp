@@ -1,9 +1,12 @@
 #include "text/pre_tokenizer.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
+#include "text/byte_level.h"
 #include "text/component.h"
+#include "text/unicode.h"
 
 namespace nanolith {
 namespace {
@@ -35,19 +38,20 @@ std::optional<Behavior> behavior_of(const std::string& name) {
     return std::nullopt;
 }
 
-// Puts the parts of a word together as a behavior says, and the result into a list.
-class Cutter {
+// Puts the parts of a word together as a behavior says, and gives the result away.
+class Joiner {
   public:
-    Cutter(Behavior behavior, std::string_view word, std::vector<std::string_view>& list)
-        : behavior_(behavior), word_(word), list_(&list) {}
+    Joiner(Behavior behavior, std::string_view word, bool at_start, WordTaker& next)
+        : behavior_(behavior), word_(word), at_start_(at_start), next_(&next) {}
 
-    void add(size_t begin, bool is_match) {
+    Result<void> add(size_t begin, bool is_match) {
         const bool joins = begin > 0 && joins_previous(is_match);
-        if (!joins) give(begin);
+        if (!joins) NL_TRY(give(begin));
         was_match_ = is_match;
         keeps_ = !(is_match && behavior_ == Behavior::removed);
+        return {};
     }
-    void finish() { give(word_.size()); }
+    Result<void> finish() { return give(word_.size()); }
 
   private:
     [[nodiscard]] bool joins_previous(bool is_match) const {
@@ -63,55 +67,77 @@ class Cutter {
         }
     }
     // Ends the word that began at begin_.
-    void give(size_t end) {
-        if (end > begin_ && keeps_) list_->push_back(word_.substr(begin_, end - begin_));
-        begin_ = end;
+    Result<void> give(size_t end) {
+        const size_t begin = std::exchange(begin_, end);
+        if (end <= begin || !keeps_) return {};
+        return next_->take(word_.substr(begin, end - begin), at_start_ && begin == 0);
     }
 
     Behavior behavior_;
     std::string_view word_;
-    std::vector<std::string_view>* list_;
+    bool at_start_;
+    WordTaker* next_;
     size_t begin_ = 0;
     bool was_match_ = false;
     bool keeps_ = true;
 };
 
-void cut(std::string_view word, const std::vector<Span>& matches, Behavior behavior, bool invert,
-         std::vector<std::string_view>& list) {
-    Cutter cutter(behavior, word, list);
-    size_t done = 0;
-    for (const Span& match : matches) {
-        if (done < match.begin) cutter.add(done, invert);
-        cutter.add(match.begin, !invert);
-        done = match.end;
-    }
-    if (done < word.size()) cutter.add(done, invert);
-    cutter.finish();
-}
-
 }  // namespace
 
+// One of the components, as it is in the file.
 class PreTokenizer::Step {
   public:
+    Step() = default;
+    Step(const Step&) = delete;
+    Step& operator=(const Step&) = delete;
     virtual ~Step() = default;
-    [[nodiscard]] virtual Result<void> apply(Words& words) const = 0;
+    // Its working space: takes words and gives their parts to `next`. Both must outlive what is made.
+    [[nodiscard]] virtual std::unique_ptr<WordTaker> make_cutter(WordTaker& next) const = 0;
 };
 
+PreTokenizer::Cutter::Cutter(const PreTokenizer& pre_tokenizer, WordTaker& last) : first_(&last) {
+    for (auto step = pre_tokenizer.steps_.rbegin(); step != pre_tokenizer.steps_.rend(); ++step) {
+        steps_.push_back((*step)->make_cutter(*first_));
+        first_ = steps_.back().get();
+    }
+}
+
 namespace {
+
+class Splitter final : public WordTaker {
+  public:
+    Splitter(const Pattern& pattern, Behavior behavior, bool invert, WordTaker& next)
+        : finder_(pattern), behavior_(behavior), invert_(invert), next_(&next) {}
+
+    Result<void> take(std::string_view word, bool at_start) override {
+        Joiner joiner(behavior_, word, at_start, *next_);
+        finder_.start(word);
+        size_t done = 0;
+        Span match;
+        while (true) {
+            NL_ASSIGN(const bool found, finder_.next(match));
+            if (!found) break;
+            if (done < match.begin) NL_TRY(joiner.add(done, invert_));
+            NL_TRY(joiner.add(match.begin, !invert_));
+            done = match.end;
+        }
+        if (done < word.size()) NL_TRY(joiner.add(done, invert_));
+        return joiner.finish();
+    }
+
+  private:
+    Pattern::Finder finder_;
+    Behavior behavior_;
+    bool invert_;
+    WordTaker* next_;
+};
 
 class SplitStep final : public PreTokenizer::Step {
   public:
     SplitStep(Pattern pattern, Behavior behavior, bool invert)
         : pattern_(std::move(pattern)), behavior_(behavior), invert_(invert) {}
-
-    Result<void> apply(Words& words) const override {
-        words.next_list.clear();
-        for (const std::string_view word : words.list) {
-            NL_TRY(pattern_.find_all(word, words.matches));
-            cut(word, words.matches, behavior_, invert_, words.next_list);
-        }
-        words.list.swap(words.next_list);
-        return {};
+    [[nodiscard]] std::unique_ptr<WordTaker> make_cutter(WordTaker& next) const override {
+        return std::make_unique<Splitter>(pattern_, behavior_, invert_, next);
     }
 
   private:
@@ -120,65 +146,66 @@ class SplitStep final : public PreTokenizer::Step {
     bool invert_;
 };
 
-// ByteLevel's add_prefix_space: a space before every word that does not begin with one.
-class SpaceStep final : public PreTokenizer::Step {
+// Changes words by a function (std::string_view word, bool at_start, std::string& changed), which appends.
+template <typename Change>
+class Changer final : public WordTaker {
   public:
-    Result<void> apply(Words& words) const override {
-        for (std::string_view& word : words.list) {
-            if (!word.starts_with(' ')) word = words.changed.emplace_back(std::string(" ").append(word));
-        }
-        return {};
-    }
-};
-
-enum class Prepend : uint8_t { always, first, never };
-
-class MetaspaceStep final : public PreTokenizer::Step {
-  public:
-    MetaspaceStep(std::string symbol, Prepend prepend, bool split)
-        : symbol_(std::move(symbol)), prepend_(prepend), split_(split) {}
-
-    Result<void> apply(Words& words) const override {
-        words.next_list.clear();
-        for (size_t i = 0; i < words.list.size(); ++i) {
-            const bool first = words.list[i].data() == words.start;
-            const std::string_view word =
-                words.changed.emplace_back(replace(words.list[i], prepend_ == Prepend::always || first));
-            if (split_) {
-                cut_at_symbols(word, words);
-            } else {
-                words.next_list.push_back(word);
-            }
-        }
-        words.list.swap(words.next_list);
-        return {};
+    Changer(Change change, WordTaker& next) : change_(std::move(change)), next_(&next) {}
+    Result<void> take(std::string_view word, bool at_start) override {
+        changed_.clear();
+        change_(word, at_start, changed_);
+        return next_->take(changed_, at_start);
     }
 
   private:
-    [[nodiscard]] std::string replace(std::string_view word, bool may_prepend) const {
-        std::string text;
-        text.reserve(word.size() + word.size() / 2 + symbol_.size());
-        const bool prepends = may_prepend && prepend_ != Prepend::never;
-        if (prepends && !word.starts_with(' ') && !word.starts_with(symbol_)) text += symbol_;
-        for (const char c : word) {
-            if (c == ' ') {
-                text += symbol_;
-            } else {
-                text += c;
-            }
-        }
-        return text;
-    }
-    void cut_at_symbols(std::string_view word, Words& words) const {
-        words.matches.clear();
-        for (size_t at = word.find(symbol_); at != std::string_view::npos; at = word.find(symbol_, at + symbol_.size()))
-            words.matches.push_back({at, at + symbol_.size()});
-        cut(word, words.matches, Behavior::merged_with_next, false, words.next_list);
+    Change change_;
+    WordTaker* next_;
+    std::string changed_;
+};
+
+template <typename Change>
+class ChangeStep final : public PreTokenizer::Step {
+  public:
+    explicit ChangeStep(Change change) : change_(std::move(change)) {}
+    [[nodiscard]] std::unique_ptr<WordTaker> make_cutter(WordTaker& next) const override {
+        return std::make_unique<Changer<Change>>(change_, next);
     }
 
-    std::string symbol_;
-    Prepend prepend_;
-    bool split_;
+  private:
+    Change change_;
+};
+
+// ByteLevel's add_prefix_space: a space before every word that does not begin with one.
+void put_space(std::string_view word, bool /*at_start*/, std::string& changed) {
+    if (!word.starts_with(' ')) changed += ' ';
+    changed += word;
+}
+
+// ByteLevel where other components stand behind it: they see the bytes' spelling.
+void spell_bytes(std::string_view word, bool /*at_start*/, std::string& changed) {
+    for (const char c : word) append_character(changed, byte_level_character(static_cast<uint8_t>(c)));
+}
+
+enum class Prepend : uint8_t { always, first, never };
+
+// Metaspace's symbol in place of spaces, and before a word.
+struct PutSymbols {
+    std::string symbol;
+    Prepend prepend;
+
+    void operator()(std::string_view word, bool at_start, std::string& changed) const {
+        const auto spaces = static_cast<size_t>(std::count(word.begin(), word.end(), ' '));
+        changed.reserve(word.size() + (spaces + 1) * symbol.size());
+        const bool prepends = prepend == Prepend::always || (prepend == Prepend::first && at_start);
+        if (prepends && !word.starts_with(' ') && !word.starts_with(symbol)) changed += symbol;
+        for (const char c : word) {
+            if (c == ' ') {
+                changed += symbol;
+            } else {
+                changed += c;
+            }
+        }
+    }
 };
 
 }  // namespace
@@ -190,10 +217,9 @@ class PreTokenizerReader {
     Result<void> read(const Json& json) {
         const JsonFields fields(json, where_, "pre_tokenizer.");
         NL_ASSIGN(const std::string type, read_type(fields, kWhat));
-        if (made_.byte_level_)
-            return fail(NL_ERROR_UNSUPPORTED, where_, ": the pre_tokenizer ", show_json(type),
-                        " stands behind \"ByteLevel\", which is supported as the last one only");
         if (type == "Sequence") return read_sequence(fields);
+        // What stands behind ByteLevel sees how bytes are spelled.
+        if (std::exchange(made_.byte_level_, false)) add_change(spell_bytes);
         if (type == "ByteLevel") return read_byte_level(fields);
         if (type == "Metaspace") return read_metaspace(fields);
         if (type == "Split") return read_split(fields);
@@ -212,6 +238,10 @@ class PreTokenizerReader {
     void add(Arguments&&... arguments) {
         made_.steps_.push_back(std::make_shared<const T>(std::forward<Arguments>(arguments)...));
     }
+    template <typename Change>
+    void add_change(Change change) {
+        add<ChangeStep<Change>>(std::move(change));
+    }
     Result<void> add_split(std::string_view regex, Behavior behavior) {
         NL_ASSIGN(Pattern pattern, Pattern::regex(regex, where_));
         add<SplitStep>(std::move(pattern), behavior, false);
@@ -227,7 +257,7 @@ class PreTokenizerReader {
     Result<void> read_byte_level(const JsonFields& fields) {
         NL_ASSIGN(const bool space, fields.boolean_or("add_prefix_space", true));
         NL_ASSIGN(const bool regex, fields.boolean_or("use_regex", true));
-        if (space) add<SpaceStep>();
+        if (space) add_change(put_space);
         if (regex) NL_TRY(add_split(kGpt2Pattern, Behavior::isolated));
         made_.byte_level_ = true;
         return {};
@@ -242,11 +272,10 @@ class PreTokenizerReader {
         NL_ASSIGN(const bool split, fields.boolean_or("split", true));
         if (scheme != "always" && scheme != "first" && scheme != "never")
             return fields.wrong("prepend_scheme", "\"always\", \"first\" or \"never\"", NL_ERROR_UNSUPPORTED);
-        add<MetaspaceStep>(symbol,
-                           scheme == "always"  ? Prepend::always
-                           : scheme == "first" ? Prepend::first
-                                               : Prepend::never,
-                           split);
+        add_change(PutSymbols{symbol, scheme == "always"  ? Prepend::always
+                                      : scheme == "first" ? Prepend::first
+                                                          : Prepend::never});
+        if (split) add<SplitStep>(Pattern::literal(symbol), Behavior::merged_with_next, false);
         return {};
     }
 
@@ -278,11 +307,6 @@ Result<PreTokenizer> PreTokenizer::read(const Json* json, const std::string& whe
     PreTokenizerReader reader(where);
     if (json != nullptr && !json->is_null()) NL_TRY(reader.read(*json));
     return std::move(reader.made());
-}
-
-Result<void> PreTokenizer::apply(Words& words) const {
-    for (const auto& step : steps_) NL_TRY(step->apply(words));
-    return {};
 }
 
 }  // namespace nanolith

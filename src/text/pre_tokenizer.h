@@ -1,7 +1,6 @@
 // The "pre_tokenizer" of a tokenizer.json: it cuts a normalised text into words, inside of which alone tokens merge.
 #pragma once
 
-#include <deque>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -13,34 +12,50 @@
 
 namespace nanolith {
 
-// Words on their way through the steps. They are views of the text, or of `changed` where a step changes text.
-struct Words {
-    std::vector<std::string_view> list;
-    const char* start = nullptr;  // where the whole text begins; null where that is not in these words
-    std::deque<std::string> changed;
-    std::vector<Span> matches;                // working space of steps that look for a pattern
-    std::vector<std::string_view> next_list;  // and where they put what they cut
+// Takes words, one after the other. None is empty; each is there during the call only.
+class WordTaker {
+  public:
+    WordTaker() = default;
+    WordTaker(const WordTaker&) = delete;
+    WordTaker& operator=(const WordTaker&) = delete;
+    virtual ~WordTaker() = default;
+    // `at_start`: the word is the beginning of the whole text.
+    [[nodiscard]] virtual Result<void> take(std::string_view word, bool at_start) = 0;
 };
 
+// Immutable, so it may be used from any thread.
 class PreTokenizer {
   public:
-    // Reads one; null is none. Known are ByteLevel (last), Digits, Metaspace, Punctuation, Sequence, Split and
+    // Reads one; null is none. Known are ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split and
     // WhitespaceSplit; others are UNSUPPORTED by their name. `where` begins a message.
     static Result<PreTokenizer> read(const Json* json, const std::string& where);
-
-    // Cuts the words in `words.list` further. None in the result is empty.
-    [[nodiscard]] Result<void> apply(Words& words) const;
 
     // Whether words are raw bytes for a byte-level vocabulary.
     [[nodiscard]] bool byte_level() const { return byte_level_; }
 
     class Step;
+    class Cutter;
 
   private:
     std::vector<std::shared_ptr<const Step>> steps_;
     bool byte_level_ = false;
 
     friend class PreTokenizerReader;
+};
+
+// Cuts words further, with the working space of all steps. For one thread. A word goes through all steps before the
+// next one does, so that the words of a long text are never there together.
+class PreTokenizer::Cutter {
+  public:
+    // Words go to `last`. Both must outlive this.
+    Cutter(const PreTokenizer& pre_tokenizer, WordTaker& last);
+    [[nodiscard]] Result<void> cut(std::string_view word, bool at_start) {
+        return word.empty() ? Result<void>{} : first_->take(word, at_start);
+    }
+
+  private:
+    std::vector<std::unique_ptr<WordTaker>> steps_;  // the last one first
+    WordTaker* first_;
 };
 
 }  // namespace nanolith

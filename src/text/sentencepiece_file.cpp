@@ -14,11 +14,20 @@ namespace nanolith {
 namespace {
 
 // Field numbers of sentencepiece_model.proto.
-enum ModelField : uint32_t { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3, kDenormalizerSpec = 5 };
+enum ModelField : uint32_t { kPieces = 1, kTrainerSpec = 2, kNormalizerSpec = 3, kSelfTest = 4, kDenormalizerSpec = 5 };
 enum PieceField : uint32_t { kPiece = 1, kScore = 2, kType = 3 };
-enum TrainerField : uint32_t { kUnknownSurface = 44 };
-enum NormalizerField : uint32_t { kCharsmap = 2, kAddDummyPrefix = 3, kRemoveExtraWhitespaces = 4 };
-constexpr uint64_t kUserDefined = 4;
+enum TrainerField : uint32_t { kModelType = 3, kSpaceAsSuffix = 24, kByteFallback = 35, kUnknownSurface = 44 };
+enum NormalizerField : uint32_t {
+    kCharsmap = 2,
+    kAddDummyPrefix = 3,
+    kRemoveExtraWhitespaces = 4,
+    kEscapeWhitespaces = 5
+};
+constexpr uint64_t kUserDefined = 4;  // a piece's type
+constexpr uint64_t kWords = 3;        // a model's type
+
+// A normalizer_spec without a table that puts, removes and escapes no spaces, as a field of a model.
+constexpr std::string_view kNoNormalizer("\x1A\x08\x12\x00\x18\x00\x20\x00\x28\x00", 10);
 
 // libsentencepiece keeps the user-defined symbols that begin at one place of a text in an array of this many.
 constexpr size_t kMaxNestedSymbols = 64;
@@ -28,6 +37,7 @@ enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 }
 struct Field {
     uint32_t number = 0;
     uint32_t type = 0;
+    std::string_view all;    // from its key to its end
     uint64_t value = 0;      // of a varint, or of a fixed32 its bits
     std::string_view bytes;  // of a kBytes
 };
@@ -41,6 +51,7 @@ class FieldReader {
     std::optional<Field> next() {
         if (rest_.empty()) return std::nullopt;
         Field field;
+        const std::string_view before = rest_;
         uint64_t key = 0;
         damaged_ = !read_varint(key) || key > UINT32_MAX || key >> 3U == 0;
         if (damaged_) return std::nullopt;
@@ -48,6 +59,7 @@ class FieldReader {
         field.type = static_cast<uint32_t>(key & 7U);
         damaged_ = !read_value(field);
         if (damaged_) return std::nullopt;
+        field.all = before.substr(0, before.size() - rest_.size());
         return field;
     }
     [[nodiscard]] bool damaged() const { return damaged_; }
@@ -108,14 +120,12 @@ class FileReader {
         }
         if (fields.damaged()) return "it is cut short or not a SentencePiece model";
         if (num_pieces_ == 0) return "it has no pieces";
-        const std::string problem = check_charsmap(charsmap_);
+        const std::string problem = check_charsmap(facts_.charsmap);
         if (!problem.empty()) return "its normalisation table is damaged: " + problem;
         return check_symbols();
     }
 
-    [[nodiscard]] SentencePieceFacts facts() const {
-        return {add_dummy_prefix_, remove_extra_whitespaces_, unknown_text_};
-    }
+    [[nodiscard]] SentencePieceFacts& facts() { return facts_; }
     [[nodiscard]] bool denormalizes() const { return denormalizes_; }
 
   private:
@@ -154,14 +164,18 @@ class FileReader {
         if (piece.find('\0') != std::string_view::npos) return name + " has a zero byte";
         if (!is_valid_utf8(piece)) return name + " is not UTF-8";
         if (!std::isfinite(score)) return name + " has a score that is not finite";
-        if (type == kUserDefined) symbols_.push_back(piece);
+        if (type == kUserDefined) facts_.symbols.emplace_back(piece);
         return {};
     }
 
     std::string read_trainer(std::string_view message) {
         FieldReader fields(message);
         while (const auto field = fields.next()) {
-            if (field->number == kUnknownSurface && field->type == kBytes) unknown_text_ = field->bytes;
+            if (field->number == kUnknownSurface && field->type == kBytes) facts_.unknown_text = field->bytes;
+            if (field->type != kVarint) continue;
+            if (field->number == kModelType) facts_.knows_words_alone = field->value == kWords;
+            if (field->number == kSpaceAsSuffix) facts_.spaces_stand_behind = field->value != 0;
+            if (field->number == kByteFallback) facts_.has_byte_tokens = field->value != 0;
         }
         return fields.damaged() ? "its trainer settings are damaged" : "";
     }
@@ -169,10 +183,11 @@ class FileReader {
     std::string read_normalizer(std::string_view message) {
         FieldReader fields(message);
         while (const auto field = fields.next()) {
-            if (field->number == kCharsmap && field->type == kBytes) charsmap_ = field->bytes;
-            if (field->number == kAddDummyPrefix && field->type == kVarint) add_dummy_prefix_ = field->value != 0;
-            if (field->number == kRemoveExtraWhitespaces && field->type == kVarint)
-                remove_extra_whitespaces_ = field->value != 0;
+            if (field->number == kCharsmap && field->type == kBytes) facts_.charsmap = field->bytes;
+            if (field->type != kVarint) continue;
+            if (field->number == kAddDummyPrefix) facts_.adds_first_space = field->value != 0;
+            if (field->number == kRemoveExtraWhitespaces) facts_.removes_extra_spaces = field->value != 0;
+            if (field->number == kEscapeWhitespaces) facts_.escapes_spaces = field->value != 0;
         }
         return fields.damaged() ? "its normaliser settings are damaged" : "";
     }
@@ -187,9 +202,9 @@ class FileReader {
 
     // No more than kMaxNestedSymbols user-defined symbols may be prefixes of one of them.
     std::string check_symbols() {
-        std::sort(symbols_.begin(), symbols_.end());
+        std::sort(facts_.symbols.begin(), facts_.symbols.end());
         std::vector<std::string_view> prefixes;
-        for (const std::string_view symbol : symbols_) {
+        for (const std::string_view symbol : facts_.symbols) {
             while (!prefixes.empty() && symbol.substr(0, prefixes.back().size()) != prefixes.back())
                 prefixes.pop_back();
             prefixes.push_back(symbol);
@@ -199,12 +214,9 @@ class FileReader {
     }
 
     int64_t num_pieces_ = 0;
-    std::vector<std::string_view> symbols_;
-    std::string_view charsmap_;
-    bool add_dummy_prefix_ = true;
-    bool remove_extra_whitespaces_ = true;
+    SentencePieceFacts facts_{
+        .unknown_text = " \xE2\x81\x87 ", .charsmap = {}, .symbols = {}};  // " ⁇ ", the format's default
     bool denormalizes_ = false;
-    std::string unknown_text_ = " \xE2\x81\x87 ";  // " ⁇ ", the format's default
 };
 
 }  // namespace
@@ -216,7 +228,18 @@ Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const
     if (reader.denormalizes())
         return fail(NL_ERROR_UNSUPPORTED, path,
                     ": it changes text after decoding (denormalizer_spec): expected a model without");
-    return reader.facts();
+    return std::move(reader.facts());
+}
+
+std::string without_normalizer(std::string_view bytes) {
+    std::string model;
+    model.reserve(bytes.size() + kNoNormalizer.size());
+    FieldReader fields(bytes);
+    while (const auto field = fields.next()) {
+        // The self-test has texts that go through the normaliser.
+        if (field->number != kNormalizerSpec && field->number != kSelfTest) model += field->all;
+    }
+    return model.append(kNoNormalizer);
 }
 
 }  // namespace nanolith

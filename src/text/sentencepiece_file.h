@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 
@@ -11,11 +12,21 @@ namespace nanolith {
 
 struct SentencePieceFacts {
     bool adds_first_space = true;      // the encoder puts a space before a text
+    bool spaces_stand_behind = false;  // or behind it: pieces end with their space, not begin with it
     bool removes_extra_spaces = true;  // and removes all leading, trailing and double ones
+    bool escapes_spaces = true;        // and writes them as U+2581
+    bool has_byte_tokens = false;      // characters that no piece has become bytes, not the unknown token
+    bool knows_words_alone = false;    // a word between spaces is one token, known or not
     std::string unknown_text;          // what the unknown token decodes to
+    std::string charsmap;              // what the encoder replaces, see charsmap.h
+    std::vector<std::string> symbols;  // user-defined: stay as they are, whatever the charsmap says
 };
 
 // Checks the wire format, the pieces and the normalisation table of `bytes`. BAD_MODEL or UNSUPPORTED name `path`.
 Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const std::string& path);
+
+// The same model, which takes texts as they are: with the encoder's normalisation done before. `bytes` passed
+// read_sentencepiece_file.
+std::string without_normalizer(std::string_view bytes);
 
 }  // namespace nanolith

@@ -8,7 +8,10 @@
 #include <utility>
 
 #include "files/open_file.h"
+#include "text/piece_cuts.h"
 #include "text/sentencepiece_file.h"
+#include "text/sentencepiece_normalizer.h"
+#include "text/token_list.h"
 
 namespace nanolith {
 namespace {
@@ -21,9 +24,6 @@ constexpr size_t kMaxFileBytes = size_t{64} << 20U;
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // How a vocabulary writes a space: U+2581.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
-// A ModelProto with a normalizer_spec of add_dummy_prefix alone: behind a model's bytes it replaces that field.
-constexpr std::string_view kWithPrefix("\x1A\x02\x18\x01", 4);
-constexpr std::string_view kWithoutPrefix("\x1A\x02\x18\x00", 4);
 
 // NOT_FOUND only where there is no such file: a folder without a tokenizer is one thing, a tokenizer that can't be
 // opened another.
@@ -73,10 +73,10 @@ std::string with_spaces(std::string_view piece) {
 
 class SentencePieceTokenizer final : public Tokenizer {
   public:
-    SentencePieceTokenizer(std::unique_ptr<Processor> processor, SentencePieceFacts facts)
-        : processor_(std::move(processor)), facts_(std::move(facts)) {}
+    SentencePieceTokenizer(std::unique_ptr<Processor> processor, SentencePieceFacts facts, size_t part_bytes)
+        : processor_(std::move(processor)), facts_(std::move(facts)), normalizer_(facts_), part_bytes_(part_bytes) {}
 
-    Result<void> configure(std::string_view bytes, const std::string& path, TokenizerConfig config);
+    Result<void> configure(const std::string& path, TokenizerConfig config);
 
     [[nodiscard]] Result<void> encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
                                            std::vector<int32_t>& tokens) const override;
@@ -87,24 +87,33 @@ class SentencePieceTokenizer final : public Tokenizer {
 
   private:
     Result<void> add_tokens(const std::string& path);
-    Result<void> choose_prefix(std::string_view bytes, const std::string& path, const TokenizerConfig& config);
+    void fill_cuts();
     void choose_specials(const TokenizerConfig& config);
     [[nodiscard]] int32_t num_pieces() const { return processor_->GetPieceSize(); }
+    [[nodiscard]] Result<void> encode_text(std::string_view text, bool adds_space, std::vector<int32_t>& tokens) const;
+    [[nodiscard]] Result<void> encode_normalized(std::string_view text, size_t first,
+                                                 std::vector<int32_t>& tokens) const;
 
-    std::unique_ptr<const Processor> processor_;
-    std::unique_ptr<const Processor> inner_;  // for text that is not at the beginning; null where that is the same
+    std::unique_ptr<const Processor> processor_;  // of normalised text
     SentencePieceFacts facts_;
+    SentencePieceNormalizer normalizer_;
+    PieceCuts cuts_;
+    size_t part_bytes_;          // of normalised text that libsentencepiece gets at most
+    bool adds_space_ = false;    // before a text
+    bool spaces_parts_ = false;  // and before what stands behind an added token
     TokenMatcher matcher_;
     std::unordered_map<std::string_view, int32_t> added_ids_;  // of added_tokens_
     int32_t vocab_size_ = 0;
 };
 
-Result<void> SentencePieceTokenizer::configure(std::string_view bytes, const std::string& path,
-                                               TokenizerConfig config) {
+Result<void> SentencePieceTokenizer::configure(const std::string& path, TokenizerConfig config) {
     added_tokens_ = std::move(config.added_tokens);
     chat_template_ = std::move(config.chat_template);
     NL_TRY(add_tokens(path));
-    NL_TRY(choose_prefix(bytes, path, config));
+    fill_cuts();
+    adds_space_ = config.add_prefix_space.value_or(facts_.adds_first_space);
+    spaces_parts_ = adds_space_ && (config.legacy.value_or(false) || added_tokens_.empty());
+    rules_ = {adds_space_ || facts_.removes_extra_spaces, facts_.removes_extra_spaces};
     choose_specials(config);
     return {};
 }
@@ -125,17 +134,15 @@ Result<void> SentencePieceTokenizer::add_tokens(const std::string& path) {
     return {};
 }
 
-Result<void> SentencePieceTokenizer::choose_prefix(std::string_view bytes, const std::string& path,
-                                                   const TokenizerConfig& config) {
-    const bool prefix = config.add_prefix_space.value_or(facts_.adds_first_space);
-    if (prefix != facts_.adds_first_space) {
-        NL_ASSIGN(processor_, make_processor(std::string(bytes).append(prefix ? kWithPrefix : kWithoutPrefix), path));
+void SentencePieceTokenizer::fill_cuts() {
+    PieceIndex index;
+    for (int32_t token = 0; token < num_pieces(); ++token) {
+        // The others are never made of text.
+        if (!processor_->IsControl(token) && !processor_->IsUnknown(token) && !processor_->IsByte(token))
+            index.add(processor_->IdToPiece(token), token);
     }
-    if (prefix && !config.legacy.value_or(false) && !added_tokens_.empty()) {
-        NL_ASSIGN(inner_, make_processor(std::string(bytes).append(kWithoutPrefix), path));
-    }
-    rules_ = {prefix || facts_.removes_extra_spaces, facts_.removes_extra_spaces};
-    return {};
+    index.finish();
+    cuts_ = PieceCuts(std::move(index), facts_.knows_words_alone);
 }
 
 void SentencePieceTokenizer::choose_specials(const TokenizerConfig& config) {
@@ -153,20 +160,51 @@ void SentencePieceTokenizer::choose_specials(const TokenizerConfig& config) {
 
 Result<void> SentencePieceTokenizer::encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
                                                  std::vector<int32_t>& tokens) const {
-    std::vector<TextPart> parts;
-    matcher_.split(text, filter, parts);
-    std::vector<int> pieces;
-    for (const TextPart& part : parts) {
+    TokenMatcher::Parts parts(matcher_, text, filter);
+    TextPart part;
+    while (parts.next(part)) {
         if (part.token >= 0) {
+            make_room(tokens, 1);
             tokens.push_back(part.token);
         } else {
             const bool first = at_start && part.text.data() == text.data();
-            const Processor& processor = first || inner_ == nullptr ? *processor_ : *inner_;
-            const auto status = processor.Encode(part.text, &pieces);
-            if (!status.ok()) return fail(NL_ERROR_INTERNAL, "libsentencepiece: ", status.ToString());
-            tokens.insert(tokens.end(), pieces.begin(), pieces.end());
+            NL_TRY(encode_text(part.text, first ? adds_space_ : spaces_parts_, tokens));
         }
     }
+    return {};
+}
+
+Result<void> SentencePieceTokenizer::encode_text(std::string_view text, bool adds_space,
+                                                 std::vector<int32_t>& tokens) const {
+    const size_t first = tokens.size();
+    SentencePieceNormalizer::Reader reader(normalizer_, text, adds_space);
+    std::string waiting;  // normalised, not encoded yet
+    while (true) {
+        reader.read(waiting, kMaxPartBytes + 1);
+        if (waiting.size() <= part_bytes_ && reader.done()) break;
+        const auto cut = cuts_.find(waiting, std::max<size_t>(1, part_bytes_ / 2), !reader.done());
+        if (!cut && reader.done() && waiting.size() <= kMaxPartBytes) break;
+        if (!cut)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "the text has more than ", kMaxPartBytes,
+                        " bytes (when it is normalised) behind its token ", tokens.size() - first,
+                        " without a place that no piece of the vocabulary reaches across: expected one in so many");
+        NL_TRY(encode_normalized(std::string_view(waiting).substr(0, *cut), first, tokens));
+        waiting.erase(0, *cut);
+    }
+    return waiting.empty() ? Result<void>{} : encode_normalized(waiting, first, tokens);
+}
+
+// Appends the tokens of a part of a text; those of the text begin at tokens[first].
+Result<void> SentencePieceTokenizer::encode_normalized(std::string_view text, size_t first,
+                                                       std::vector<int32_t>& tokens) const {
+    std::vector<int> pieces;
+    const auto status = processor_->Encode(text, &pieces);
+    if (!status.ok()) return fail(NL_ERROR_INTERNAL, "libsentencepiece: ", status.ToString());
+    // A run of unknown characters is one token, which the part before may have begun.
+    const bool joins = tokens.size() > first && !pieces.empty() && !facts_.has_byte_tokens &&
+                       processor_->IsUnknown(tokens.back()) && processor_->IsUnknown(pieces.front());
+    make_room(tokens, pieces.size());
+    tokens.insert(tokens.end(), pieces.begin() + (joins ? 1 : 0), pieces.end());
     return {};
 }
 
@@ -199,16 +237,17 @@ Result<Tokenizer::Surface> SentencePieceTokenizer::surface(int32_t token, bool /
 
 }  // namespace
 
-Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config) {
+Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config,
+                                                            size_t part_bytes) {
     NL_ASSIGN(const std::string bytes, read_model_file(path));
     if (is_tiktoken(bytes))
         return fail(NL_ERROR_UNSUPPORTED, path,
                     " is a vocabulary of tiktoken: expected a SentencePiece model, or tokenizer.json beside it. "
                     "Transformers makes the latter: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
     NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(bytes, path));
-    NL_ASSIGN(auto processor, make_processor(bytes, path));
-    auto tokenizer = std::make_shared<SentencePieceTokenizer>(std::move(processor), std::move(facts));
-    NL_TRY(tokenizer->configure(bytes, path, std::move(config)));
+    NL_ASSIGN(auto processor, make_processor(without_normalizer(bytes), path));
+    auto tokenizer = std::make_shared<SentencePieceTokenizer>(std::move(processor), std::move(facts), part_bytes);
+    NL_TRY(tokenizer->configure(path, std::move(config)));
     return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 

@@ -20,18 +20,6 @@ std::optional<char> fallback_byte(std::string_view piece) {
     return static_cast<char>(byte);
 }
 
-Result<std::string> replace_all(const std::string& text, const Pattern& pattern, const std::string& content) {
-    std::vector<Span> matches;
-    NL_TRY(pattern.find_all(text, matches));
-    std::string replaced;
-    size_t done = 0;
-    for (const Span& match : matches) {
-        replaced.append(text, done, match.begin - done).append(content);
-        done = match.end;
-    }
-    return replaced.append(text, done);
-}
-
 }  // namespace
 
 Result<TokenDecoder> TokenDecoder::read(const Json* json, const std::string& where) {

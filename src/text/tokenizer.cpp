@@ -66,11 +66,15 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
     if (add_bos) tokens.push_back(bos_);
     TokenFilter filter;
     filter.special = (flags & NL_ENCODE_SPECIAL_AS_TEXT) == 0;
-    if (is_valid_utf8(text)) {
-        NL_TRY(encode_part(text, filter, true, tokens));
-    } else {
-        NL_TRY(encode_part(replace_invalid_utf8(text), filter, true, tokens));
+    std::string valid;
+    if (!is_valid_utf8(text)) {
+        valid = replace_invalid_utf8(text);
+        text = valid;
     }
+    // Room for a token a byte, so that a long list hardly ever grows: one that does is there twice meanwhile. What is
+    // not written to takes addresses only.
+    tokens.reserve(text.size() + tokens.size() + behind_.size() + 2);
+    NL_TRY(encode_part(text, filter, true, tokens));
     if (add_special) tokens.insert(tokens.end(), behind_.begin(), behind_.end());
     if (add_eos) tokens.push_back(eos_);
     return tokens;

@@ -25,6 +25,16 @@ Lead lead_of(uint8_t byte) {
     return {0, 1, 0};
 }
 
+// Calls `found` with each character and, in place of what is none, U+FFFD.
+template <typename Found>
+void for_each_valid(std::string_view text, Found&& found) {
+    while (!text.empty()) {
+        const Utf8Step step = next_utf8(text);
+        found(step.kind == Utf8Kind::well_formed ? text.substr(0, step.length) : kReplacementCharacter);
+        text.remove_prefix(step.length);
+    }
+}
+
 }  // namespace
 
 Utf8Step next_utf8(std::string_view text) {
@@ -50,11 +60,11 @@ bool is_valid_utf8(std::string_view text) {
 }
 
 std::string replace_invalid_utf8(std::string_view text) {
-    std::string bytes(text);
+    size_t bytes = 0;
+    for_each_valid(text, [&](std::string_view part) { bytes += part.size(); });
     std::string valid;
-    valid.reserve(text.size());
-    take_finished_utf8(bytes, valid);
-    if (!bytes.empty()) valid += kReplacementCharacter;
+    valid.reserve(bytes);
+    for_each_valid(text, [&](std::string_view part) { valid += part; });
     return valid;
 }
 

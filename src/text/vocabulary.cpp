@@ -34,6 +34,7 @@ Result<Vocabulary> Vocabulary::read(const Json& json, const std::string& where) 
                         " and for ", show_json(vocabulary.pieces_[id]));
         used[id] = true;
         vocabulary.pieces_[id] = member.name;
+        vocabulary.longest_ = std::max(vocabulary.longest_, member.name.size());
     }
     vocabulary.ids_.reserve(members->size());
     for (const JsonMember& member : *members) {

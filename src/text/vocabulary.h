@@ -28,8 +28,12 @@ class Vocabulary {
     // The piece of an id from 0 to size() - 1, empty where the id is not used.
     [[nodiscard]] const std::string& piece(int32_t id) const { return pieces_[static_cast<size_t>(id)]; }
 
+    // Bytes of the longest piece.
+    [[nodiscard]] size_t longest() const { return longest_; }
+
   private:
     std::vector<std::string> pieces_;
+    size_t longest_ = 0;
     std::unordered_map<std::string_view, int32_t> ids_;  // of pieces_
 };
 
