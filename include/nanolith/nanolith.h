@@ -235,7 +235,9 @@ enum NL_FLAGS(EncodeFlags, NL_ENCODE_) {
 /*
  * Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
  * ill-formed part. Symbols that the tokenizer's files define (for example "<|user|>") are recognised inside
- * the text. Since 0.1.
+ * the text. Takes up to 16 bytes of memory for a byte of text (of its U+FFFD, where it is invalid). A text of a
+ * tokenizer.model with a run of over 64 KiB that can't be cut without changing its tokens is INVALID_ARGUMENT. Since
+ * 0.1.
  */
 NL_API nl_status nl_tokenizer_encode(const nl_tokenizer *tokenizer, NL_ARRAY(text_length) const char *text,
                                      size_t text_length, uint32_t flags, NL_ARRAY(capacity) int32_t *tokens,

@@ -350,7 +350,9 @@ functions! {
     fn nl_tokenizer_free(tokenizer: *mut nl_tokenizer);
     /// Text to tokens, at most 64 MiB in one call. Invalid UTF-8 is read as U+FFFD, one for each maximal
     /// ill-formed part. Symbols that the tokenizer's files define (for example "\<|user|>") are recognised inside
-    /// the text. Since 0.1.
+    /// the text. Takes up to 16 bytes of memory for a byte of text (of its U+FFFD, where it is invalid). A text of a
+    /// tokenizer.model with a run of over 64 KiB that can't be cut without changing its tokens is INVALID_ARGUMENT. Since
+    /// 0.1.
     fn nl_tokenizer_encode(tokenizer: *const nl_tokenizer, text: *const c_char, text_length: usize, flags: u32, tokens: *mut i32, capacity: usize, count: *mut usize) -> nl_status;
     /// Tokens to text; control tokens give no text. Always valid UTF-8: ill-formed bytes become U+FFFD. Since 0.1.
     fn nl_tokenizer_decode(tokenizer: *const nl_tokenizer, tokens: *const i32, num_tokens: usize, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
