@@ -777,7 +777,8 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
  *
  * Draws one token for each of `num_caches` caches in one batch, appends it to its cache and writes it to
  * tokens[i]. The caches must be different, of one engine, and not empty. Either all of them advance or,
- * on an error, none. Since 0.1.
+ * on an error, none. From the third such call in a row on, a cache's token may have been computed since the call
+ * before. Since 0.1.
  * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL (NL_DETAIL_INDEX is which cache), OUT_OF_MEMORY, DEVICE, BUSY,
  * CANCELLED.
  */
