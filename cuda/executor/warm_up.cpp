@@ -19,7 +19,7 @@ constexpr int32_t kMostPrefillUnits = 16;
 
 // Slices of a prefill behind a long history: attention is planned in another way there than at the beginning of a
 // context, and its kernels are loaded when they first run.
-constexpr int32_t kLongContext = 32768;
+constexpr int32_t kLongContext = 2048;
 constexpr int32_t kMostSliceRows = 512;
 
 // A step, with the page table that it names: page 0 again and again.

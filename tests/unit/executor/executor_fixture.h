@@ -65,9 +65,10 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         return GetParam().cuda ? open_cuda_backend(0) : open_cpu_backend(num_threads);
     }
 
-    // `max_rows`: an executor runs steps of up to so many when it is made, so few make a test quick.
+    // Without warming up, which takes longer than the test itself; steps_in_flight_test.cpp has executors that do.
     ExecutorOptions options(int32_t page_size, int32_t num_pages, int32_t max_rows = 100) const {
         ExecutorOptions options;
+        options.warm_up = false;
         options.dtype = GetParam().dtype;
         options.page_size = page_size;
         options.num_pages = num_pages;

@@ -308,6 +308,7 @@ TEST_P(StepsInFlightTest, LogitsThatWereNotAskedForAreRefused) {
 TEST_P(StepsInFlightTest, CreationTellsItsProgressAndCanBeCancelled) {
     const RandomModel model(kShape, GetParam().dtype, seed_ + 4);
     ExecutorOptions wanted = options(kPageSize, kNumPages);
+    wanted.warm_up = true;
     wanted.max_rows = 20;
     wanted.max_output_rows = 4;
     std::vector<double> told;
