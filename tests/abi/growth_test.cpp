@@ -82,7 +82,8 @@ TEST(Growth, FailuresKeepNothing) {
     const CacheHandle cache = make_cache(engine.get());
     extend(cache.get(), some_tokens(40));
     const Tokens many = some_tokens(100);
-    // What one thread allocates and another frees lies in that thread's list of free blocks for a while: some kilobytes.
+    // What one thread allocates and another frees lies in that thread's list of free blocks for a while: some
+    // kilobytes.
     expect_flat(1000, 8000, [&](int) {
         EXPECT_EQ(nl_cache_extend(cache.get(), many.data(), 100), NL_ERROR_OUT_OF_PAGES);
         EXPECT_EQ(nl_cache_extend(cache.get(), some_tokens(161).data(), 161), NL_ERROR_CONTEXT_FULL);
