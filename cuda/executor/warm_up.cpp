@@ -1,9 +1,11 @@
 #include "executor/warm_up.h"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "backend/progress.h"
+#include "linear/matmul.h"
 
 namespace nanolith::cuda {
 
@@ -12,10 +14,9 @@ namespace {
 // Tokens that a decode row sees.
 constexpr int32_t kDecodeContext = 128;
 constexpr int32_t kMostDecodeRows = 64;
-// Products are made with multiples of so many rows (product_rows); up to the most here each is tried, beyond it powers
-// of two.
-constexpr int32_t kPrefillUnit = 64;
-constexpr int32_t kMostPrefillUnits = 16;
+// Up to so many rows each number of rows that products are made with (product_rows) is tried, since cuBLASLt chooses an
+// algorithm for each and loads its kernel when it first runs, which takes up to 27 ms; beyond it powers of two.
+constexpr int32_t kMostProductRows = 1024;
 
 // Slices of a prefill behind a long history: attention is planned in another way there than at the beginning of a
 // context, and its kernels are loaded when they first run.
@@ -29,7 +30,7 @@ struct SyntheticStep {
 };
 
 // `rows` rows: sequences of `sequence_rows` rows (the last one may have fewer), each at the end of `context` tokens,
-// and a draw after the last row of each of the first `outputs`.
+// and a draw after each of the first `outputs` rows.
 SyntheticStep make_step(int32_t rows, int32_t sequence_rows, int32_t context, int32_t outputs, int32_t page_size) {
     SyntheticStep step;
     Batch& batch = step.batch;
@@ -45,10 +46,10 @@ SyntheticStep make_step(int32_t rows, int32_t sequence_rows, int32_t context, in
         }
         batch.sequences.push_back({first, count, static_cast<int32_t>(batch.segments.size()), 1});
         batch.segments.push_back({entry, context, 0});
-        if (static_cast<int32_t>(batch.output_rows.size()) == outputs) continue;
-        batch.output_rows.push_back(first + count - 1);
-        batch.sampling.emplace_back();
     }
+    batch.output_rows.resize(static_cast<size_t>(outputs));
+    std::iota(batch.output_rows.begin(), batch.output_rows.end(), 0);
+    batch.sampling.resize(static_cast<size_t>(outputs));
     batch.page_table = step.page_table;
     batch.changed_entries = {{0, static_cast<int32_t>(step.page_table.size())}};
     return step;
@@ -68,8 +69,8 @@ Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOp
     for (int32_t rows = 1; rows <= std::min({kMostDecodeRows, options.max_rows, options.max_output_rows}); rows *= 2)
         decodes.push_back(rows);
     std::vector<int32_t> prefills;
-    for (int32_t rows = kPrefillUnit; rows < options.max_rows;
-         rows = rows < kMostPrefillUnits * kPrefillUnit ? rows + kPrefillUnit : 2 * rows)
+    for (int32_t rows = product_rows(1); rows < options.max_rows;
+         rows = rows < kMostProductRows ? product_rows(rows + 1) : 2 * rows)
         prefills.push_back(rows);
     prefills.push_back(options.max_rows);
 
@@ -80,7 +81,8 @@ Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOp
     PartProgress part(progress, from, 1, prefills.size() + slices.size() + decodes.size());
     for (const int32_t rows : prefills) {
         const int32_t context = std::min(rows, spec.max_context);
-        NL_TRY(run(executor, make_step(rows, context, context, 1, options.page_size).batch));
+        const int32_t outputs = std::min(rows, options.max_output_rows);
+        NL_TRY(run(executor, make_step(rows, context, context, outputs, options.page_size).batch));
         NL_TRY(part.add(1));
     }
     for (const int32_t rows : slices) {
