@@ -10,7 +10,12 @@
 #include <vector>
 
 #include "attention/device_attention.h"
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/dtype.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/progress.h"
 #include "batch/device_batch.h"
 #include "embed/embed.h"
 #include "executor/copy_page.h"

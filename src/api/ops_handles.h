@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "api/home_process.h"
@@ -29,7 +30,7 @@ struct nl_ops {
 
 struct nl_attention_options {
     nanolith::AttentionSpec spec;
-    int32_t kv_dtype = NL_DTYPE_AUTO;
+    std::optional<nanolith::DType> kv_dtype;  // none: as the queries
     float k_scale = 1;
     float v_scale = 1;
 };

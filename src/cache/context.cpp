@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "backend/page_size.h"
+
 namespace nanolith {
 
 Context::Context(PagePool& pool, std::vector<ChunkUse> chunks)
@@ -62,7 +64,7 @@ void Context::append(std::span<const int32_t> tokens) {
 void Context::restore(int32_t tail_size, int32_t tail_computed, int32_t page_size) {
     tail_.resize(static_cast<size_t>(tail_size));
     tail_computed_ = tail_computed;
-    const int32_t pages = (tail_computed + page_size - 1) / page_size;
+    const int32_t pages = pages_for(tail_computed, page_size);
     if (pages < tail_pages_.size()) tail_pages_.truncate(pages);
 }
 

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/executor.h"
 #include "cache/chunk_store.h"
 #include "engine/pacer.h"
 #include "engine/step.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/kernels.h"
+#include "backend/page_size.h"
 
 namespace nanolith {
 
@@ -19,7 +20,7 @@ struct KvCacheShape {
     int64_t batch = 0;
     int64_t max_length = 0;  // tokens of a sequence
 
-    [[nodiscard]] int64_t pages_per_sequence() const { return (max_length + spec.page_size - 1) / spec.page_size; }
+    [[nodiscard]] int64_t pages_per_sequence() const { return pages_for(max_length, spec.page_size); }
     [[nodiscard]] int64_t num_pages() const { return batch * pages_per_sequence(); }
     // Of one page: keys and values of all KV heads.
     [[nodiscard]] int64_t page_bytes() const;

@@ -9,7 +9,9 @@
 #include <numeric>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
 #include "base/convert.h"
 
 namespace nanolith::testing {

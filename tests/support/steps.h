@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/executor.h"
 
 namespace nanolith::testing {
 

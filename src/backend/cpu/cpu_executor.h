@@ -6,13 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "backend/cpu/attention.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/routing.h"
 #include "backend/cpu/sampling.h"
 #include "backend/cpu/weights.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/progress.h"
 
 namespace nanolith::cpu {
 

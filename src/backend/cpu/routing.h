@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 
 namespace nanolith::cpu {
 
