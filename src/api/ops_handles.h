@@ -9,8 +9,8 @@
 
 #include "api/home_process.h"
 #include "backend/kernels.h"
+#include "kv/kv_cache.h"
 #include "nanolith/nanolith_ops.h"
-#include "ops/kv_cache.h"
 
 namespace nanolith::api {
 

@@ -1,5 +1,5 @@
-// The interface that a device implements. Everything above it (engine, cache, model) knows no device. Everything below
-// it (src/backend/cpu, cuda) knows the headers of this folder and src/base alone.
+// The interface that a device implements. Everything above it (engine, kv, model) knows no device. Everything below it
+// (src/backend/cpu, cuda) knows the headers of this folder and src/base alone.
 //
 // A Backend is a device. It makes an Executor (executor.h) for one model (model_spec.h, model_weights.h). The executor
 // takes steps, each a Batch (batch.h), and computes the decoder over them in the order of operations that forward.h

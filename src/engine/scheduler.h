@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "backend/executor.h"
-#include "cache/chunk_store.h"
 #include "engine/pacer.h"
 #include "engine/step.h"
+#include "kv/chunk_store.h"
 
 namespace nanolith {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/page_table.h"
+#include "kv/page_table.h"
 
 namespace nanolith {
 

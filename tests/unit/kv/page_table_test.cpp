@@ -1,11 +1,11 @@
-#include "cache/page_table.h"
+#include "kv/page_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 namespace nanolith {
 namespace {

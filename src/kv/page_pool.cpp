@@ -1,4 +1,4 @@
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 #include <algorithm>
 #include <utility>

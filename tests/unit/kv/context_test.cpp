@@ -1,4 +1,4 @@
-#include "cache/context.h"
+#include "kv/context.h"
 
 #include <gtest/gtest.h>
 
