@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -92,21 +91,22 @@ class RandomWeights {
     std::vector<uint16_t> ones_;
 };
 
-inline ModelSpec spec_of(const Shape& shape, int32_t max_context) {
-    ModelSpec spec;
-    spec.num_layers = shape.layers;
-    spec.hidden_size = shape.hidden;
-    spec.intermediate_size = shape.intermediate;
-    spec.experts = shape.experts;
-    spec.num_heads = shape.heads;
-    spec.num_kv_heads = shape.kv_heads;
-    spec.head_dim = shape.head_dim;
-    spec.vocab_size = shape.vocab;
-    spec.max_context = max_context;
-    spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    spec.layers.resize(static_cast<size_t>(shape.layers));
-    spec.ropes.push_back({testing::plain_frequencies(500000.0F, shape.head_dim), {}});
-    return spec;
+// The shape for tests/support/random_model.h.
+inline testing::RandomShape random_shape(const Shape& shape, int32_t max_context) {
+    testing::RandomShape random;
+    random.num_layers = shape.layers;
+    random.hidden_size = shape.hidden;
+    random.intermediate_size = shape.intermediate;
+    random.num_heads = shape.heads;
+    random.num_kv_heads = shape.kv_heads;
+    random.head_dim = shape.head_dim;
+    random.vocab_size = shape.vocab;
+    random.max_context = max_context;
+    random.qk_norm = shape.qk_norm;
+    random.tied = shape.tied;
+    random.rope_theta = 500000.0F;
+    random.numbers.experts = shape.experts;
+    return random;
 }
 
 // "cpu", "cuda" or "cuda:N".
