@@ -38,9 +38,7 @@ struct CachedAttention {
     bool update = true;  // keep the new keys and values
 
     [[nodiscard]] bool brings_keys() const { return k.data != nullptr; }
-    [[nodiscard]] int64_t count(int64_t sequence) const {
-        return counts.empty() ? num_tokens : counts[static_cast<size_t>(sequence)];
-    }
+    [[nodiscard]] int64_t count(int64_t sequence) const { return counts.empty() ? num_tokens : counts[sequence]; }
 };
 
 class KvCache {
@@ -57,7 +55,7 @@ class KvCache {
     [[nodiscard]] const KvCacheShape& shape() const { return shape_; }
     [[nodiscard]] std::span<const int64_t> lengths() const { return lengths_; }
     [[nodiscard]] int64_t bytes() const { return shape_.num_pages() * shape_.page_bytes(); }
-    void truncate(int64_t sequence, int64_t length) { lengths_[static_cast<size_t>(sequence)] = length; }
+    void truncate(int64_t sequence, int64_t length) { lengths_[sequence] = length; }
 
   private:
     explicit KvCache(KvCacheShape shape);

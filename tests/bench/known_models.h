@@ -51,7 +51,7 @@ class RandomWeights {
         weights.head = matrix(shape.vocab, shape.hidden);
         if (!shape.tied) weights.head.data += sizeof(uint16_t);
         weights.final_norm = ones(shape.hidden);
-        weights.layers.assign(static_cast<size_t>(shape.layers), layer(shape));
+        weights.layers.assign(shape.layers, layer(shape));
     }
 
     ModelWeights weights;
@@ -79,7 +79,7 @@ class RandomWeights {
             const ExpertWeights expert{matrix(inner, shape.hidden), matrix(inner, shape.hidden),
                                        matrix(shape.hidden, inner)};
             layer.router = matrix(shape.experts.count, shape.hidden);
-            layer.experts.assign(static_cast<size_t>(shape.experts.count), expert);
+            layer.experts.assign(shape.experts.count, expert);
         } else {
             layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
             layer.down_proj = matrix(shape.hidden, shape.intermediate);

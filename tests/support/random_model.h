@@ -69,7 +69,7 @@ inline ModelSpec spec_of(const RandomShape& shape) {
     spec.activation = shape.numbers.activation;
     spec.experts = shape.numbers.experts;
     spec.layers = shape.layers;
-    spec.layers.resize(static_cast<size_t>(shape.num_layers));
+    spec.layers.resize(shape.num_layers);
     spec.ropes = shape.ropes;
     if (spec.ropes.empty()) spec.ropes.push_back({plain_frequencies(shape.rope_theta, shape.head_dim), {}});
     return spec;
@@ -120,16 +120,15 @@ class RandomModel {
         weights.head =
             shape.tied ? weights.embedding : matrix(shape.vocab_size, shape.hidden_size, fan_in(shape.hidden_size));
         if (shape.ordered) {
-            order_.resize(static_cast<size_t>(shape.head_dim));
+            order_.resize(shape.head_dim);
             std::iota(order_.begin(), order_.end(), 0);
-            for (int32_t i = shape.head_dim; i > 1; --i)
-                std::swap(order_[static_cast<size_t>(i - 1)], order_[static_cast<size_t>(random_.below(i))]);
+            for (int32_t i = shape.head_dim; i > 1; --i) std::swap(order_[i - 1], order_[random_.below(i)]);
         }
         for (int32_t i = 0; i < shape.num_layers; ++i) {
             LayerWeights layer;
             fill_attention(shape, layer);
             layer.mlp_norm = norm(shape.hidden_size);
-            const bool is_dense = static_cast<size_t>(i) < shape.dense.size() && shape.dense[static_cast<size_t>(i)];
+            const bool is_dense = static_cast<size_t>(i) < shape.dense.size() && shape.dense[i];
             if (spec.experts.count > 0 && !is_dense) {
                 fill_experts(shape, layer);
             } else {
