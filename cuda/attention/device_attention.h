@@ -13,6 +13,7 @@
 #include "attention/plan/plan.h"
 #include "attention/plan/work_arrays.h"
 #include "backend/kernels.h"
+#include "backend/model_spec.h"
 #include "norm/norm.h"
 #include "runtime/memory.h"
 

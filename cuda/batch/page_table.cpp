@@ -27,7 +27,7 @@ Result<std::span<const PageChange>> PageTable::changes_of(const Batch& batch, cu
     changes_.clear();
     const auto add = [&](const TableRange& range) {
         for (int32_t entry = range.first; entry < range.first + range.count; ++entry)
-            changes_.push_back({entry, batch.page_table[static_cast<size_t>(entry)]});
+            changes_.push_back({entry, batch.page_table[entry]});
     };
     if (known) {
         for (const TableRange& range : batch.changed_entries) add(range);

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {

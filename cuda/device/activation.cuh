@@ -1,7 +1,7 @@
 // The activations of an MLP's gate.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 
 namespace nanolith::cuda {
 

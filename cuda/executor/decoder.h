@@ -10,7 +10,12 @@
 #include <vector>
 
 #include "attention/device_attention.h"
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/dtype.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/progress.h"
 #include "batch/device_batch.h"
 #include "embed/embed.h"
 #include "executor/copy_page.h"
@@ -101,7 +106,7 @@ class Decoder {
     }
 
     Result<void> attention_input(int32_t layer) {
-        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        const DeviceLayer<T>& weights = weights_.layers[layer];
         T* const qkv = scratch_.qkv.template as<T>();
         if (takes_matvec(rows())) {
             NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
@@ -143,13 +148,13 @@ class Decoder {
     }
 
     Result<void> attention_output(int32_t layer) {
-        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        const DeviceLayer<T>& weights = weights_.layers[layer];
         const int size = heads_.num_heads * heads_.head_dim;
         return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm);
     }
 
     Result<void> mlp_input(int32_t layer) {
-        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router != nullptr) {
             NL_TRY(normalise(weights.mlp_norm));
             NL_TRY(
@@ -167,7 +172,7 @@ class Decoder {
     }
 
     Result<void> mlp_output(int32_t layer) {
-        const DeviceLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+        const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router != nullptr) {
             const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
             return experts_.add(normed(), experts, rows(), residual(), stream_);
@@ -218,7 +223,7 @@ class Decoder {
     [[nodiscard]] int rows() const { return shape_->rows; }
     [[nodiscard]] float* residual() const { return scratch_.residual.template as<float>(); }
     [[nodiscard]] T* normed() const { return scratch_.normed.template as<T>(); }
-    [[nodiscard]] const LayerSpec& layer_spec(int32_t layer) const { return spec_.layers[static_cast<size_t>(layer)]; }
+    [[nodiscard]] const LayerSpec& layer_spec(int32_t layer) const { return spec_.layers[layer]; }
     [[nodiscard]] T* attended() const { return scratch_.attended.template as<T>(); }
     [[nodiscard]] T* inner() const { return scratch_.inner.template as<T>(); }
     [[nodiscard]] float* all_logits() const { return scratch_.logits.template as<float>(); }

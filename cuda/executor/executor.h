@@ -3,7 +3,10 @@
 
 #include <memory>
 
-#include "backend/backend.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/progress.h"
 
 namespace nanolith::cuda {
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "attention/common/shape.h"
-#include "backend/backend.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {

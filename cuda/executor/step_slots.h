@@ -6,7 +6,6 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 

@@ -3,8 +3,9 @@
 
 #include <array>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
 #include "backend/progress.h"
+#include "backend/weight_view.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 

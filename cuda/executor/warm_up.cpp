@@ -4,6 +4,7 @@
 #include <numeric>
 #include <vector>
 
+#include "backend/page_size.h"
 #include "backend/progress.h"
 #include "linear/matmul.h"
 
@@ -37,7 +38,7 @@ SyntheticStep make_step(int32_t rows, int32_t sequence_rows, int32_t context, in
     for (int32_t first = 0; first < rows; first += sequence_rows) {
         const int32_t count = std::min(sequence_rows, rows - first);
         const auto entry = static_cast<int32_t>(step.page_table.size());
-        step.page_table.resize(step.page_table.size() + static_cast<size_t>((context + page_size - 1) / page_size));
+        step.page_table.resize(step.page_table.size() + static_cast<size_t>(pages_for(context, page_size)));
         for (int32_t i = 0; i < count; ++i) {
             batch.tokens.push_back(0);
             batch.positions.push_back(context - count + i);

@@ -1,7 +1,9 @@
 // Steps that are run while an executor is made, so that the first ones of a user find everything there.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/progress.h"
 
 namespace nanolith::cuda {
 

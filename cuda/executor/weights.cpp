@@ -90,7 +90,7 @@ Result<void> upload_floats(Uploader& uploader, const std::vector<float>& from, f
 // A norm that the model has, or nothing.
 Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const WeightView& from, float* to) {
     if (!from.present()) return {};
-    std::vector<float> weights(static_cast<size_t>(from.cols));
+    std::vector<float> weights(from.cols);
     read_weight(from, 0, from.cols, weights.data());
     for (float& weight : weights) weight += spec.norm_offset;
     return upload_floats(uploader, weights, to);

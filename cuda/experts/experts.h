@@ -3,7 +3,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/backend.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
 #include "experts/routing.h"
 #include "runtime/memory.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/result.h"
 
 namespace nanolith::cuda {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <unordered_map>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
 #include "base/result.h"
 #include "runtime/memory.h"
 

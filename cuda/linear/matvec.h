@@ -4,7 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/result.h"
 #include "norm/norm.h"
 

@@ -4,7 +4,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
 #include "base/result.h"
 
 namespace nanolith::cuda {

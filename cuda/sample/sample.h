@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "base/result.h"
 
 namespace nanolith::cuda {

@@ -9,10 +9,6 @@ using namespace nanolith::api;
 
 namespace {
 
-int32_t abi_dtype(DType dtype) {
-    return dtype == DType::f32 ? NL_DTYPE_F32 : dtype == DType::f16 ? NL_DTYPE_F16 : NL_DTYPE_BF16;
-}
-
 Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
     const ModelSpec& spec = engine.spec();
     switch (fact) {
@@ -31,7 +27,7 @@ Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
         case NL_ENGINE_MAX_CONTEXT:
             return spec.max_context;
         case NL_ENGINE_DTYPE:
-            return abi_dtype(engine.dtype());
+            return dtype_number(engine.dtype());
         case NL_ENGINE_PAGE_SIZE:
             return engine.page_size();
         case NL_ENGINE_PAGE_BYTES:

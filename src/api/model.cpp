@@ -1,6 +1,6 @@
 #include "api/guard.h"
 #include "api/path.h"
-#include "engine/describe.h"
+#include "model/describe.h"
 
 using namespace nanolith;
 using namespace nanolith::api;

@@ -8,17 +8,10 @@
 namespace nanolith::api {
 
 Result<DType> check_dtype(const char* name, int32_t dtype) {
-    switch (dtype) {
-        case NL_DTYPE_F32:
-            return DType::f32;
-        case NL_DTYPE_F16:
-            return DType::f16;
-        case NL_DTYPE_BF16:
-            return DType::bf16;
-        default:
-            return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", dtype,
-                        ": expected NL_DTYPE_F32, NL_DTYPE_F16 or NL_DTYPE_BF16");
-    }
+    const auto known = dtype_of(dtype);
+    if (known && *known != DType::f8_e4m3) return *known;
+    return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", dtype,
+                ": expected NL_DTYPE_F32, NL_DTYPE_F16 or NL_DTYPE_BF16");
 }
 
 Result<void> check_kv_scales(float k_scale, float v_scale) {
@@ -46,22 +39,7 @@ Result<AttentionSpec> check_options(const nl_attention_options* options) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "options have window ", spec.window,
                     " without causal attention: expected causal attention, or window 0");
     if (spec.scale == 0) spec.scale = 1.0F / std::sqrt(static_cast<float>(spec.head_dim));
-    switch (options->kv_dtype) {
-        case NL_DTYPE_AUTO:
-            spec.kv_dtype = spec.dtype;
-            break;
-        case NL_DTYPE_F32:
-            spec.kv_dtype = DType::f32;
-            break;
-        case NL_DTYPE_F16:
-            spec.kv_dtype = DType::f16;
-            break;
-        case NL_DTYPE_BF16:
-            spec.kv_dtype = DType::bf16;
-            break;
-        default:
-            spec.kv_dtype = DType::f8_e4m3;
-    }
+    spec.kv_dtype = options->kv_dtype.value_or(spec.dtype);
     return spec;
 }
 

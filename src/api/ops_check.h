@@ -1,7 +1,6 @@
 // Argument checks that the functions of nanolith_ops.h share.
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "api/guard.h"
@@ -12,11 +11,6 @@ namespace nanolith::api {
 inline Result<void> check_range(const char* name, int64_t value, int64_t least, int64_t most) {
     if (value >= least && value <= most) return {};
     return fail(NL_ERROR_INVALID_ARGUMENT, name, " is ", value, ": expected ", least, " to ", most);
-}
-
-inline Result<void> check_page_size(int32_t page_size) {
-    if (page_size >= 16 && page_size <= 256 && std::has_single_bit(static_cast<uint32_t>(page_size))) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ": expected a power of two from 16 to 256");
 }
 
 // A struct argument, called `name`. No struct has grown yet: its one size is the one that it has here.

@@ -4,12 +4,13 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "api/home_process.h"
 #include "backend/kernels.h"
+#include "kv/kv_cache.h"
 #include "nanolith/nanolith_ops.h"
-#include "ops/kv_cache.h"
 
 namespace nanolith::api {
 
@@ -29,7 +30,7 @@ struct nl_ops {
 
 struct nl_attention_options {
     nanolith::AttentionSpec spec;
-    int32_t kv_dtype = NL_DTYPE_AUTO;
+    std::optional<nanolith::DType> kv_dtype;  // none: as the queries
     float k_scale = 1;
     float v_scale = 1;
 };

@@ -188,7 +188,7 @@ nl_status nl_kv_cache_truncate(nl_kv_cache* cache, int64_t sequence, int64_t len
         const std::lock_guard lock(cache->device->mutex);
         const auto lengths = cache->cache->lengths();
         NL_TRY(check_range("sequence", sequence, 0, static_cast<int64_t>(lengths.size()) - 1));
-        NL_TRY(check_range("length", length, 0, lengths[static_cast<size_t>(sequence)]));
+        NL_TRY(check_range("length", length, 0, lengths[sequence]));
         cache->cache->truncate(sequence, length);
         return {};
     });

@@ -4,6 +4,7 @@
 #include <bit>
 #include <iterator>
 
+#include "backend/page_size.h"
 #include "text/json_writer.h"
 
 namespace nanolith::api {
@@ -76,7 +77,8 @@ constexpr Option kOptions[] = {
             "Format of weights and activations, NL_DTYPE_*."),
     integer(NL_OPTION_KV_DTYPE, kEngine, "KV_DTYPE", {NL_DTYPE_AUTO, NL_DTYPE_F8_E4M3, NL_DTYPE_AUTO},
             "Format of keys and values in pages, NL_DTYPE_*; NL_DTYPE_AUTO: as the activations."),
-    power_of_two(integer(NL_OPTION_PAGE_SIZE, kEngine, "PAGE_SIZE", {16, 256, 64}, "Tokens a page, a power of two.")),
+    power_of_two(integer(NL_OPTION_PAGE_SIZE, kEngine, "PAGE_SIZE", {kLeastPageSize, kMostPageSize, 64},
+                         "Tokens a page, a power of two.")),
     integer(NL_OPTION_NUM_PAGES, kEngine, "NUM_PAGES", {0, kMostInt32, 0},
             "Pages in the pool; 0 sizes the pool from the model and the memory that is free."),
     integer(NL_OPTION_MAX_CONTEXT, kEngine, "MAX_CONTEXT", {0, kMostInt32, 0},

@@ -96,11 +96,11 @@ nl_options::nl_options(int32_t of) : kind(of) {
 }
 
 OptionValue& nl_options::at(const Option& option) {
-    return values[static_cast<size_t>(&option - options_of(kind).data())];
+    return values[&option - options_of(kind).data()];
 }
 
 const OptionValue& nl_options::at(const Option& option) const {
-    return values[static_cast<size_t>(&option - options_of(kind).data())];
+    return values[&option - options_of(kind).data()];
 }
 
 extern "C" {

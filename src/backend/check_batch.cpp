@@ -56,8 +56,7 @@ Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
         if (range.first < 0 || range.count < 0 || int64_t{range.first} + range.count > num_entries)
             return fail(NL_ERROR_INTERNAL, "batch.changed_entries[", i, "] has first ", range.first, ", count ",
                         range.count, ": expected a range within the ", num_entries, " entries of the page table");
-        const auto changed =
-            batch.page_table.subspan(static_cast<size_t>(range.first), static_cast<size_t>(range.count));
+        const auto changed = batch.page_table.subspan(range.first, range.count);
         NL_TRY(check_page_table(changed, range.first, num_pages, kNames));
     }
     return {};

@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <span>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
 
 namespace nanolith {
 

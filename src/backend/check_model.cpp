@@ -1,8 +1,9 @@
 #include "backend/check_model.h"
 
-#include <bit>
 #include <limits>
 #include <string>
+
+#include "backend/page_size.h"
 
 namespace nanolith {
 
@@ -69,12 +70,9 @@ Result<void> check_options(const ExecutorOptions& options) {
     NL_TRY(check_positive("max_output_rows", options.max_output_rows));
     if (options.max_kept_logits < 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "max_kept_logits is ", options.max_kept_logits, ": expected at least 0");
-    const int32_t page_size = options.page_size;
-    if (page_size < 16 || page_size > 256 || !std::has_single_bit(static_cast<uint32_t>(page_size))) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "page_size is ", page_size, ": expected a power of two from 16 to 256");
-    }
-    // Slots are int32_t.
-    const int32_t most_pages = std::numeric_limits<int32_t>::max() / page_size;
+    NL_TRY(check_page_size(options.page_size));
+    // A slot, page * page_size + offset, is an int32_t.
+    const int32_t most_pages = std::numeric_limits<int32_t>::max() / options.page_size;
     if (options.num_pages > most_pages) {
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_pages is ", options.num_pages, ": expected at most ", most_pages);
     }

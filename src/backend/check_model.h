@@ -1,7 +1,9 @@
 // Whether a model and its options make sense: the same check for every backend.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
 
 namespace nanolith {
 

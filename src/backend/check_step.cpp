@@ -44,10 +44,10 @@ Result<void> check_positions(const AttentionStep& step, const StepRules& rules, 
 Result<void> check_distances(const AttentionStep& step, const StepRules& rules, const StepNames& names, size_t index) {
     if (rules.max_distance == 0) return {};
     const Sequence& sequence = step.sequences[index];
-    const int64_t first = step.positions[static_cast<size_t>(sequence.first_row)];
+    const int64_t first = step.positions[sequence.first_row];
     const int64_t last = first + sequence.num_rows - 1;
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
-        const Segment& segment = step.segments[static_cast<size_t>(sequence.first_segment + i)];
+        const Segment& segment = step.segments[sequence.first_segment + i];
         if (segment.length == 0) continue;
         const int64_t before = rules.causal ? 0 : segment.base - first;
         const int64_t distance = std::max(last - segment.base, before);
@@ -63,9 +63,9 @@ Result<void> check_rows_see_keys(const AttentionStep& step, const StepRules& rul
                                  size_t index) {
     if (!rules.every_row_sees_a_key) return {};
     const Sequence& sequence = step.sequences[index];
-    const int32_t position = step.positions[static_cast<size_t>(sequence.first_row)];  // later rows see no less
+    const int32_t position = step.positions[sequence.first_row];  // later rows see no less
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
-        const Segment& segment = step.segments[static_cast<size_t>(sequence.first_segment + i)];
+        const Segment& segment = step.segments[sequence.first_segment + i];
         if (segment.length > 0 && (segment.base <= position || !rules.causal)) return {};
     }
     return fail(names.status, "sequence ", index, " begins at position ", position, ", which sees no key in its ",

@@ -13,7 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/dtype.h"
 #include "base/result.h"
 
 namespace nanolith {

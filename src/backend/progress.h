@@ -3,18 +3,22 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 
-#include "backend/backend.h"
+#include "base/result.h"
 
 namespace nanolith {
 
-// Tells `progress` (may be empty) that this share of the whole is done. CANCELLED where it answers false.
+// Is called with how much of a long work is done, from 0 to 1, on the thread that asked for the work. False ends it.
+using Progress = std::function<bool(double done)>;
+
+// Tells `progress`, which may be empty, that this share of the whole is done. CANCELLED where it answers false.
 inline Result<void> report(const Progress& progress, double done) {
     if (!progress || progress(done)) return {};
     return fail(NL_ERROR_CANCELLED, "the progress callback asked for the end");
 }
 
-// A part of a work, [from, to] of the whole, that is counted in `total` units.
+// One part of a long work: the shares [from, to] of the whole, counted in `total` units. `progress` must outlive it.
 class PartProgress {
   public:
     PartProgress(const Progress& progress, double from, double to, uint64_t total)

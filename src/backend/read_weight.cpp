@@ -75,8 +75,7 @@ void read_weight(const WeightView& weight, int64_t first, int64_t count, float* 
         const int64_t output = (first + done) / cols;
         const int64_t col = (first + done) % cols;
         const int64_t part = std::min(cols - col, count - done);
-        const int64_t row =
-            weight.order.empty() ? output : output / group * group + weight.order[static_cast<size_t>(output % group)];
+        const int64_t row = weight.order.empty() ? output : output / group * group + weight.order[output % group];
         read_run(weight, row * cols + col, part, to + done);
         if (weight.scales.data != nullptr) scale_run(weight.scales, row, col, part, to + done);
         done += part;

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "backend/backend.h"
+#include "backend/weight_view.h"
 
 namespace nanolith {
 

@@ -23,7 +23,7 @@ struct Error {
 
     // fail(NL_ERROR_OUT_OF_PAGES, ...).with(NL_DETAIL_NEEDED, pages): the error with one detail more.
     Error with(int32_t detail, int64_t value) && {
-        details.at(static_cast<size_t>(detail - 1)) = value;
+        details.at(detail - 1) = value;
         return std::move(*this);
     }
 };

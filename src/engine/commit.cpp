@@ -99,7 +99,7 @@ void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sample
     }
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
-        const int32_t token = sampled[static_cast<size_t>(slice.output_index)];
+        const int32_t token = sampled[slice.output_index];
         if (token == kNoToken) return fail_without_token(request);
         drew_or_failed(request, token);
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "backend/device_name.h"
+#include "backend/page_size.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
@@ -23,20 +24,10 @@ Result<std::unique_ptr<Backend>> open_backend(const EngineOptions& options, Log&
     return open_cpu_backend(options.num_threads, warn);
 }
 
-// What NL_DTYPE_* but AUTO stands for; INVALID_ARGUMENT for another number.
-Result<DType> dtype_of(const char* option, int32_t wanted) {
-    switch (wanted) {
-        case NL_DTYPE_F32:
-            return DType::f32;
-        case NL_DTYPE_F16:
-            return DType::f16;
-        case NL_DTYPE_BF16:
-            return DType::bf16;
-        case NL_DTYPE_F8_E4M3:
-            return DType::f8_e4m3;
-        default:
-            return fail(NL_ERROR_INVALID_ARGUMENT, option, " is ", wanted, ": expected one of NL_DTYPE_*");
-    }
+// INVALID_ARGUMENT where `wanted` is none of NL_DTYPE_*, or NL_DTYPE_AUTO.
+Result<DType> check_dtype(const char* option, int32_t wanted) {
+    if (const auto dtype = dtype_of(wanted)) return *dtype;
+    return fail(NL_ERROR_INVALID_ARGUMENT, option, " is ", wanted, ": expected one of NL_DTYPE_*");
 }
 
 // "float32 or bfloat16", of weights and activations.
@@ -55,7 +46,7 @@ Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
         if (file == DType::f32 || !backend.prefers_16_bit()) return DType::f32;
         return backend.supports(file) ? file : DType::bf16;
     }
-    NL_ASSIGN(const DType dtype, dtype_of("dtype", wanted));
+    NL_ASSIGN(const DType dtype, check_dtype("dtype", wanted));
     if (dtype == DType::f8_e4m3 || !backend.supports(dtype))
         return fail(NL_ERROR_UNSUPPORTED, "dtype is ", dtype_name(dtype), ": expected ", dtypes_of(backend), " on ",
                     backend.device_name());
@@ -65,7 +56,7 @@ Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
 // Of keys and values in pages. The executor refuses what it has no kernels for.
 Result<DType> choose_kv_dtype(int32_t wanted, DType dtype) {
     if (wanted == NL_DTYPE_AUTO) return dtype;
-    return dtype_of("kv_dtype", wanted);
+    return check_dtype("kv_dtype", wanted);
 }
 
 }  // namespace
@@ -114,7 +105,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_ASSIGN(const int32_t num_pages,
               choose_num_pages({.wanted = options.num_pages,
                                 .page_bytes = page_bytes_,
-                                .pages_per_context = (spec().max_context + page_size_ - 1) / page_size_,
+                                .pages_per_context = pages_for(spec().max_context, page_size_),
                                 .page_size = page_size_,
                                 .memory = memory,
                                 .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));

@@ -12,23 +12,18 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "cache/chunk_store.h"
-#include "cache/context.h"
-#include "cache/page_pool.h"
 #include "engine/generation.h"
 #include "engine/log.h"
 #include "engine/options.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "kv/chunk_store.h"
+#include "kv/context.h"
+#include "kv/page_pool.h"
 #include "model/model.h"
 #include "text/tokenizer.h"
 
 namespace nanolith {
-
-// What a cache's handle holds. Requests under way keep its sequence, whatever becomes of the handle.
-struct Cache {
-    std::shared_ptr<ResidentSequence> sequence;
-};
 
 class Engine {
   public:

@@ -137,7 +137,7 @@ Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> te
         tokens_.clear();
     } else {
         piece.num_tokens = std::min(tokens.size(), tokens_.size());
-        const auto end = tokens_.begin() + static_cast<std::ptrdiff_t>(piece.num_tokens);
+        const auto end = tokens_.begin() + piece.num_tokens;
         std::copy(tokens_.begin(), end, tokens.begin());
         tokens_.erase(tokens_.begin(), end);
     }

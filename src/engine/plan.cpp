@@ -72,7 +72,7 @@ void Scheduler::plan_prefills(Step& step) {
     });
     // The first few share the rest, the shortest first, so that what one does not need is there for the next.
     for (size_t first = 0; first < waiting.size(); first += kSharedPrefills) {
-        const auto begin = waiting.begin() + static_cast<std::ptrdiff_t>(first);
+        const auto begin = waiting.begin() + first;
         const auto end =
             waiting.begin() + static_cast<std::ptrdiff_t>(std::min(waiting.size(), first + kSharedPrefills));
         std::stable_sort(begin, end, [this](const auto& a, const auto& b) { return rows_left(*a) < rows_left(*b); });

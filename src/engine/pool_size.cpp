@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/result.h"
+
 namespace nanolith {
 namespace {
 

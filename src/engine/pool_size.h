@@ -3,7 +3,9 @@
 
 #include <cstdint>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/model_spec.h"
+#include "base/result.h"
 
 namespace nanolith {
 

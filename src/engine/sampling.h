@@ -1,7 +1,7 @@
 // From a cache's sampling options to one draw.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "engine/options.h"
 
 namespace nanolith {

@@ -72,7 +72,7 @@ bool Scheduler::submit_next(Lock& lock) {
     step.clear();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
         plan(step);
-        step.sampled.resize(static_cast<size_t>(step.num_outputs()));
+        step.sampled.resize(step.num_outputs());
         return {};
     });
     if (outcome.ok() && step.empty()) return num_in_flight_ == 0 && fail_one_without_pages();

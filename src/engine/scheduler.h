@@ -16,10 +16,10 @@
 #include <thread>
 #include <vector>
 
-#include "backend/backend.h"
-#include "cache/chunk_store.h"
+#include "backend/executor.h"
 #include "engine/pacer.h"
 #include "engine/step.h"
+#include "kv/chunk_store.h"
 
 namespace nanolith {
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/page_size.h"
+
 namespace nanolith {
 
 ResidentSequence::ResidentSequence(Context with_context, int32_t page_size)
@@ -36,7 +38,7 @@ void ResidentSequence::truncate(int32_t num_tokens) {
 }
 
 int32_t ResidentSequence::missing_pages(int32_t end) const {
-    return std::max(0, (end + page_size_ - 1) / page_size_ - context.tail_pages().size());
+    return std::max(0, pages_for(end, page_size_) - context.tail_pages().size());
 }
 
 bool ResidentSequence::writes_shared_page() const {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "cache/context.h"
 #include "engine/options.h"
+#include "kv/context.h"
 
 namespace nanolith {
 
@@ -57,6 +57,11 @@ class ResidentSequence {
     int32_t committed_computed_ = 0;
     std::optional<PageList> replaced_;  // a shared page since the latest commit
     int32_t replaced_index_ = 0;
+};
+
+// What an nl_cache handle holds. A request under way shares the sequence, which so outlives a handle that is freed.
+struct Cache {
+    std::shared_ptr<ResidentSequence> sequence;
 };
 
 }  // namespace nanolith

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "engine/request.h"
 
 namespace nanolith {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/result.h"
 #include "model/architecture.h"
 #include "model/quantization.h"

@@ -122,7 +122,7 @@ Result<void> read_layers(const JsonFields& fields, const Architecture& architect
     }
     *has_none = std::find(rotated.begin(), rotated.end(), false) != rotated.end();
     const int32_t none = has_local ? 2 : 1;
-    spec.layers.resize(static_cast<size_t>(spec.num_layers));
+    spec.layers.resize(spec.num_layers);
     for (size_t i = 0; i < spec.layers.size(); ++i) {
         LayerSpec& layer = spec.layers[i];
         if (windowed[i]) layer.window = static_cast<int32_t>(window);
@@ -132,7 +132,7 @@ Result<void> read_layers(const JsonFields& fields, const Architecture& architect
 }
 
 Result<std::vector<bool>> read_experts(const JsonFields& fields, const Architecture& architecture, ModelSpec& spec) {
-    std::vector<bool> has_experts(static_cast<size_t>(spec.num_layers), architecture.experts != ExpertRule::never);
+    std::vector<bool> has_experts(spec.num_layers, architecture.experts != ExpertRule::never);
     if (architecture.experts == ExpertRule::never) return has_experts;
     ExpertSpec& experts = spec.experts;
     const bool some = architecture.experts == ExpertRule::some_layers;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/result.h"
 #include "files/json_fields.h"
 #include "model/architecture.h"

@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
 #include "base/result.h"
 #include "model/weight_file.h"
 

@@ -232,7 +232,7 @@ std::vector<int32_t> rope_order(int32_t rotated, int32_t head_dim, bool interlea
     if (rotated == head_dim && !interleaved) return {};
     const int32_t half = head_dim / 2;
     const int32_t pairs = rotated / 2;
-    std::vector<int32_t> order(static_cast<size_t>(head_dim));
+    std::vector<int32_t> order(head_dim);
     for (int32_t i = 0; i < half; ++i) {
         const bool turns = i < pairs;
         int32_t first = interleaved ? 2 * i : i;
@@ -241,8 +241,8 @@ std::vector<int32_t> rope_order(int32_t rotated, int32_t head_dim, bool interlea
             first = pairs + i;
             second = half + i;
         }
-        order[static_cast<size_t>(i)] = first;
-        order[static_cast<size_t>(half + i)] = second;
+        order[i] = first;
+        order[half + i] = second;
     }
     return order;
 }

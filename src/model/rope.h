@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/result.h"
 #include "files/json_fields.h"
 

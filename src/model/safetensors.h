@@ -11,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/weight_view.h"
 #include "base/result.h"
 
 namespace nanolith {

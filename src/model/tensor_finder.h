@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/weight_view.h"
 #include "base/result.h"
 #include "model/quantization.h"
 #include "model/safetensors.h"

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/weight_view.h"
 #include "base/result.h"
 #include "files/open_file.h"
 #include "model/safetensors.h"

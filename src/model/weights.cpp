@@ -20,7 +20,7 @@ class LayerFinder {
         NL_TRY(find_attention());
         NL_TRY(vector(names_.attention_post_norm, hidden, weights_.attention_post_norm));
         NL_TRY(vector(names_.mlp_norm, hidden, weights_.mlp_norm));
-        if (config_.has_experts[static_cast<size_t>(layer_)]) {
+        if (config_.has_experts[layer_]) {
             NL_TRY(find_experts());
         } else {
             NL_TRY(find_mlp());

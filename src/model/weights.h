@@ -3,7 +3,8 @@
 
 #include <string>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/model_weights.h"
 #include "base/result.h"
 #include "model/config.h"
 #include "model/safetensors.h"

@@ -25,7 +25,7 @@ void check_buffer_rules(const std::function<nl_status(T*, size_t, size_t*)>& get
     EXPECT_EQ(get(buffer.data(), needed, &size), NL_OK) << nl_last_error();
     EXPECT_EQ(size, needed);
     EXPECT_NE(buffer, std::vector<T>(needed + 3, filler));
-    EXPECT_EQ(std::count(buffer.begin() + static_cast<ptrdiff_t>(needed), buffer.end(), filler), 3);
+    EXPECT_EQ(std::count(buffer.begin() + needed, buffer.end(), filler), 3);
     const std::vector<T> exact = buffer;
     std::fill(buffer.begin(), buffer.end(), filler);
     EXPECT_EQ(get(buffer.data(), buffer.size(), &size), NL_OK) << nl_last_error();

@@ -42,7 +42,7 @@ TEST_F(CompositionTest, ExactEqualsFullPrefillAtEverySplit) {
     const Expected expected = full(tokens);
     for (size_t split = 1; split < tokens.size(); ++split) {
         SCOPED_TRACE(split);
-        const auto middle = tokens.begin() + static_cast<ptrdiff_t>(split);
+        const auto middle = tokens.begin() + split;
         const ChunkHandle first = make_chunk(engine.get(), Tokens(tokens.begin(), middle), 0);
         const ChunkHandle second = make_chunk(engine.get(), Tokens(middle, tokens.end()), 1);
         const CacheHandle cache = make_cache(engine.get(), {first.get(), second.get()}, NL_COMPOSE_EXACT);
@@ -165,7 +165,7 @@ TEST_F(CompositionTest, TruncationForgets) {
         extend(cache.get(), some_tokens(20, 3));
         decode(cache.get(), 2);
         NL_CHECK(nl_cache_truncate(cache.get(), length));
-        Tokens kept(all.begin(), all.begin() + static_cast<ptrdiff_t>(length));
+        Tokens kept(all.begin(), all.begin() + length);
         EXPECT_EQ(tokens_of(cache.get()), kept);
         EXPECT_LT(largest_difference(logits_of(cache.get()), full(kept).logits), kRounding);
         extend(cache.get(), some_tokens(7, 9));

@@ -43,8 +43,7 @@ class GenerationTest : public testing::Test {
             size_t length = 0;
             answer.status = nl_generation_next(generation, -1, tokens.data(), room, &count, text.data(), text.size(),
                                                &length, &answer.end);
-            answer.tokens.insert(answer.tokens.end(), tokens.begin(),
-                                 tokens.begin() + static_cast<std::ptrdiff_t>(count));
+            answer.tokens.insert(answer.tokens.end(), tokens.begin(), tokens.begin() + count);
             answer.text.append(text, 0, length);
         }
         return answer;

@@ -34,17 +34,10 @@ bool shape_by_name(const std::string& name, RandomShape& shape) {
     const Shape* const known = find_shape(name.substr(0, slash));
     const int part = slash == std::string::npos ? 1 : std::atoi(name.c_str() + slash + 1);
     if (known == nullptr || part < 1 || known->layers % part != 0) return false;
-    shape.num_layers = known->layers / part;
-    shape.hidden_size = known->hidden;
-    shape.intermediate_size = known->intermediate;
-    shape.num_heads = known->heads;
-    shape.num_kv_heads = known->kv_heads;
-    shape.head_dim = known->head_dim;
-    shape.vocab_size = part == 1 ? known->vocab : 1024;
-    shape.max_context = 40960;
-    shape.qk_norm = known->qk_norm;
+    shape = random_shape(*known, 40960);
+    shape.num_layers /= part;
+    if (part > 1) shape.vocab_size = 1024;
     shape.tied = true;
-    shape.numbers.experts = known->experts;
     return true;
 }
 

@@ -93,7 +93,8 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     options.max_kept_logits = 0;
     const std::vector<int32_t> table = table_of(options.num_pages);
     const RandomWeights random(shape);
-    NL_ASSIGN(auto executor, backend.create_executor(spec_of(shape, context), random.weights, options, Progress()));
+    NL_ASSIGN(auto executor, backend.create_executor(testing::spec_of(random_shape(shape, context)), random.weights,
+                                                     options, Progress()));
     NL_TRY(prefill(*executor, table, arguments.history));  // warms up
     NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments.history));
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));

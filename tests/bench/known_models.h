@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <iterator>
 #include <memory>
@@ -52,7 +51,7 @@ class RandomWeights {
         weights.head = matrix(shape.vocab, shape.hidden);
         if (!shape.tied) weights.head.data += sizeof(uint16_t);
         weights.final_norm = ones(shape.hidden);
-        weights.layers.assign(static_cast<size_t>(shape.layers), layer(shape));
+        weights.layers.assign(shape.layers, layer(shape));
     }
 
     ModelWeights weights;
@@ -80,7 +79,7 @@ class RandomWeights {
             const ExpertWeights expert{matrix(inner, shape.hidden), matrix(inner, shape.hidden),
                                        matrix(shape.hidden, inner)};
             layer.router = matrix(shape.experts.count, shape.hidden);
-            layer.experts.assign(static_cast<size_t>(shape.experts.count), expert);
+            layer.experts.assign(shape.experts.count, expert);
         } else {
             layer.gate_proj = layer.up_proj = matrix(shape.intermediate, shape.hidden);
             layer.down_proj = matrix(shape.hidden, shape.intermediate);
@@ -92,21 +91,22 @@ class RandomWeights {
     std::vector<uint16_t> ones_;
 };
 
-inline ModelSpec spec_of(const Shape& shape, int32_t max_context) {
-    ModelSpec spec;
-    spec.num_layers = shape.layers;
-    spec.hidden_size = shape.hidden;
-    spec.intermediate_size = shape.intermediate;
-    spec.experts = shape.experts;
-    spec.num_heads = shape.heads;
-    spec.num_kv_heads = shape.kv_heads;
-    spec.head_dim = shape.head_dim;
-    spec.vocab_size = shape.vocab;
-    spec.max_context = max_context;
-    spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-    spec.layers.resize(static_cast<size_t>(shape.layers));
-    spec.ropes.push_back({testing::plain_frequencies(500000.0F, shape.head_dim), {}});
-    return spec;
+// The shape for tests/support/random_model.h.
+inline testing::RandomShape random_shape(const Shape& shape, int32_t max_context) {
+    testing::RandomShape random;
+    random.num_layers = shape.layers;
+    random.hidden_size = shape.hidden;
+    random.intermediate_size = shape.intermediate;
+    random.num_heads = shape.heads;
+    random.num_kv_heads = shape.kv_heads;
+    random.head_dim = shape.head_dim;
+    random.vocab_size = shape.vocab;
+    random.max_context = max_context;
+    random.qk_norm = shape.qk_norm;
+    random.tied = shape.tied;
+    random.rope_theta = 500000.0F;
+    random.numbers.experts = shape.experts;
+    return random;
 }
 
 // "cpu", "cuda" or "cuda:N".

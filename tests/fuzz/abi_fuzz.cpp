@@ -84,7 +84,7 @@ class Handles {
         if (all_.empty()) return kFree(nullptr);
         const auto index = input.ConsumeIntegralInRange<size_t>(0, all_.size() - 1);
         kFree(all_[index]);
-        all_.erase(all_.begin() + static_cast<std::ptrdiff_t>(index));
+        all_.erase(all_.begin() + index);
     }
 
   private:

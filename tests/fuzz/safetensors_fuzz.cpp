@@ -27,7 +27,7 @@ void read(const nanolith::WeightView& weight) {
     if (!weight.present()) return;
     read({weight.data, weight.bytes()});
     const int64_t size = weight.rows * weight.cols;
-    std::vector<float> values(static_cast<size_t>(std::min<int64_t>(size, 4096)));
+    std::vector<float> values(std::min<int64_t>(size, 4096));
     const auto count = static_cast<int64_t>(values.size());
     for (const int64_t first : {int64_t{0}, size - count}) nanolith::read_weight(weight, first, count, values.data());
 }

@@ -203,8 +203,7 @@ TEST_P(Append, AttentionSeesIt) {
     for (size_t row = 0; row < kTokens; ++row) {
         for (size_t head = 0; head < 4; ++head) {
             const size_t at = row * q_row + head * dim;
-            const std::vector<double> query(q.begin() + static_cast<ptrdiff_t>(at),
-                                            q.begin() + static_cast<ptrdiff_t>(at + dim));
+            const std::vector<double> query(q.begin() + at, q.begin() + static_cast<ptrdiff_t>(at + dim));
             std::vector<double> expected(dim);
             reference_attention(kind, query, static_cast<int32_t>(head / 2), static_cast<int64_t>(row),
                                 {{0, kTokens, 0}}, {span}, expected.data());

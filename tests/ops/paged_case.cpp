@@ -152,7 +152,7 @@ void PagedCase::finish() {
         page_table_.resize(page_table_.size() + static_cast<size_t>(pages));
     }
     num_pages_ = static_cast<int32_t>(page_table_.size()) * 2 + 3;
-    std::vector<int32_t> pages(static_cast<size_t>(num_pages_));
+    std::vector<int32_t> pages(num_pages_);
     std::iota(pages.begin(), pages.end(), 0);
     std::shuffle(pages.begin(), pages.end(), random_.engine());
     std::copy_n(pages.begin(), page_table_.size(), page_table_.begin());
@@ -175,8 +175,8 @@ void PagedCase::finish() {
     queries_ = poison(kind_.dtype, tensor_elements());
     for (int64_t row = 0; row < num_rows(); ++row) {
         for (int64_t i = 0; i < int64_t{kind_.num_heads} * kind_.head_dim; ++i) {
-            const double element = fixed_query_.empty() ? random_.uniform(-query_bound_, query_bound_)
-                                                        : fixed_query_[static_cast<size_t>(i % kind_.head_dim)];
+            const double element =
+                fixed_query_.empty() ? random_.uniform(-query_bound_, query_bound_) : fixed_query_[i % kind_.head_dim];
             put(kind_.dtype, round_to(kind_.dtype, element), queries_, static_cast<size_t>(row * row_stride() + i));
         }
     }
@@ -206,9 +206,8 @@ void PagedCase::compare_head(int64_t row, int32_t head, const CaseSequence& sequ
     std::vector<double> query(dim);
     std::vector<double> expected(dim);
     for (size_t i = 0; i < dim; ++i) query[i] = get(kind_.dtype, queries_, at + i);
-    const double expected_lse =
-        reference_attention(kind_, query, head / (kind_.num_heads / kind_.num_kv_heads),
-                            positions_[static_cast<size_t>(row)], sequence.chunks, spans_, expected.data());
+    const double expected_lse = reference_attention(kind_, query, head / (kind_.num_heads / kind_.num_kv_heads),
+                                                    positions_[row], sequence.chunks, spans_, expected.data());
     double worst = 0;
     for (size_t i = 0; i < dim; ++i) {
         const double found = get(kind_.dtype, out, at + i);
@@ -217,7 +216,7 @@ void PagedCase::compare_head(int64_t row, int32_t head, const CaseSequence& sequ
     }
     ASSERT_LE(worst, tolerance(kind_.dtype)) << "row " << row << " head " << head;
     if (lse.empty()) return;
-    const auto found = static_cast<double>(lse[static_cast<size_t>(row * kind_.num_heads + head)]);
+    const auto found = static_cast<double>(lse[row * kind_.num_heads + head]);
     if (std::isnan(expected_lse)) {
         ASSERT_TRUE(std::isnan(found)) << "row " << row << " head " << head << " has " << found;
     } else if (std::isinf(expected_lse)) {

@@ -70,7 +70,7 @@ std::vector<std::byte> Conversation::tensor(const Layout& to, int64_t heads, con
     std::vector<std::byte> made = poison(kind_.dtype, to.elements);
     for (int64_t b = 0; b < batch_; ++b) {
         for (int64_t head = 0; head < heads; ++head) {
-            for (int64_t token = 0; token < counts[static_cast<size_t>(b)]; ++token) {
+            for (int64_t token = 0; token < counts[b]; ++token) {
                 for (int32_t i = 0; i < kind_.head_dim; ++i)
                     put(kind_.dtype, round_to(kind_.dtype, random_.uniform(-bound, bound)), made,
                         to.at(b, head, token) + static_cast<size_t>(i));
@@ -85,8 +85,8 @@ void Conversation::remember(const Layout& from, const std::vector<std::byte>& k,
                             const std::vector<int64_t>& counts) {
     const std::vector<float> frequencies = rope_frequencies(kind_.head_dim);
     for (int64_t b = 0; b < batch_; ++b) {
-        TokenSpan& span = spans_[static_cast<size_t>(b)];
-        for (int64_t token = 0; token < counts[static_cast<size_t>(b)]; ++token, ++span.length) {
+        TokenSpan& span = spans_[b];
+        for (int64_t token = 0; token < counts[b]; ++token, ++span.length) {
             for (int64_t head = 0; head < kind_.num_kv_heads; ++head) {
                 for (int32_t i = 0; i < kind_.head_dim; ++i) {
                     const size_t at = from.at(b, head, token) + static_cast<size_t>(i);
@@ -105,8 +105,8 @@ void Conversation::compare(const Layout& at, const std::vector<std::byte>& q, co
                            int64_t num_tokens, const std::vector<int64_t>& counts) const {
     const auto dim = static_cast<size_t>(kind_.head_dim);
     for (int64_t b = 0; b < batch_; ++b) {
-        const TokenSpan& span = spans_[static_cast<size_t>(b)];
-        const int64_t count = counts[static_cast<size_t>(b)];
+        const TokenSpan& span = spans_[b];
+        const int64_t count = counts[b];
         for (int64_t head = 0; head < kind_.num_heads; ++head) {
             for (int64_t token = 0; token < num_tokens; ++token) {
                 const size_t first = at.at(b, head, token);
@@ -129,7 +129,7 @@ void Conversation::step(nl_ops* ops, const std::string& device, int64_t num_toke
                         nl_kv_cache** cache, bool update, bool with_keys) {
     SCOPED_TRACE(kind_.name() + ", seed " + std::to_string(random_.seed()));
     const std::vector<int64_t> given = counts;
-    if (counts.empty()) counts.assign(static_cast<size_t>(batch_), num_tokens);
+    if (counts.empty()) counts.assign(batch_, num_tokens);
     const Layout heads = layout(kind_.num_heads, num_tokens);
     const Layout kv_heads = layout(kind_.num_kv_heads, num_tokens);
     // With queries up to 4, their rounding to bfloat16 once they are turned takes one run in a hundred beyond what the
@@ -158,7 +158,7 @@ void Conversation::step(nl_ops* ops, const std::string& device, int64_t num_toke
     compare(heads, q, out.download(), num_tokens, counts);
     if (cache == nullptr || !update) spans_ = before;
     if (cache == nullptr || *cache == nullptr) return;
-    std::vector<int64_t> held(static_cast<size_t>(batch_));
+    std::vector<int64_t> held(batch_);
     size_t count = 0;
     NL_CHECK(nl_kv_cache_lengths(*cache, held.data(), held.size(), &count));
     EXPECT_EQ(held, lengths());

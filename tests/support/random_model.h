@@ -9,7 +9,10 @@
 #include <numeric>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/dtype.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/weight_view.h"
 #include "base/convert.h"
 
 namespace nanolith::testing {
@@ -44,6 +47,32 @@ inline std::vector<float> plain_frequencies(float theta, int32_t head_dim) {
     for (int32_t i = 0; i < head_dim / 2; ++i)
         frequencies.push_back(std::pow(theta, -2.0F * static_cast<float>(i) / static_cast<float>(head_dim)));
     return frequencies;
+}
+
+// A shape's numbers as a device takes them.
+inline ModelSpec spec_of(const RandomShape& shape) {
+    ModelSpec spec;
+    spec.num_layers = shape.num_layers;
+    spec.hidden_size = shape.hidden_size;
+    spec.intermediate_size = shape.intermediate_size;
+    spec.num_heads = shape.num_heads;
+    spec.num_kv_heads = shape.num_kv_heads;
+    spec.head_dim = shape.head_dim;
+    spec.vocab_size = shape.vocab_size;
+    spec.max_context = shape.max_context;
+    spec.norm_epsilon = 1e-5F;
+    spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
+    spec.norm_offset = shape.numbers.norm_offset;
+    spec.attention_softcap = shape.numbers.attention_softcap;
+    spec.logit_softcap = shape.numbers.logit_softcap;
+    spec.embedding_scale = shape.numbers.embedding_scale;
+    spec.activation = shape.numbers.activation;
+    spec.experts = shape.numbers.experts;
+    spec.layers = shape.layers;
+    spec.layers.resize(shape.num_layers);
+    spec.ropes = shape.ropes;
+    if (spec.ropes.empty()) spec.ropes.push_back({plain_frequencies(shape.rope_theta, shape.head_dim), {}});
+    return spec;
 }
 
 // xorshift64* (Vigna): quick and the same on every machine.
@@ -84,23 +113,22 @@ class RandomModel {
 
     // Weights are stored as `dtype`. Projections keep the variance of what they read; queries are a little large, so
     // that attention is far from uniform and depends on positions.
-    RandomModel(const RandomShape& shape, DType dtype, uint64_t seed) : random_(seed), dtype_(dtype) {
-        fill_spec(shape);
+    RandomModel(const RandomShape& shape, DType dtype, uint64_t seed)
+        : spec(spec_of(shape)), random_(seed), dtype_(dtype) {
         weights.embedding = matrix(shape.vocab_size, shape.hidden_size, 1.0F);
         weights.final_norm = norm(shape.hidden_size);
         weights.head =
             shape.tied ? weights.embedding : matrix(shape.vocab_size, shape.hidden_size, fan_in(shape.hidden_size));
         if (shape.ordered) {
-            order_.resize(static_cast<size_t>(shape.head_dim));
+            order_.resize(shape.head_dim);
             std::iota(order_.begin(), order_.end(), 0);
-            for (int32_t i = shape.head_dim; i > 1; --i)
-                std::swap(order_[static_cast<size_t>(i - 1)], order_[static_cast<size_t>(random_.below(i))]);
+            for (int32_t i = shape.head_dim; i > 1; --i) std::swap(order_[i - 1], order_[random_.below(i)]);
         }
         for (int32_t i = 0; i < shape.num_layers; ++i) {
             LayerWeights layer;
             fill_attention(shape, layer);
             layer.mlp_norm = norm(shape.hidden_size);
-            const bool is_dense = static_cast<size_t>(i) < shape.dense.size() && shape.dense[static_cast<size_t>(i)];
+            const bool is_dense = static_cast<size_t>(i) < shape.dense.size() && shape.dense[i];
             if (spec.experts.count > 0 && !is_dense) {
                 fill_experts(shape, layer);
             } else {
@@ -119,29 +147,6 @@ class RandomModel {
     }
 
   private:
-    void fill_spec(const RandomShape& shape) {
-        spec.num_layers = shape.num_layers;
-        spec.hidden_size = shape.hidden_size;
-        spec.intermediate_size = shape.intermediate_size;
-        spec.num_heads = shape.num_heads;
-        spec.num_kv_heads = shape.num_kv_heads;
-        spec.head_dim = shape.head_dim;
-        spec.vocab_size = shape.vocab_size;
-        spec.max_context = shape.max_context;
-        spec.norm_epsilon = 1e-5F;
-        spec.attention_scale = 1.0F / std::sqrt(static_cast<float>(shape.head_dim));
-        spec.norm_offset = shape.numbers.norm_offset;
-        spec.attention_softcap = shape.numbers.attention_softcap;
-        spec.logit_softcap = shape.numbers.logit_softcap;
-        spec.embedding_scale = shape.numbers.embedding_scale;
-        spec.activation = shape.numbers.activation;
-        spec.experts = shape.numbers.experts;
-        spec.layers = shape.layers;
-        spec.layers.resize(static_cast<size_t>(shape.num_layers));
-        spec.ropes = shape.ropes;
-        if (spec.ropes.empty()) spec.ropes.push_back({plain_frequencies(shape.rope_theta, shape.head_dim), {}});
-    }
-
     static float fan_in(int32_t size) { return 1.0F / std::sqrt(static_cast<float>(size)); }
 
     void fill_attention(const RandomShape& shape, LayerWeights& layer) {

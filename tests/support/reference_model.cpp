@@ -64,7 +64,7 @@ void add_to(Row& y, const Row& x) {
 void norm_heads(Row& heads, const std::vector<double>& weight, double epsilon) {
     for (size_t at = 0; !weight.empty() && at < heads.size(); at += weight.size()) {
         const Row normed = rms_norm(heads.data() + at, weight, epsilon);
-        std::copy(normed.begin(), normed.end(), heads.begin() + static_cast<std::ptrdiff_t>(at));
+        std::copy(normed.begin(), normed.end(), heads.begin() + at);
     }
 }
 
@@ -102,7 +102,7 @@ std::vector<double> widen(const WeightView& view) {
             int64_t col = c;
             if (!view.order.empty()) {
                 int64_t& output = is_vector ? col : row;
-                output = output - output % group + view.order[static_cast<size_t>(output % group)];
+                output = output - output % group + view.order[output % group];
             }
             double value = element(view.dtype, view.data, static_cast<size_t>(row * view.cols + col));
             const WeightScales& scales = view.scales;
@@ -165,7 +165,7 @@ ReferenceModel::ReferenceModel(const ModelSpec& spec, const ModelWeights& weight
 
 Row ReferenceModel::rotated(const double* head, int32_t position, int32_t layer) const {
     const auto half = static_cast<size_t>(spec_.head_dim / 2);
-    const auto rope = static_cast<size_t>(spec_.layers[static_cast<size_t>(layer)].rope);
+    const auto rope = static_cast<size_t>(spec_.layers[layer].rope);
     const Turn* turns = turns_[rope].data() + static_cast<size_t>(position) * half;
     Row y(2 * half);
     for (size_t i = 0; i < half; ++i) {
@@ -195,21 +195,20 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
                            const std::vector<ReferenceSpan>& spans) const {
     const auto dim = static_cast<size_t>(spec_.head_dim);
     const auto group = static_cast<size_t>(spec_.num_heads / spec_.num_kv_heads);
-    const int32_t window = spec_.layers[static_cast<size_t>(layer)].window;
+    const int32_t window = spec_.layers[layer].window;
     Row out(queries.size(), 0.0);
     for (size_t kv_head = 0; kv_head < static_cast<size_t>(spec_.num_kv_heads); ++kv_head) {
         std::vector<Row> keys;
         std::vector<const double*> values;
         for (const ReferenceSpan& span : spans) {
-            const auto& stored = span.cache->keys[static_cast<size_t>(layer)];
+            const auto& stored = span.cache->keys[layer];
             for (int32_t t = 0; t < static_cast<int32_t>(stored.size()); ++t) {
                 const int32_t at = span.base + t;
                 if (at > position || (window > 0 && at <= position - window)) continue;
                 // A key in a float8 page is turned on from its place there to that in the sequence.
                 const int32_t turn = float8_pages_ ? span.base : at;
-                keys.push_back(rotated(stored[static_cast<size_t>(t)].data() + kv_head * dim, turn, layer));
-                values.push_back(span.cache->values[static_cast<size_t>(layer)][static_cast<size_t>(t)].data() +
-                                 kv_head * dim);
+                keys.push_back(rotated(stored[t].data() + kv_head * dim, turn, layer));
+                values.push_back(span.cache->values[layer][t].data() + kv_head * dim);
             }
         }
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
@@ -221,7 +220,7 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
 void ReferenceModel::round_to_float8(Row& keys, Row& values, int32_t position, int32_t layer) const {
     for (size_t head = 0; head < keys.size(); head += static_cast<size_t>(spec_.head_dim)) {
         const Row turned = rotated(keys.data() + head, position, layer);
-        std::transform(turned.begin(), turned.end(), keys.begin() + static_cast<ptrdiff_t>(head), nearest_float8);
+        std::transform(turned.begin(), turned.end(), keys.begin() + head, nearest_float8);
     }
     std::transform(values.begin(), values.end(), values.begin(), nearest_float8);
 }

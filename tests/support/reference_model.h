@@ -5,7 +5,9 @@
 
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/weight_view.h"
 
 namespace nanolith::testing {
 

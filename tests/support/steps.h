@@ -6,7 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
+#include "backend/executor.h"
 
 namespace nanolith::testing {
 
@@ -18,7 +19,7 @@ inline Result<void> run_step(Executor& executor, const Batch& batch, std::span<i
 
 // The page table of a sequence that lies in pages 0, 1, ...
 inline std::vector<int32_t> table_of(int32_t num_pages) {
-    std::vector<int32_t> table(static_cast<size_t>(num_pages));
+    std::vector<int32_t> table(num_pages);
     std::iota(table.begin(), table.end(), 0);
     return table;
 }

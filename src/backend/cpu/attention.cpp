@@ -101,9 +101,8 @@ class BlockAttention {
         std::fill_n(scratch_.sums(), num_queries_ * dim_, 0.0F);
         std::fill_n(scratch_.highest(), num_queries_, -kInfinity);
         std::fill_n(scratch_.totals(), num_queries_, 0.0F);
-        const Sequence& sequence = step_.sequences[static_cast<size_t>(block_.sequence)];
-        for (int32_t i = 0; i < sequence.num_segments; ++i)
-            attend_segment(step_.segments[static_cast<size_t>(sequence.first_segment + i)]);
+        const Sequence& sequence = step_.sequences[block_.sequence];
+        for (int32_t i = 0; i < sequence.num_segments; ++i) attend_segment(step_.segments[sequence.first_segment + i]);
         for (int64_t query = 0; query < num_queries_; ++query) write_output(query);
     }
 
@@ -115,9 +114,7 @@ class BlockAttention {
         int64_t count;
     };
 
-    [[nodiscard]] int32_t position(int32_t row) const {
-        return step_.positions[static_cast<size_t>(block_.first_row + row)];
-    }
+    [[nodiscard]] int32_t position(int32_t row) const { return step_.positions[block_.first_row + row]; }
     [[nodiscard]] int64_t query_head(int64_t query) const { return int64_t{block_.kv_head} * group_ + query % group_; }
 
     // Calls visit(rows [count][head_dim], offset in tile, count) for each page's part of the tile: keys, or values
@@ -252,12 +249,11 @@ class BlockAttention {
 };
 
 int64_t block_cost(const AttentionStep& step, const AttentionBlock& block) {
-    const Sequence& sequence = step.sequences[static_cast<size_t>(block.sequence)];
-    const int32_t position = step.positions[static_cast<size_t>(block.first_row + block.num_rows - 1)];
+    const Sequence& sequence = step.sequences[block.sequence];
+    const int32_t position = step.positions[block.first_row + block.num_rows - 1];
     int64_t keys = 0;
     for (int32_t i = 0; i < sequence.num_segments; ++i)
-        keys += std::max<int64_t>(
-            end_visible(step.segments[static_cast<size_t>(sequence.first_segment + i)], position, true), 0);
+        keys += std::max<int64_t>(end_visible(step.segments[sequence.first_segment + i], position, true), 0);
     return keys * block.num_rows;
 }
 
@@ -301,7 +297,7 @@ void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, 
     const auto attend = [&]<typename P>(P) {
         pool.run(static_cast<int64_t>(blocks_.size()), cost, [&](int64_t i, int32_t thread) {
             const Scratch scratch(scratch_.data() + thread * elements, shape_);
-            BlockAttention<P>(shape_, step_, rule, tensors, blocks_[static_cast<size_t>(i)], scratch).run();
+            BlockAttention<P>(shape_, step_, rule, tensors, blocks_[i], scratch).run();
         });
     };
     switch (shape_.pool.dtype) {

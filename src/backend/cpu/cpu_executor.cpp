@@ -42,9 +42,9 @@ uint64_t saturating_sum(std::initializer_list<uint64_t> terms) {
 int32_t farthest_turn(const Batch& batch) {
     int32_t farthest = *std::max_element(batch.key_positions.begin(), batch.key_positions.end());
     for (const Sequence& sequence : batch.sequences) {
-        const int32_t last = batch.positions[static_cast<size_t>(sequence.first_row + sequence.num_rows - 1)];
+        const int32_t last = batch.positions[sequence.first_row + sequence.num_rows - 1];
         for (int32_t i = 0; i < sequence.num_segments; ++i)
-            farthest = std::max(farthest, last - batch.segments[static_cast<size_t>(sequence.first_segment + i)].base);
+            farthest = std::max(farthest, last - batch.segments[sequence.first_segment + i].base);
     }
     return farthest;
 }
@@ -123,10 +123,10 @@ Result<void> CpuExecutor<T>::allocate() {
         pools_.push_back(std::move(pool));
     }
     NL_TRY(attention_.reserve(pool_.num_threads()));
-    sample_scratch_.resize(static_cast<size_t>(pool_.num_threads()));
+    sample_scratch_.resize(pool_.num_threads());
     for (SampleScratch& scratch : sample_scratch_) {
-        scratch.logits.reserve(static_cast<size_t>(spec_.vocab_size));
-        scratch.weights.reserve(static_cast<size_t>(spec_.vocab_size));
+        scratch.logits.reserve(spec_.vocab_size);
+        scratch.weights.reserve(spec_.vocab_size);
     }
     return {};
 }
@@ -172,7 +172,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     attention_.plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
     tokens_ = batch.tokens;
     for (int32_t& token : tokens_) {
-        if (token < 0) token = std::max(draws_[static_cast<size_t>(-1 - token)], 0);
+        if (token < 0) token = std::max(draws_[-1 - token], 0);
     }
     drawing_.resize(batch.output_rows.size());
     keeping_ = batch.kept_logits;
@@ -248,7 +248,7 @@ template <typename T>
 Result<void> CpuExecutor<T>::embed() {
     const int64_t hidden = spec_.hidden_size;
     for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
-        const int64_t token = tokens_[static_cast<size_t>(row)];
+        const int64_t token = tokens_[row];
         float* x = residual_.data() + row * hidden;
         convert(weights_.embedding.data + token * hidden, hidden, x);
         if (spec_.embedding_scale != 1) scale_row(x, spec_.embedding_scale, hidden, x);
@@ -259,7 +259,7 @@ Result<void> CpuExecutor<T>::embed() {
 // Bias, QK-norm, RoPE on the keys, and the row's place in the pages. The queries stay un-rotated for attention.
 template <typename T>
 void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
-    const CpuLayer<T>& layer = weights_.layers[static_cast<size_t>(index)];
+    const CpuLayer<T>& layer = weights_.layers[index];
     const int64_t dim = spec_.head_dim;
     float* queries = wide_.data() + row * qkv_width();
     float* keys = queries + query_width();
@@ -269,9 +269,9 @@ void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
         for (int64_t head = 0; head < spec_.num_heads; ++head)
             rms_norm(queries + head * dim, layer.q_norm.data(), dim, spec_.norm_epsilon, queries + head * dim);
     }
-    const int32_t slot = batch_->slots[static_cast<size_t>(row)];
+    const int32_t slot = batch_->slots[row];
     if (slot == kNoSlot) return;
-    const float* turn = turns_of(index).row(batch_->key_positions[static_cast<size_t>(row)]);
+    const float* turn = turns_of(index).row(batch_->key_positions[row]);
     for (int64_t head = 0; head < spec_.num_kv_heads; ++head) {
         float* key = keys + head * dim;
         if (!layer.k_norm.empty()) rms_norm(key, layer.k_norm.data(), dim, spec_.norm_epsilon, key);
@@ -281,7 +281,7 @@ void CpuExecutor<T>::finish_qkv_row(int32_t index, int64_t row) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention_input(int32_t layer) {
-    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    const CpuLayer<T>& weights = weights_.layers[layer];
     normalize_rows(weights.attention_norm);
     NL_TRY(products_.run(weights.qkv, normalized_.data(), rows(), wide_.data(), false));
     for_rows(rows(), 2 * qkv_width(), [&](int64_t row, int32_t) { finish_qkv_row(layer, row); });
@@ -295,7 +295,7 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
     const AttentionRule rule{.turns = &turns_of(layer),
                              .scale = spec_.attention_scale,
                              .softcap = spec_.attention_softcap,
-                             .window = spec_.layers[static_cast<size_t>(layer)].window};
+                             .window = spec_.layers[layer].window};
     const AttentionTensors tensors{.queries = {wide_.data(), qkv_width(), dim},
                                    .pages = {pool.data, pool.k_scale, pool.v_scale},
                                    .output = {attended_.data(), query_width(), dim}};
@@ -321,7 +321,7 @@ Result<void> CpuExecutor<T>::add_product(const Matrix<T>& w, T* x, const std::ve
 
 template <typename T>
 Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
-    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    const CpuLayer<T>& weights = weights_.layers[layer];
     return add_product(weights.output, attended_.data(), weights.output_bias, weights.attention_post_norm);
 }
 
@@ -343,7 +343,7 @@ Result<void> CpuExecutor<T>::gate(const CpuMlp<T>& mlp, T* x, int64_t count) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
-    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    const CpuLayer<T>& weights = weights_.layers[layer];
     normalize_rows(weights.mlp_norm);
     if (weights.experts.empty()) return gate(weights.mlp, normalized_.data(), rows());
     NL_TRY(products_.run(weights.router, normalized_.data(), rows(), wide_.data(), false));
@@ -353,7 +353,7 @@ Result<void> CpuExecutor<T>::mlp_input(int32_t layer) {
 
 template <typename T>
 Result<void> CpuExecutor<T>::mlp_output(int32_t layer) {
-    const CpuLayer<T>& weights = weights_.layers[static_cast<size_t>(layer)];
+    const CpuLayer<T>& weights = weights_.layers[layer];
     if (weights.experts.empty())
         return add_product(weights.mlp.down, gated_.data(), weights.mlp.down_bias, weights.mlp_post_norm);
     for (size_t expert = 0; expert < weights.experts.size(); ++expert)
@@ -368,12 +368,11 @@ Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const
     const int64_t hidden = spec_.hidden_size;
     const auto count = static_cast<int64_t>(routes.size());
     for (int64_t i = 0; i < count; ++i)
-        std::copy_n(normalized_.data() + routes[static_cast<size_t>(i)].row * hidden, hidden,
-                    gathered_.data() + i * hidden);
+        std::copy_n(normalized_.data() + routes[i].row * hidden, hidden, gathered_.data() + i * hidden);
     NL_TRY(gate(expert, gathered_.data(), count));
     NL_TRY(products_.run(expert.down, gated_.data(), count, added_.data(), false));
     for_rows(count, 3 * hidden, [&](int64_t i, int32_t) {
-        const Route& route = routes[static_cast<size_t>(i)];
+        const Route& route = routes[i];
         float* y = added_.data() + i * hidden;
         scale_row(y, route.share, hidden, y);
         add(y, hidden, residual_.data() + route.row * hidden);
@@ -387,15 +386,14 @@ Result<void> CpuExecutor<T>::head() {
     const int64_t hidden = spec_.hidden_size;
     const int64_t vocab = spec_.vocab_size;
     for_rows(count, 2 * hidden, [&](int64_t i, int32_t) {
-        const float* x = residual_.data() + batch_->output_rows[static_cast<size_t>(i)] * hidden;
+        const float* x = residual_.data() + batch_->output_rows[i] * hidden;
         rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
     });
     NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
     for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {
         if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
         const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
-        drawing_[static_cast<size_t>(i)] =
-            sample(logits, batch_->sampling[static_cast<size_t>(i)], sample_scratch_[static_cast<size_t>(thread)]);
+        drawing_[i] = sample(logits, batch_->sampling[i], sample_scratch_[thread]);
     });
     return {};
 }

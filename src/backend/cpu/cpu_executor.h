@@ -6,13 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 #include "backend/cpu/attention.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/products.h"
 #include "backend/cpu/routing.h"
 #include "backend/cpu/sampling.h"
 #include "backend/cpu/weights.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
+#include "backend/progress.h"
 
 namespace nanolith::cpu {
 
@@ -66,10 +70,8 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] int64_t wide_width() const {
         return std::max({qkv_width(), 2 * inner_width(), int64_t{spec_.experts.count}});
     }
-    [[nodiscard]] const RotationTable& turns_of(int32_t layer) const {
-        return turns_[static_cast<size_t>(spec_.layers[static_cast<size_t>(layer)].rope)];
-    }
-    [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[static_cast<size_t>(layer)].data()}; }
+    [[nodiscard]] const RotationTable& turns_of(int32_t layer) const { return turns_[spec_.layers[layer].rope]; }
+    [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[layer].data()}; }
     void normalize_rows(const std::vector<float>& weight);
     void finish_qkv_row(int32_t index, int64_t row);
     Result<void> add_product(const Matrix<T>& w, T* x, const std::vector<float>& bias,

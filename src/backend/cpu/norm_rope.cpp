@@ -134,7 +134,7 @@ void make_turn(std::span<const float> frequencies, std::span<const float> magnit
 void RotationTable::grow_to(int32_t position) {
     const int64_t wanted = int64_t{position} + 1;
     if (wanted <= num_kept_) return;
-    values_.resize(static_cast<size_t>(wanted * size()));
+    values_.resize(wanted * size());
     for (; num_kept_ < wanted; ++num_kept_)
         make_turn(rope_.frequencies, rope_.magnitudes, num_kept_, values_.data() + num_kept_ * size());
 }

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 #include "base/convert.h"
 
 namespace nanolith::cpu {

@@ -43,12 +43,12 @@ Result<void> CpuPagedAttention::append(const ConstHeadRows& k, const ConstHeadRo
     const auto rows = static_cast<int64_t>(slots_.size());
     const int64_t row_bytes = int64_t{spec_.num_kv_heads} * dim * 4 * static_cast<int64_t>(sizeof(float));
     pool_->run(rows, cost_of_bytes(rows * row_bytes), [&](int64_t row, int32_t thread) {
-        const int32_t slot = slots_[static_cast<size_t>(row)];
+        const int32_t slot = slots_[row];
         if (slot == kNoSlot) return;
         float* const key = scratch.data() + int64_t{thread} * 3 * dim;
         float* const value = key + dim;
         const float* turn = nullptr;
-        if (rotates()) turn = turns_.turn(key_positions_[static_cast<size_t>(row)], value + dim);
+        if (rotates()) turn = turns_.turn(key_positions_[row], value + dim);
         for (int64_t head = 0; head < spec_.num_kv_heads; ++head) {
             load_head(spec_.dtype, k, row, head, dim, key);
             load_head(spec_.dtype, v, row, head, dim, value);

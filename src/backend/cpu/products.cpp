@@ -161,11 +161,10 @@ struct Products<T>::State {
         std::atomic<dnnl_status_t> failed = dnnl_success;
         pool.run(tiles, cost_of_flops(2 * padded * w.outputs * w.depth), [&](int64_t tile, int32_t thread) {
             const int64_t first = tile / row_tiles * outputs;
-            const int64_t row = tile_begins[static_cast<size_t>(tile % row_tiles)];
+            const int64_t row = tile_begins[tile % row_tiles];
             try {
                 compute_tile(w, x + row * w.depth, first_tile_rows(padded - row), first,
-                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate,
-                             memories[static_cast<size_t>(thread)]);
+                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate, memories[thread]);
             } catch (const dnnl::error& error) {
                 failed = error.status;
             } catch (...) {  // std::bad_alloc, of what a call takes

@@ -24,7 +24,7 @@ void Routing::choose(const ExpertSpec& experts, const float* logits, int64_t row
         float total = 0;
         for (auto expert = order_.begin(); expert != last; ++expert) total += mass(*expert);
         for (auto expert = order_.begin(); expert != order_.begin() + top_k; ++expert)
-            routes_[static_cast<size_t>(*expert)].push_back({row, mass(*expert) / total});
+            routes_[*expert].push_back({row, mass(*expert) / total});
     }
 }
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/model_spec.h"
 
 namespace nanolith::cpu {
 
@@ -23,7 +23,7 @@ class Routing {
     void choose(const ExpertSpec& experts, const float* logits, int64_t rows);
 
     // In ascending order of rows.
-    [[nodiscard]] std::span<const Route> rows_of(int32_t expert) const { return routes_[static_cast<size_t>(expert)]; }
+    [[nodiscard]] std::span<const Route> rows_of(int32_t expert) const { return routes_[expert]; }
 
   private:
     std::vector<std::vector<Route>> routes_;  // by expert

@@ -69,7 +69,7 @@ float top_p_threshold(std::vector<float>& logits, double p, double total, const 
 int32_t sample(std::span<const float> logits, const SampleParams& params, SampleScratch& scratch) {
     const int32_t best = greedy(logits);
     if (params.temperature <= 0 || best == kNoToken) return best;
-    const float highest = logits[static_cast<size_t>(best)];
+    const float highest = logits[best];
 
     // Relative to the best, so nothing overflows; a best of plus infinity leaves its equals alone.
     const double scale = 1.0 / params.temperature;

@@ -3,8 +3,9 @@
 
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/cpu/products.h"
+#include "backend/model_spec.h"
+#include "backend/model_weights.h"
 #include "backend/progress.h"
 
 namespace nanolith::cpu {

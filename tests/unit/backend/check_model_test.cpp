@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "backend/backend.h"
 #include "support/model_files.h"
 #include "support/random_model.h"
 

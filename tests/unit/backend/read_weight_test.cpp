@@ -30,7 +30,7 @@ class Bytes {
 };
 
 std::vector<int32_t> shuffled(int32_t size, std::mt19937& random) {
-    std::vector<int32_t> order(static_cast<size_t>(size));
+    std::vector<int32_t> order(size);
     std::iota(order.begin(), order.end(), 0);
     std::shuffle(order.begin(), order.end(), random);
     return order;
@@ -47,8 +47,8 @@ void expect_reads(const WeightView& view, std::mt19937& random) {
         read_weight(view, first, count, values.data());
         EXPECT_EQ(values.back(), kUntouched);
         for (int64_t i = 0; i < count; ++i) {
-            const auto wanted = static_cast<float>(expected[static_cast<size_t>(first + i)]);
-            const float value = values[static_cast<size_t>(i)];
+            const auto wanted = static_cast<float>(expected[first + i]);
+            const float value = values[i];
             ASSERT_TRUE(value == wanted || (std::isnan(value) && std::isnan(wanted)))
                 << "element " << first + i << " of [" << view.rows << ", " << view.cols << "] read from " << first
                 << ": " << value << ", expected " << wanted;

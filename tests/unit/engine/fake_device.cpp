@@ -45,7 +45,7 @@ class FakeExecutor final : public Executor {
         // The device's own table hears of changes alone, with the values of this moment.
         for (const TableRange& range : batch.changed_entries)
             for (int32_t i = range.first; i < range.first + range.count; ++i)
-                step.entries.emplace_back(i, batch.page_table[static_cast<size_t>(i)]);
+                step.entries.emplace_back(i, batch.page_table[i]);
         step.table_size = batch.page_table.size();
         in_flight_.push_back(std::move(step));
         record_->most_in_flight = std::max<int32_t>(record_->most_in_flight, static_cast<int32_t>(in_flight_.size()));
@@ -82,7 +82,7 @@ class FakeExecutor final : public Executor {
     Result<void> read_logits(int32_t index, std::span<float> logits) override {
         if (std::ranges::find(kept_, index) == kept_.end()) fault("logits that were not kept");
         std::ranges::fill(logits, 0.0F);
-        logits[static_cast<size_t>(drawn_[static_cast<size_t>(index)])] = 1;
+        logits[drawn_[index]] = 1;
         return {};
     }
 
@@ -126,7 +126,7 @@ class FakeExecutor final : public Executor {
                         cells_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.to) * size));
         }
         table_.resize(std::max(table_.size(), step.table_size), kNothing);
-        for (const auto& [where, what] : step.entries) table_[static_cast<size_t>(where)] = what;
+        for (const auto& [where, what] : step.entries) table_[where] = what;
         const Batch& batch = step.batch;
         const std::vector<int32_t> before = drawn_;
         std::vector<int32_t> tokens = batch.tokens;
@@ -141,7 +141,7 @@ class FakeExecutor final : public Executor {
             }
         }
         for (size_t row = 0; row < tokens.size(); ++row)
-            if (batch.slots[row] != kNoSlot) cells_[static_cast<size_t>(batch.slots[row])] = tokens[row];
+            if (batch.slots[row] != kNoSlot) cells_[batch.slots[row]] = tokens[row];
         drawn_.clear();
         for (size_t i = 0; i < batch.output_rows.size(); ++i)
             drawn_.push_back(draw(batch, batch.output_rows[i], batch.sampling[i].uniform));
@@ -150,11 +150,11 @@ class FakeExecutor final : public Executor {
     int32_t draw(const Batch& batch, int32_t row, double uniform) {
         const auto sequence = std::ranges::find_if(
             batch.sequences, [row](const Sequence& s) { return row >= s.first_row && row < s.first_row + s.num_rows; });
-        const int32_t position = batch.positions[static_cast<size_t>(row)];
+        const int32_t position = batch.positions[row];
         uint64_t hash = 1;
         int32_t expected = 0;  // position of the next key
         for (int32_t i = 0; i < sequence->num_segments; ++i) {
-            const Segment& segment = batch.segments[static_cast<size_t>(sequence->first_segment + i)];
+            const Segment& segment = batch.segments[sequence->first_segment + i];
             if (segment.base != expected) fault("a segment does not begin where the one before ends");
             const int32_t end = std::min(segment.length, position - segment.base + 1);
             for (int32_t t = 0; t < end; ++t, ++expected) {
@@ -164,7 +164,7 @@ class FakeExecutor final : public Executor {
                     fault("a page table entry that was never sent");
                     return 0;
                 }
-                const int32_t cell = cells_[static_cast<size_t>(page * options_.page_size + t % options_.page_size)];
+                const int32_t cell = cells_[page * options_.page_size + t % options_.page_size];
                 if (cell == kNothing) fault("a cell that was never written");
                 hash = mix(hash, static_cast<uint64_t>(cell));
             }

@@ -63,9 +63,7 @@ class Program {
         return tokens;
     }
     Conversation* any() {
-        return conversations_.empty()
-                   ? nullptr
-                   : &conversations_[static_cast<size_t>(below(static_cast<int32_t>(conversations_.size())))];
+        return conversations_.empty() ? nullptr : &conversations_[below(static_cast<int32_t>(conversations_.size()))];
     }
     static bool ran_short(const Error& error) {
         return error.status == NL_ERROR_OUT_OF_PAGES || error.status == NL_ERROR_CONTEXT_FULL;
@@ -266,7 +264,7 @@ class Program {
         if (below(2) == 0) {
             const int32_t kept = below(static_cast<int32_t>(conversation.tokens.size()) + 1);
             ASSERT_TRUE((*engine_)->truncate(*conversation.cache, static_cast<size_t>(kept)).ok());
-            conversation.tokens.resize(static_cast<size_t>(kept));
+            conversation.tokens.resize(kept);
             return;
         }
         if (conversations_.size() > 12) return;

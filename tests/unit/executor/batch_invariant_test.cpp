@@ -26,8 +26,7 @@ class Feeder {
         : executor_(executor), texts_(texts), vocab_size_(static_cast<size_t>(vocab_size)), random_(random) {
         std::vector<int32_t> pages(kNumPages);
         std::iota(pages.begin(), pages.end(), 0);
-        for (size_t i = pages.size(); i > 1; --i)
-            std::swap(pages[i - 1], pages[static_cast<size_t>(random.below(static_cast<int32_t>(i)))]);
+        for (size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random.below(static_cast<int32_t>(i))]);
         for (const Text& text : texts) {
             const size_t count = (text.tokens.size() + kPageSize - 1) / kPageSize;
             first_entry_.push_back(static_cast<int32_t>(table_.size()));
@@ -78,11 +77,10 @@ class Feeder {
         Sequence sequence{static_cast<int32_t>(batch_.tokens.size()), rows,
                           static_cast<int32_t>(batch_.segments.size()), after < 0 ? 1 : 2};
         for (int32_t i = fed_[text]; i < fed_[text] + rows; ++i) {
-            batch_.tokens.push_back(texts_[text].tokens[static_cast<size_t>(i)]);
+            batch_.tokens.push_back(texts_[text].tokens[i]);
             batch_.positions.push_back(base + i);
             batch_.key_positions.push_back(i);
-            batch_.slots.push_back(table_[static_cast<size_t>(first_entry_[text] + i / kPageSize)] * kPageSize +
-                                   i % kPageSize);
+            batch_.slots.push_back(table_[first_entry_[text] + i / kPageSize] * kPageSize + i % kPageSize);
             const auto row = static_cast<int32_t>(batch_.output_rows.size());
             batch_.output_rows.push_back(row);
             batch_.kept_logits.push_back(row);
@@ -90,7 +88,7 @@ class Feeder {
             owners_.push_back(text);
         }
         fed_[text] += rows;
-        if (after >= 0) batch_.segments.push_back({first_entry_[static_cast<size_t>(after)], base, 0});
+        if (after >= 0) batch_.segments.push_back({first_entry_[after], base, 0});
         batch_.segments.push_back({first_entry_[text], fed_[text], base});
         batch_.sequences.push_back(sequence);
     }

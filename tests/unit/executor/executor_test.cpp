@@ -162,7 +162,7 @@ TEST_P(ExecutorTest, PoisonedPagesShow) {
     batch.sequences[0].num_segments = 2;
     std::vector<int32_t> sampled(3);
     ASSERT_TRUE(run_step(harness.executor(), batch, sampled).ok());
-    std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
+    std::vector<float> logits(model.spec.vocab_size);
     ASSERT_TRUE(harness.executor().read_logits(2, logits).ok());
     EXPECT_TRUE(std::isnan(logits[0]));
     EXPECT_EQ(sampled, std::vector<int32_t>(3, kNoToken));
@@ -289,7 +289,7 @@ TEST_P(ExecutorTest, RefusesBadBatches) {
     refused("uniform", [](Batch& b) { b.sampling[0].uniform = 1; });
 
     // What the last good run left is still there.
-    std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
+    std::vector<float> logits(model.spec.vocab_size);
     ASSERT_TRUE(harness.executor().read_logits(4, logits).ok());
     EXPECT_EQ(logits, before[4]);
     EXPECT_FALSE(harness.executor().read_logits(5, logits).ok());

@@ -85,7 +85,7 @@ class PagedHarness {
         executor_ = std::move(*made);
         for (int32_t page = 0; page < options.num_pages; ++page) free_.push_back(page);
         for (size_t i = free_.size(); i > 1; --i)
-            std::swap(free_[i - 1], free_[static_cast<size_t>(random_.below(static_cast<int32_t>(i)))]);
+            std::swap(free_[i - 1], free_[random_.below(static_cast<int32_t>(i))]);
         for (const int32_t page : free_) fill_with_nan(page);
     }
 
@@ -96,7 +96,7 @@ class PagedHarness {
 
     // Tokens that are not the poisoned one.
     std::vector<int32_t> tokens(int32_t count) {
-        std::vector<int32_t> drawn(static_cast<size_t>(count));
+        std::vector<int32_t> drawn(count);
         for (int32_t& token : drawn) token = random_.below(poison_token_);
         return drawn;
     }
@@ -146,11 +146,10 @@ class PagedHarness {
             grow(*job.own, first + sequence.num_rows);
             for (int32_t i = 0; i < sequence.num_rows; ++i) {
                 const int32_t at = first + i;
-                batch.tokens.push_back(job.tokens[static_cast<size_t>(i)]);
+                batch.tokens.push_back(job.tokens[i]);
                 batch.positions.push_back(job.own_base + at);
                 batch.key_positions.push_back(at);
-                batch.slots.push_back(job.own->pages[static_cast<size_t>(at / options_.page_size)] *
-                                          options_.page_size +
+                batch.slots.push_back(job.own->pages[at / options_.page_size] * options_.page_size +
                                       at % options_.page_size);
                 batch.kept_logits.push_back(sequence.first_row + i);
                 batch.output_rows.push_back(sequence.first_row + i);
@@ -182,8 +181,7 @@ class PagedHarness {
         std::vector<int32_t> sampled(batch.output_rows.size(), -1);
         const auto ran = run_step(*executor_, batch, sampled);
         EXPECT_TRUE(ran.ok()) << ran.error().message;
-        std::vector<std::vector<float>> logits(sampled.size(),
-                                               std::vector<float>(static_cast<size_t>(model_.spec.vocab_size)));
+        std::vector<std::vector<float>> logits(sampled.size(), std::vector<float>(model_.spec.vocab_size));
         for (size_t i = 0; ran.ok() && i < logits.size(); ++i) {
             const auto read = executor_->read_logits(static_cast<int32_t>(i), logits[i]);
             EXPECT_TRUE(read.ok()) << read.error().message;

@@ -57,7 +57,7 @@ class Script {
             if (!resident) {
                 batch.changed_entries = {{0, static_cast<int32_t>(table.size())}};
                 for (int32_t& token : batch.tokens) {
-                    if (token < 0) token = outcomes.back().drawn[static_cast<size_t>(-1 - token)];
+                    if (token < 0) token = outcomes.back().drawn[-1 - token];
                 }
             }
             if (static_cast<int32_t>(in_flight.size()) == depth) collected = collect(executor, in_flight, outcomes);
@@ -84,11 +84,11 @@ class Script {
             const int32_t pages = (first + count + kPageSize - 1) / kPageSize;
             const auto old_size = static_cast<int32_t>(table.size());
             if (joining.first_entry + pages > old_size) {
-                table.resize(static_cast<size_t>(joining.first_entry + pages), 0);
+                table.resize(joining.first_entry + pages, 0);
                 batch.changed_entries.push_back({old_size, joining.first_entry + before - old_size});
             }
             for (int32_t page = before; page < pages; ++page)
-                table[static_cast<size_t>(joining.first_entry + page)] = take_page(i, page, next_page);
+                table[joining.first_entry + page] = take_page(i, page, next_page);
             if (pages > before) batch.changed_entries.push_back({joining.first_entry + before, pages - before});
             if (i == 0 && step == kCopyStep) {
                 table[0] = kOldPage + 1;
@@ -97,11 +97,10 @@ class Script {
             batch.sequences.push_back({static_cast<int32_t>(batch.tokens.size()), count, static_cast<int32_t>(i), 1});
             batch.segments.push_back({joining.first_entry, first + count, 0});
             for (int32_t at = first; at < first + count; ++at) {
-                batch.tokens.push_back(joins ? prompts_[i][static_cast<size_t>(at)]
-                                             : drawn_by(static_cast<int32_t>(i)));
+                batch.tokens.push_back(joins ? prompts_[i][at] : drawn_by(static_cast<int32_t>(i)));
                 batch.positions.push_back(at);
                 batch.key_positions.push_back(at);
-                const int32_t page = table[static_cast<size_t>(joining.first_entry + at / kPageSize)];
+                const int32_t page = table[joining.first_entry + at / kPageSize];
                 batch.slots.push_back(page * kPageSize + at % kPageSize);
             }
             batch.output_rows.push_back(static_cast<int32_t>(batch.tokens.size()) - 1);
@@ -217,7 +216,7 @@ TEST_P(StepsInFlightTest, ChangesOfTheTableMatter) {
     std::vector<int32_t> table;
     int32_t next_page = 0;
     std::vector<int32_t> sampled(1);
-    std::vector<float> right(static_cast<size_t>(model.spec.vocab_size));
+    std::vector<float> right(model.spec.vocab_size);
     std::vector<float> wrong(right.size());
     Batch batch = script.make_batch(0, table, next_page);
     ASSERT_TRUE(run_step(*executor, batch, sampled).ok());
@@ -279,7 +278,7 @@ TEST_P(StepsInFlightTest, RefusalsLeaveThemAsTheyAre) {
         const auto collected = executor->collect(more);
         ASSERT_TRUE(collected.ok()) << collected.error().message;
         EXPECT_EQ(more, expected[step].drawn) << "step " << step;
-        std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
+        std::vector<float> logits(model.spec.vocab_size);
         ASSERT_TRUE(executor->read_logits(0, logits).ok());
         EXPECT_EQ(logits, expected[step].logits[0]);
     }
@@ -291,7 +290,7 @@ TEST_P(StepsInFlightTest, LogitsThatWereNotAskedForAreRefused) {
     const Script script(model, seed_ + 3);
     const auto executor = make_executor(model);
     ASSERT_TRUE(executor);
-    std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
+    std::vector<float> logits(model.spec.vocab_size);
     EXPECT_FALSE(executor->read_logits(0, logits).ok());  // nothing was collected
     std::vector<int32_t> table;
     int32_t next_page = 0;

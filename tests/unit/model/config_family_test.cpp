@@ -114,7 +114,7 @@ TEST_P(FamilyTest, FieldsLeftOutHaveTheReferencesDefaults) {
         if (layer.window > 0) {
             EXPECT_EQ(layer.window, family.window);
         }
-        const auto& frequencies = spec.ropes[static_cast<size_t>(layer.rope)].frequencies;
+        const auto& frequencies = spec.ropes[layer.rope].frequencies;
         ASSERT_EQ(frequencies.size(), static_cast<size_t>(family.head_dim) / 2);
         if (frequencies[0] == 0) continue;
         const double theta = layer.window > 0 && family.local_theta > 0 ? family.local_theta : family.theta;

@@ -16,7 +16,7 @@ inline Result<Config> parse(const ConfigFields& fields, int64_t max_context = 0)
 inline std::string layers_of(const Config& config) {
     std::string text;
     for (const LayerSpec& layer : config.spec.layers) {
-        const auto& frequencies = config.spec.ropes[static_cast<size_t>(layer.rope)].frequencies;
+        const auto& frequencies = config.spec.ropes[layer.rope].frequencies;
         text += frequencies[0] == 0 ? (layer.window > 0 ? 'x' : 'n') : (layer.window > 0 ? 'w' : 'f');
     }
     return text;

@@ -37,7 +37,7 @@ void replace(Tensors& tensors, const FileTensor& tensor) {
 }
 
 std::vector<float> values_of(const WeightView& weight) {
-    std::vector<float> values(static_cast<size_t>(weight.rows * weight.cols));
+    std::vector<float> values(weight.rows * weight.cols);
     read_weight(weight, 0, weight.rows * weight.cols, values.data());
     return values;
 }

@@ -206,7 +206,7 @@ TEST(Rope, YarnBlendsBetweenThePairsOfItsTwoTurns) {
             const double way = truncated ? (i - 5) / 5.0 : (i - low) / 4.0;
             const double stretched = std::min(std::max(way, 0.0), 1.0);
             const double expected = std::exp2(-i) * (1 - stretched + stretched / 4);
-            EXPECT_NEAR(spec.frequencies[static_cast<size_t>(i)], expected, expected * 1e-6) << i << truncated;
+            EXPECT_NEAR(spec.frequencies[i], expected, expected * 1e-6) << i << truncated;
         }
         EXPECT_TRUE(spec.magnitudes.empty());  // the config's magnitude is 1
     }
@@ -289,7 +289,7 @@ Vector turned(const Vector& x, int32_t rotated, bool interleaved, const std::vec
     for (int32_t i = 0; i < rotated / 2; ++i) {
         const auto a = static_cast<size_t>(interleaved ? 2 * i : i);
         const auto b = static_cast<size_t>(interleaved ? 2 * i + 1 : i + rotated / 2);
-        const double angle = position * static_cast<double>(frequencies[static_cast<size_t>(i)]);
+        const double angle = position * static_cast<double>(frequencies[i]);
         y[a] = x[a] * std::cos(angle) - x[b] * std::sin(angle);
         y[b] = x[b] * std::cos(angle) + x[a] * std::sin(angle);
     }
@@ -328,8 +328,8 @@ TEST(Rope, OrderKeepsTheScores) {
                 k.push_back(normal(random));
             }
             for (const int32_t at : order) {
-                q_ordered.push_back(q[static_cast<size_t>(at)]);
-                k_ordered.push_back(k[static_cast<size_t>(at)]);
+                q_ordered.push_back(q[at]);
+                k_ordered.push_back(k[at]);
             }
             for (const auto& [p, s] : std::vector<std::pair<double, double>>{{0, 0}, {1, 0}, {7, 3}, {1000, 12}}) {
                 const double expected = dot(turned(q, rotated, interleaved, frequencies, p),

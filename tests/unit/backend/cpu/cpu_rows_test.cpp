@@ -72,7 +72,7 @@ TEST(Routing, RandomRowsAgainstFloat64) {
         }
         for (int32_t expert = 0; expert < experts.count; ++expert) {
             const auto routes = routing.rows_of(expert);
-            const auto& wanted = expected[static_cast<size_t>(expert)];
+            const auto& wanted = expected[expert];
             ASSERT_EQ(routes.size(), wanted.size());
             for (size_t i = 0; i < routes.size(); ++i) {
                 EXPECT_EQ(routes[i].row, wanted[i].row);

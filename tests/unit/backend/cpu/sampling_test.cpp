@@ -85,8 +85,7 @@ TEST(Sampling, AgreesWithThePlainRules) {
         const auto token = static_cast<size_t>(draw(logits, params));
         ASSERT_LT(token, logits.size());
         ASSERT_GT(kept.masses[token], 0) << "round " << round << ": token " << token << " is not kept";
-        const double below =
-            std::accumulate(kept.masses.begin(), kept.masses.begin() + static_cast<std::ptrdiff_t>(token), 0.0);
+        const double below = std::accumulate(kept.masses.begin(), kept.masses.begin() + token, 0.0);
         EXPECT_LE(below / total, params.uniform + 1e-9) << "round " << round;
         EXPECT_GE((below + kept.masses[token]) / total, params.uniform - 1e-9) << "round " << round;
         ++compared;
@@ -102,7 +101,7 @@ TEST(Sampling, FollowsTheDistribution) {
     constexpr int kDraws = 100000;  // evenly spaced: the counts are exact to one
     for (int i = 0; i < kDraws; ++i) {
         params.uniform = (i + 0.5) / kDraws;
-        ++counts[static_cast<size_t>(draw(logits, params))];
+        ++counts[draw(logits, params)];
     }
     double total = 0;
     for (const float logit : logits) total += std::exp(static_cast<double>(logit));

@@ -24,10 +24,10 @@ TEST(ThreadPoolTest, EveryItemIsDoneOnce) {
         const auto pool = ThreadPool::create(num_threads);
         ASSERT_EQ(pool->num_threads(), num_threads);
         for (int64_t count = 0; count < 300; ++count) {
-            std::vector<int> done(static_cast<size_t>(count));
+            std::vector<int> done(count);
             std::atomic<bool> in_bounds = true;
             pool->run(count, kMuch, [&](int64_t i, int32_t thread) {
-                ++done[static_cast<size_t>(i)];
+                ++done[i];
                 if (thread < 0 || thread >= num_threads) in_bounds = false;
             });
             EXPECT_EQ(std::accumulate(done.begin(), done.end(), int64_t{0}), count);

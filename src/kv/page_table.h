@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/batch.h"
 
 namespace nanolith {
 

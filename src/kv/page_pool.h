@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "cache/page_table.h"
+#include "kv/page_table.h"
 
 namespace nanolith {
 
@@ -16,11 +16,11 @@ class PagePool {
 
     [[nodiscard]] int32_t num_pages() const { return static_cast<int32_t>(uses_.size()); }
     [[nodiscard]] int32_t num_free() const { return static_cast<int32_t>(free_.size()); }
-    [[nodiscard]] int32_t uses(int32_t page) const { return uses_[static_cast<size_t>(page)]; }
+    [[nodiscard]] int32_t uses(int32_t page) const { return uses_[page]; }
 
     // A free page, now held once. The caller has checked num_free().
     int32_t take();
-    void retain(int32_t page) { ++uses_[static_cast<size_t>(page)]; }
+    void retain(int32_t page) { ++uses_[page]; }
     void release(int32_t page);
 
     [[nodiscard]] PageTable& table() { return table_; }
@@ -43,7 +43,7 @@ class PageList {
     ~PageList() { clear(); }
 
     [[nodiscard]] int32_t size() const { return static_cast<int32_t>(pages_.size()); }
-    [[nodiscard]] int32_t operator[](int32_t index) const { return pages_[static_cast<size_t>(index)]; }
+    [[nodiscard]] int32_t operator[](int32_t index) const { return pages_[index]; }
     [[nodiscard]] std::span<const int32_t> pages() const { return pages_; }
     // Whether another list holds the page too, so that it must be copied before it is written.
     [[nodiscard]] bool shared(int32_t index) const { return pool_->uses((*this)[index]) > 1; }

@@ -1,4 +1,4 @@
-#include "cache/page_table.h"
+#include "kv/page_table.h"
 
 #include <algorithm>
 #include <bit>

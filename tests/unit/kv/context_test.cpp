@@ -1,4 +1,4 @@
-#include "cache/context.h"
+#include "kv/context.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ constexpr int32_t kPageSize = 16;
 class ContextTest : public testing::Test {
   protected:
     std::shared_ptr<Chunk> chunk(int32_t first_token, int32_t length) {
-        std::vector<int32_t> tokens(static_cast<size_t>(length));
+        std::vector<int32_t> tokens(length);
         std::iota(tokens.begin(), tokens.end(), first_token);
         PageList pages(pool);
         pages.grow((length + kPageSize - 1) / kPageSize);

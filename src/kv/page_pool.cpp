@@ -1,4 +1,4 @@
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,18 +8,18 @@ namespace nanolith {
 PagePool::PagePool(int32_t num_pages)
     : free_(static_cast<size_t>(num_pages)), uses_(static_cast<size_t>(num_pages), 0) {
     // The lowest page is on top, so that a quiet pool stays within few pages.
-    for (int32_t i = 0; i < num_pages; ++i) free_[static_cast<size_t>(i)] = num_pages - 1 - i;
+    for (int32_t i = 0; i < num_pages; ++i) free_[i] = num_pages - 1 - i;
 }
 
 int32_t PagePool::take() {
     const int32_t page = free_.back();
     free_.pop_back();
-    uses_[static_cast<size_t>(page)] = 1;
+    uses_[page] = 1;
     return page;
 }
 
 void PagePool::release(int32_t page) {
-    if (--uses_[static_cast<size_t>(page)] == 0) free_.push_back(page);
+    if (--uses_[page] == 0) free_.push_back(page);
 }
 
 PageList::PageList(PageList&& other) noexcept
@@ -46,7 +46,7 @@ void PageList::changed_from(int32_t index) {
 }
 
 void PageList::swap_page(int32_t index, PageList& single) {
-    std::swap(pages_[static_cast<size_t>(index)], single.pages_.front());
+    std::swap(pages_[index], single.pages_.front());
     changed_from(index);
     single.changed_from(0);
 }

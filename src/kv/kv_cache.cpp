@@ -1,4 +1,4 @@
-#include "ops/kv_cache.h"
+#include "kv/kv_cache.h"
 
 #include <algorithm>
 #include <bit>
@@ -31,7 +31,7 @@ Result<std::unique_ptr<KvCache>> KvCache::create(Kernels& kernels, const KvCache
 
 Result<void> KvCache::check_lengths(const CachedAttention& call) const {
     for (int64_t sequence = 0; sequence < shape_.batch; ++sequence) {
-        const int64_t held = lengths_[static_cast<size_t>(sequence)];
+        const int64_t held = lengths_[sequence];
         const int64_t count = call.count(sequence);
         if (call.brings_keys() && held + count > shape_.max_length)
             return fail(NL_ERROR_CONTEXT_FULL, "sequence ", sequence, " holds ", held, " tokens and would get ", count,
@@ -62,7 +62,7 @@ Result<void> KvCache::prepare_plan(Kernels& kernels, const CachedAttention& call
 
 // A sequence's tokens are one segment at base 0. Padding is a sequence that sees nothing, and goes nowhere.
 void KvCache::describe_sequence(const CachedAttention& call, int64_t sequence) {
-    const int64_t held = lengths_[static_cast<size_t>(sequence)];
+    const int64_t held = lengths_[sequence];
     const int64_t count = call.count(sequence);
     const int64_t first = call.brings_keys() ? held : held - count;
     const int64_t end = first + count;
@@ -108,8 +108,7 @@ Result<void> KvCache::attend(Kernels& kernels, const CachedAttention& call) {
     NL_TRY(plan_->set({page_table_, segments_, sequences_, positions_}));
     NL_TRY(plan_->run(call.q, {pages_->data(), shape_.k_scale, shape_.v_scale}, call.out, nullptr));
     if (!call.brings_keys() || !call.update) return {};
-    for (int64_t sequence = 0; sequence < shape_.batch; ++sequence)
-        lengths_[static_cast<size_t>(sequence)] += call.count(sequence);
+    for (int64_t sequence = 0; sequence < shape_.batch; ++sequence) lengths_[sequence] += call.count(sequence);
     return {};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/kernels.h"
+#include "backend/page_size.h"
 
 namespace nanolith {
 
@@ -19,7 +20,7 @@ struct KvCacheShape {
     int64_t batch = 0;
     int64_t max_length = 0;  // tokens of a sequence
 
-    [[nodiscard]] int64_t pages_per_sequence() const { return (max_length + spec.page_size - 1) / spec.page_size; }
+    [[nodiscard]] int64_t pages_per_sequence() const { return pages_for(max_length, spec.page_size); }
     [[nodiscard]] int64_t num_pages() const { return batch * pages_per_sequence(); }
     // Of one page: keys and values of all KV heads.
     [[nodiscard]] int64_t page_bytes() const;
@@ -37,9 +38,7 @@ struct CachedAttention {
     bool update = true;  // keep the new keys and values
 
     [[nodiscard]] bool brings_keys() const { return k.data != nullptr; }
-    [[nodiscard]] int64_t count(int64_t sequence) const {
-        return counts.empty() ? num_tokens : counts[static_cast<size_t>(sequence)];
-    }
+    [[nodiscard]] int64_t count(int64_t sequence) const { return counts.empty() ? num_tokens : counts[sequence]; }
 };
 
 class KvCache {
@@ -56,7 +55,7 @@ class KvCache {
     [[nodiscard]] const KvCacheShape& shape() const { return shape_; }
     [[nodiscard]] std::span<const int64_t> lengths() const { return lengths_; }
     [[nodiscard]] int64_t bytes() const { return shape_.num_pages() * shape_.page_bytes(); }
-    void truncate(int64_t sequence, int64_t length) { lengths_[static_cast<size_t>(sequence)] = length; }
+    void truncate(int64_t sequence, int64_t length) { lengths_[sequence] = length; }
 
   private:
     explicit KvCache(KvCacheShape shape);

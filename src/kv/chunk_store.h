@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 namespace nanolith {
 

@@ -1,4 +1,4 @@
-#include "cache/chunk_store.h"
+#include "kv/chunk_store.h"
 
 #include <gtest/gtest.h>
 

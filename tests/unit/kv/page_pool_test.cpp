@@ -1,4 +1,4 @@
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -76,11 +76,11 @@ TEST(PagePool, RandomHistoryKeepsTheBooks) {
         }
         std::vector<int32_t> holders(64, 0);
         for (const auto& list : lists)
-            for (const int32_t page : list.pages()) ++holders[static_cast<size_t>(page)];
+            for (const int32_t page : list.pages()) ++holders[page];
         int32_t free = 0;
         for (int32_t page = 0; page < 64; ++page) {
-            ASSERT_EQ(pool.uses(page), holders[static_cast<size_t>(page)]);
-            free += holders[static_cast<size_t>(page)] == 0 ? 1 : 0;
+            ASSERT_EQ(pool.uses(page), holders[page]);
+            free += holders[page] == 0 ? 1 : 0;
         }
         ASSERT_EQ(pool.num_free(), free);
     }

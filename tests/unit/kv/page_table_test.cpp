@@ -1,11 +1,11 @@
-#include "cache/page_table.h"
+#include "kv/page_table.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-#include "cache/page_pool.h"
+#include "kv/page_pool.h"
 
 namespace nanolith {
 namespace {
@@ -90,8 +90,7 @@ TEST(PageTable, RandomListsAreAllShown) {
     Mirror mirror;
     for (int step = 0; step < 4000; ++step) {
         const int32_t what = below(5);
-        PageList* const list =
-            lists.empty() ? nullptr : &lists[static_cast<size_t>(below(static_cast<int32_t>(lists.size())))];
+        PageList* const list = lists.empty() ? nullptr : &lists[below(static_cast<int32_t>(lists.size()))];
         if (list == nullptr || what == 0) {
             lists.emplace_back(pool);
         } else if (what == 1 && pool.num_free() > 20) {

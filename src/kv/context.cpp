@@ -1,6 +1,8 @@
-#include "cache/context.h"
+#include "kv/context.h"
 
 #include <algorithm>
+
+#include "backend/page_size.h"
 
 namespace nanolith {
 
@@ -11,7 +13,7 @@ Context::Context(PagePool& pool, std::vector<ChunkUse> chunks)
 
 std::vector<int32_t> Context::tokens(int32_t count) const {
     std::vector<int32_t> all;
-    all.reserve(static_cast<size_t>(count));
+    all.reserve(count);
     for (const ChunkUse& use : chunks_) {
         const auto& tokens = use.chunk->identity->tokens;
         all.insert(all.end(), tokens.begin(), tokens.begin() + use.length);
@@ -21,9 +23,9 @@ std::vector<int32_t> Context::tokens(int32_t count) const {
 }
 
 int32_t Context::token_at(int32_t position) const {
-    if (position >= tail_base_) return tail_[static_cast<size_t>(position - tail_base_)];
+    if (position >= tail_base_) return tail_[position - tail_base_];
     const auto use = std::ranges::find_if(chunks_, [&](const ChunkUse& u) { return position < u.base + u.length; });
-    return use->chunk->identity->tokens[static_cast<size_t>(position - use->base)];
+    return use->chunk->identity->tokens[position - use->base];
 }
 
 int32_t Context::num_pages() const {
@@ -60,9 +62,9 @@ void Context::append(std::span<const int32_t> tokens) {
 }
 
 void Context::restore(int32_t tail_size, int32_t tail_computed, int32_t page_size) {
-    tail_.resize(static_cast<size_t>(tail_size));
+    tail_.resize(tail_size);
     tail_computed_ = tail_computed;
-    const int32_t pages = (tail_computed + page_size - 1) / page_size;
+    const int32_t pages = pages_for(tail_computed, page_size);
     if (pages < tail_pages_.size()) tail_pages_.truncate(pages);
 }
 

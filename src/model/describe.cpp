@@ -1,4 +1,4 @@
-#include "engine/describe.h"
+#include "model/describe.h"
 
 #include <algorithm>
 #include <filesystem>

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "cache/chunk_store.h"
-#include "cache/page_pool.h"
+#include "kv/chunk_store.h"
+#include "kv/page_pool.h"
 
 namespace nanolith {
 

@@ -1,0 +1,67 @@
+// What computes the steps of one model on one device: it holds the weights, the pages and the scratch memory there.
+// It is not thread-safe: one scheduler thread drives an executor.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "backend/batch.h"
+#include "backend/dtype.h"
+#include "base/result.h"
+
+namespace nanolith {
+
+// What an executor computes with, and the limits that its memory is reserved for.
+struct ExecutorOptions {
+    DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
+    // The format of the KV cache; without a value: dtype. f8_e4m3 stores keys and values without scales, so that
+    // magnitudes beyond 448 become 448. UNSUPPORTED where the device has no kernels for it.
+    std::optional<DType> kv_dtype = std::nullopt;
+    int32_t page_size = 64;
+    int32_t num_pages = 0;
+    int32_t max_rows = 512;         // most rows of a batch
+    int32_t max_output_rows = 256;  // most output rows of a batch
+    int32_t max_kept_logits = 8;    // most output rows of a batch whose logits are kept
+    bool warm_up = true;            // prepares when it is created what the first steps would otherwise wait for
+    // A row's logits are the same, to the bit, whatever other rows are in its batch and however its sequence was
+    // divided into batches: the order of every sum follows from the row's own position and segments.
+    bool batch_invariant = false;
+
+    [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
+};
+
+// Runs steps in the order of submit(). A step may be submitted while others are in flight: it reads the keys and values
+// that they write.
+class Executor {
+  public:
+    Executor() = default;
+    Executor(const Executor&) = delete;
+    Executor& operator=(const Executor&) = delete;
+    virtual ~Executor() = default;
+
+    // Whether steps read the weights through the views that the executor was made with. If not, the memory of these may
+    // be freed when the executor is made.
+    [[nodiscard]] virtual bool uses_weights_in_place() const { return false; }
+    // How many steps may be submitted and not collected yet: 1 where submit() computes, 2 where a device does.
+    [[nodiscard]] virtual int32_t max_in_flight() const = 0;
+
+    // Takes a step without waiting for its results. Once the call returns, the caller may change the batch and the page
+    // table. After an error nothing of the step is in flight, and the slots that it names have undefined contents.
+    virtual Result<void> submit(const Batch& batch) = 0;
+
+    // Waits for the oldest step in flight; `sampled` gets the token of each of its output rows. After an error the
+    // slots that the step names have undefined contents, and so have those of later steps that read them. The later
+    // steps must still be collected.
+    virtual Result<void> collect(std::span<int32_t> sampled) = 0;
+
+    // Gives the logits [vocab_size] of output row `index` of the step collected last. `index` must be one of that
+    // step's kept_logits.
+    virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
+
+    // Copies pages, keys and values of every layer, in the order given: after the steps in flight, before the next
+    // step.
+    virtual Result<void> copy_pages(std::span<const PageCopy> copies) = 0;
+};
+
+}  // namespace nanolith
