@@ -54,6 +54,11 @@ type EngineOptions struct {
 	MapWeights *bool
 	// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
 	AllowNotFinite *bool
+	// 1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds
+	// a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that
+	// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
+	// the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
+	Profile *bool
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -134,6 +139,11 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.AllowNotFinite != nil {
 		if err := setInt(options, C.NL_OPTION_ALLOW_NOT_FINITE, number(*o.AllowNotFinite)); err != nil {
+			return err
+		}
+	}
+	if o.Profile != nil {
+		if err := setInt(options, C.NL_OPTION_PROFILE, number(*o.Profile)); err != nil {
 			return err
 		}
 	}

@@ -7,11 +7,14 @@
 #include "backend/check_batch.h"
 #include "backend/check_model.h"
 #include "backend/forward.h"
+#include "backend/profile.h"
 #include "backend/progress.h"
 #include "executor/decoder.h"
 #include "executor/graph_cache.h"
+#include "executor/phase_events.h"
 #include "executor/step_slots.h"
 #include "executor/warm_up.h"
+#include "runtime/ceiling.h"
 #include "runtime/stream.h"
 
 namespace nanolith::cuda {
@@ -41,6 +44,7 @@ class CudaExecutor final : public Executor {
         const DeviceGuard guard(device_);
         if (stream_) cudaStreamSynchronize(stream_.get());
         graphs_.clear();
+        phases_ = PhaseEvents();
         slots_ = StepSlots();
         batch_ = DeviceBatch();
         page_table_ = PageTable();
@@ -54,17 +58,25 @@ class CudaExecutor final : public Executor {
         NL_ASSIGN(slots_, StepSlots::create(options_.max_output_rows));
         NL_TRY(decoder_->load(weights, stream_.get(), progress, kLoaded));
         NL_TRY(decoder_->clear_page(0));
+        if (options_.profile != nullptr) {
+            NL_ASSIGN(phases_, PhaseEvents::create(spec_.num_layers));
+            NL_ASSIGN(const Ceiling ceiling, device_ceiling(device_, options_.dtype));
+            options_.profile->set_ceiling(ceiling);
+        }
         if (options_.warm_up) NL_TRY(warm_up(*this, spec_, options_, progress, kLoaded));
+        if (options_.profile != nullptr) options_.profile->clear();
         page_table_.forget();
         num_drawn_ = 0;
         return {};
     }
 
-    [[nodiscard]] int32_t max_in_flight() const override { return StepSlots::kMaxInFlight; }
+    [[nodiscard]] int32_t max_in_flight() const override {
+        return options_.profile != nullptr ? 1 : StepSlots::kMaxInFlight;
+    }
 
     Result<void> submit(const Batch& batch) override {
-        if (slots_.in_flight() == StepSlots::kMaxInFlight) {
-            return fail(NL_ERROR_INTERNAL, StepSlots::kMaxInFlight,
+        if (slots_.in_flight() == max_in_flight()) {
+            return fail(NL_ERROR_INTERNAL, max_in_flight(),
                         " steps are in flight: expected collect() before another submit()");
         }
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
@@ -89,7 +101,7 @@ class CudaExecutor final : public Executor {
         }
         Result<void> ended = on_device([&]() -> Result<void> {
             NL_CUDA_TRY(cudaEventSynchronize(slot.done.get()));
-            return {};
+            return options_.profile != nullptr ? add_to_profile(slot) : Result<void>();
         });
         slots_.pop();
         if (!ended.ok()) {
@@ -180,6 +192,11 @@ class CudaExecutor final : public Executor {
         plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
+        if (options_.profile != nullptr) {
+            slot.traffic = step_traffic(spec_, options_, batch);
+            slot.num_rows = batch.tokens.size();
+            slot.decodes = is_decode(batch);
+        }
         if (slot.kept.empty() || slot.logits.bytes() > 0) return {};
         const size_t bytes = static_cast<size_t>(options_.max_kept_logits) * vocab_size() * sizeof(float);
         NL_ASSIGN(slot.logits, allocate_pinned(bytes, "logits that are kept"));
@@ -198,18 +215,31 @@ class CudaExecutor final : public Executor {
         return laid_out;
     }
 
+    // Of a step that has ended.
+    Result<void> add_to_profile(const StepSlot& slot) {
+        NL_ASSIGN(const ByPhase<double> seconds, phases_.seconds());
+        options_.profile->add(slot.decodes, static_cast<int64_t>(slot.num_rows), slot.traffic, seconds);
+        return {};
+    }
+
+    // Puts the forward pass on the stream, or, where it is `recording`, into a graph.
+    Result<void> enqueue_forward(bool recording) {
+        if (options_.profile == nullptr) return forward(*decoder_, spec_.num_layers);
+        NL_TRY(phases_.begin(stream_.get(), recording));
+        return forward(*decoder_, spec_.num_layers, [&](Phase) { return phases_.ended(stream_.get()); });
+    }
+
     // Puts the forward pass on the stream, from a graph where there is one.
     Result<void> launch_forward() {
-        const auto enqueue = [&] { return forward(*decoder_, spec_.num_layers); };
-        if (batch_.shape().rows > kMaxGraphRows) return enqueue();
+        if (batch_.shape().rows > kMaxGraphRows) return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
         if (!entry.seen) {
-            NL_TRY(enqueue());
+            NL_TRY(enqueue_forward(false));
             entry.seen = true;
             return {};
         }
         if (!entry.graph) {
-            NL_ASSIGN(entry.graph, record_graph(stream_.get(), enqueue));
+            NL_ASSIGN(entry.graph, record_graph(stream_.get(), [&] { return enqueue_forward(true); }));
         }
         NL_CUDA_TRY(cudaGraphLaunch(entry.graph.get(), stream_.get()));
         return {};
@@ -225,6 +255,7 @@ class CudaExecutor final : public Executor {
     DeviceBatch batch_;
     GraphCache graphs_;
     StepSlots slots_;
+    PhaseEvents phases_;    // for options_.profile
     size_t num_drawn_ = 0;  // output rows of the step submitted last
 };
 

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/step_traffic.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 
@@ -19,6 +20,10 @@ struct StepSlot {
     Event done;                 // passed when the step has ended
     size_t num_outputs = 0;     // output rows
     std::vector<int32_t> kept;  // its kept_logits
+    // For ExecutorOptions::profile: what the step must do at least.
+    StepTraffic traffic{};
+    size_t num_rows = 0;
+    bool decodes = false;  // every row draws a token
 };
 
 // Slots in turn: steps in flight, oldest first, and the one collected last. A slot comes up again when its step has

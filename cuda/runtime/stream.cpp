@@ -26,6 +26,12 @@ Result<Event> create_event() {
     return Event(event);
 }
 
+Result<Event> create_timed_event() {
+    cudaEvent_t event = nullptr;
+    NL_CUDA_TRY(cudaEventCreateWithFlags(&event, cudaEventDefault));
+    return Event(event);
+}
+
 DeviceGuard::DeviceGuard(int device) {
     status_ = cudaGetDevice(&former_);
     if (status_ != cudaSuccess) {

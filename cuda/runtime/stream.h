@@ -28,6 +28,8 @@ using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGra
 Result<Stream> create_stream();
 // An event without a time stamp, to wait on.
 Result<Event> create_event();
+// An event with one.
+Result<Event> create_timed_event();
 
 // Makes a device current for the calling thread, and the former one again at the end: the host program may use
 // CUDA itself.

@@ -104,6 +104,8 @@ constexpr Option kOptions[] = {
         "read into memory."),
     integer(NL_OPTION_ALLOW_NOT_FINITE, kEngine, "ALLOW_NOT_FINITE", {0, 1, 0},
             "1: weights that are NaN or infinite are logged; 0: they are an error."),
+    integer(NL_OPTION_PROFILE, kEngine, "PROFILE", {0, 1, 0},
+            "1: each phase of each step is timed, and the log has a table of them when the engine is gone; slower."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),

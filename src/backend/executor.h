@@ -12,6 +12,8 @@
 
 namespace nanolith {
 
+class Profile;
+
 // What an executor computes with, and the limits that its memory is reserved for.
 struct ExecutorOptions {
     DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
@@ -27,6 +29,8 @@ struct ExecutorOptions {
     // A row's logits are the same, to the bit, whatever other rows are in its batch and however its sequence was
     // divided into batches: the order of every sum follows from the row's own position and segments.
     bool batch_invariant = false;
+    // Where set, each phase of each step is timed and added to it, one step after the other. It outlives the executor.
+    Profile* profile = nullptr;
 
     [[nodiscard]] DType page_dtype() const { return kv_dtype.value_or(dtype); }
 };

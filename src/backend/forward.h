@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "backend/phase.h"
 #include "base/result.h"
 
 namespace nanolith {
@@ -17,16 +18,29 @@ namespace nanolith {
 //   mlp_input(layer)          RMSNorm, h = activation(W_gate x) * (W_up x)
 //   mlp_output(layer)         x += norm(W_down h)
 //   head()                    output rows: final norm, logits, draw
-template <typename Device>
-Result<void> forward(Device& device, int32_t num_layers) {
+//
+// `ended(phase)` is called after each of them, and may fail too.
+template <typename Device, typename Ended>
+Result<void> forward(Device& device, int32_t num_layers, const Ended& ended) {
     for (int32_t layer = 0; layer < num_layers; ++layer) {
         NL_TRY(device.attention_input(layer));
+        NL_TRY(ended(Phase::attention_input));
         NL_TRY(device.attention(layer));
+        NL_TRY(ended(Phase::attention));
         NL_TRY(device.attention_output(layer));
+        NL_TRY(ended(Phase::attention_output));
         NL_TRY(device.mlp_input(layer));
+        NL_TRY(ended(Phase::mlp_input));
         NL_TRY(device.mlp_output(layer));
+        NL_TRY(ended(Phase::mlp_output));
     }
-    return device.head();
+    NL_TRY(device.head());
+    return ended(Phase::head);
+}
+
+template <typename Device>
+Result<void> forward(Device& device, int32_t num_layers) {
+    return forward(device, num_layers, [](Phase) -> Result<void> { return {}; });
 }
 
 }  // namespace nanolith

@@ -4,6 +4,7 @@
 
 #include "backend/device_name.h"
 #include "backend/page_size.h"
+#include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
@@ -92,7 +93,14 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
       log_(options.log, options.log_user_data),
       page_size_(options.page_size) {}
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+    scheduler_.reset();  // no step is in flight any more
+    if (!profile_) return;
+    try {
+        for (const std::string& line : profile_->lines()) log_.write(NL_LOG_INFO, line);
+    } catch (...) {  // no memory for a line: the rest of the table is left out
+    }
+}
 
 Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions& options) {
     const auto begin = Clock::now();
@@ -109,6 +117,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                 .page_size = page_size_,
                                 .memory = memory,
                                 .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
+    if (options.profile) profile_ = std::make_unique<Profile>();
     const ExecutorOptions executor_options{
         .dtype = dtype_,
         .kv_dtype = kv_dtype,
@@ -117,7 +126,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
         .max_rows = options.max_batch_tokens,
         .max_output_rows = std::min(options.max_output_rows, options.max_batch_tokens),
         .warm_up = options.warm_up,
-        .batch_invariant = options.batch_invariant};
+        .batch_invariant = options.batch_invariant,
+        .profile = profile_.get()};
     Progress progress;
     if (options.progress != nullptr)
         progress = [&](double done) { return options.progress(options.progress_user_data, done) == 0; };

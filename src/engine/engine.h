@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/profile.h"
 #include "engine/generation.h"
 #include "engine/log.h"
 #include "engine/options.h"
@@ -120,6 +121,8 @@ class Engine {
     std::unique_ptr<Backend> backend_;  // outlives the executor
 
     std::mutex mutex_;
+    std::unique_ptr<Profile> profile_;  // where it is asked for; outlives the executor
+
     std::condition_variable chunk_ended_;  // a chunk is no longer being computed
     std::unique_ptr<PagePool> pool_;       // outlives chunks and sequences
     ChunkStore store_;

@@ -26,6 +26,7 @@ TEST(OptionDefaults, OfAnEngine) {
     EXPECT_EQ(read->batch_invariant, standard.batch_invariant);
     EXPECT_EQ(read->map_weights, standard.map_weights);
     EXPECT_EQ(read->allow_not_finite, standard.allow_not_finite);
+    EXPECT_EQ(read->profile, standard.profile);
     EXPECT_EQ(read->log, nullptr);
     EXPECT_EQ(read->progress, nullptr);
 }

@@ -1,10 +1,11 @@
 // Decode of one sequence, batch size 1, with random weights of known models' shapes, behind a prefill of its history.
 //
-//   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N]
+//   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N] [--profile yes]
 //
 // Each step is timed on the host from the call to the drawn token; the median is reported, with the bytes of weights
 // and KV cache that a step must read and what share of a read ceiling that makes (4.5 TB/s, a plain read's on an H200).
-// The prefill, in slices of 512 tokens, is timed when it is done a second time.
+// The prefill, in slices of 512 tokens, is timed when it is done a second time. With --profile a table of each model's
+// phases follows its line; the steps are slower then.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/profile.h"
 #include "bench/known_models.h"
 #include "support/steps.h"
 
@@ -35,18 +37,8 @@ struct Arguments {
     std::string model;  // empty: all
     int32_t history = 256;
     int32_t steps = 256;
+    bool profile = false;
 };
-
-// Bytes that a step with `context` tokens must read: every weight but the embedding and the experts that its token does
-// not choose once, and the KV cache.
-double step_bytes(const Shape& s, double context) {
-    const double attention = double(s.hidden) * s.head_dim * (2.0 * s.heads + 2.0 * s.kv_heads);
-    const double chosen = 3.0 * s.experts.top_k * s.experts.intermediate_size + s.experts.count;
-    const double mlp = s.hidden * (s.experts.count > 0 ? chosen : 3.0 * s.intermediate);
-    const double weights = s.layers * (attention + mlp) + double(s.hidden) * s.vocab;
-    const double cache = 2.0 * s.layers * s.kv_heads * s.head_dim * context;
-    return 2.0 * (weights + cache);
-}
 
 // Rows [first, first + count) of a sequence with this page table, `token` and others behind it.
 Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t token) {
@@ -92,16 +84,20 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     options.max_output_rows = 1;
     options.max_kept_logits = 0;
     const std::vector<int32_t> table = table_of(options.num_pages);
+    Profile profile;
+    if (arguments.profile) options.profile = &profile;
     const RandomWeights random(shape);
-    NL_ASSIGN(auto executor, backend.create_executor(testing::spec_of(random_shape(shape, context)), random.weights,
-                                                     options, Progress()));
+    const ModelSpec spec = testing::spec_of(random_shape(shape, context));
+    NL_ASSIGN(auto executor, backend.create_executor(spec, random.weights, options, Progress()));
     NL_TRY(prefill(*executor, table, arguments.history));  // warms up
     NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments.history));
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
-    const double bytes = step_bytes(shape, arguments.history + kWarmUpSteps + arguments.steps / 2.0);
+    const int32_t middle = arguments.history + kWarmUpSteps + arguments.steps / 2;
+    const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read;
     std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3, 1 / seconds,
                 bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
                 arguments.history / prefill_seconds);
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
     return {};
 }
 
@@ -116,6 +112,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             arguments.history = std::atoi(argv[i + 1]);
         } else if (name == "--steps") {
             arguments.steps = std::atoi(argv[i + 1]);
+        } else if (name == "--profile") {
+            arguments.profile = std::string(argv[i + 1]) == "yes";
         } else {
             return false;
         }
@@ -142,7 +140,8 @@ int main(int argc, char** argv) {
     Arguments arguments;
     if (!parse(argc, argv, arguments)) {
         std::fprintf(stderr,
-                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N]\n"
+                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N] "
+                     "[--profile yes]\n"
                      "       NAME is qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n");
         return 2;
     }

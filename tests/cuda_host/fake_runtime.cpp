@@ -4,10 +4,12 @@
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -40,6 +42,9 @@ struct CUgraphExec_st {
 struct CUevent_st {
     cudaStream_t stream = nullptr;  // where it was recorded
     uint64_t count = 0;             // pieces of work in front of it
+    // Of cudaEventRecordWithFlags: when the stream came to it.
+    std::shared_ptr<std::chrono::steady_clock::time_point> time =
+        std::make_shared<std::chrono::steady_clock::time_point>();
 };
 
 namespace cuda_host {
@@ -233,6 +238,14 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     const cuda_host::Guard guard(cuda_host::lock());
     event->stream = stream;
     event->count = stream == nullptr ? 0 : stream->done + stream->queued.size();
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
+    cuda_host::submit(stream, [time = event->time] { *time = std::chrono::steady_clock::now(); });
+    return cudaSuccess;
+}
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+    *milliseconds = std::chrono::duration<float, std::milli>(*end->time - *begin->time).count();
     return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {

@@ -295,6 +295,8 @@ namespace Nanolith
         MapWeights = 14,
         /// <summary>1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]</summary>
         AllowNotFinite = 15,
+        /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
+        Profile = 16,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>

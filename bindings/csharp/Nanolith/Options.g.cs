@@ -52,6 +52,9 @@ namespace Nanolith
         /// <summary>1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]</summary>
         public bool? AllowNotFinite { get; set; }
 
+        /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
+        public bool? Profile { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -69,6 +72,7 @@ namespace Nanolith
             if (BatchInvariant != null) NativeOptions.Set(raw, 13, BatchInvariant.Value ? 1L : 0L);
             if (MapWeights != null) NativeOptions.Set(raw, 14, MapWeights.Value ? 1L : 0L);
             if (AllowNotFinite != null) NativeOptions.Set(raw, 15, AllowNotFinite.Value ? 1L : 0L);
+            if (Profile != null) NativeOptions.Set(raw, 16, Profile.Value ? 1L : 0L);
         }
     }
 

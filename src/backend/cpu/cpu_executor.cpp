@@ -1,6 +1,7 @@
 #include "backend/cpu/cpu_executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -8,7 +9,9 @@
 
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
+#include "backend/cpu/read_speed.h"
 #include "backend/forward.h"
+#include "backend/profile.h"
 #include "backend/progress.h"
 
 namespace nanolith::cpu {
@@ -82,6 +85,10 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
     PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
     NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, loading));
     NL_TRY(executor->make_products(progress));
+    if (options.profile != nullptr) {
+        NL_ASSIGN(const double bytes_per_second, measure_read_speed(pool));
+        options.profile->set_ceiling({bytes_per_second, 0});
+    }
     return std::unique_ptr<Executor>(std::move(executor));
 }
 
@@ -181,9 +188,24 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
                   Buffer<float>::allocate("logits that are kept", {options_.max_kept_logits, spec_.vocab_size}));
     }
     NL_TRY(embed());
-    NL_TRY(forward(*this, spec_.num_layers));
+    NL_TRY(options_.profile != nullptr ? forward_timed(batch) : forward(*this, spec_.num_layers));
     std::swap(draws_, drawing_);
     in_flight_ = true;
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::forward_timed(const Batch& batch) {
+    using Clock = std::chrono::steady_clock;
+    ByPhase<double> seconds{};
+    auto last = Clock::now();
+    NL_TRY(forward(*this, spec_.num_layers, [&](Phase phase) -> Result<void> {
+        const auto now = Clock::now();
+        seconds[index_of(phase)] += std::chrono::duration<double>(now - last).count();
+        last = now;
+        return {};
+    }));
+    options_.profile->add(is_decode(batch), rows(), step_traffic(spec_, options_, batch), seconds);
     return {};
 }
 

@@ -57,6 +57,8 @@ class CpuExecutor final : public Executor {
     template <typename Work>
     void for_rows(int64_t count, int64_t numbers, const Work& work);
     Result<void> compute(const Batch& batch);
+    // The forward pass, its phases added to the profile.
+    Result<void> forward_timed(const Batch& batch);
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
     [[nodiscard]] int64_t qkv_width() const {

@@ -246,6 +246,11 @@ pub const NL_OPTION_BATCH_INVARIANT: i32 = 13;
 pub const NL_OPTION_MAP_WEIGHTS: i32 = 14;
 /// 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. \[0 (default) or 1]
 pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
+/// 1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds
+/// a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that
+/// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
+/// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
+pub const NL_OPTION_PROFILE: i32 = 16;
 
 /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now

@@ -94,6 +94,14 @@ impl EngineOptions {
     pub fn allow_not_finite(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_ALLOW_NOT_FINITE, i64::from(value))
     }
+
+    /// 1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds
+    /// a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that
+    /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
+    /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
+    pub fn profile(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_PROFILE, i64::from(value))
+    }
 }
 
 impl CacheOptions {

@@ -1,0 +1,37 @@
+// What each phase of a step must move through memory and compute, as numbers: what a device's time is held against.
+#pragma once
+
+#include "backend/batch.h"
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "backend/phase.h"
+
+namespace nanolith {
+
+struct Traffic {
+    double read = 0;     // bytes
+    double written = 0;  // bytes
+    double flops = 0;    // a multiplication and its addition are two
+
+    [[nodiscard]] double bytes() const { return read + written; }
+    Traffic& operator+=(const Traffic& other) {
+        read += other.read;
+        written += other.written;
+        flops += other.flops;
+        return *this;
+    }
+};
+
+using StepTraffic = ByPhase<Traffic>;
+
+// The least that a device can do for this step: each weight is read once a step, keys and values of a token once a
+// layer however many sequences share its pages, activations once by the phase that takes them, and what phases pass to
+// each other is written once. Left out, being under a hundredth: embeddings, norms' weights, biases, scales of
+// quantized weights, and indices. Of a mixture of experts as many are counted as rows choose on average when they
+// choose evenly. Work is that of products and of attention's scores and sums, over the tokens that each row sees.
+StepTraffic step_traffic(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch);
+
+// Of all phases.
+Traffic total(const StepTraffic& traffic);
+
+}  // namespace nanolith
