@@ -181,7 +181,7 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.pages = call.pages.data;
     if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->turns.as<float2>();
     a.work = call.work;
-    a.units = row_units(plan_shape_);
+    a.units = head_groups(plan_shape_);
     a.partial = partials_.view();
     a.output = static_cast<T*>(call.output.data);
     a.output_layout = layout_of(call.output);

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "attention/attention.h"
-#include "attention/plan/plan.h"
+#include "attention/plan/bounds.h"
+#include "attention/plan/plan_shape.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
