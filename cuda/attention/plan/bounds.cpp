@@ -6,12 +6,12 @@ namespace nanolith::cuda {
 
 namespace {
 
-// The splits of the query tiles that have more than one: these are split where the share of a block ends. Wide ones are
-// split for the multiprocessors of a KV head, which comes to the same. Blocks without work, which have an empty item,
-// are among the narrow ones: there are no splits of them.
+// Splits of the query tiles that have more than one. A narrow query tile is split where the share of a block ends, so
+// there are no more than two for each block. For the arrays this leaves room for the items of blocks without work.
 int64_t narrow_splits(const PlanShape& shape) {
     return int64_t{2} * narrow_blocks(shape);
 }
+// Wide query tiles are split for the multiprocessors of a KV head.
 int64_t wide_splits(const PlanShape& shape) {
     return 2 * (shape.multiprocessors / shape.num_kv_heads + 1);
 }
