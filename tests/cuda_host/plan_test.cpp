@@ -46,6 +46,7 @@ class Generator {
         if (shape.kernel == NarrowKernel::hopper && below(4) > 0) shape.wide_vectors = 128 << below(2);
         shape.causal = below(8) != 0;
         if (shape.causal && below(3) == 0) shape.window = 1 + below(400);
+        shape.batch_invariant = shape.wide_vectors == 0 && below(4) == 0;
         return shape;
     }
 
@@ -334,6 +335,10 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
             work.expect_partials_to_meet();
             work.expect_shared_merges();
             expect_within_bounds(shape, step, plan, max_rows);
+            if (shape.batch_invariant) {  // no other row decides in which order a row's tokens are summed up
+                EXPECT_TRUE(plan.partials.empty());
+                EXPECT_EQ(plan.queries.size(), step.positions.size());
+            }
             cascades += plan.queries.size() > step.positions.size() ? 1 : 0;
             wide += plan.wide.empty() ? 0 : 1;
             overlapping += !plan.wide.empty() && !plan.merges.empty() ? 1 : 0;

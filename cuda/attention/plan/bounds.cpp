@@ -32,7 +32,10 @@ PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows) {
 
 PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
     const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.heads_per_kv();
-    const int64_t tile_rows = std::max(1, max_narrow_vectors(shape) / shape.heads_per_kv());
+    // Of more rows than fit in one narrow query tile. No number of rows has more narrow tiles than where all are narrow.
+    PlanShape narrow = shape;
+    narrow.wide_vectors = 0;
+    const int64_t tile_rows = rows_per_tile(narrow, std::max<int64_t>(rows, kNarrowVectors + 1));
     const int64_t groups = head_groups(shape).count;
     const int64_t own_tiles = (std::min(rows, sequences) + rows / tile_rows) * groups;
     const int64_t cascade_tiles = (segments / 2 + cascade_rows / tile_rows) * groups;
