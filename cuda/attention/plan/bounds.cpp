@@ -32,7 +32,8 @@ PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows) {
 
 PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
     const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.heads_per_kv();
-    // Of more rows than fit in one narrow query tile. No number of rows has more narrow tiles than where all are narrow.
+    // The rows of a narrow query tile where more rows than fit in one attend to the same segments. A step has the most
+    // narrow tiles where it has no wide ones.
     PlanShape narrow = shape;
     narrow.wide_vectors = 0;
     const int64_t tile_rows = rows_per_tile(narrow, std::max<int64_t>(rows, kNarrowVectors + 1));
