@@ -145,7 +145,7 @@ size_t DeviceAttention::plan_of(int32_t window) const {
 }
 
 const DeviceAttention::DeviceRope* DeviceAttention::rope_of(int32_t index) const {
-    return index == kNoRope ? nullptr : &ropes_[static_cast<size_t>(index)];
+    return index == kNoRope ? nullptr : &ropes_[index];
 }
 
 template <typename T>

@@ -80,7 +80,7 @@ class Generator {
                           0};
         int32_t base = 0;
         for (int i = chunks.empty() ? 0 : below(4); i > 0; --i) {
-            Segment use = chunks[static_cast<size_t>(below(static_cast<int>(chunks.size())))];
+            Segment use = chunks[below(static_cast<int>(chunks.size()))];
             use.base = base;
             base += use.length;
             step.segments.push_back(use);
@@ -111,10 +111,10 @@ class Work {
         const auto blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
         for (size_t block = 0; block < blocks; ++block) {
             int number = 0;
-            for (auto i = static_cast<int32_t>(block); i >= 0; i = plan.narrow[static_cast<size_t>(i)].next) {
-                if (++visits.at(static_cast<size_t>(i)) > 1) break;                    // told below
-                if (plan.narrow[static_cast<size_t>(i)].item.num_vectors == 0) break;  // a block without work
-                add_narrow(plan.narrow[static_cast<size_t>(i)], {block, number++});
+            for (auto i = static_cast<int32_t>(block); i >= 0; i = plan.narrow[i].next) {
+                if (++visits.at(i) > 1) break;                    // told below
+                if (plan.narrow[i].item.num_vectors == 0) break;  // a block without work
+                add_narrow(plan.narrow[i], {block, number++});
             }
         }
         for (size_t i = 0; i < visits.size(); ++i) EXPECT_EQ(visits[i], 1) << "item " << i << " in lists of blocks";
@@ -137,8 +137,8 @@ class Work {
         for (size_t block = 0; block < blocks; ++block) {
             const NarrowItem& item = plan_.narrow[block];
             for (int32_t i = item.first_merge; i < item.first_merge + item.num_merges; ++i) {
-                ++times.at(static_cast<size_t>(i));
-                for (const Place& place : outputs_.at(row_group_of(plan_.merges[static_cast<size_t>(i)])).narrow)
+                ++times.at(i);
+                for (const Place& place : outputs_.at(row_group_of(plan_.merges[i])).narrow)
                     EXPECT_LE(place.block, block);
             }
         }
@@ -170,7 +170,7 @@ class Work {
         EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(groups.count));
         for (const Merge& merge : plan_.merges) {
             EXPECT_EQ(to_merge.erase(row_group_of(merge)), 1U) << "row group " << row_group_of(merge);
-            const RowPartials& listed = plan_.row_partials[static_cast<size_t>(row_group_of(merge))];
+            const RowPartials& listed = plan_.row_partials[row_group_of(merge)];
             EXPECT_EQ(merge.first_partial, listed.first_partial);
             EXPECT_EQ(merge.num_partials, listed.num_partials);
         }
@@ -218,22 +218,22 @@ class Work {
     }
 
     void expect_span(const AttentionItem& item, const Span& found) const {
-        const Span& span = plan_.spans[static_cast<size_t>(item.first_span)];
+        const Span& span = plan_.spans[item.first_span];
         EXPECT_EQ(std::tie(found.first_page, found.first_token, found.end_token, found.base),
                   std::tie(span.first_page, span.first_token, span.end_token, span.base));
     }
 
     void add_narrow(const NarrowItem& narrow, const Place& place) {
         add(narrow.item, &place);
-        const QueryRow& first = plan_.queries[static_cast<size_t>(narrow.item.first_query)];
+        const QueryRow& first = plan_.queries[narrow.item.first_query];
         EXPECT_EQ(narrow.row, first.row);
         EXPECT_EQ(narrow.position, first.position);
         if (narrow.item.num_spans == 0) return;
-        const Span& span = plan_.spans[static_cast<size_t>(narrow.item.first_span)];
+        const Span& span = plan_.spans[narrow.item.first_span];
         expect_span(narrow.item, narrow.span);
         for (int i = 0; i < 16 && span.first_token + 16 * i < span.end_token; ++i) {
             const int32_t page = (span.first_token + 16 * i) / shape_.page_size;
-            EXPECT_EQ(narrow.pages[i], step_.page_table[static_cast<size_t>(span.first_page + page)]);
+            EXPECT_EQ(narrow.pages[i], step_.page_table[span.first_page + page]);
         }
     }
 
@@ -243,9 +243,8 @@ class Work {
         const RowUnits groups = head_groups(shape_);
         for (int32_t m = 0; m < item.num_vectors; ++m) {
             const int head = (item.first_vector + m) % group;
-            const QueryRow& query =
-                plan_.queries[static_cast<size_t>(item.first_query + (item.first_vector + m) / group)];
-            const int32_t base = step_.positions[static_cast<size_t>(query.row)] - query.position;
+            const QueryRow& query = plan_.queries[item.first_query + (item.first_vector + m) / group];
+            const int32_t base = step_.positions[query.row] - query.position;
             for (int32_t i = 0; i < item.num_spans; ++i) ++spans_[{query.row, head}][{item.first_span + i, base}];
             if (head % groups.heads != 0) continue;
             Output& output = outputs_[query.row * groups.count + head / groups.heads];
@@ -266,15 +265,15 @@ class Work {
         const auto found = spans_.find({row, head});
         if (found != spans_.end()) {
             for (const auto& [which, times] : found->second) {
-                const Span& span = plan_.spans[static_cast<size_t>(which.first)];
+                const Span& span = plan_.spans[which.first];
                 EXPECT_EQ(span.first_token % kNarrowTokens, 0);
                 for (int32_t t = span.first_token; t < span.end_token; ++t)
                     met[{span.first_page, span.base + which.second, t}] += times;
             }
         }
-        const int32_t position = step_.positions[static_cast<size_t>(row)];
+        const int32_t position = step_.positions[row];
         for (int32_t i = 0; i < sequence.num_segments; ++i) {
-            const Segment& segment = step_.segments[static_cast<size_t>(sequence.first_segment + i)];
+            const Segment& segment = step_.segments[sequence.first_segment + i];
             for (int32_t t = 0; t < segment.length; ++t) {
                 const auto token = met.find({segment.first_page, segment.base, t});
                 const int times = token == met.end() ? 0 : token->second;

@@ -26,7 +26,7 @@ void CascadeFinder::find(const AttentionStep& step) {
         }
     }
     const auto pages = [&](const SegmentUse& use) {
-        const Segment& segment = step.segments[static_cast<size_t>(use.segment)];
+        const Segment& segment = step.segments[use.segment];
         return std::pair(segment.first_page, segment.length);
     };
     std::sort(uses_.begin(), uses_.end(), [&](const SegmentUse& a, const SegmentUse& b) {
@@ -51,18 +51,18 @@ void CascadeFinder::consider(const AttentionStep& step, Range range) {
     int64_t rows = 0;
     int64_t own_tiles = 0;
     for (const SegmentUse& use : uses) {
-        const int32_t own_rows = step.sequences[static_cast<size_t>(use.sequence)].num_rows;
+        const int32_t own_rows = step.sequences[use.sequence].num_rows;
         rows += own_rows;
         own_tiles += count_tiles(own_rows);
     }
     // Of each vector there are two partial results: of the cascade, and of what the sequence has of its own.
     const int64_t partials = 2 * rows * shape_.heads_per_kv();
     if (partials_ + partials > max_partials_) return;
-    const int32_t length = step.segments[static_cast<size_t>(uses.front().segment)].length;
+    const int32_t length = step.segments[uses.front().segment].length;
     if (!pays(length, rows, own_tiles)) return;
     partials_ += partials;
     cascades_.push_back(range);
-    for (const SegmentUse& use : uses) in_cascade_[static_cast<size_t>(use.segment)] = 1;
+    for (const SegmentUse& use : uses) in_cascade_[use.segment] = 1;
 }
 
 // Query tiles of so many rows that attend to the same spans.

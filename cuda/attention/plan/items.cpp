@@ -18,7 +18,7 @@ AttentionItem split_item(const QueryTile& tile, const Split& split, AttentionPla
     int32_t skip = split.first_kv_tile;
     int32_t left = split.num_kv_tiles;
     for (int32_t i = 0; i < tile.item.num_spans && left > 0; ++i) {
-        Span span = plan.spans[static_cast<size_t>(tile.item.first_span + i)];
+        Span span = plan.spans[tile.item.first_span + i];
         const int32_t kv_tiles = kv_tiles_of(span);
         if (skip >= kv_tiles) {
             skip -= kv_tiles;
@@ -46,11 +46,11 @@ WideItem wide_item(const PlanShape& shape, const AttentionItem& item, const Atte
     const auto rows = static_cast<int32_t>(divide_up(item.first_vector + item.num_vectors, shape.heads_per_kv()));
     WideItem wide{item, INT32_MAX, INT32_MIN, {}, 0};
     for (int32_t i = 0; i < rows; ++i) {
-        const int32_t position = plan.queries[static_cast<size_t>(item.first_query + i)].position;
+        const int32_t position = plan.queries[item.first_query + i].position;
         wide.lowest = std::min(wide.lowest, position);
         wide.highest = std::max(wide.highest, position);
     }
-    if (item.num_spans > 0) wide.span = plan.spans[static_cast<size_t>(item.first_span)];
+    if (item.num_spans > 0) wide.span = plan.spans[item.first_span];
     return wide;
 }
 
@@ -59,15 +59,15 @@ NarrowItem narrow_item(const PlanShape& shape, const AttentionStep& step, const 
     NarrowItem narrow{};
     narrow.item = item;
     narrow.next = -1;
-    const QueryRow first = plan.queries[static_cast<size_t>(item.first_query)];
+    const QueryRow first = plan.queries[item.first_query];
     narrow.row = first.row;
     narrow.position = first.position;
     if (item.num_spans == 0) return narrow;
-    narrow.span = plan.spans[static_cast<size_t>(item.first_span)];
+    narrow.span = plan.spans[item.first_span];
     int32_t token = narrow.span.first_token;
     for (int32_t& page : narrow.pages) {
         if (token >= narrow.span.end_token) break;
-        page = step.page_table[static_cast<size_t>(narrow.span.first_page + token / shape.page_size)];
+        page = step.page_table[narrow.span.first_page + token / shape.page_size];
         token += kPageTokens;
     }
     return narrow;
@@ -81,7 +81,7 @@ class BlockLists {
     void append(int32_t block, const NarrowItem& item) {
         if (block != block_) {
             block_ = block;
-            last_ = static_cast<size_t>(block);
+            last_ = block;
             narrow_[last_] = item;
             return;
         }
@@ -104,15 +104,15 @@ void write_items(const PlanShape& shape, const AttentionStep& step, std::span<co
     plan.wide.clear();
     const bool narrow_tiles = std::ranges::any_of(tiles, [](const QueryTile& tile) { return !tile.wide; });
     if (narrow_tiles || !plan.partials.empty()) {
-        plan.narrow.assign(static_cast<size_t>(narrow_blocks(shape)), NarrowItem{});
+        plan.narrow.assign(narrow_blocks(shape), NarrowItem{});
     }
     BlockLists blocks(plan.narrow);
-    int32_t tile_index = -1;
-    int32_t index = 0;  // of the split among those of its query tile
+    int32_t previous = -1;  // query tile
+    int32_t index = 0;      // of the split among those of its query tile
     for (const Split& split : splitter.splits()) {
-        index = split.query_tile == tile_index ? index + 1 : 0;
-        tile_index = split.query_tile;
-        const auto at = static_cast<size_t>(tile_index);
+        const int32_t at = split.query_tile;
+        index = at == previous ? index + 1 : 0;
+        previous = at;
         AttentionItem item = split_item(tiles[at], split, plan);
         item.partial = partial_of(merging.of_tiles()[at], splitter.of_tiles()[at], index, item.num_vectors);
         if (tiles[at].wide) {

@@ -18,18 +18,17 @@ MergePlanner::MergePlanner(const PlanShape& shape, int64_t max_rows)
 template <typename Visit>
 void MergePlanner::for_each_row_group(const QueryTile& tile, const AttentionPlan& plan, const Visit& visit) const {
     const int32_t heads = std::min(groups_.heads, shape_.heads_per_kv() - tile.item.first_vector);
-    const auto num_rows = static_cast<size_t>(divide_up(tile.item.num_vectors, heads));
-    const auto groups = static_cast<size_t>(groups_.count);
-    const auto group = static_cast<size_t>(tile.item.first_vector / groups_.heads);
+    const size_t num_rows = divide_up(tile.item.num_vectors, heads);
+    const size_t groups = groups_.count;
+    const size_t group = tile.item.first_vector / groups_.heads;
     int32_t vector = 0;
-    for (const QueryRow& query :
-         std::span(plan.queries).subspan(static_cast<size_t>(tile.item.first_query), num_rows)) {
-        visit(static_cast<size_t>(query.row) * groups + group, vector);
+    for (const QueryRow& query : std::span(plan.queries).subspan(tile.item.first_query, num_rows)) {
+        visit(query.row * groups + group, vector);
         vector += heads;
     }
 }
 
-bool MergePlanner::place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, int64_t num_rows,
+bool MergePlanner::place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
                                   AttentionPlan& plan) {
     count_splits(tiles, splitter, num_rows, plan);
     const bool room = number_partials(tiles, splitter, plan);
@@ -38,9 +37,9 @@ bool MergePlanner::place_partials(std::span<const QueryTile> tiles, const Splitt
 }
 
 // Counts the splits of each row group: all of them in num_partials, and the narrow ones.
-void MergePlanner::count_splits(std::span<const QueryTile> tiles, const Splitter& splitter, int64_t num_rows,
+void MergePlanner::count_splits(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
                                 AttentionPlan& plan) {
-    const auto row_groups = static_cast<size_t>(num_rows * groups_.count);
+    const size_t row_groups = num_rows * groups_.count;
     plan.row_partials.assign(row_groups, RowPartials{0, 0});
     narrow_splits_.assign(row_groups, 0);
     last_block_.assign(row_groups, -1);
@@ -48,7 +47,7 @@ void MergePlanner::count_splits(std::span<const QueryTile> tiles, const Splitter
         const TileSplits& splits = splitter.of_tiles()[i];
         const int32_t count = splits.count;
         const int32_t narrow_count = tiles[i].wide ? 0 : count;
-        const int32_t block = splitter.splits()[static_cast<size_t>(splits.last)].block;  // -1: wide
+        const int32_t block = splitter.splits()[splits.last].block;  // -1: wide
         for_each_row_group(tiles[i], plan, [&](size_t row_group, int32_t) {
             plan.row_partials[row_group].num_partials += count;
             narrow_splits_[row_group] += narrow_count;
@@ -62,7 +61,7 @@ void MergePlanner::count_splits(std::span<const QueryTile> tiles, const Splitter
 bool MergePlanner::can_merge(const QueryTile& tile, const TileSplits& tile_splits, std::span<const Split> splits,
                              const AttentionPlan& plan) const {
     if (tile.wide || tile_splits.early || shape_.kernel != NarrowKernel::hopper) return false;
-    const auto last = static_cast<size_t>(tile_splits.last);
+    const size_t last = tile_splits.last;
     const int32_t block = splits[last].block;
     const bool ends_block = last + 1 == splits.size() || splits[last + 1].block != block;
     bool can = true;
@@ -107,7 +106,7 @@ void MergePlanner::list_partials(std::span<const QueryTile> tiles, const Splitte
         listed += partials.num_partials - (merged_[i] != 0 ? 1 : 0);
         partials.num_partials = 0;
     }
-    plan.partials.resize(static_cast<size_t>(listed));
+    plan.partials.resize(listed);
     for (size_t i = 0; i < tiles.size(); ++i) {
         const TileResults& results = of_tiles_[i];
         if (results.partial == kAlone) continue;
@@ -115,7 +114,7 @@ void MergePlanner::list_partials(std::span<const QueryTile> tiles, const Splitte
         for_each_row_group(tiles[i], plan, [&](size_t row_group, int32_t vector) {
             RowPartials& list = plan.row_partials[row_group];
             for (int32_t split = 0; split < count; ++split) {
-                plan.partials[static_cast<size_t>(list.first_partial + list.num_partials++)] =
+                plan.partials[list.first_partial + list.num_partials++] =
                     results.partial + split * tiles[i].item.num_vectors + vector;
             }
         });
@@ -129,11 +128,11 @@ void MergePlanner::share_merges(const Overlap& overlap, AttentionPlan& plan) {
     if (waiting_.empty()) return;
     choose_blocks(overlap);
     std::sort(waiting_.begin(), waiting_.end());
-    of_blocks_.assign(static_cast<size_t>(narrow_blocks(shape_)), MergeRange{});
+    of_blocks_.assign(narrow_blocks(shape_), MergeRange{});
     for (const Waiting& waiting : waiting_) {
-        MergeRange& range = of_blocks_[static_cast<size_t>(waiting.block)];
+        MergeRange& range = of_blocks_[waiting.block];
         if (range.count++ == 0) range.first = static_cast<int32_t>(plan.merges.size());
-        const RowPartials& partials = plan.row_partials[static_cast<size_t>(waiting.row_group)];
+        const RowPartials& partials = plan.row_partials[waiting.row_group];
         plan.merges.push_back({waiting.row_group / groups_.count, waiting.row_group % groups_.count,
                                partials.first_partial, partials.num_partials});
     }
@@ -154,10 +153,10 @@ void MergePlanner::find_waiting(const AttentionPlan& plan) {
 void MergePlanner::choose_blocks(const Overlap& overlap) {
     const int32_t blocks = narrow_blocks(shape_);
     const int64_t share = divide_up(static_cast<int64_t>(waiting_.size()), blocks);
-    of_blocks_.assign(static_cast<size_t>(blocks), MergeRange{});  // counts of those that are settled
+    of_blocks_.assign(blocks, MergeRange{});  // counts of those that are settled
     int64_t open = 0;
     for (Waiting& waiting : waiting_) {
-        int32_t& count = of_blocks_[static_cast<size_t>(std::max(waiting.block, 0))].count;
+        int32_t& count = of_blocks_[std::max(waiting.block, 0)].count;
         if (waiting.block < 0 || (waiting.block < overlap.early_blocks && count >= share)) {
             waiting.block = -1;
             ++open;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,7 +37,7 @@ class MergePlanner {
 
     // Writes plan.row_partials and plan.partials from the query tiles, their splits and plan.queries. Returns false
     // where there is no room for all partial results; the plan is of no use then, but complete.
-    bool place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, int64_t num_rows,
+    bool place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
                         AttentionPlan& plan);
     // Divides the row groups that no item merges among the blocks: writes plan.merges. After place_partials().
     void share_merges(const Overlap& overlap, AttentionPlan& plan);
@@ -56,8 +57,7 @@ class MergePlanner {
 
     template <typename Visit>
     void for_each_row_group(const QueryTile& tile, const AttentionPlan& plan, const Visit& visit) const;
-    void count_splits(std::span<const QueryTile> tiles, const Splitter& splitter, int64_t num_rows,
-                      AttentionPlan& plan);
+    void count_splits(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows, AttentionPlan& plan);
     [[nodiscard]] bool can_merge(const QueryTile& tile, const TileSplits& tile_splits, std::span<const Split> splits,
                                  const AttentionPlan& plan) const;
     bool number_partials(std::span<const QueryTile> tiles, const Splitter& splitter, const AttentionPlan& plan);

@@ -21,16 +21,16 @@ void QueryTiler::cut(const AttentionStep& step, bool with_cascades, AttentionPla
 void QueryTiler::add_cascade(const AttentionStep& step, std::span<const SegmentUse> uses, AttentionPlan& plan) {
     const auto first_query = static_cast<int32_t>(plan.queries.size());
     for (const SegmentUse& use : uses) {
-        const Sequence& sequence = step.sequences[static_cast<size_t>(use.sequence)];
-        const int32_t base = step.segments[static_cast<size_t>(use.segment)].base;
+        const Sequence& sequence = step.sequences[use.sequence];
+        const int32_t base = step.segments[use.segment].base;
         for (int32_t i = 0; i < sequence.num_rows; ++i) {
             const int32_t row = sequence.first_row + i;
-            plan.queries.push_back({row, step.positions[static_cast<size_t>(row)] - base});
+            plan.queries.push_back({row, step.positions[row] - base});
         }
     }
     const auto num_rows = static_cast<int32_t>(plan.queries.size()) - first_query;
     const auto span = static_cast<int32_t>(plan.spans.size());
-    const Segment& segment = step.segments[static_cast<size_t>(uses.front().segment)];
+    const Segment& segment = step.segments[uses.front().segment];
     plan.spans.push_back({segment.first_page, 0, segment.length, 0});
     const int32_t tile_rows = rows_per_tile(shape_, num_rows);
     for (int32_t first = 0; first < num_rows; first += tile_rows) {
@@ -43,11 +43,11 @@ void QueryTiler::add_sequence(const AttentionStep& step, const Sequence& sequenc
     const auto first_query = static_cast<int32_t>(plan.queries.size());
     for (int32_t i = 0; i < sequence.num_rows; ++i) {
         const int32_t row = sequence.first_row + i;
-        plan.queries.push_back({row, step.positions[static_cast<size_t>(row)]});
+        plan.queries.push_back({row, step.positions[row]});
     }
     bool in_cascade = false;
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
-        in_cascade = in_cascade || cascades_.contains(static_cast<size_t>(sequence.first_segment + i));
+        in_cascade = in_cascade || cascades_.contains(sequence.first_segment + i);
     }
     const int32_t tile_rows = rows_per_tile(shape_, sequence.num_rows);
     for (int32_t first = 0; first < sequence.num_rows; first += tile_rows) {
@@ -63,11 +63,11 @@ void QueryTiler::add_sequence(const AttentionStep& step, const Sequence& sequenc
 // the number of spans.
 int32_t QueryTiler::add_spans(const AttentionStep& step, const Sequence& sequence, int32_t first_row, int32_t last_row,
                               AttentionPlan& plan) const {
-    const int32_t first_position = step.positions[static_cast<size_t>(sequence.first_row + first_row)];
-    const int32_t last_position = step.positions[static_cast<size_t>(sequence.first_row + last_row)];
+    const int32_t first_position = step.positions[sequence.first_row + first_row];
+    const int32_t last_position = step.positions[sequence.first_row + last_row];
     int32_t spans = 0;
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
-        const auto index = static_cast<size_t>(sequence.first_segment + i);
+        const size_t index = sequence.first_segment + i;
         if (cascades_.contains(index)) continue;
         const Segment& segment = step.segments[index];
         Span span{segment.first_page, 0, segment.length, segment.base};
@@ -92,7 +92,7 @@ void QueryTiler::add_tiles(int32_t first_query, int32_t num_rows, int32_t all_ro
     const int32_t heads_per_kv = shape_.heads_per_kv();
     const bool wide = tile_vectors(shape_, int64_t{all_rows} * heads_per_kv) > max_narrow_vectors(shape_);
     int32_t kv_tiles = 0;
-    for (int32_t i = 0; i < num_spans; ++i) kv_tiles += kv_tiles_of(plan.spans[static_cast<size_t>(first_span + i)]);
+    for (int32_t i = 0; i < num_spans; ++i) kv_tiles += kv_tiles_of(plan.spans[first_span + i]);
     for (int32_t group = 0; group < groups_.count; ++group) {
         QueryTile tile{};
         tile.item.first_query = first_query;

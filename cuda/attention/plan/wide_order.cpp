@@ -16,7 +16,7 @@ constexpr int64_t kFewItems = 4;
 int32_t tokens_of(const AttentionItem& item, const AttentionPlan& plan) {
     int32_t tokens = 0;
     for (int32_t i = 0; i < item.num_spans; ++i) {
-        const Span& span = plan.spans[static_cast<size_t>(item.first_span + i)];
+        const Span& span = plan.spans[item.first_span + i];
         tokens += span.end_token - span.first_token;
     }
     return tokens;
