@@ -8,7 +8,8 @@
 
 namespace nanolith::cuda {
 
-// Wide items first; narrow blocks begin beside them where there is room, and merge what both have left.
+// The wide kernel is launched first. The narrow one may begin while it runs, on the multiprocessors that it leaves free
+// (plan/overlap.h), and merges the partial results of both.
 template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream) {

@@ -19,17 +19,17 @@ HeadShape head_shape(const AttentionSpec& spec) {
     return {spec.num_heads, spec.num_kv_heads, spec.head_dim, spec.page_size};
 }
 
-// Whether steps within the capacities may have more than 16 vectors in a line: prefill, segments that sequences share,
-// or many query heads for each KV head.
+// Whether a step within the capacities may have a query tile for the wide kernel: prefill, segments that sequences
+// share, or many query heads for each KV head.
 bool may_be_wide(const AttentionSpec& spec, const PlanCapacity& capacity) {
-    constexpr int kNarrowVectors = 16;
-    const int group = spec.num_heads / spec.num_kv_heads;
+    const int heads_per_kv = spec.num_heads / spec.num_kv_heads;
+    const bool prefill = capacity.rows > capacity.sequences;
     const bool shared = capacity.sequences > 1 && capacity.segments > capacity.sequences;
-    return capacity.rows * group > kNarrowVectors &&
-           (capacity.rows > capacity.sequences || shared || group > kNarrowVectors);
+    return capacity.rows * heads_per_kv > kNarrowVectors && (prefill || shared || heads_per_kv > kNarrowVectors);
 }
 
-// Whether the capacities are for prompts so long that pairs of multiprocessors do them faster.
+// Whether the capacities are for prompts so long that pairs of multiprocessors do them faster, and the kernel for pairs
+// takes the spec (attend_wide_pairs).
 bool long_prefill(const AttentionSpec& spec, const LayerKinds& layers, const PlanCapacity& capacity) {
     constexpr int kLongPrompt = 8192;
     const bool windowed = std::ranges::any_of(layers.windows, [](int32_t window) { return window != 0; });
@@ -53,7 +53,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
         shape.kernel = NarrowKernel::hopper;
     } else if (!spec.batch_invariant && narrow_takes(head_shape(spec), gpu.major) &&
                wide_takes(head_shape(spec), gpu.major)) {
-        // Which warps of it take a tile depends on the items that its block had before.
+        // Not for batch_invariant: which of its warps adds up a tile depends on the items that the block did before.
         shape.kernel = NarrowKernel::hopper;
         if (may_be_wide(spec, capacity))
             shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
@@ -128,10 +128,10 @@ Result<DeviceAttention::DeviceRope> DeviceAttention::make_rope(const RopeSpec& r
     DeviceRope made;
     NL_ASSIGN(made.frequencies, upload(rope.frequencies, "the frequencies", stream));
     NL_ASSIGN(made.magnitudes, upload(rope.magnitudes, "the magnitudes", stream));
-    NL_ASSIGN(made.turns, allocate_device(pairs * static_cast<size_t>(spec_.max_position) * sizeof(float2),
-                                          "rotations of all positions"));
+    NL_ASSIGN(made.rotations, allocate_device(pairs * static_cast<size_t>(spec_.max_position) * sizeof(float2),
+                                              "rotations of all positions"));
     NL_TRY(fill_rope_table(made.frequencies.as<float>(), made.magnitudes.as<float>(), static_cast<int>(pairs),
-                           spec_.max_position, made.turns.as<float2>(), stream));
+                           spec_.max_position, made.rotations.as<float2>(), stream));
     return made;
 }
 
@@ -145,7 +145,7 @@ size_t DeviceAttention::plan_of(int32_t window) const {
 }
 
 const DeviceAttention::DeviceRope* DeviceAttention::rope_of(int32_t index) const {
-    return index == kNoRope ? nullptr : &ropes_[static_cast<size_t>(index)];
+    return index == kNoRope ? nullptr : &ropes_[index];
 }
 
 template <typename T>
@@ -179,9 +179,9 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.queries = static_cast<const T*>(call.queries.data);
     a.query_layout = layout_of(call.queries);
     a.pages = call.pages.data;
-    if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->turns.as<float2>();
+    if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->rotations.as<float2>();
     a.work = call.work;
-    a.units = row_units(plan_shape_);
+    a.units = head_groups(plan_shape_);
     a.partial = partials_.view();
     a.output = static_cast<T*>(call.output.data);
     a.output_layout = layout_of(call.output);

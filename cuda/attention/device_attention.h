@@ -1,5 +1,5 @@
-// Attention over a paged KV cache on one device: what an executor and a plan of nanolith_ops.h both are made of. It has
-// everything but the pages and the device's copy of the plans, which each of the two brings over in its own way.
+// Attention over a paged KV cache on one device, for an executor and for a plan of nanolith_ops.h. It has all that both
+// need except the pages and the plans' copies on the device: each of the two has its own way of sending those.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -24,22 +24,23 @@ struct GpuFacts {
     int major = 0;  // compute capability
 };
 
-// UNSUPPORTED where there are no kernels for the heads or the number formats.
+// NL_ERROR_UNSUPPORTED where there are no kernels for the heads or the number formats.
 Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu);
 
-// What the layers that share the object may differ in.
+// How the layers that share a DeviceAttention may differ.
 struct LayerKinds {
-    std::vector<int32_t> windows;  // each once
+    std::vector<int32_t> windows;  // as AttentionSpec::window, each value once
     std::vector<RopeSpec> ropes;
 };
 constexpr int32_t kNoRope = -1;
 
+// What is written to the pages of one layer. All pointers are to device memory.
 struct AppendCall {
-    int32_t rope = kNoRope;  // of the keys: an index of LayerKinds::ropes
+    int32_t rope = kNoRope;  // of the keys: an index of LayerKinds::ropes, or kNoRope
     int rows = 0;
     const int32_t* slots = nullptr;          // [rows]
-    const int32_t* key_positions = nullptr;  // [rows]; used with a rope alone
-    MutableHeadRows queries{};               // to be finished in place with bias and norm; no data: there are none
+    const int32_t* key_positions = nullptr;  // [rows]; not read without a rope
+    MutableHeadRows queries{};               // bias and norm are applied in place; no data: there are no queries
     ConstHeadRows keys{};
     ConstHeadRows values{};
     const void* bias = nullptr;  // [num_heads + 2 * num_kv_heads, head_dim], or null
@@ -48,42 +49,49 @@ struct AppendCall {
     Pages<void> pages{};
 };
 
+// The attention of one layer. All pointers are to device memory.
 struct AttentionCall {
-    int32_t rope = kNoRope;
-    int32_t window = 0;   // one of LayerKinds::windows
-    WorkView work{};      // the window's plan on the device
-    WorkCounts counts{};  // room that it was given there
+    int32_t rope = kNoRope;  // of the queries, as AppendCall::rope
+    int32_t window = 0;      // one of LayerKinds::windows
+    WorkView work{};         // the plan of that window
+    WorkCounts counts{};     // the room of its arrays
     ConstHeadRows queries{};
     Pages<const void> pages{};
     MutableHeadRows output{};
-    float* lse = nullptr;  // or null
+    float* lse = nullptr;  // [rows, num_heads] natural log-sum-exp, or null
 };
 
+// Not thread-safe. All work is put on the streams that calls name, which must be of one device, the current one.
 class DeviceAttention {
   public:
-    // For specs that check_attention takes; of the spec, window and rotation don't count. The capacity is of a step.
+    // The spec is one that check_attention accepts; `layers` stands for its window and rotation. The capacity is the
+    // most that a step has.
     DeviceAttention(const AttentionSpec& spec, LayerKinds layers, const PlanCapacity& capacity, const GpuFacts& gpu);
 
-    // Memory for partial results and the turns of all positions, ready when the call returns.
+    // Memory for partial results and the rotations of all positions, ready when the call returns. To be called once,
+    // before append() and run().
     Result<void> allocate(cudaStream_t stream);
 
     // Frees what is on the device, which must be the current one.
     void release();
 
-    // One for each of LayerKinds::windows, valid until the next call.
+    // Plans a step: a plan for each of LayerKinds::windows, in that order, valid until the next call. Host work alone.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step);
+    // The index among these of the plan for a window.
     [[nodiscard]] size_t plan_of(int32_t window) const;
-    // Whatever the window.
+    // What the plans depend on; its `window` is of no meaning.
     [[nodiscard]] const PlanShape& plan_shape() const { return plan_shape_; }
 
+    // Applies bias and norms, rotates the keys and writes keys and values to their slots (append/append.h).
     Result<void> append(const AppendCall& call, cudaStream_t stream) const;
+    // The attention of every row of the plan.
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
 
   private:
     struct DeviceRope {
         DeviceBuffer frequencies;  // [head_dim / 2]
         DeviceBuffer magnitudes;   // [head_dim / 2], or empty: all 1
-        DeviceBuffer turns;        // [max_position, head_dim / 2] float2
+        DeviceBuffer rotations;    // [max_position, head_dim / 2] float2, cosine and sine
     };
 
     Result<DeviceRope> make_rope(const RopeSpec& rope, cudaStream_t stream) const;
@@ -98,8 +106,8 @@ class DeviceAttention {
     int32_t max_rows_ = 0;
     HeadShape heads_;
     PlanShape plan_shape_;
-    std::vector<AttentionPlanner> planners_;  // for each window
-    std::vector<const AttentionPlan*> plans_;
+    std::vector<AttentionPlanner> planners_;   // [windows]
+    std::vector<const AttentionPlan*> plans_;  // [windows] of the latest step
     Partials partials_;
     std::vector<DeviceRope> ropes_;
 };

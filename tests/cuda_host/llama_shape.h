@@ -1,7 +1,7 @@
 // The shape of a plan that the planner's tests and its benchmark share.
 #pragma once
 
-#include "attention/plan/plan.h"
+#include "attention/plan/plan_shape.h"
 
 namespace nanolith::cuda {
 

@@ -1,5 +1,6 @@
 // The planner's plans by their definition (cuda/attention/plan/work.h): every row meets every token that it sees
-// exactly once, whatever was shared, cut and given to which kernel, and partial results meet where they are looked for.
+// exactly once, whatever was shared, split and given to which kernel, and partial results are where they are looked
+// for.
 #include "attention/plan/plan.h"
 
 #include <gtest/gtest.h>
@@ -45,6 +46,7 @@ class Generator {
         if (shape.kernel == NarrowKernel::hopper && below(4) > 0) shape.wide_vectors = 128 << below(2);
         shape.causal = below(8) != 0;
         if (shape.causal && below(3) == 0) shape.window = 1 + below(400);
+        shape.batch_invariant = shape.wide_vectors == 0 && below(4) == 0;
         return shape;
     }
 
@@ -121,14 +123,14 @@ class Work {
     void expect_every_token_once() const {
         for (const Sequence& sequence : step_.sequences) {
             for (int32_t row = sequence.first_row; row < sequence.first_row + sequence.num_rows; ++row) {
-                // Heads of a unit are together in every item, so the first of each will do.
-                for (int head = 0; head < shape_.group(); head += row_units(shape_).heads)
+                // The heads of a head group are together in every item, so the first of each will do.
+                for (int head = 0; head < shape_.heads_per_kv(); head += head_groups(shape_).heads)
                     expect_row(sequence, row, head);
             }
         }
     }
 
-    // Every merge is one block's, and waits for no block behind it: that may have no place before this one has ended.
+    // Every merge is one block's, and waits for no block after it: that may not run before this one has ended.
     void expect_shared_merges() const {
         const auto blocks = std::min(plan_.narrow.size(), static_cast<size_t>(narrow_blocks(shape_)));
         std::vector<int> times(plan_.merges.size(), 0);
@@ -136,46 +138,47 @@ class Work {
             const NarrowItem& item = plan_.narrow[block];
             for (int32_t i = item.first_merge; i < item.first_merge + item.num_merges; ++i) {
                 ++times.at(i);
-                for (const Place& place : outputs_.at(unit_of(plan_.merges[i])).narrow) EXPECT_LE(place.block, block);
+                for (const Place& place : outputs_.at(row_group_of(plan_.merges[i])).narrow)
+                    EXPECT_LE(place.block, block);
             }
         }
         for (const int count : times) EXPECT_EQ(count, 1);
     }
 
-    // Each unit's partial results are those that items write, and one merges them: an item, when all others have come
-    // or will, or a block at its end.
+    // The partial results of each row group (plan/merging.h) are those that items write, and one merges them: an item,
+    // when all others are published or will be, or a block at its end.
     void expect_partials_to_meet() const {
-        const RowUnits units = row_units(shape_);
+        const RowUnits groups = head_groups(shape_);
         std::set<int32_t> to_merge;
-        for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-            const RowPartials& listed = plan_.units[unit];
-            const auto found = outputs_.find(static_cast<int32_t>(unit));
-            ASSERT_NE(found, outputs_.end()) << "nothing writes unit " << unit;
+        for (size_t row_group = 0; row_group < plan_.row_partials.size(); ++row_group) {
+            const RowPartials& listed = plan_.row_partials[row_group];
+            const auto found = outputs_.find(static_cast<int32_t>(row_group));
+            ASSERT_NE(found, outputs_.end()) << "nothing writes row group " << row_group;
             const Output& output = found->second;
             const auto first = plan_.partials.begin() + listed.first_partial;
             const std::multiset<int32_t> places(first, first + listed.num_partials);
-            EXPECT_EQ(places, output.places) << "unit " << unit;
-            EXPECT_LE(output.merging.size() + static_cast<size_t>(output.alone), 1U) << "unit " << unit;
-            EXPECT_TRUE(output.alone == 0 || output.places.empty()) << "unit " << unit;
+            EXPECT_EQ(places, output.places) << "row group " << row_group;
+            EXPECT_LE(output.merging.size() + static_cast<size_t>(output.alone), 1U) << "row group " << row_group;
+            EXPECT_TRUE(output.alone == 0 || output.places.empty()) << "row group " << row_group;
             for (const Place& merging : output.merging) {
-                for (const Place& other : output.narrow) EXPECT_LT(other, merging) << "unit " << unit;
+                for (const Place& other : output.narrow) EXPECT_LT(other, merging) << "row group " << row_group;
             }
             if (output.alone > 0 || !output.merging.empty()) continue;
-            EXPECT_FALSE(output.places.empty()) << "unit " << unit;
-            to_merge.insert(static_cast<int32_t>(unit));
+            EXPECT_FALSE(output.places.empty()) << "row group " << row_group;
+            to_merge.insert(static_cast<int32_t>(row_group));
         }
-        EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
+        EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(groups.count));
         for (const Merge& merge : plan_.merges) {
-            EXPECT_EQ(to_merge.erase(unit_of(merge)), 1U) << "unit " << unit_of(merge);
-            const RowPartials& listed = plan_.units[unit_of(merge)];
+            EXPECT_EQ(to_merge.erase(row_group_of(merge)), 1U) << "row group " << row_group_of(merge);
+            const RowPartials& listed = plan_.row_partials[row_group_of(merge)];
             EXPECT_EQ(merge.first_partial, listed.first_partial);
             EXPECT_EQ(merge.num_partials, listed.num_partials);
         }
-        EXPECT_TRUE(to_merge.empty()) << "nobody merges unit " << *to_merge.begin();
+        EXPECT_TRUE(to_merge.empty()) << "nobody merges row group " << *to_merge.begin();
         // No two results in one place.
         std::set<int32_t> taken;
-        for (const auto& [unit, output] : outputs_) {
-            const int heads = std::min(units.heads, shape_.group() - unit % units.count * units.heads);
+        for (const auto& [row_group, output] : outputs_) {
+            const int heads = std::min(groups.heads, shape_.heads_per_kv() - row_group % groups.count * groups.heads);
             for (const int32_t place : output.places) {
                 for (int32_t i = 0; i < heads; ++i)
                     EXPECT_TRUE(taken.insert(place + i).second) << "place " << place + i;
@@ -198,11 +201,14 @@ class Work {
         std::vector<Place> narrow;   // that bring partial results
     };
 
-    [[nodiscard]] int32_t unit_of(const Merge& merge) const { return merge.row * row_units(shape_).count + merge.unit; }
+    [[nodiscard]] int32_t row_group_of(const Merge& merge) const {
+        return merge.row * head_groups(shape_).count + merge.unit;
+    }
 
     void add_wide(const WideItem& wide) {
         add(wide.item, nullptr);
-        const int32_t rows = (wide.item.first_vector + wide.item.num_vectors + shape_.group() - 1) / shape_.group();
+        const int32_t rows =
+            (wide.item.first_vector + wide.item.num_vectors + shape_.heads_per_kv() - 1) / shape_.heads_per_kv();
         const auto first = plan_.queries.begin() + wide.item.first_query;
         const auto [low, high] = std::minmax_element(
             first, first + rows, [](const QueryRow& a, const QueryRow& b) { return a.position < b.position; });
@@ -233,15 +239,15 @@ class Work {
 
     // `narrow`: where a narrow item is done.
     void add(const AttentionItem& item, const Place* narrow) {
-        const int group = shape_.group();
-        const RowUnits units = row_units(shape_);
+        const int group = shape_.heads_per_kv();
+        const RowUnits groups = head_groups(shape_);
         for (int32_t m = 0; m < item.num_vectors; ++m) {
             const int head = (item.first_vector + m) % group;
             const QueryRow& query = plan_.queries[item.first_query + (item.first_vector + m) / group];
             const int32_t base = step_.positions[query.row] - query.position;
             for (int32_t i = 0; i < item.num_spans; ++i) ++spans_[{query.row, head}][{item.first_span + i, base}];
-            if (head % units.heads != 0) continue;
-            Output& output = outputs_[query.row * units.count + head / units.heads];
+            if (head % groups.heads != 0) continue;
+            Output& output = outputs_[query.row * groups.count + head / groups.heads];
             if (item.partial >= 0) {
                 output.places.insert(item.partial + m);
                 if (narrow != nullptr) output.narrow.push_back(*narrow);
@@ -285,7 +291,7 @@ class Work {
     const Step& step_;
     const AttentionPlan& plan_;
     std::map<std::pair<int32_t, int>, std::map<std::pair<int32_t, int32_t>, int>> spans_;  // by row and head
-    std::map<int32_t, Output> outputs_;                                                    // by unit
+    std::map<int32_t, Output> outputs_;                                                    // by row group
 };
 
 void expect_within_bounds(const PlanShape& shape, const Step& step, const AttentionPlan& plan, int64_t max_rows) {
@@ -293,7 +299,7 @@ void expect_within_bounds(const PlanShape& shape, const Step& step, const Attent
                                           static_cast<int64_t>(step.segments.size()));
     EXPECT_LE(static_cast<int64_t>(plan.queries.size()), bounds.queries);
     EXPECT_LE(static_cast<int64_t>(plan.spans.size()), bounds.spans);
-    EXPECT_LE(static_cast<int64_t>(plan.narrow.size()), bounds.narrow + narrow_blocks(shape));
+    EXPECT_LE(static_cast<int64_t>(plan.narrow.size()), bounds.narrow);
     EXPECT_LE(static_cast<int64_t>(plan.wide.size()), bounds.wide);
     const PartialBounds partials = partial_bounds(shape, max_rows);
     for (const NarrowItem& narrow : plan.narrow) {
@@ -328,6 +334,10 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
             work.expect_partials_to_meet();
             work.expect_shared_merges();
             expect_within_bounds(shape, step, plan, max_rows);
+            if (shape.batch_invariant) {  // no other row decides in which order a row's tokens are summed up
+                EXPECT_TRUE(plan.partials.empty());
+                EXPECT_EQ(plan.queries.size(), step.positions.size());
+            }
             cascades += plan.queries.size() > step.positions.size() ? 1 : 0;
             wide += plan.wide.empty() ? 0 : 1;
             overlapping += !plan.wide.empty() && !plan.merges.empty() ? 1 : 0;

@@ -28,6 +28,7 @@ DOCUMENTS = [
     "docs/RELIABILITY.md",
     "docs/reference.md",
     "docs/abi/README.md",
+    "cuda/attention/README.md",
     "tests/README.md",
 ]
 # What README.md's figures are taken from.

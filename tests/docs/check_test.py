@@ -21,7 +21,8 @@ SOURCES = {
 GOOD = """# Map
 
 `src/cache` has the pool (`PagePool::take_page`, in `src/cache/pool.h` or `pool.cpp`), see [norms](../cuda/norm/norm.cu)
-and [below](#the-end). `cuda/norm`, `tests/unit` with `tests/*/*_test.cpp`, `nl_page_take()`, `NL_PAGE_*`, `build/dev`.
+and [below](#the-end). `cuda/norm`, `cuda/attention`, `tests/unit` with `tests/*/*_test.cpp`, `nl_page_take()`,
+`NL_PAGE_*`, `build/dev`.
 
 ```
 cat src/cache/pool.cpp build/dev/bin/none.txt

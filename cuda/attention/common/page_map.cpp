@@ -9,7 +9,7 @@ namespace nanolith::cuda {
 
 namespace {
 
-// The driver's cuTensorMapEncodeTiled, found at run time, so that nothing links the driver.
+// The driver's cuTensorMapEncodeTiled. It is found at run time, so that the library does not link the driver.
 struct TensorMapEncoder {
     PFN_cuTensorMapEncodeTiled_v12000 encode;
 };
@@ -32,13 +32,14 @@ Result<CUtensorMap> map_pages(const void* pages, CUtensorMapDataType type, int e
     NL_ASSIGN(const TensorMapEncoder encoder, tensor_map_encoder());
     const auto head_dim = static_cast<cuuint64_t>(shape.head_dim);
     const auto bytes = static_cast<cuuint64_t>(element_bytes);
-    const cuuint64_t wide = 128 / bytes;  // elements of 128 bytes
-    const cuuint64_t pieces = box.whole ? head_dim / wide : 1;
-    // As many rows as coordinates can name: how many pages there are is not known here, and no others are read.
+    const cuuint64_t box_dims = 128 / bytes;  // elements of 128 bytes
+    const cuuint64_t boxes_per_row = box.whole_heads ? head_dim / box_dims : 1;
+    // The most rows that coordinates can name. The number of pages is not known here, but only pages of the pool are
+    // ever read.
     constexpr cuuint64_t kMaxRows = cuuint64_t{1} << 31;
-    const cuuint64_t sizes[4] = {box.whole ? wide : head_dim, 8, pieces, kMaxRows / 8};
+    const cuuint64_t sizes[4] = {box.whole_heads ? box_dims : head_dim, 8, boxes_per_row, kMaxRows / 8};
     const cuuint64_t strides[3] = {head_dim * bytes, 128, head_dim * 8 * bytes};
-    const cuuint32_t extents[4] = {static_cast<cuuint32_t>(wide), 8, static_cast<cuuint32_t>(pieces),
+    const cuuint32_t extents[4] = {static_cast<cuuint32_t>(box_dims), 8, static_cast<cuuint32_t>(boxes_per_row),
                                    static_cast<cuuint32_t>(box.tokens / 8)};
     const cuuint32_t steps[4] = {1, 1, 1, 1};
     CUtensorMap map;

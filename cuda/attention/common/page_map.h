@@ -1,4 +1,4 @@
-// A page pool as the bulk tensor copy engine sees it (Hopper).
+// The tensor map with which the tensor copy engine of Hopper (TMA) finds keys and values in a page pool.
 #pragma once
 
 #include <cuda.h>
@@ -8,15 +8,23 @@
 
 namespace nanolith::cuda {
 
-// What one copy brings: `tokens` rows of 128 bytes, or, where heads are `whole`, of all of head_dim.
+// What one copy brings to shared memory: a box of `tokens` keys or values of one KV head, a multiple of 8 that divides
+// page_size.
 struct PageBox {
     int tokens = 0;
-    bool whole = false;
+    // Whether the box has all of head_dim, which is a multiple of 128 bytes then. Otherwise it has 128 bytes of each
+    // token.
+    bool whole_heads = false;
 };
 
-// The pool as rows of head_dim elements, one for each page, K or V, KV head and token; in eights, swizzled by 128
-// bytes; zeros beyond head_dim. In a copy of whole heads come the first 128 bytes of each of 8 rows, the next 128 bytes
-// of these, and so on, then the next 8 rows: head_dim is a multiple of 128 bytes.
+// The map shows the pool as rows of head_dim elements: a row for each page, K or V, KV head and token, in this order.
+// Its coordinates are: the element in 128 bytes, the row in eight rows, the 128 bytes in a row, and the eight rows in
+// the pool. (Where boxes do not have whole heads the first coordinate counts all elements of a row, and the third is
+// always 0.) In shared memory a box has the first 128 bytes of eight rows, then the next 128 bytes of these rows, and
+// so on, then the next eight rows; its 16-byte parts are swizzled by 128 bytes. Elements after head_dim become zeros.
+//
+// `pages` is the pool's address on the device, and `type` with its `element_bytes` the number format there. Fails with
+// NL_ERROR_DEVICE where the driver has no tensor maps or refuses this one.
 Result<CUtensorMap> map_pages(const void* pages, CUtensorMapDataType type, int element_bytes, const HeadShape& shape,
                               const PageBox& box);
 

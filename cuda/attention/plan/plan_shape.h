@@ -1,0 +1,78 @@
+// What the plans of a step depend on beside the step itself, and the sizes that follow from it.
+//
+// "Vector" is a query vector: one query head of one row. "KV tile" is kNarrowTokens tokens of K and V of one KV head.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "attention/attention.h"
+#include "attention/plan/work.h"
+
+namespace nanolith::cuda {
+
+constexpr int64_t divide_up(int64_t a, int64_t b) {
+    return (a + b - 1) / b;
+}
+
+// The most vectors of a narrow item; items of the portable kernel may have more, and its warps then share the vectors.
+constexpr int kNarrowVectors = 16;
+constexpr int kPortableVectors = 64;
+
+// The constants of the cost model. Rates are in bytes a microsecond: of device memory, and what one block reaches when
+// it runs alone. Costs are in microseconds: between two items of a block, and of the merging of partial results.
+constexpr double kMemoryRate = 4.5e6;
+constexpr double kBlockRate = 5.5e4;
+constexpr double kItemCost = 1.0;
+constexpr double kMergeCost = 2.0;
+
+struct PlanShape {
+    int num_heads = 0;  // query heads
+    int num_kv_heads = 0;
+    int page_size = 0;  // tokens
+    int multiprocessors = 0;
+    int tile_bytes = 0;  // of a KV tile: K and V of one KV head and kNarrowTokens tokens
+    NarrowKernel kernel = NarrowKernel::portable;
+    bool fp8 = false;      // pages are fp8 e4m3
+    int wide_vectors = 0;  // vectors of a full item of the wide kernel; 0: there is no wide kernel
+    bool causal = true;
+    int window = 0;  // a row at position p attends to positions above p - window; 0: no window
+    // A row's result depends on its own position and segments alone: no query tile is split, no segment is read once
+    // for several sequences, and all query tiles have the same size.
+    bool batch_invariant = false;
+
+    // Query heads that share a KV head.
+    [[nodiscard]] int heads_per_kv() const { return num_heads / num_kv_heads; }
+};
+
+// The most vectors of an item of the narrow kernels.
+inline int max_narrow_vectors(const PlanShape& shape) {
+    return shape.kernel == NarrowKernel::portable ? kPortableVectors : kNarrowVectors;
+}
+
+// Blocks of the narrow kernels for each KV head, the same for every step.
+inline int narrow_blocks(const PlanShape& shape) {
+    const int blocks_per_multiprocessor = shape.kernel == NarrowKernel::hopper ? 1 : 2;
+    return std::max(1, blocks_per_multiprocessor * shape.multiprocessors / shape.num_kv_heads);
+}
+
+// How the query heads of a KV head are divided into head groups, which are merged as one: the most that fit in a tile.
+inline RowUnits head_groups(const PlanShape& shape) {
+    const int heads = std::min(shape.heads_per_kv(), std::max(max_narrow_vectors(shape), shape.wide_vectors));
+    return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
+}
+
+// The most vectors of each query tile where `vectors` of them attend to the same spans.
+inline int tile_vectors(const PlanShape& shape, int64_t vectors) {
+    if (vectors <= kNarrowVectors || shape.batch_invariant) return kNarrowVectors;
+    return shape.wide_vectors > 0 ? shape.wide_vectors : max_narrow_vectors(shape);
+}
+
+// The rows of each query tile where `rows` of them attend to the same spans.
+inline int32_t rows_per_tile(const PlanShape& shape, int64_t rows) {
+    // A tile's first token follows from the window of its first row, which must be the row's own to be invariant.
+    if (shape.batch_invariant && shape.window > 0) return 1;
+    return std::max(1, tile_vectors(shape, rows * shape.heads_per_kv()) / shape.heads_per_kv());
+}
+
+}  // namespace nanolith::cuda
