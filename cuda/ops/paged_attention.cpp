@@ -22,13 +22,13 @@ WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     const PlanBounds bounds = plan_bounds(shape, rows, capacity.sequences, capacity.segments);
     const PartialBounds partials = partial_bounds(shape, rows);
     WorkCounts counts;
-    counts.units = static_cast<size_t>(rows * row_units(shape).count);
+    counts.row_partials = static_cast<size_t>(rows * head_groups(shape).count);
     counts.queries = static_cast<size_t>(bounds.queries);
     counts.spans = static_cast<size_t>(std::min(bounds.spans, kMaxSpans));
     counts.narrow = static_cast<size_t>(bounds.narrow);
     counts.wide = static_cast<size_t>(bounds.wide);
     counts.partials = static_cast<size_t>(partials.narrow + partials.wide);
-    counts.merges = counts.units;
+    counts.merges = counts.row_partials;
     return counts;
 }
 

@@ -122,7 +122,7 @@ class Work {
         for (const Sequence& sequence : step_.sequences) {
             for (int32_t row = sequence.first_row; row < sequence.first_row + sequence.num_rows; ++row) {
                 // Heads of a unit are together in every item, so the first of each will do.
-                for (int head = 0; head < shape_.group(); head += row_units(shape_).heads)
+                for (int head = 0; head < shape_.heads_per_kv(); head += head_groups(shape_).heads)
                     expect_row(sequence, row, head);
             }
         }
@@ -146,10 +146,10 @@ class Work {
     // Each unit's partial results are those that items write, and one merges them: an item, when all others have come
     // or will, or a block at its end.
     void expect_partials_to_meet() const {
-        const RowUnits units = row_units(shape_);
+        const HeadGroups units = head_groups(shape_);
         std::set<int32_t> to_merge;
-        for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-            const RowPartials& listed = plan_.units[unit];
+        for (size_t unit = 0; unit < plan_.row_partials.size(); ++unit) {
+            const RowPartials& listed = plan_.row_partials[unit];
             const auto found = outputs_.find(static_cast<int32_t>(unit));
             ASSERT_NE(found, outputs_.end()) << "nothing writes unit " << unit;
             const Output& output = found->second;
@@ -168,7 +168,7 @@ class Work {
         EXPECT_EQ(outputs_.size(), step_.positions.size() * static_cast<size_t>(units.count));
         for (const Merge& merge : plan_.merges) {
             EXPECT_EQ(to_merge.erase(unit_of(merge)), 1U) << "unit " << unit_of(merge);
-            const RowPartials& listed = plan_.units[static_cast<size_t>(unit_of(merge))];
+            const RowPartials& listed = plan_.row_partials[static_cast<size_t>(unit_of(merge))];
             EXPECT_EQ(merge.first_partial, listed.first_partial);
             EXPECT_EQ(merge.num_partials, listed.num_partials);
         }
@@ -176,7 +176,7 @@ class Work {
         // No two results in one place.
         std::set<int32_t> taken;
         for (const auto& [unit, output] : outputs_) {
-            const int heads = std::min(units.heads, shape_.group() - unit % units.count * units.heads);
+            const int heads = std::min(units.heads, shape_.heads_per_kv() - unit % units.count * units.heads);
             for (const int32_t place : output.places) {
                 for (int32_t i = 0; i < heads; ++i)
                     EXPECT_TRUE(taken.insert(place + i).second) << "place " << place + i;
@@ -199,11 +199,14 @@ class Work {
         std::vector<Place> narrow;   // that bring partial results
     };
 
-    [[nodiscard]] int32_t unit_of(const Merge& merge) const { return merge.row * row_units(shape_).count + merge.unit; }
+    [[nodiscard]] int32_t unit_of(const Merge& merge) const {
+        return merge.row * head_groups(shape_).count + merge.head_group;
+    }
 
     void add_wide(const WideItem& wide) {
         add(wide.item, nullptr);
-        const int32_t rows = (wide.item.first_vector + wide.item.num_vectors + shape_.group() - 1) / shape_.group();
+        const int32_t rows =
+            (wide.item.first_vector + wide.item.num_vectors + shape_.heads_per_kv() - 1) / shape_.heads_per_kv();
         const auto first = plan_.queries.begin() + wide.item.first_query;
         const auto [low, high] = std::minmax_element(
             first, first + rows, [](const QueryRow& a, const QueryRow& b) { return a.position < b.position; });
@@ -234,8 +237,8 @@ class Work {
 
     // `narrow`: where a narrow item is done.
     void add(const AttentionItem& item, const Place* narrow) {
-        const int group = shape_.group();
-        const RowUnits units = row_units(shape_);
+        const int group = shape_.heads_per_kv();
+        const HeadGroups units = head_groups(shape_);
         for (int32_t m = 0; m < item.num_vectors; ++m) {
             const int head = (item.first_vector + m) % group;
             const QueryRow& query =
@@ -247,10 +250,10 @@ class Work {
             if (item.partial >= 0) {
                 output.places.insert(item.partial + m);
                 if (narrow != nullptr) output.narrow.push_back(*narrow);
-            } else if (item.partial == kMergesRest && narrow != nullptr) {
+            } else if (item.partial == kMergesOthers && narrow != nullptr) {
                 output.merging.push_back(*narrow);
             } else {
-                EXPECT_EQ(item.partial, kAlone);
+                EXPECT_EQ(item.partial, kWritesOutput);
                 ++output.alone;
             }
         }
@@ -362,7 +365,7 @@ TEST(AttentionPlan, LaterItemsMerge) {
     work.expect_partials_to_meet();
     work.expect_shared_merges();
     const auto merging = std::count_if(plan.narrow.begin(), plan.narrow.end(), [](const NarrowItem& narrow) {
-        return narrow.item.num_vectors > 0 && narrow.item.partial == kMergesRest;
+        return narrow.item.num_vectors > 0 && narrow.item.partial == kMergesOthers;
     });
     EXPECT_GT(merging, 0);
     EXPECT_GT(plan.merges.size(), 0U);
@@ -379,7 +382,7 @@ TEST(AttentionPlan, LongPromptsGoByHeads) {
         step.segments.push_back({0, history + rows, 0});
         for (int32_t i = 0; i < rows; ++i) step.positions.push_back(history + i);
         AttentionPlanner planner(shape, rows);
-        return planner.plan(step.input()).wide.front().heads_at_once;
+        return planner.plan(step.input()).wide.front().kv_heads_at_once;
     };
     EXPECT_EQ(heads(2048, 0), 0);
     EXPECT_EQ(heads(8192, 0), 4);     // 4 MiB each
@@ -403,7 +406,7 @@ TEST(AttentionPlan, PromptsGoInGroups) {
     ASSERT_EQ(plan.wide.size(), 256U);
     for (size_t i = 0; i < plan.wide.size(); ++i) {
         const WideItem& item = plan.wide[i];
-        EXPECT_EQ(item.heads_at_once, 0);
+        EXPECT_EQ(item.kv_heads_at_once, 0);
         EXPECT_EQ(item.span.first_page / (2 * kRows / 64), i < 128 ? 0 : 1) << "item " << i;
         if (i % 128 != 0) {
             EXPECT_LE(item.span.end_token, plan.wide[i - 1].span.end_token) << "item " << i;

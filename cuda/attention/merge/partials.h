@@ -19,7 +19,7 @@ class Partials {
     DeviceBuffer sums_;
     DeviceBuffer counters_;
     int64_t capacity_ = 0;
-    int32_t handed_over_ = 0;
+    int32_t narrow_capacity_ = 0;
 };
 
 }  // namespace nanolith::cuda

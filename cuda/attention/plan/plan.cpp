@@ -30,16 +30,16 @@ int narrow_blocks(const PlanShape& shape) {
     return std::max(1, on_each * shape.multiprocessors / shape.num_kv_heads);
 }
 
-RowUnits row_units(const PlanShape& shape) {
-    const int heads = std::min(shape.group(), std::max(most_vectors(shape), shape.wide_vectors));
-    return {heads, static_cast<int32_t>(divide_up(shape.group(), heads))};
+HeadGroups head_groups(const PlanShape& shape) {
+    const int heads = std::min(shape.heads_per_kv(), std::max(most_vectors(shape), shape.wide_vectors));
+    return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
 }
 
 namespace {
 
 // Partial vectors that cascades may bring beside those of cut lines.
 int64_t cascade_allowance(const PlanShape& shape, int64_t max_rows) {
-    return 2 * std::min<int64_t>(max_rows, 512) * shape.group();
+    return 2 * std::min<int64_t>(max_rows, 512) * shape.heads_per_kv();
 }
 
 }  // namespace
@@ -55,9 +55,9 @@ PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows) {
 }
 
 PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, int64_t segments) {
-    const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.group();
-    const int64_t rows_a_line = std::max(1, most_vectors(shape) / shape.group());
-    const int64_t units = row_units(shape).count;
+    const int64_t cascade_rows = cascade_allowance(shape, rows) / 2 / shape.heads_per_kv();
+    const int64_t rows_a_line = std::max(1, most_vectors(shape) / shape.heads_per_kv());
+    const int64_t units = head_groups(shape).count;
     const int64_t flat_lines = (std::min(rows, sequences) + rows / rows_a_line) * units;
     const int64_t cascade_lines = (segments / 2 + cascade_rows / rows_a_line) * units;
     const int64_t cuts = int64_t{2} * narrow_blocks(shape);
@@ -68,7 +68,7 @@ PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, 
     bounds.spans = 2 * (flat_lines * segments + cascade_lines) + cuts + wide_cuts;
     bounds.narrow = flat_lines + cascade_lines + cuts;
     if (shape.wide_vectors > 0) {
-        const int64_t lines = (rows + cascade_rows) / std::max(1, shape.wide_vectors / shape.group()) * units;
+        const int64_t lines = (rows + cascade_rows) / std::max(1, shape.wide_vectors / shape.heads_per_kv()) * units;
         bounds.wide = lines + (sequences + segments / 2) * units + wide_cuts;
     }
     return bounds;
@@ -76,7 +76,7 @@ PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, 
 
 AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
     : shape_(shape),
-      units_(row_units(shape)),
+      units_(head_groups(shape)),
       max_cascade_partials_(cascade_allowance(shape, max_rows)),
       max_partials_(partial_bounds(shape, max_rows)) {}
 
@@ -148,7 +148,7 @@ bool AttentionPlanner::worth_cascading(const AttentionStep& input, std::span<con
         rows += own;
         flat_lines += count_lines(own);
     }
-    const int64_t vectors = rows * shape_.group();
+    const int64_t vectors = rows * shape_.heads_per_kv();
     if (cascade_partials_ + 2 * vectors > max_cascade_partials_) return false;
     const double unit = static_cast<double>(shape_.tile_bytes) * shape_.num_kv_heads / kMemoryRate;
     const double saved = static_cast<double>(flat_lines - count_lines(rows)) * tiles * unit;
@@ -165,7 +165,7 @@ int AttentionPlanner::tile_vectors(int64_t vectors) const {
 int32_t AttentionPlanner::rows_per_line(int64_t rows) const {
     // Where a line begins follows from the window of its first row.
     if (shape_.batch_invariant && shape_.window > 0) return 1;
-    return std::max(1, tile_vectors(rows * shape_.group()) / shape_.group());
+    return std::max(1, tile_vectors(rows * shape_.heads_per_kv()) / shape_.heads_per_kv());
 }
 
 int64_t AttentionPlanner::count_lines(int64_t rows) const {
@@ -185,7 +185,7 @@ void AttentionPlanner::add_cascade(const AttentionStep& input, std::span<const U
         }
     }
     const auto num_rows = static_cast<int32_t>(plan_.queries.size()) - first_query;
-    cascade_partials_ += int64_t{2} * num_rows * shape_.group();
+    cascade_partials_ += int64_t{2} * num_rows * shape_.heads_per_kv();
     const auto span = static_cast<int32_t>(plan_.spans.size());
     plan_.spans.push_back({segment.first_page, 0, segment.length, 0});
     const int32_t step = rows_per_line(num_rows);
@@ -240,12 +240,12 @@ int32_t AttentionPlanner::add_spans(const AttentionStep& input, const Sequence& 
 
 void AttentionPlanner::add_line(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span,
                                 int32_t num_spans) {
-    const int vectors = tile_vectors(int64_t{all_rows} * shape_.group());
+    const int vectors = tile_vectors(int64_t{all_rows} * shape_.heads_per_kv());
     for (int32_t unit = 0; unit < units_.count; ++unit) {
         Line line{};
         line.item.first_query = first_query;
         line.item.first_vector = unit * units_.heads;
-        line.item.num_vectors = num_rows * std::min(units_.heads, shape_.group() - line.item.first_vector);
+        line.item.num_vectors = num_rows * std::min(units_.heads, shape_.heads_per_kv() - line.item.first_vector);
         line.item.first_span = first_span;
         line.item.num_spans = num_spans;
         line.item.partial = -1;
@@ -386,7 +386,7 @@ void AttentionPlanner::cut_wide() {
 
 template <typename Visit>
 void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const {
-    const int32_t heads = std::min(units_.heads, shape_.group() - line.item.first_vector);
+    const int32_t heads = std::min(units_.heads, shape_.heads_per_kv() - line.item.first_vector);
     const int32_t unit = line.item.first_vector / units_.heads;
     for (int32_t i = 0; i * heads < line.item.num_vectors; ++i) {
         const int32_t row = plan_.queries[static_cast<size_t>(line.item.first_query + i)].row;
@@ -396,12 +396,12 @@ void AttentionPlanner::for_each_unit(const Line& line, const Visit& visit) const
 
 void AttentionPlanner::count_pieces(size_t num_rows) {
     const size_t units = num_rows * static_cast<size_t>(units_.count);
-    plan_.units.assign(units, RowPartials{0, 0});
+    plan_.row_partials.assign(units, RowPartials{0, 0});
     narrow_pieces_.assign(units, 0);
     last_block_.assign(units, -1);
     for (const Line& line : lines_) {
         for_each_unit(line, [&](size_t unit, int32_t) {
-            plan_.units[unit].num_partials += line.pieces;
+            plan_.row_partials[unit].num_partials += line.pieces;
             if (line.wide) return;
             narrow_pieces_[unit] += line.pieces;
             last_block_[unit] = std::max(last_block_[unit], cuts_[static_cast<size_t>(line.last_cut)].block);
@@ -418,7 +418,8 @@ bool AttentionPlanner::can_merge(const Line& line) const {
     const bool ends_block = cut + 1 == cuts_.size() || cuts_[cut + 1].block != block;
     bool can = true;
     for_each_unit(line, [&](size_t unit, int32_t) {
-        const bool waits = ends_block && last_block_[unit] == block && plan_.units[unit].num_partials <= 1 + kFewParts;
+        const bool waits =
+            ends_block && last_block_[unit] == block && plan_.row_partials[unit].num_partials <= 1 + kFewParts;
         can = can && (narrow_pieces_[unit] == 1 || waits);
     });
     return can;
@@ -427,22 +428,22 @@ bool AttentionPlanner::can_merge(const Line& line) const {
 // False: there is no room for all.
 bool AttentionPlanner::place_partials(size_t num_rows) {
     count_pieces(num_rows);
-    merged_.assign(plan_.units.size(), 0);
+    merged_.assign(plan_.row_partials.size(), 0);
     int64_t narrow_places = 0;
     int64_t wide_places = max_partials_.narrow;
     for (Line& line : lines_) {
         bool alone = true;
-        for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.units[unit].num_partials == 1; });
+        for_each_unit(line, [&](size_t unit, int32_t) { alone = alone && plan_.row_partials[unit].num_partials == 1; });
         line.merges = !alone && can_merge(line);
         int64_t& places = line.wide ? wide_places : narrow_places;
-        line.item.partial = alone ? kAlone : static_cast<int32_t>(places);
+        line.item.partial = alone ? kWritesOutput : static_cast<int32_t>(places);
         const int32_t left = alone ? 0 : line.pieces - (line.merges ? 1 : 0);  // for others
         places += int64_t{left} * line.item.num_vectors;
         if (left < line.pieces) for_each_unit(line, [&](size_t unit, int32_t) { merged_[unit] = 1; });
     }
     int32_t listed = 0;
-    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-        RowPartials& partials = plan_.units[unit];
+    for (size_t unit = 0; unit < plan_.row_partials.size(); ++unit) {
+        RowPartials& partials = plan_.row_partials[unit];
         partials.first_partial = listed;
         listed += partials.num_partials - (merged_[unit] != 0 ? 1 : 0);
         partials.num_partials = 0;
@@ -451,7 +452,7 @@ bool AttentionPlanner::place_partials(size_t num_rows) {
     for (const Line& line : lines_) {
         if (line.item.partial < 0) continue;
         for_each_unit(line, [&](size_t unit, int32_t vector) {
-            RowPartials& place = plan_.units[unit];
+            RowPartials& place = plan_.row_partials[unit];
             for (int32_t piece = 0; piece < line.pieces - (line.merges ? 1 : 0); ++piece) {
                 plan_.partials[static_cast<size_t>(place.first_partial + place.num_partials++)] =
                     line.item.partial + piece * line.item.num_vectors + vector;
@@ -486,7 +487,7 @@ AttentionItem AttentionPlanner::cut_item(const Line& line, int32_t first_tile, i
 }
 
 WideItem AttentionPlanner::wide_item(const AttentionItem& item) const {
-    const int32_t rows = (item.first_vector + item.num_vectors + shape_.group() - 1) / shape_.group();
+    const int32_t rows = (item.first_vector + item.num_vectors + shape_.heads_per_kv() - 1) / shape_.heads_per_kv();
     WideItem wide{item, INT32_MAX, INT32_MIN, {}, 0};
     for (int32_t i = 0; i < rows; ++i) {
         const int32_t position = plan_.queries[static_cast<size_t>(item.first_query + i)].position;
@@ -520,8 +521,8 @@ NarrowItem AttentionPlanner::narrow_item(const AttentionStep& input, const Atten
 // ones.
 void AttentionPlanner::share_merges() {
     waiting_.clear();
-    for (size_t unit = 0; unit < plan_.units.size(); ++unit) {
-        if (plan_.units[unit].num_partials > 0 && merged_[unit] == 0)
+    for (size_t unit = 0; unit < plan_.row_partials.size(); ++unit) {
+        if (plan_.row_partials[unit].num_partials > 0 && merged_[unit] == 0)
             waiting_.push_back({last_block_[unit], static_cast<int32_t>(unit)});
     }
     if (waiting_.empty()) return;
@@ -547,7 +548,7 @@ void AttentionPlanner::share_merges() {
     for (const Waiting& waiting : waiting_) {
         NarrowItem& begin = plan_.narrow[static_cast<size_t>(waiting.block)];
         if (begin.num_merges++ == 0) begin.first_merge = static_cast<int32_t>(plan_.merges.size());
-        const RowPartials& partials = plan_.units[static_cast<size_t>(waiting.unit)];
+        const RowPartials& partials = plan_.row_partials[static_cast<size_t>(waiting.unit)];
         plan_.merges.push_back(
             {waiting.unit / units_.count, waiting.unit % units_.count, partials.first_partial, partials.num_partials});
     }
@@ -601,7 +602,7 @@ void AttentionPlanner::order_wide() {
     const int64_t heads_fit = std::max<int64_t>(1, fit / std::max<int64_t>(1, most));
     const bool all_heads = little || heads_fit >= heads;
     for (WideItem& item : plan_.wide) {
-        item.heads_at_once = all_heads ? 0 : static_cast<int>(divide_up(heads, divide_up(heads, heads_fit)));
+        item.kv_heads_at_once = all_heads ? 0 : static_cast<int>(divide_up(heads, divide_up(heads, heads_fit)));
     }
 }
 
@@ -621,7 +622,7 @@ void AttentionPlanner::emit(const AttentionStep& input) {
         const Line& line = lines_[static_cast<size_t>(cut.line)];
         AttentionItem item = cut_item(line, cut.first_tile, cut.num_tiles);
         if (line.merges && piece == line.pieces - 1) {
-            item.partial = kMergesRest;
+            item.partial = kMergesOthers;
         } else if (item.partial >= 0) {
             item.partial += piece * item.num_vectors;
         }

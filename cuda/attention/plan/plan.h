@@ -45,13 +45,13 @@ struct PlanShape {
     // all are of one size.
     bool batch_invariant = false;
 
-    [[nodiscard]] int group() const { return num_heads / num_kv_heads; }
+    [[nodiscard]] int heads_per_kv() const { return num_heads / num_kv_heads; }
 };
 
 // Blocks of the narrow kernels for each KV head, whatever the batch.
 int narrow_blocks(const PlanShape& shape);
 // Row units for the merging of partial results.
-RowUnits row_units(const PlanShape& shape);
+HeadGroups head_groups(const PlanShape& shape);
 // No plan of at most so many rows, sequences and segments has more of these.
 struct PlanBounds {
     int64_t queries = 0;
@@ -70,9 +70,9 @@ PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows);
 struct AttentionPlan {
     std::vector<QueryRow> queries;
     std::vector<Span> spans;
-    std::vector<NarrowItem> narrow;  // the first narrow_blocks() are where the blocks begin
-    std::vector<WideItem> wide;      // costliest first
-    std::vector<RowPartials> units;  // [rows, RowUnits::count]
+    std::vector<NarrowItem> narrow;         // the first narrow_blocks() are where the blocks begin
+    std::vector<WideItem> wide;             // costliest first
+    std::vector<RowPartials> row_partials;  // [rows, HeadGroups::count]
     std::vector<int32_t> partials;
     std::vector<Merge> merges;  // units that no item merges
 };
@@ -157,7 +157,7 @@ class AttentionPlanner {
     void emit(const AttentionStep& input);
 
     const PlanShape shape_;
-    const RowUnits units_;
+    const HeadGroups units_;
     const int64_t max_cascade_partials_;
     const PartialBounds max_partials_;
     AttentionPlan plan_;

@@ -29,8 +29,8 @@ void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
 
 WorkCounts count_work(const AttentionPlan& plan) {
     WorkCounts counts;
-    const size_t least = least_room(plan.units.size());
-    counts.units = plan.units.size();
+    const size_t least = least_room(plan.row_partials.size());
+    counts.row_partials = plan.row_partials.size();
     counts.queries = round_up(plan.queries.size(), least);
     counts.spans = round_up(plan.spans.size(), least);
     counts.narrow = round_up(plan.narrow.size());
@@ -52,7 +52,7 @@ AttentionLaunch launch_of(const WorkCounts& counts, const PlanShape& shape) {
 
 WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
     : counts_(counts),
-      units_(layout.reserve<RowPartials>(counts.units)),
+      row_partials_(layout.reserve<RowPartials>(counts.row_partials)),
       queries_(layout.reserve<QueryRow>(counts.queries)),
       spans_(layout.reserve<Span>(counts.spans)),
       narrow_(layout.reserve<NarrowItem>(counts.narrow)),
@@ -61,7 +61,7 @@ WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
       merges_(layout.reserve<Merge>(counts.merges)) {}
 
 void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
-    put_all(base + units_, plan.units, 0);
+    put_all(base + row_partials_, plan.row_partials, 0);
     put_all(base + queries_, plan.queries, 0);
     put_all(base + spans_, plan.spans, 0);
     put_all(base + narrow_, plan.narrow, counts_.narrow);
@@ -72,7 +72,7 @@ void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
 
 WorkView WorkArrays::view(const std::byte* base) const {
     WorkView view;
-    view.units = reinterpret_cast<const RowPartials*>(base + units_);
+    view.row_partials = reinterpret_cast<const RowPartials*>(base + row_partials_);
     view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
     view.spans = reinterpret_cast<const Span*>(base + spans_);
     view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);

@@ -9,7 +9,7 @@ namespace nanolith::cuda {
 
 // Elements that there is room for.
 struct WorkCounts {
-    size_t units = 0;
+    size_t row_partials = 0;
     size_t queries = 0;
     size_t spans = 0;
     size_t narrow = 0;
@@ -41,7 +41,7 @@ class WorkArrays {
 
   private:
     WorkCounts counts_;
-    size_t units_ = 0;
+    size_t row_partials_ = 0;
     size_t queries_ = 0;
     size_t spans_ = 0;
     size_t narrow_ = 0;
