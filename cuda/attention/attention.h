@@ -19,13 +19,13 @@ struct WorkView {
     const Span* spans = nullptr;
     const NarrowItem* narrow = nullptr;
     const WideItem* wide = nullptr;
-    const RowPartials* units = nullptr;  // [rows, RowUnits::count]
+    const RowPartials* row_partials = nullptr;  // [rows, HeadGroups::count]
     const int32_t* partials = nullptr;
     const Merge* merges = nullptr;
 };
 
 // Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
-// Vectors at places below handed_over are narrow blocks', word by word (device/hand_over.cuh): their log-sum-exps come
+// Vectors at places below narrow_capacity are narrow blocks', word by word (device/publish.cuh): their log-sum-exps come
 // once with each 4 elements, since whoever takes these takes it too. The others are wide items', once their launch has
 // ended, each with one.
 struct PartialView {
@@ -33,7 +33,7 @@ struct PartialView {
     float* sums = nullptr;             // [num_kv_heads, capacity, head_dim / 4]
     int32_t* wide_counters = nullptr;  // 2, zeros between launches
     int64_t capacity = 0;
-    int32_t handed_over = 0;
+    int32_t narrow_capacity = 0;
 };
 
 template <typename T>
@@ -43,7 +43,7 @@ struct AttentionArguments {
     const void* pages = nullptr;   // [num_pages, 2, num_kv_heads, page_size, head_dim] of T, or of fp8
     const float2* rope = nullptr;  // [max_position, head_dim / 2] cosine and sine; null: no rotation
     WorkView work;
-    RowUnits units;
+    HeadGroups head_groups;
     PartialView partial;
     T* output = nullptr;
     RowLayout output_layout;

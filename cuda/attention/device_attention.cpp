@@ -51,8 +51,8 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
         shape.kernel = NarrowKernel::plain;
     } else if (shape.fp8) {
         shape.kernel = NarrowKernel::hopper;
-    } else if (!spec.batch_invariant && narrow_takes(head_shape(spec), gpu.major) &&
-               wide_takes(head_shape(spec), gpu.major)) {
+    } else if (!spec.batch_invariant && narrow_supports(head_shape(spec), gpu.major) &&
+               wide_supports(head_shape(spec), gpu.major)) {
         // Not for batch_invariant: which of its warps adds up a tile depends on the items that the block did before.
         shape.kernel = NarrowKernel::hopper;
         if (may_be_wide(spec, capacity))
@@ -85,7 +85,7 @@ Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
                     "pages has an order of sums that is a row's own: expected the format of the activations, ",
                     dtype_name(spec.dtype));
     }
-    if (fp8 && !(narrow_takes(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {
+    if (fp8 && !(narrow_supports(head_shape(spec), gpu.major) && spec.head_dim % 16 == 0)) {
         return fail(NL_ERROR_UNSUPPORTED, "kv_dtype is float8_e4m3, head_dim is ", spec.head_dim,
                     " and the compute capability ", gpu.major,
                     ".x; CUDA takes float8 on 9.x with a head_dim that is a multiple of 16");
@@ -181,7 +181,7 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.pages = call.pages.data;
     if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->rotations.as<float2>();
     a.work = call.work;
-    a.units = head_groups(plan_shape_);
+    a.head_groups = head_groups(plan_shape_);
     a.partial = partials_.view();
     a.output = static_cast<T*>(call.output.data);
     a.output_layout = layout_of(call.output);

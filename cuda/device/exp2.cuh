@@ -1,4 +1,5 @@
-// Powers of two in one instruction, with a relative error below 2^-22; results below 2^-126 become zero.
+// Powers of two in one instruction (PTX "ex2.approx.ftz"), with a relative error below 2^-22; results below 2^-126
+// become zero.
 #pragma once
 
 namespace nanolith::cuda {

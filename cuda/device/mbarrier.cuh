@@ -1,5 +1,6 @@
-// Barriers in shared memory that count arrivals and bytes (PTX ISA, "mbarrier"; sm_90), named barriers among some of a
-// block's warps, and the fence between ordinary accesses and those of the tensor cores and the copy engine.
+// Barriers in shared memory that count arrivals and bytes (PTX "mbarrier"; sm_90), named barriers among some of a
+// block's warps (PTX "bar"), and the fence between ordinary accesses and those of the tensor cores and the copy engine
+// (PTX "fence.proxy.async").
 //
 // With NL_CHECK_HANGS defined, a wait of more than a second fails with the name of what it waited for.
 #pragma once
@@ -23,7 +24,8 @@ __device__ inline uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(__cvta_generic_to_shared(pointer));
 }
 
-// `arrivals` complete a phase. One thread initialises; fence_barrier_init and a block-wide barrier follow.
+// A phase is complete after `arrivals` arrivals. One thread initialises; fence_barrier_init and a block-wide barrier
+// follow.
 __device__ inline void barrier_init(uint64_t* barrier, uint32_t arrivals) {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
@@ -40,7 +42,7 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrives at the same barrier of the cluster's block `rank`.
+// Arrives at the same barrier of the cluster's block `rank` (PTX "mapa", "mbarrier.arrive").
 __device__ inline void barrier_arrive_at(uint64_t* barrier, int rank) {
 #ifdef NL_HOPPER
     asm volatile(
@@ -56,7 +58,7 @@ __device__ inline void barrier_arrive_at(uint64_t* barrier, int rank) {
 #endif
 }
 
-// Waits for all threads of the cluster's blocks.
+// Waits for all threads of the cluster's blocks (PTX "barrier.cluster").
 __device__ inline void cluster_sync() {
 #ifdef NL_HOPPER
     asm volatile("barrier.cluster.arrive.release;\nbarrier.cluster.wait.acquire;" ::: "memory");
@@ -65,7 +67,8 @@ __device__ inline void cluster_sync() {
 #endif
 }
 
-// Arrives, and holds the phase back until `bytes` have been copied to shared memory on this barrier.
+// Arrives, and adds `bytes` to what must have been copied to shared memory on this barrier before the phase is complete
+// (PTX "mbarrier.arrive.expect_tx").
 __device__ inline void barrier_arrive_expect(uint64_t* barrier, uint32_t bytes) {
 #ifdef NL_HOPPER
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes)
@@ -93,7 +96,7 @@ __device__ inline bool barrier_try_wait(uint64_t* barrier, uint32_t parity) {
     return done != 0;
 }
 
-// Waits for the end of the phase of that parity (the first phase has parity 0). `what` is for NL_CHECK_HANGS.
+// Waits until the phase of that parity is complete (the first phase has parity 0). `what` is for NL_CHECK_HANGS.
 __device__ inline void barrier_wait(uint64_t* barrier, uint32_t parity, [[maybe_unused]] const char* what) {
 #ifdef NL_CHECK_HANGS
     const long long begin = clock64();
@@ -123,9 +126,9 @@ __device__ inline void named_barrier_arrive(int number, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
-// The stage of a ring of kStages that comes next, and the parity of its barriers' phase.
+// A position in a ring of kStages stages: the stage that is used next, and the parity of its barriers' phase.
 template <int kStages>
-struct RingPlace {
+struct RingPosition {
     int stage = 0;
     uint32_t parity = 0;
 

@@ -13,8 +13,8 @@
 
 namespace nanolith::cuda {
 
-// Four 8 x 8 matrices of 16-bit elements in shared memory. Lanes 8i to 8i + 7 give the addresses of matrix i's rows;
-// r[i] becomes the elements (g, 2c..2c+1) of matrix i.
+// Loads four 8 x 8 matrices of 16-bit elements from shared memory (PTX "ldmatrix"). Lanes 8i to 8i + 7 give the
+// addresses of matrix i's rows; r[i] becomes the elements (g, 2c..2c+1) of matrix i.
 __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
     const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -1,4 +1,4 @@
-// Asks for a line of memory to be brought to the L1 cache.
+// Starts to bring a cache line of global memory to the L1 cache (PTX "prefetch.global.L1").
 #pragma once
 
 namespace nanolith::cuda {

@@ -1,4 +1,4 @@
-// The bulk tensor copy engine (PTX ISA, "cp.async.bulk.tensor"; sm_90).
+// The copy engine for boxes of a tensor, TMA (PTX "cp.async.bulk.tensor"; sm_90).
 #pragma once
 
 #include <cuda.h>
@@ -35,8 +35,8 @@ __device__ inline void tma_load_4d(const CUtensorMap* map, void* to, uint64_t* b
 #endif
 }
 
-// As tma_load_4d, to the same place in all kBlocks blocks of the cluster, with bytes counted on the same barrier of
-// each.
+// As tma_load_4d, to the same address in the shared memory of all kBlocks blocks of the cluster; the bytes count on the
+// same barrier of each (PTX "multicast::cluster").
 template <int kBlocks>
 __device__ void tma_load_4d_to_all(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
 #ifdef NL_HOPPER

@@ -1,4 +1,4 @@
-// Hopper's warpgroup matrix products (PTX ISA, "wgmma"; sm_90a): 4 warps multiply a 64 x 16 tile A with a 16 x N tile
+// Hopper's warpgroup matrix products (PTX "wgmma"; sm_90a): 4 warps multiply a 64 x 16 tile A with a 16 x N tile
 // B and add to a 64 x N tile of float32 in registers, asynchronously.
 //
 // Registers of the accumulator: d[4 j + 2 h + i] of lane l in warp w is row 16 w + l / 4 + 8 h, column
@@ -6,7 +6,7 @@
 // the accumulator's d[8 s ... 8 s + 7], rounded and packed by pairs in order, is A's columns 16 s ... 16 s + 15.
 //
 // Operands in shared memory are laid out as the copy engine's 128-byte swizzle writes them: rows of 64 16-bit values,
-// the 16-byte piece c of row r at place c ^ (r % 8), each 8 rows together (1 KiB, aligned).
+// the 16-byte column c of row r in column c ^ (r % 8), each 8 rows together (1 KiB, aligned).
 #pragma once
 
 #include <cuda_bf16.h>
@@ -24,11 +24,12 @@ __device__ inline uint64_t wgmma_operand(uint32_t at, uint32_t eight_rows, uint3
     return kSwizzle128 | (uint64_t{eight_rows >> 4} << 32) | (uint64_t{block >> 4} << 16) | ((at & 0x3ffffU) >> 4);
 }
 
-// Before the first product that uses registers which other instructions wrote.
+// Needed before the first product that uses registers which other instructions wrote (PTX "wgmma.fence").
 __device__ inline void wgmma_fence() {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
-// Closes a group of products; wgmma_wait<n> waits until at most n groups are under way.
+// Ends a group of products (PTX "wgmma.commit_group"); wgmma_wait<n> waits until at most n groups are not complete yet
+// (PTX "wgmma.wait_group").
 __device__ inline void wgmma_commit() {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
@@ -38,15 +39,16 @@ __device__ inline void wgmma_wait() {
 }
 
 // Keeps the compiler from moving reads and writes of an accumulator across this point: it does not know that products
-// under way write them.
+// in flight write them.
 template <int kCount>
 __device__ inline void wgmma_hold(float (&d)[kCount]) {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
 
-// multiply: d = A B, multiply_add: d += A B; where it says so, `adds` chooses. A comes from registers or, K-major, from
-// shared memory; B comes from shared memory, K-major, or N-major where kNMajor says so.
+// multiply: d = A B, multiply_add: d += A B, or d = A B where `adds` is given and false (PTX "wgmma.mma_async"). A
+// comes from registers or, K-major, from shared memory; B comes from shared memory, K-major, or N-major where kNMajor
+// says so.
 template <typename T, int kN>
 struct Wgmma;
 

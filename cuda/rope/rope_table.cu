@@ -18,8 +18,8 @@ __global__ void __launch_bounds__(kThreads)
     const int64_t step = static_cast<int64_t>(gridDim.x) * kThreads;
     for (int64_t i = static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count; i += step) {
         const int64_t pair = i % num_pairs;
-        table[i] = rope_turn(static_cast<int>(i / num_pairs), frequencies[pair],
-                             magnitudes != nullptr ? magnitudes[pair] : 1.0F);
+        table[i] = rope_rotation(static_cast<int>(i / num_pairs), frequencies[pair],
+                                 magnitudes != nullptr ? magnitudes[pair] : 1.0F);
     }
 }
 

@@ -24,9 +24,9 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
     for (int i = at.lane; i < half; i += kWarp) {
         const float low = to_float(row[i]);
         const float high = to_float(row[i + half]);
-        const float2 turn = rope_turn(a.positions[at.row], a.frequencies[i]);
-        target[i] = from_float<T>(low * turn.x - high * turn.y);
-        target[i + half] = from_float<T>(high * turn.x + low * turn.y);
+        const float2 rotation = rope_rotation(a.positions[at.row], a.frequencies[i]);
+        target[i] = from_float<T>(low * rotation.x - high * rotation.y);
+        target[i + half] = from_float<T>(high * rotation.x + low * rotation.y);
     }
 }
 

@@ -7,7 +7,7 @@
 
 namespace nanolith::cuda {
 
-bool wide_takes(const HeadShape&, int) {
+bool wide_supports(const HeadShape&, int) {
     return false;
 }
 
@@ -21,7 +21,7 @@ Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, i
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
 }
 
-bool narrow_takes(const HeadShape&, int) {
+bool narrow_supports(const HeadShape&, int) {
     return false;
 }
 

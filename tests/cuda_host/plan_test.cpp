@@ -148,7 +148,7 @@ class Work {
     // The partial results of each row group (plan/merging.h) are those that items write, and one merges them: an item,
     // when all others are published or will be, or a block at its end.
     void expect_partials_to_meet() const {
-        const RowUnits groups = head_groups(shape_);
+        const HeadGroups groups = head_groups(shape_);
         std::set<int32_t> to_merge;
         for (size_t row_group = 0; row_group < plan_.row_partials.size(); ++row_group) {
             const RowPartials& listed = plan_.row_partials[row_group];
@@ -202,7 +202,7 @@ class Work {
     };
 
     [[nodiscard]] int32_t row_group_of(const Merge& merge) const {
-        return merge.row * head_groups(shape_).count + merge.unit;
+        return merge.row * head_groups(shape_).count + merge.head_group;
     }
 
     void add_wide(const WideItem& wide) {
@@ -240,7 +240,7 @@ class Work {
     // `narrow`: where a narrow item is done.
     void add(const AttentionItem& item, const Place* narrow) {
         const int group = shape_.heads_per_kv();
-        const RowUnits groups = head_groups(shape_);
+        const HeadGroups groups = head_groups(shape_);
         for (int32_t m = 0; m < item.num_vectors; ++m) {
             const int head = (item.first_vector + m) % group;
             const QueryRow& query = plan_.queries[item.first_query + (item.first_vector + m) / group];
@@ -251,10 +251,10 @@ class Work {
             if (item.partial >= 0) {
                 output.places.insert(item.partial + m);
                 if (narrow != nullptr) output.narrow.push_back(*narrow);
-            } else if (item.partial == kMergesRest && narrow != nullptr) {
+            } else if (item.partial == kMergesOthers && narrow != nullptr) {
                 output.merging.push_back(*narrow);
             } else {
-                EXPECT_EQ(item.partial, kAlone);
+                EXPECT_EQ(item.partial, kWritesOutput);
                 ++output.alone;
             }
         }
@@ -370,7 +370,7 @@ TEST(AttentionPlan, LaterItemsMerge) {
     work.expect_partials_to_meet();
     work.expect_shared_merges();
     const auto merging = std::count_if(plan.narrow.begin(), plan.narrow.end(), [](const NarrowItem& narrow) {
-        return narrow.item.num_vectors > 0 && narrow.item.partial == kMergesRest;
+        return narrow.item.num_vectors > 0 && narrow.item.partial == kMergesOthers;
     });
     EXPECT_GT(merging, 0);
     EXPECT_GT(plan.merges.size(), 0U);
@@ -387,7 +387,7 @@ TEST(AttentionPlan, LongPromptsGoByHeads) {
         step.segments.push_back({0, history + rows, 0});
         for (int32_t i = 0; i < rows; ++i) step.positions.push_back(history + i);
         AttentionPlanner planner(shape, rows);
-        return planner.plan(step.input()).wide.front().heads_at_once;
+        return planner.plan(step.input()).wide.front().kv_heads_at_once;
     };
     EXPECT_EQ(heads(2048, 0), 0);
     EXPECT_EQ(heads(8192, 0), 4);     // 4 MiB each
@@ -411,7 +411,7 @@ TEST(AttentionPlan, PromptsGoInGroups) {
     ASSERT_EQ(plan.wide.size(), 256U);
     for (size_t i = 0; i < plan.wide.size(); ++i) {
         const WideItem& item = plan.wide[i];
-        EXPECT_EQ(item.heads_at_once, 0);
+        EXPECT_EQ(item.kv_heads_at_once, 0);
         EXPECT_EQ(item.span.first_page / (2 * kRows / 64), i < 128 ? 0 : 1) << "item " << i;
         if (i % 128 != 0) {
             EXPECT_LE(item.span.end_token, plan.wide[i - 1].span.end_token) << "item " << i;

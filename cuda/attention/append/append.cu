@@ -60,10 +60,11 @@ __device__ inline void rotate(const float* frequencies, const float* magnitudes,
     for (int j = 0; j < kMaxPairs; ++j) {
         const int i = lane + j * kWarp;
         if (i < half) {
-            const float2 turn = rope_turn(position, frequencies[i], magnitudes != nullptr ? magnitudes[i] : 1.0F);
+            const float2 rotation =
+                rope_rotation(position, frequencies[i], magnitudes != nullptr ? magnitudes[i] : 1.0F);
             const float low = pairs.low[j];
-            pairs.low[j] = low * turn.x - pairs.high[j] * turn.y;
-            pairs.high[j] = pairs.high[j] * turn.x + low * turn.y;
+            pairs.low[j] = low * rotation.x - pairs.high[j] * rotation.y;
+            pairs.high[j] = pairs.high[j] * rotation.x + low * rotation.y;
         }
     }
 }
@@ -133,7 +134,7 @@ template <typename T>
 Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows,
                              cudaStream_t stream) {
     if (rows == 0) return {};
-    // Queries without bias and norm are already what they should be.
+    // Queries without bias and norm need no change.
     const bool skip_queries =
         arguments.queries == nullptr || (arguments.bias == nullptr && arguments.q_norm.weight == nullptr);
     const int first_head = skip_queries ? shape.num_heads : 0;

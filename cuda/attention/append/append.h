@@ -1,4 +1,4 @@
-// From keys and values, and the queries beside them, to the KV pages.
+// Writes new keys and values to the KV pages, and finishes the queries of the same rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,7 +12,7 @@ namespace nanolith::cuda {
 
 template <typename T>
 struct AppendArguments {
-    T* queries = nullptr;  // [rows, num_heads, head_dim], or null: there are none to finish
+    T* queries = nullptr;  // [rows, num_heads, head_dim], or null: no queries to finish
     RowLayout query_layout;
     const T* keys = nullptr;  // [rows, num_kv_heads, head_dim]
     RowLayout key_layout;
@@ -32,8 +32,8 @@ struct AppendArguments {
 };
 
 // Adds the bias; normalises queries and keys; rotates the keys for key_positions and writes them and the values to
-// their slots. The queries stay where they are, not rotated: attention rotates them for each segment. Pages of fp8 are
-// for T of 16 bits; what is beyond 448 becomes 448.
+// their slots. The queries are written back in place, not rotated: attention rotates them for each segment. Pages of
+// fp8 are for T of 16 bits; values beyond 448 are stored as 448.
 template <typename T>
 Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows,
                              cudaStream_t stream);

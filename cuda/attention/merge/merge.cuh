@@ -1,20 +1,20 @@
-// Partial results of a row over disjoint tokens merge exactly by their log-sum-exp: in the item that the plan chose for
-// it or at the end of a block, always in the plan's order, so that the same plan gives the same bits.
+// Partial results of a row over disjoint tokens merge exactly by their log-sum-exp: in the narrow item that the plan
+// chose for it or at the end of a block, always in the plan's order, so that the same plan gives the same bits.
 //
-// Bytes: 5 * head_dim of each partial result, written and read once, and put back where narrow blocks hand it over,
-// mostly in L2. Bound by the latency of one write and one read.
+// Bytes: 5 * head_dim of each partial result, written and read once, and reset to the sentinel where narrow blocks
+// published it (device/publish.cuh), mostly in L2. Bound by the latency of one write and one read.
 #pragma once
 
-#include "attention/common/place.cuh"
+#include "attention/common/query_vector.cuh"
 #include "device/dependent.cuh"
 #include "device/exp2.cuh"
-#include "device/hand_over.cuh"
 #include "device/number.cuh"
+#include "device/publish.cuh"
 #include "device/reduce.cuh"
 
 namespace nanolith::cuda {
 
-// Writes head_dim elements' share [dim, dim + 4) of a row's head.
+// Writes elements [dim, dim + 4) of the output of a row's query head.
 template <typename T>
 __device__ void store_output(const AttentionArguments<T>& a, int row, int head, int dim, float4 value) {
     struct alignas(4 * sizeof(T)) Four {
@@ -24,19 +24,19 @@ __device__ void store_output(const AttentionArguments<T>& a, int row, int head, 
         from_float<T>(value.x), from_float<T>(value.y), from_float<T>(value.z), from_float<T>(value.w)};
 }
 
-// `base2` is the log-sum-exp to base 2.
+// Writes a row's log-sum-exp, where it is wanted; `base2` is to base 2.
 template <typename T>
 __device__ void store_lse(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head, float base2) {
     if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * 0.693147180559945309F;
 }
 
-// Elements [dim, dim + 4) of a query head, merged so far.
+// Elements [dim, dim + 4) of a query head's output, merged from the partial results so far.
 struct Merged {
     float4 output = make_float4(0, 0, 0, 0);
     float total = 0;
     float highest = -INFINITY;
 
-    // Results that are divided by their sums; -infinity is none.
+    // Adds partial results, whose outputs are divided by their sums; a log-sum of -infinity stands for none.
     template <int kCount>
     __device__ __forceinline__ void add(const float4 (&parts)[kCount], const float (&log_sums)[kCount]) {
         float top = highest;
@@ -56,7 +56,7 @@ struct Merged {
         }
     }
 
-    // What the lane whose number differs by `other` in one bit has; both add the same.
+    // Adds what the lane (own number ^ `other`) has merged; both lanes end with the same sum.
     __device__ __forceinline__ void add_from_lane(int other) {
         const float theirs = __shfl_xor_sync(kAllLanes, highest, other);
         const float top = fmaxf(highest, theirs);
@@ -75,31 +75,31 @@ struct Merged {
     }
 };
 
-// Leaves elements [dim, dim + 4) of a partial result for others; `place`: that of the vector.
+// Publishes elements [dim, dim + 4) of a vector's partial result; `index`: the vector's in PartialView.
 template <typename T>
-__device__ __forceinline__ void leave_part(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
-                                           int place, int dim, const float4& output, float log_sum) {
-    const int64_t quad = ((kv_head * a.partial.capacity + place) * shape.head_dim + dim) / 4;
-    hand_over(reinterpret_cast<float4*>(a.partial.outputs) + quad, output);
-    hand_over(a.partial.sums + quad, log_sum);
+__device__ __forceinline__ void publish_partial(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
+                                                int index, int dim, const float4& output, float log_sum) {
+    const int64_t quad = ((kv_head * a.partial.capacity + index) * shape.head_dim + dim) / 4;
+    publish(reinterpret_cast<float4*>(a.partial.outputs) + quad, output);
+    publish(a.partial.sums + quad, log_sum);
 }
 
-// Where a thread finds elements [dim, dim + 4) of a unit's partial results.
-struct PartList {
-    float4* outputs;  // of the unit's query head in a vector at place 0
-    float* sums;
-    const int32_t* places;
+// The partial results of one query head of a row group, elements [dim, dim + 4): one thread reads and merges them.
+struct PartialList {
+    float4* outputs;         // the elements of the query head, for a row group whose first vector has index 0
+    float* sums;             // likewise
+    const int32_t* indices;  // of the row group's first vector, for each partial result
     int count;
-    int handed_over;  // PartialView
-    int quads;        // of head_dim
-    int quad;         // these elements
+    int narrow_capacity;  // PartialView: partial results with lower indices are published with sentinels
+    int quads;            // elements of a head / 4
+    int quad;             // dim / 4
 
     template <typename T>
-    __device__ __forceinline__ PartList(const AttentionArguments<T>& a, const HeadShape& shape, int first_partial,
-                                        int num_partials, int kv_head, int head, int dim)
-        : places(a.work.partials + first_partial),
+    __device__ __forceinline__ PartialList(const AttentionArguments<T>& a, const HeadShape& shape, int first_partial,
+                                           int num_partials, int kv_head, int head, int dim)
+        : indices(a.work.partials + first_partial),
           count(num_partials),
-          handed_over(a.partial.handed_over),
+          narrow_capacity(a.partial.narrow_capacity),
           quads(shape.head_dim / 4),
           quad(dim / 4) {
         const int64_t first = (kv_head * a.partial.capacity + head) * quads;
@@ -107,71 +107,73 @@ struct PartList {
         sums = a.partial.sums + first;
     }
 
-    __device__ __forceinline__ float4* output(int place) const { return outputs + place * quads; }
-    __device__ __forceinline__ float* log_sum(int place) const {
-        return sums + (place * quads + (place < handed_over ? quad : 0));
+    __device__ __forceinline__ float4* output(int index) const { return outputs + index * quads; }
+    __device__ __forceinline__ float* log_sum(int index) const {
+        return sums + (index * quads + (index < narrow_capacity ? quad : 0));
     }
 };
 
-// Some of these. Each is one thread's to take.
+// kCount partial results of a list, in a thread's registers. Each element is consumed by exactly one thread.
 template <int kCount>
-struct Parts {
-    int places[kCount];  // -1: there are no more
+struct PartialBatch {
+    int indices[kCount];  // -1: the list has no more
     float4 outputs[kCount];
     float log_sums[kCount];
 
-    // Those from `first` on.
-    __device__ __forceinline__ void find(const PartList& list, int first, int step = 1) {
+    // Looks up the indices of list elements first, first + step, ...
+    __device__ __forceinline__ void find(const PartialList& list, int first, int step = 1) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             const int at = first + i * step;
-            places[i] = at < list.count ? list.places[at] : -1;
+            indices[i] = at < list.count ? list.indices[at] : -1;
         }
     }
 
-    // Reads them, come or not. The reads go on together.
-    __device__ __forceinline__ void read(const PartList& list) {
+    // Reads them, published or not. The loads are in flight together.
+    __device__ __forceinline__ void read(const PartialList& list) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
             outputs[i] = make_float4(0, 0, 0, 0);
             log_sums[i] = -INFINITY;
-            if (places[i] < 0) continue;
-            outputs[i] = look(list.output(places[i]));
-            log_sums[i] = look(list.log_sum(places[i]));
+            if (indices[i] < 0) continue;
+            outputs[i] = load_relaxed(list.output(indices[i]));
+            log_sums[i] = load_relaxed(list.log_sum(indices[i]));
         }
     }
 
-    __device__ __forceinline__ bool all_come() const {
+    __device__ __forceinline__ bool all_published() const {
         bool all = true;
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) all = all && has_come(outputs[i]) && has_come(log_sums[i]);
+        for (int i = 0; i < kCount; ++i) all = all && is_published(outputs[i]) && is_published(log_sums[i]);
         return all;
     }
 
-    __device__ __forceinline__ void take(const PartList& list, Merged& merged) {
+    // Adds them to `merged` and resets to the sentinel what was published.
+    __device__ __forceinline__ void consume(const PartialList& list, Merged& merged) {
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            if (places[i] < 0 || places[i] >= list.handed_over) continue;
-            put_back(list.output(places[i]));
-            put_back(list.log_sum(places[i]));
+            if (indices[i] < 0 || indices[i] >= list.narrow_capacity) continue;
+            reset_to_sentinel(list.output(indices[i]));
+            reset_to_sentinel(list.log_sum(indices[i]));
         }
         merged.add(outputs, log_sums);
     }
 };
 
-// Adds the list's partial results from `first` on. `wait`: for the launches before this one, which is done then.
+// Adds the list's partial results first, first + step, ..., each as soon as it is published. `wait`: whether the thread
+// must still wait for the launches before this one; false afterwards.
 template <int kAtOnce>
-__device__ __forceinline__ void add_partials(const PartList& list, int first, int step, bool& wait, Merged& merged) {
+__device__ __forceinline__ void add_partials(const PartialList& list, int first, int step, bool& wait, Merged& merged) {
 #pragma unroll 1
     for (; first < list.count; first += kAtOnce * step) {
-        Parts<kAtOnce> parts;
-        parts.find(list, first, step);
+        PartialBatch<kAtOnce> batch;
+        batch.find(list, first, step);
         if (wait) wait_for_launches_before();
         wait = false;
         do {
-            parts.read(list);
-        } while (!parts.all_come());
-        parts.take(list, merged);
+            batch.read(list);
+        } while (!batch.all_published());
+        batch.consume(list, merged);
     }
 }
 
@@ -185,15 +187,16 @@ __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, con
     if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
 }
 
-// Merges units that no item does, at a block's end: merges[first ... + count). To be called by `threads` threads in
-// whole warps, each with its number. Where there are many for few results, up to 4 share the reading for each. kDim:
-// head_dim or more.
+// Merges the row groups that no item merges, at a block's end: merges[first ... + count). Called by `threads` threads
+// in whole warps; `thread` is the caller's number among them. Where there are more threads than results, up to 4
+// threads share the partial results of each. kAtOnce: partial results that a thread reads at once. kDim: head_dim or
+// more.
 template <int kAtOnce, int kDim, typename T>
-__device__ __forceinline__ void merge_units(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
-                                            int first, int count, int thread, int threads) {
+__device__ __forceinline__ void merge_row_groups(const AttentionArguments<T>& a, const HeadShape& shape, int kv_head,
+                                                 int first, int count, int thread, int threads) {
     constexpr int kQuads = kDim / 4;
-    const int group = shape.num_heads / shape.num_kv_heads;
-    const int heads = a.units.heads;
+    const int heads_per_kv = shape.num_heads / shape.num_kv_heads;
+    const int heads = a.head_groups.heads;
     const int results = count * heads * kQuads;
     const int shift = results * 4 <= threads ? 2 : results * 2 <= threads ? 1 : 0;
     const int sharer = thread & ((1 << shift) - 1);
@@ -205,14 +208,15 @@ __device__ __forceinline__ void merge_units(const AttentionArguments<T>& a, cons
         const int index = head_of_all / heads;
         const int head = head_of_all - index * heads;
         const Merge merge = a.work.merges[first + index];
-        const int in_group = merge.unit * heads + head;
+        const int kv_group_head = merge.head_group * heads + head;  // of the heads that share the KV head
         const int dim = result % kQuads * 4;
-        const bool there = result < results && in_group < group && dim < shape.head_dim;
-        const PartList list(a, shape, merge.first_partial, there ? merge.num_partials : 0, kv_head, head, dim);
+        const bool exists = result < results && kv_group_head < heads_per_kv && dim < shape.head_dim;
+        const PartialList list(a, shape, merge.first_partial, exists ? merge.num_partials : 0, kv_head, head, dim);
         Merged merged;
         add_partials<kAtOnce>(list, sharer, 1 << shift, wait, merged);
         for (int other = 1; other < 1 << shift; other *= 2) merged.add_from_lane(other);
-        if (there && sharer == 0) store_merged(a, shape, merge.row, kv_head * group + in_group, dim, merged);
+        if (exists && sharer == 0)
+            store_merged(a, shape, merge.row, kv_head * heads_per_kv + kv_group_head, dim, merged);
     }
 }
 

@@ -22,7 +22,7 @@ __global__ void __launch_bounds__(kHeadWarps* kWarp)
     float highest = -INFINITY;
     for (int64_t p = at.lane; p < a.num_parts; p += kWarp) highest = fmaxf(highest, lse[p * a.lse_part_stride]);
     highest = warp_max(highest);
-    if (highest == -INFINITY) highest = 0;  // no numbers, but there may be NaN
+    if (highest == -INFINITY) highest = 0;  // no part has a key, but one may be NaN
     float total = 0;
     for (int64_t p = at.lane; p < a.num_parts; p += kWarp) total += expf(lse[p * a.lse_part_stride] - highest);
     total = warp_sum(total);

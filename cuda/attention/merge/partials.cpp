@@ -33,7 +33,7 @@ PartialView Partials::view() const {
     view.sums = sums_.as<float>();
     view.wide_counters = counters_.as<int32_t>();
     view.capacity = capacity_;
-    view.handed_over = narrow_capacity_;
+    view.narrow_capacity = narrow_capacity_;
     return view;
 }
 

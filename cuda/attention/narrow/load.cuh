@@ -1,5 +1,5 @@
-// The loading warps of the narrow kernel: they have the copy engine bring tiles of K and V from their pages, in the
-// order of the block's items, as fast as places for them become free.
+// The loading warps of the narrow kernel: they start the copies (TMA) of tiles of K and V from their pages to shared
+// memory, in the order of the block's items, as stages of the ring become empty.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 
 namespace nanolith::cuda::narrow {
 
-// Tile t of the block goes to consumers' pair t % kPairs. One warp brings K (tensor 0), one V (1): what a copy costs a
-// warp in instructions one after the other bounds how fast a block reads at its beginning. A copy takes
-// min(page_size, kTokens) tokens; one lane starts it.
+// Tile t of the block is for pair t % kPairs of the consumers. One warp loads K (tensor 0) and one V (tensor 1),
+// because the instructions that a warp needs to start a copy bound how fast a block reads at its beginning. One lane
+// starts a copy, which is of min(page_size, kTokens) tokens.
 template <typename V>
 class Loader {
   public:
     __device__ Loader(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map, int kv_head, int tensor)
         : shared_(shared), p_(p), map_(map), tensor_(tensor) {
-        const int eights = p.shape.page_size / 8;
+        const int octets = p.shape.page_size / 8;
         box_shift_ = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
-        page_eights_ = 2 * p.shape.num_kv_heads * eights;
-        first_eight_ = (tensor * p.shape.num_kv_heads + kv_head) * eights;
+        page_octets_ = 2 * p.shape.num_kv_heads * octets;
+        first_octet_ = (tensor * p.shape.num_kv_heads + kv_head) * octets;
     }
 
     __device__ void run(const ItemWords& first) {
@@ -30,13 +30,13 @@ class Loader {
     }
 
   private:
-    // Tiles that are asked for at once, 64 KiB of pages. More would not come sooner, but all other reads would come
-    // later.
-    static constexpr int kUnderWay =
+    // Tiles whose copies are in flight at once, 64 KiB of pages. More would not load sooner, and would delay all other
+    // reads.
+    static constexpr int kMaxInFlight =
         std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
-    static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages are looked up at once
+    static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages a warp looks up at once
 
-    // Lane i's: that of the 16 tokens number i behind `token`.
+    // In lane i, the page of tokens [token + 16 i, token + 16 i + 16).
     __device__ int find_page(const Span& span, int token) const {
         const int mine = token + lane_index() * kPageTokens;
         if (mine >= min(span.end_token, token + kBatch)) return 0;
@@ -48,25 +48,26 @@ class Loader {
         for (int batch = span.first_token; batch < span.end_token; batch += kBatch) {
             const int next = find_page(span, batch + kBatch);
             const int mine = batch + lane_index() * kPageTokens;
-            const int eight = page * page_eights_ + first_eight_ + (mine & (p_.shape.page_size - 1)) / 8;
+            const int octet = page * page_octets_ + first_octet_ + (mine & (p_.shape.page_size - 1)) / 8;
             const int tokens = min(span.end_token - batch, kBatch);
 #pragma unroll 1
-            for (int token = 0; token < tokens; token += V::kTokens) load_tile(eight, token, tokens - token);
+            for (int token = 0; token < tokens; token += V::kTokens) load_tile(octet, token, tokens - token);
             page = next;
         }
     }
 
-    // The tile at `token` of the batch, of whose 16 tokens number i lane i holds the eight of rows where they begin.
-    __device__ __forceinline__ void load_tile(int eight, int token, int left) {
+    // Loads the tile at `token` of a batch. `octet`: in lane i, the octet of the pool's rows (map_pages) where the
+    // batch's tokens [16 i, 16 i + 16) begin. `left`: tokens from there to the end of the batch.
+    __device__ __forceinline__ void load_tile(int octet, int token, int left) {
         const int boxes = (min(left, V::kTokens) + (1 << box_shift_) - 1) >> box_shift_;
-        uint64_t* const full = &shared_.full[place_.stage];
-        std::byte* const tensor = shared_.tiles[place_.stage] + tensor_ * V::kTensorBytes;
-        barrier_wait(&shared_.empty[place_.stage], place_.parity ^ 1U, "a place for a tile");
-        if (asked_ < kUnderWay) {
-            ++asked_;
+        uint64_t* const full = &shared_.full[tile_.stage];
+        std::byte* const tensor = shared_.tiles[tile_.stage] + tensor_ * V::kTensorBytes;
+        barrier_wait(&shared_.empty[tile_.stage], tile_.parity ^ 1U, "an empty stage for a tile");
+        if (in_flight_ < kMaxInFlight) {
+            ++in_flight_;
         } else {
-            barrier_wait(&shared_.full[oldest_.stage], oldest_.parity, "the oldest tile");
-            oldest_.advance();
+            barrier_wait(&shared_.full[oldest_copy_.stage], oldest_copy_.parity, "the oldest copy");
+            oldest_copy_.advance();
         }
         if (lane_index() == 0) {
             barrier_arrive_expect(full, static_cast<uint32_t>((boxes << box_shift_) * kRowBytes * V::kBoxes));
@@ -74,20 +75,20 @@ class Loader {
 #pragma unroll 1
         for (int box = 0; box < boxes; ++box) {
             const int at = box << box_shift_;
-            copy(tensor, at, full, __shfl_sync(kAllLanes, eight, (token + at) / kPageTokens));
+            copy(tensor, at, full, __shfl_sync(kAllLanes, octet, (token + at) / kPageTokens));
         }
-        place_.advance();
+        tile_.advance();
     }
 
-    // A box to the tile's tokens from `token` on.
-    __device__ __forceinline__ void copy(std::byte* tensor, int token, uint64_t* full, int eight) {
+    // Copies a box to the tile's tokens from `token` on.
+    __device__ __forceinline__ void copy(std::byte* tensor, int token, uint64_t* full, int octet) {
         if (lane_index() == 0) {
             if constexpr (V::kWhole) {
-                tma_load_4d(map_, tensor + token * kRowBytes * V::kBoxes, full, 0, eight);
+                tma_load_4d(map_, tensor + token * kRowBytes * V::kBoxes, full, 0, octet);
             } else {
 #pragma unroll
                 for (int b = 0; b < V::kBoxes; ++b) {
-                    tma_load_4d(map_, tensor + (b * V::kTokens + token) * kRowBytes, full, b * V::kBoxDims, eight);
+                    tma_load_4d(map_, tensor + (b * V::kTokens + token) * kRowBytes, full, b * V::kBoxDims, octet);
                 }
             }
         }
@@ -99,11 +100,11 @@ class Loader {
     const CUtensorMap* map_;
     const int tensor_;
     int box_shift_;
-    int page_eights_;  // of rows
-    int first_eight_;  // of a page's keys or values of the KV head
-    int asked_ = 0;
-    RingPlace<V::kTiles> place_;
-    RingPlace<V::kTiles> oldest_;  // that may not have come yet
+    int page_octets_;  // octets of rows in a page
+    int first_octet_;  // in a page: where the KV head's keys or values begin
+    int in_flight_ = 0;
+    RingPosition<V::kTiles> tile_;
+    RingPosition<V::kTiles> oldest_copy_;  // the oldest tile that may still be in flight
 };
 
 }  // namespace nanolith::cuda::narrow

@@ -1,21 +1,22 @@
 // Attention of up to 16 query vectors a KV head on Hopper: decode.
 //
-// Tiling: a block on each multiprocessor takes a list of items one after the other, an item for one KV head. Two warps
-// have the copy engine bring tiles of 32 or 64 tokens of K and V, one prepares the next item's queries, and 4 pairs of
-// warps (2 at head_dim 256) take the tiles in turn, each warp half of them with all of the item's vectors. There is
-// room for 12 tiles (6), 192 KiB, across items too: what happens at an item's ends is hidden behind them. Of these 64
-// KiB are asked for at once. Fp8 pages become float16 between shared memory and the products, which take the elements
-// of a head and its outputs in another order for that.
+// Tiling: a block on each multiprocessor computes a list of items one after the other, each for one KV head. Two warps
+// start the copies (TMA) of tiles of 32 or 64 tokens of K and V, one warp prepares the next item's queries, and 4 pairs
+// of warps (2 at head_dim 256) consume the tiles in rotation; each warp of a pair attends to half of the tile's tokens
+// with all of the item's vectors. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB, also of different items,
+// so that the work at an item's end overlaps the next item's loads; of these at most 64 KiB are in flight. Fp8 pages
+// are widened to float16 between shared memory and the products, which therefore use another order of a head's elements
+// and of its outputs.
 //
-// At an item's end the warps' results meet in shared memory, and half of the warps merge them, by turns, while the
-// others go on. An item merges what wide ones have left of its rows, and a block's last one a few results of other
-// blocks; all else is merged at blocks' ends. Beside wide items the first blocks begin at once on multiprocessors that
-// those leave (overlap.h).
+// At an item's end the warps' results meet in shared memory, and one half of the warps merges them while the other half
+// continues; the halves alternate. A narrow item merges the partial results that wide items have of its rows, and a
+// block's last item also a few of other blocks'; all others are merged at the blocks' ends. Beside wide items the first
+// blocks start at once, on multiprocessors that the wide kernel does not use (overlap.h).
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
-// by what comes one after the other: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
-// alone would take 2. Code that is run for the first time is fetched from memory too, a few cycles an instruction while
-// tiles are under way: what runs once is kept short.
+// by a chain of dependent steps: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
+// alone would take 2. Instructions that run for the first time are fetched from memory too, a few cycles each while
+// tiles are in flight, so code that runs once is kept short.
 #include "attention/narrow/narrow.h"
 
 #include <algorithm>
@@ -35,7 +36,7 @@ namespace nanolith::cuda {
 
 namespace narrow {
 
-// Who merges at the block's end finds in the cache what it looks up first.
+// Brings the first indices that merge_row_groups reads at the block's end to the cache.
 __device__ __forceinline__ void prefetch_merges(const WorkView& work, const ItemWords& first) {
     const Merge* const merges = work.merges + first.first_merge();
     const int count = first.num_merges();
@@ -50,24 +51,24 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     const int kv_head = static_cast<int>(blockIdx.x);
     const int block = static_cast<int>(blockIdx.y);
     const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
-    const ItemWords first(p.a.work.narrow + block);  // which comes while all else is made ready
+    const ItemWords first(p.a.work.narrow + block);  // the load is in flight during the set-up below
     if (lane_index() == 0) init_barriers(shared, warp);
     if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
-    const bool works = first.num_vectors() > 0;
+    const bool has_work = first.num_vectors() > 0;
     __syncthreads();
     if (warp < V::kWarps) {
-        if constexpr (V::kSharesRegisters) take_registers<V::kConsumerRegisters>();
-        if (works) Consumer<V>(shared, p, kv_head).run();
-        merge_units<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
-                                static_cast<int>(threadIdx.x), V::kConsumers);
+        if constexpr (V::kSharesRegisters) increase_registers<V::kConsumerRegisters>();
+        if (has_work) Consumer<V>(shared, p, kv_head).run();
+        merge_row_groups<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
+                                     static_cast<int>(threadIdx.x), V::kConsumers);
     } else {
-        if constexpr (V::kSharesRegisters) give_registers<V::kProducerRegisters>();
+        if constexpr (V::kSharesRegisters) decrease_registers<V::kProducerRegisters>();
         const int role = warp - V::kWarps;
-        if (role < 2 && works) Loader<V>(shared, p, &map, kv_head, role).run(first);
-        if (role == 2 && works) Preparer<V>(shared, p, kv_head).run(first);
+        if (role < 2 && has_work) Loader<V>(shared, p, &map, kv_head, role).run(first);
+        if (role == 2 && has_work) Preparer<V>(shared, p, kv_head).run(first);
         if (role == 3) prefetch_merges(p.a.work, first);
     }
-    wait_for_launches_before();  // what follows this follows those too
+    wait_for_launches_before();  // so that the next launch also comes after those
 }
 
 template <typename V>
@@ -82,7 +83,7 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     Parameters<V> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
-    parameters.group = shape.num_heads / shape.num_kv_heads;
+    parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
     const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
     const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.early};
@@ -102,9 +103,9 @@ Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const He
 
 }  // namespace narrow
 
-bool narrow_takes(const HeadShape& shape, int major) {
+bool narrow_supports(const HeadShape& shape, int major) {
     if (major != 9 || shape.head_dim > kMaxHeadDim) return false;
-    // Where it was built for older devices alone the kernel is there, but traps.
+    // A build for older devices alone has the kernel too, but it traps.
     using V = narrow::Variant<__half, __half, 64, false>;
     cudaFuncAttributes attributes{};
     void (*const kernel)(CUtensorMap, narrow::Parameters<V>) = narrow::narrow_kernel<V>;

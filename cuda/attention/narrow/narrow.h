@@ -6,15 +6,15 @@
 namespace nanolith::cuda {
 
 // Whether attend_narrow takes this shape on a device of compute capability `major`.x.
-bool narrow_takes(const HeadShape& shape, int major);
+bool narrow_supports(const HeadShape& shape, int major);
 
 struct NarrowLaunch {
     int blocks = 0;      // for each KV head
     bool fp8 = false;    // pages are fp8 e4m3 instead of T
-    bool early = false;  // the launch in front is of this plan's wide items
+    bool early = false;  // the previous launch of the stream is that of this plan's wide items
 };
 
-// The narrow items of a plan whose lines have at most 16 vectors, and the merging of what no narrow item completes.
+// Computes a plan's narrow items, of at most 16 vectors each, and merges the row groups that no narrow item merges.
 template <typename T>
 Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
                            cudaStream_t stream);

@@ -19,73 +19,77 @@ namespace nanolith::cuda::narrow {
 
 constexpr int kVectors = 16;     // of an item at most
 constexpr int kPageTokens = 16;  // of each of NarrowItem::pages
-constexpr int kRowBytes = 128;   // of one box and token
-constexpr int kSteps = 2;        // that are ready for the consumers at once
+constexpr int kRowBytes = 128;   // of a token in one box of a copy
+constexpr int kSteps = 2;        // that can be ready for the consumers
 
-// T: queries and output; P: pages; kDim: head_dim or the next size that there is a variant for. kWhole: head_dim is
-// kDim, and one copy brings whole heads.
+// A compile-time variant. T: type of queries and output; P: of the pages; kDim: head_dim, or the next larger size that
+// there is a variant for. kWhole: head_dim is kDim, and one copy loads whole heads of some tokens.
 template <typename T_, typename P_, int kDim_, bool kWhole_>
 struct Variant {
     using T = T_;
     using P = P_;
     static constexpr int kDim = kDim_;
-    static constexpr int kWarps = kDim <= 128 ? 8 : 4;  // that consume
+    static constexpr int kWarps = kDim <= 128 ? 8 : 4;  // consumer warps
     static constexpr int kConsumers = kWarps * kWarp;
-    static constexpr int kThreads = kConsumers + 4 * kWarp;  // the last warpgroup loads and prepares
-    static constexpr bool kSharesRegisters = kDim > 64;      // smaller heads do with what a block begins with
+    static constexpr int kThreads = kConsumers + 4 * kWarp;  // the last warpgroup loads tiles and prepares steps
+    static constexpr bool kSharesRegisters = kDim > 64;      // smaller heads need no more than the launch gives
     static constexpr int kConsumerRegisters = kWarps == 8 ? 216 : 248;
     static constexpr int kProducerRegisters = 72;
-    // A block begins with as many of the 65,536 for each thread, in eights; who asks for more waits forever.
+    // A launch gives each thread an equal share of the 65,536 registers, rounded down to a multiple of 8. Warpgroups
+    // that would together have more than these would wait forever (setmaxnreg).
     static constexpr int kRegisters = 65536 / kThreads / 8 * 8;
     static_assert(kConsumers * kConsumerRegisters + 4 * kWarp * kProducerRegisters <= kThreads * kRegisters);
     static constexpr bool kFp8 = sizeof(P) == 1;
-    using M = std::conditional_t<kFp8, __half, T>;  // what is multiplied
+    using M = std::conditional_t<kFp8, __half, T>;  // type of the products' operands
     static constexpr int kBoxDims = kRowBytes / static_cast<int>(sizeof(P));
-    static constexpr int kBoxes = (kDim + kBoxDims - 1) / kBoxDims;  // side by side
+    static constexpr int kBoxes = (kDim + kBoxDims - 1) / kBoxDims;  // that make up a head
     static constexpr bool kWhole = kWhole_ || kBoxes == 1;
-    static constexpr int kPairs = kWarps / 2;                  // of consuming warps
-    static constexpr int kWarpTokens = kBoxes == 1 ? 32 : 16;  // of a tile that are one warp's
-    static constexpr int kTokens = 2 * kWarpTokens;            // of a tile, which is a pair's
+    static constexpr int kPairs = kWarps / 2;                  // of consumer warps
+    static constexpr int kWarpTokens = kBoxes == 1 ? 32 : 16;  // tokens of a tile that one warp of a pair attends to
+    static constexpr int kTokens = 2 * kWarpTokens;            // tokens of a tile, which one pair attends to
     static constexpr int kTensorBytes = kBoxes * kTokens * kRowBytes;
     static constexpr int kTileBytes = 2 * kTensorBytes;
-    static constexpr int kStages = 3;  // of each pair
+    static constexpr int kStages = 3;  // tiles in shared memory for each pair
     static constexpr int kTiles = kStages * kPairs;
     static constexpr int kQueryStride = kDim + 8;
-    static constexpr bool kQueriesStay = kDim <= 128;                         // in registers
-    static constexpr int kResultRows = kDim <= 64 ? 8 : kDim <= 128 ? 4 : 2;  // that are merged at once
+    static constexpr bool kQueriesInRegisters = kDim <= 128;
+    static constexpr int kResultRows = kDim <= 64    ? 8
+                                       : kDim <= 128 ? 4
+                                                     : 2;  // vectors whose results are merged at once
     static constexpr int kResultStride = kDim + 4;
-    static constexpr int kMergers = 128;  // threads that merge these, by turns
+    static constexpr int kMergers = 128;  // threads that merge these; the sets of kMergers consumers alternate
     static_assert(kResultRows * kDim / 4 <= kMergers && kConsumers % kMergers == 0);
 
-    // Where a tile's copy of K or V has the 16 bytes `piece` (0 to 7) of a token's box: swizzled, so that matrix loads
-    // meet no bank conflict. Whole heads come in eights of tokens.
-    __device__ static int place(int token, int box, int piece) {
-        const int swizzled = ((piece ^ token) & 7) * 16;
+    // Offset in a tile's K or V of the 16-byte column `column` (0 to 7) of a token in a box, in bytes. The copy
+    // engine's 128-byte swizzle keeps matrix loads free of bank conflicts. Whole heads are stored in octets of tokens.
+    __device__ static int swizzle_offset(int token, int box, int column) {
+        const int swizzled = ((column ^ token) & 7) * 16;
         if constexpr (kWhole) return (token / 8 * kBoxes + box) * 8 * kRowBytes + token % 8 * kRowBytes + swizzled;
         return (box * kTokens + token) * kRowBytes + swizzled;
     }
 };
 
-// One span of an item, and how the item's vectors stand to it.
+// What consumers do next: one span of an item, the item's queries rotated for it, and the tokens that they attend to.
 template <typename V>
 struct Step {
-    alignas(16) typename V::M queries[kVectors][V::kQueryStride];  // rotated for the span
+    alignas(16) typename V::M queries[kVectors][V::kQueryStride];  // rotated for the span's base
     AttentionItem item;
     int first_token;
     int end_token;
-    bool begins;      // the item
-    bool ends;        // the item
-    bool ends_block;  // nothing comes after it
+    bool begins_item;
+    bool ends_item;
+    bool ends_block;  // the last step of the block
     int rows[kVectors];
     int heads[kVectors];
-    RowPartials rest[kVectors];  // of the vector's unit, where the item merges it
-    int seen_first[kVectors];    // of vector m, tokens [seen_first[m], seen_end[m])
-    int seen_end[kVectors];
-    int all_first;  // all vectors see the tokens [all_first, all_end)
-    int all_end;
+    RowPartials others[kVectors];  // of the vector's row group, where the item merges it (kMergesOthers)
+    int visible_first[kVectors];   // vector m attends to the tokens [visible_first[m], visible_end[m])
+    int visible_end[kVectors];
+    int unmasked_first;  // all vectors attend to the tokens [unmasked_first, unmasked_end)
+    int unmasked_end;
 };
 
-// Of a warp's weights of one vector: powers of two relative to the highest score.
+// One warp's softmax of one vector: its highest score and the sum of its weights, which are powers of two relative to
+// that score.
 struct alignas(8) WarpSum {
     float highest;
     float sum;
@@ -109,7 +113,7 @@ template <typename V>
 struct Parameters {
     AttentionArguments<typename V::T> a;
     HeadShape shape;
-    int group;
+    int heads_per_kv;
     int page_shift;
 };
 
@@ -120,8 +124,8 @@ __device__ inline int lane_index() {
     return static_cast<int>(threadIdx.x) % kWarp;
 }
 
-// For one thread of each warp: a barrier's address must be the same in a whole warp, or they are made one
-// after the other, slowly.
+// Called by one thread of each warp. Where the lanes of a warp initialised different barriers, the instructions would
+// run one after the other, which is slow.
 template <typename V>
 __device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
     if (warp == 0) {
@@ -142,7 +146,8 @@ __device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
     fence_barrier_init();
 }
 
-// An item in a warp's registers, a word in each lane: one read of memory, and the next item's can go on meanwhile.
+// An item in a warp's registers, one word in each lane: one read of memory, and the next item's read is in flight at
+// the same time.
 class ItemWords {
   public:
     __device__ explicit ItemWords(const NarrowItem* item)
@@ -161,7 +166,7 @@ class ItemWords {
         constexpr int kAt = offsetof(NarrowItem, span) / 4;
         return {get(kAt), get(kAt + 1), get(kAt + 2), get(kAt + 3)};
     }
-    // Lane i's: that of the first span's 16 tokens number i.
+    // In lane i, the page of the first span's tokens [16 i, 16 i + 16).
     __device__ int page() const {
         return __shfl_sync(kAllLanes, word_, static_cast<int>(offsetof(NarrowItem, pages)) / 4 + lane_index() % 16);
     }
@@ -174,8 +179,8 @@ class ItemWords {
 static_assert(sizeof(NarrowItem) == kWarp * sizeof(int) && offsetof(NarrowItem, item) == 0);
 static_assert(sizeof(AttentionItem) == 6 * sizeof(int) && offsetof(AttentionItem, partial) == 5 * sizeof(int));
 
-// Calls visit(span, index, item's words) for each span of each of a block's items in turn, reading ahead. An item
-// without spans has an empty one. visit returns nothing; `last` tells it that nothing comes after.
+// Calls visit(item words, span, index of the span, ends_item, ends_block) for the spans of a block's items in order,
+// and reads the next item ahead. An item without spans is visited once, with an empty span.
 template <typename Visit>
 __device__ __forceinline__ void for_each_span(const WorkView& work, ItemWords words, const Visit& visit) {
     for (;;) {
@@ -184,9 +189,9 @@ __device__ __forceinline__ void for_each_span(const WorkView& work, ItemWords wo
         const int num_spans = words.num_spans();
         Span span = num_spans > 0 ? words.span() : Span{0, 0, 0, 0};
         for (int s = 0;;) {
-            const bool ends = s + 1 >= num_spans;
-            visit(words, span, s, ends, ends && next < 0);
-            if (ends) break;
+            const bool ends_item = s + 1 >= num_spans;
+            visit(words, span, s, ends_item, ends_item && next < 0);
+            if (ends_item) break;
             span = work.spans[words.first_span() + ++s];
         }
         if (next < 0) return;

@@ -13,7 +13,7 @@ struct AttentionPlan {
     std::vector<Span> spans;
     std::vector<NarrowItem> narrow;         // empty, or the first narrow_blocks() are those that the blocks begin with
     std::vector<WideItem> wide;             // the costliest first (wide_order.h)
-    std::vector<RowPartials> row_partials;  // [rows, RowUnits::count]
+    std::vector<RowPartials> row_partials;  // [rows, HeadGroups::count]
     std::vector<int32_t> partials;          // the lists that RowPartials name
     std::vector<Merge> merges;              // the row groups that no item merges
 };

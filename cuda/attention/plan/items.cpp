@@ -37,8 +37,8 @@ AttentionItem split_item(const QueryTile& tile, const Split& split, AttentionPla
 
 // Where split number `index` of a query tile writes its results: AttentionItem::partial.
 int32_t partial_of(const TileResults& results, const TileSplits& splits, int32_t index, int32_t num_vectors) {
-    if (results.partial == kAlone) return kAlone;
-    if (results.merges && index + 1 == splits.count) return kMergesRest;
+    if (results.partial == kWritesOutput) return kWritesOutput;
+    if (results.merges && index + 1 == splits.count) return kMergesOthers;
     return results.partial + index * num_vectors;
 }
 

@@ -89,7 +89,7 @@ bool MergePlanner::number_partials(std::span<const QueryTile> tiles, const Split
         });
         const bool merges = !alone && can_merge(tile, splits, splitter.splits(), plan);
         int64_t& end = tile.wide ? wide_end : narrow_end;
-        of_tiles_[i] = {alone ? kAlone : static_cast<int32_t>(end), merges};
+        of_tiles_[i] = {alone ? kWritesOutput : static_cast<int32_t>(end), merges};
         if (!alone) end += int64_t{splits.count - (merges ? 1 : 0)} * tile.item.num_vectors;
         if (alone || merges) for_each_row_group(tile, plan, [&](size_t row_group, int32_t) { merged_[row_group] = 1; });
     }
@@ -109,7 +109,7 @@ void MergePlanner::list_partials(std::span<const QueryTile> tiles, const Splitte
     plan.partials.resize(listed);
     for (size_t i = 0; i < tiles.size(); ++i) {
         const TileResults& results = of_tiles_[i];
-        if (results.partial == kAlone) continue;
+        if (results.partial == kWritesOutput) continue;
         const int32_t count = splitter.of_tiles()[i].count - (results.merges ? 1 : 0);
         for_each_row_group(tiles[i], plan, [&](size_t row_group, int32_t vector) {
             RowPartials& list = plan.row_partials[row_group];

@@ -1,7 +1,7 @@
 // Phase 3 of planning, merging: where the splits of a query tile write their partial results, and who merges these.
 //
 // What is merged is a row group: the heads of a head group of one row, for one KV head. Its number is
-// row * RowUnits::count + head group. All the splits and cascades that it is part of bring a partial result of it,
+// row * HeadGroups::count + head group. All the splits and cascades that it is part of bring a partial result of it,
 // and one of these may merge the others' with its own; else a block merges all of them at its end.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace nanolith::cuda {
 
 // Where the results of a query tile go.
 struct TileResults {
-    int32_t partial;  // AttentionItem::partial of its first split, the other splits' follow it; or kAlone
+    int32_t partial;  // AttentionItem::partial of its first split, the other splits' follow it; or kWritesOutput
     bool merges;      // its last split merges the partial results of others with its own
 };
 
@@ -66,7 +66,7 @@ class MergePlanner {
     void choose_blocks(const Overlap& overlap);
 
     const PlanShape shape_;
-    const RowUnits groups_;
+    const HeadGroups groups_;
     const PartialBounds bounds_;
     std::vector<TileResults> of_tiles_;
     std::vector<int32_t> narrow_splits_;  // [row groups]

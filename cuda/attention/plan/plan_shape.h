@@ -57,7 +57,7 @@ inline int narrow_blocks(const PlanShape& shape) {
 }
 
 // How the query heads of a KV head are divided into head groups, which are merged as one: the most that fit in a tile.
-inline RowUnits head_groups(const PlanShape& shape) {
+inline HeadGroups head_groups(const PlanShape& shape) {
     const int heads = std::min(shape.heads_per_kv(), std::max(max_narrow_vectors(shape), shape.wide_vectors));
     return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
 }

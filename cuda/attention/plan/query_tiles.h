@@ -41,7 +41,7 @@ class QueryTiler {
                    const AttentionPlan& plan);
 
     const PlanShape shape_;
-    const RowUnits groups_;
+    const HeadGroups groups_;
     CascadeFinder cascades_;
     std::vector<QueryTile> tiles_;
 };

@@ -77,7 +77,7 @@ void order_wide(const PlanShape& shape, AttentionPlan& plan) {
     // As few passes over the group as the cache allows, with the heads divided evenly among them.
     const bool all_heads = one_group || heads_cached >= heads;
     const int64_t at_once = all_heads ? 0 : divide_up(heads, divide_up(heads, heads_cached));
-    for (WideItem& item : plan.wide) item.heads_at_once = static_cast<int32_t>(at_once);
+    for (WideItem& item : plan.wide) item.kv_heads_at_once = static_cast<int32_t>(at_once);
 }
 
 }  // namespace nanolith::cuda

@@ -1,23 +1,24 @@
-// The work list of an attention step, as the planner lays it out and the kernels read it.
+// The work list of an attention step: the planner writes it (plan.h), the attention kernels read it. The words are
+// those of cuda/attention/README.md.
 //
-// Query vectors: the query heads that share a KV head are packed, row after row. Of the rows queries[first_query ...]
-// of an item, vector m is query head kv_head * group + (first_vector + m) % group of row
-// queries[first_query + (first_vector + m) / group].row. Every item is done once for each KV head.
+// A query vector is one query head of one row. The query heads that share a KV head are packed, row after row: vector m
+// of an item is query head kv_head * heads_per_kv + (first_vector + m) % heads_per_kv of the row
+// queries[first_query + (first_vector + m) / heads_per_kv].row. Every item is computed once for each KV head.
 #pragma once
 
 #include <cstdint>
 
 namespace nanolith::cuda {
 
-// A row of the batch as an item sees it, and where it stands, counted like the bases of the item's spans.
+// A row of the batch, and its position, counted like the bases of the spans that the row attends to.
 struct QueryRow {
     int32_t row;
     int32_t position;
 };
 
 // Tokens [first_token, end_token) of a segment whose pages begin at page_table[first_page]; first_token is a multiple
-// of 64. With p = QueryRow::position - base, the row is rotated for position p and sees the tokens t <= p.
-// A row with p < first_token sees nothing of it.
+// of 64. With p = QueryRow::position - base, a row is rotated for position p and attends to the tokens t <= p; where
+// p < first_token it attends to none of them.
 struct Span {
     int32_t first_page;
     int32_t first_token;
@@ -25,66 +26,70 @@ struct Span {
     int32_t base;
 };
 
+// Query vectors and the spans that they attend to: a query tile, or one of the splits of a query tile.
 struct AttentionItem {
-    int32_t first_query;
-    int32_t first_vector;  // below the group's size
-    int32_t num_vectors;
+    int32_t first_query;   // index in the array of QueryRows
+    int32_t first_vector;  // of the first row's, below heads_per_kv
+    int32_t num_vectors;   // 0: no work, and no item after it in its list has any
     int32_t first_span;
     int32_t num_spans;
-    int32_t partial;  // where vector 0 goes among the partial results; or one of the two below
+    int32_t partial;  // index of vector 0's partial result, the other vectors' follow; or one of the constants below
 };
 
-// An item that is all that its rows attend to, and writes the output itself.
-constexpr int32_t kAlone = -1;
-// A narrow item that waits for the results of its rows' other items and merges them with its own.
-constexpr int32_t kMergesRest = -2;
+// AttentionItem::partial of an item that covers all that its rows attend to: it writes the output itself.
+constexpr int32_t kWritesOutput = -1;
+// AttentionItem::partial of a narrow item that waits for the partial results of its rows' other items, merges them with
+// its own result and writes the output.
+constexpr int32_t kMergesOthers = -2;
 
 // An item of the wide kernel, with what its first loads need.
 struct alignas(16) WideItem {
     AttentionItem item;
-    int32_t lowest;  // position of its rows
+    int32_t lowest;  // position of the item's rows
     int32_t highest;
-    Span span;              // spans[item.first_span]
-    int32_t heads_at_once;  // KV heads that are done at the same time, for all items of a step; 0: all
+    Span span;                 // spans[item.first_span]
+    int32_t kv_heads_at_once;  // KV heads that are computed at the same time, the same for all items; 0: all
 };
 
-// Tokens that the narrow kernels take at once.
+// Tokens of a KV tile of the narrow kernels.
 constexpr int kNarrowTokens = 64;
 
-// An item of the narrow kernels. A block begins with the item of its own number and goes on with `next`. What the first
-// loads need lies in here, 128 bytes in all, since each load that waits for another costs as much as a tile.
+// An item of the narrow kernels. Block b begins with narrow[b] and goes on with the item `next`. The item holds what
+// its first loads need, 128 bytes in all, because each load that depends on another one costs as much time as a tile.
 struct alignas(128) NarrowItem {
     AttentionItem item;
-    int32_t next;         // the block's next item; -1: none
+    int32_t next;         // index of the block's next item; -1: none
     int32_t row;          // of queries[item.first_query]
     int32_t position;     // of that row
     Span span;            // spans[item.first_span]
     int32_t pages[16];    // page_table entries of the span's first 256 tokens, 16 tokens each
-    int32_t first_merge;  // of a block's first item: what of WorkView::merges the block does at its end
+    int32_t first_merge;  // of a block's first item: the block does merges[first_merge ... + num_merges) at its end
     int32_t num_merges;
 };
 
-// Where the partial results of a unit (RowUnits) are that others merge: partials[first_partial ... + num_partials),
-// each the place of its first vector; the others follow it. A unit has none where one item does it alone. Else a narrow
-// item with kMergesRest adds its own and writes the output, or the unit is among the merges of a block.
+// How the query heads of a KV head are divided into head groups. All heads of a group are in the same items, so their
+// partial results are merged together. A row group is the query vectors of one row and one head group.
+struct HeadGroups {
+    int32_t heads;  // of a group; the last group may have fewer
+    int32_t count;  // of groups for each row and KV head
+};
+
+// The partial results of a row group that another item or block merges: partials[first_partial ... + num_partials),
+// each the index of the group's first vector among the partial results; the group's other vectors follow it.
+// num_partials is 0 where one item covers all that the row attends to. Who merges them is either a narrow item with
+// kMergesOthers, which adds its own result, or a block that has the row group among its merges.
 struct RowPartials {
     int32_t first_partial;
     int32_t num_partials;
 };
 
-// A unit that a narrow block merges at its end. Whoever merges waits for wide items, and for narrow ones of its own
-// block and of blocks in front of it: nobody waits for a block that may still wait for a place.
+// A row group that a narrow block merges at its end. Whoever merges waits for wide items, and for narrow items of its
+// own block and of blocks with lower numbers: no block waits for one that may not have a multiprocessor yet.
 struct alignas(16) Merge {
     int32_t row;
-    int32_t unit;  // of the row's
+    int32_t head_group;  // of the row's
     int32_t first_partial;
     int32_t num_partials;
-};
-
-// A row's query heads of one KV head are merged in units of `heads`: the whole group where a tile can hold it.
-struct RowUnits {
-    int32_t heads;  // of a unit, the last may have fewer
-    int32_t count;  // units of a row and KV head
 };
 
 }  // namespace nanolith::cuda

@@ -73,7 +73,7 @@ void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
 
 WorkView WorkArrays::view(const std::byte* base) const {
     WorkView view;
-    view.units = reinterpret_cast<const RowPartials*>(base + row_partials_);
+    view.row_partials = reinterpret_cast<const RowPartials*>(base + row_partials_);
     view.queries = reinterpret_cast<const QueryRow*>(base + queries_);
     view.spans = reinterpret_cast<const Span*>(base + spans_);
     view.narrow = reinterpret_cast<const NarrowItem*>(base + narrow_);

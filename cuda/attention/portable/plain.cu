@@ -2,11 +2,11 @@
 // item, over tiles of 32 tokens, with the online softmax of Milakov and Gimelshein (2018) as in FlashAttention (Dao et
 // al., 2022).
 //
-// Tiling: blocks of 4 warps, each of which takes a list of items one after the other. In shared memory: the queries,
-// rotated for the span at hand; a tile of K and one of V, rows padded by 16 bytes against bank conflicts; the weights
+// Tiling: blocks of 4 warps, each of which computes a list of items one after the other. In shared memory: the queries,
+// rotated for the current span; a tile of K and one of V, rows padded by 16 bytes against bank conflicts; the weights
 // of the tile. For the scores a lane is a token; for the weighted sum of V a lane is kLaneDims elements of the head.
-// Each warp keeps maximum, sum and output of its four vectors in registers and meets the others only where tiles are
-// loaded.
+// Each warp keeps maximum, sum and output of its four vectors in registers and synchronises with the others only where
+// tiles are loaded.
 //
 // Bytes: an item reads its K and V once for all its vectors. Flops: 4 * vectors * tokens * head_dim on the CUDA cores.
 // Decode is bound by memory; prefill by the shared-memory reads of the queries (one 16-byte broadcast for four
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kPerWarp = 4;
+constexpr int kPerWarp = 4;  // query vectors of a warp
 constexpr int kTileVectors = kWarps * kPerWarp;
 constexpr int kTileTokens = 32;
 constexpr float kLog2E = 1.44269504088896341F;
@@ -68,8 +68,8 @@ __device__ void load_tile(const float* from, const int32_t* pages, int first, in
     }
 }
 
-// Writes the item's queries, rotated to where `span` stands, to shared memory; zeros in place of vectors that the item
-// lacks or that see nothing of the span.
+// Writes the item's queries, rotated for `span`, to shared memory; zeros for vectors that the item does not have or
+// that attend to no token of the span.
 __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, const Span& span, const HeadShape& shape,
                                int kv_head, float* to) {
     const int half = shape.head_dim / 2;
@@ -78,15 +78,15 @@ __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, co
         const int pair = i % half;
         float2 rotated = make_float2(0, 0);
         if (m < item.num_vectors) {
-            const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            const int position = place.position - span.base;
-            const Visible visible = visible_tokens(a, span, position);
+            const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
+            const int position = vector.position - span.base;
+            const VisibleTokens visible = visible_tokens(a, span, position);
             if (visible.first < visible.end) {
-                const float* const q = a.queries + a.query_layout.offset(place.row, place.head);
-                const float2 turn =
+                const float* const q = a.queries + a.query_layout.offset(vector.row, vector.head);
+                const float2 rotation =
                     a.rope == nullptr ? make_float2(1, 0) : a.rope[static_cast<int64_t>(position) * half + pair];
-                rotated =
-                    make_float2(q[pair] * turn.x - q[pair + half] * turn.y, q[pair + half] * turn.x + q[pair] * turn.y);
+                rotated = make_float2(q[pair] * rotation.x - q[pair + half] * rotation.y,
+                                      q[pair + half] * rotation.x + q[pair] * rotation.y);
             }
         }
         to[m * shape.head_dim + pair] = rotated.x;
@@ -128,12 +128,12 @@ struct WarpState {
         }
     }
 
-    // The online softmax: turns the scores (-inf where hidden) into weights relative to the new maximum.
+    // The online softmax: scores, -inf where masked, become weights relative to the new maximum.
     __device__ void update(const float (&scores)[kPerWarp], float* weights, int lane) {
 #pragma unroll
         for (int j = 0; j < kPerWarp; ++j) {
             const float highest = fmaxf(maximum[j], warp_max(scores[j]));
-            // Hidden tokens weigh nothing, also where all are hidden; NaN is no hidden token and stays NaN.
+            // Masked tokens have a weight of 0, also where all are masked; a score of NaN is not masked and stays NaN.
             const float correction = highest > -INFINITY ? exp2f(maximum[j] - highest) : 1.0F;
             const float weight = scores[j] == -INFINITY ? 0.0F : exp2f(scores[j] - highest);
             maximum[j] = highest;
@@ -169,16 +169,16 @@ __device__ inline float base2_score(const Arguments& a, float product) {
     return cap * tanhf(score / cap);
 }
 
-// The warp's share of an item's results: divided by their sums, where the item says.
+// Writes the output or the partial result of vector m of the item, the warp's vector j.
 template <int kLaneDims>
 __device__ void write_vector(const Arguments& a, const HeadShape& shape, const AttentionItem& item, int kv_head, int m,
                              const WarpState<kLaneDims>& state, int j) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
+    const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
     const float inverse = state.sum[j] == 0 ? 0.0F : a.value_scale / state.sum[j];
     const float lse = state.sum[j] == 0 ? -INFINITY : state.maximum[j] + log2f(state.sum[j]);
     const int64_t part = (kv_head * a.partial.capacity + item.partial + m) * shape.head_dim;
-    float* const to = a.output + a.output_layout.offset(place.row, place.head);
+    float* const to = a.output + a.output_layout.offset(vector.row, vector.head);
 #pragma unroll
     for (int d = 0; d < kLaneDims; ++d) {
         const int dim = lane * kLaneDims + d;
@@ -187,11 +187,11 @@ __device__ void write_vector(const Arguments& a, const HeadShape& shape, const A
         if (item.partial < 0) {
             to[dim] = value;
         } else {
-            hand_over(a.partial.outputs + part + dim, value);
-            if (dim % 4 == 0) hand_over(a.partial.sums + (part + dim) / 4, lse);
+            publish(a.partial.outputs + part + dim, value);
+            if (dim % 4 == 0) publish(a.partial.sums + (part + dim) / 4, lse);
         }
     }
-    if (item.partial < 0 && lane == 0) store_lse(a, shape, place.row, place.head, lse);
+    if (item.partial < 0 && lane == 0) store_lse(a, shape, vector.row, vector.head, lse);
 }
 
 template <int kLaneDims>
@@ -210,12 +210,12 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
     WarpState<kLaneDims> state;
     for (int i = 0; i < item.num_spans; ++i) {
         const Span span = i == 0 ? from->span : a.work.spans[item.first_span + i];
-        Visible visible[kPerWarp];
+        VisibleTokens visible[kPerWarp];
 #pragma unroll
         for (int j = 0; j < kPerWarp; ++j) {
             const int m = min(first + j, item.num_vectors - 1);
-            const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            visible[j] = visible_tokens(a, span, place.position - span.base);
+            const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
+            visible[j] = visible_tokens(a, span, vector.position - span.base);
         }
         __syncthreads();
         rotate_queries(a, item, span, shape, kv_head, shared);
@@ -231,8 +231,8 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
             state.score(shared + first * shape.head_dim, keys + lane * layout.stride, shape.head_dim, scores);
 #pragma unroll
             for (int j = 0; j < kPerWarp; ++j) {
-                const bool seen = token + lane >= visible[j].first && token + lane < visible[j].end;
-                scores[j] = seen ? base2_score(a, scores[j]) : -INFINITY;
+                const bool attended = token + lane >= visible[j].first && token + lane < visible[j].end;
+                scores[j] = attended ? base2_score(a, scores[j]) : -INFINITY;
             }
             state.update(scores, weights, lane);
             __syncwarp();
@@ -256,11 +256,11 @@ __global__ void __launch_bounds__(kThreads) plain_kernel(const __grid_constant__
         if (item.num_vectors == 0) break;
         run_item<kLaneDims>(a, shape, from, item, kv_head, shared);
         index = from->next;
-        __syncthreads();  // all have done with the item
+        __syncthreads();  // all warps have finished with the item
     }
     const NarrowItem& begin = a.work.narrow[block];
-    merge_units<4, kLaneDims * kWarp>(a, shape, kv_head, begin.first_merge, begin.num_merges,
-                                      static_cast<int>(threadIdx.x), kThreads);
+    merge_row_groups<4, kLaneDims * kWarp>(a, shape, kv_head, begin.first_merge, begin.num_merges,
+                                           static_cast<int>(threadIdx.x), kThreads);
 }
 
 template <int kLaneDims>

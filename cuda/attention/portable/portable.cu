@@ -1,17 +1,17 @@
-// Attention of few query vectors a KV head on the tensor cores (mma.sync, sm_80 and newer): decode, the segments that
-// some rows share, and prefill where there is no wide kernel. The online softmax is that of Milakov and Gimelshein
+// Attention of few query vectors a KV head on the tensor cores (PTX "mma.sync", sm_80 and newer): decode, segments that
+// a few rows share, and prefill where there is no wide kernel. The online softmax is that of Milakov and Gimelshein
 // (2018) in the form of FlashAttention-2 (Dao, 2023).
 //
-// Tiling: blocks of 4 warps, two on a multiprocessor; each takes a list of items one after the other, an item for one
-// KV head. Shared memory is a ring of kStages stages of 64 tokens of K and V, rows padded by 16 bytes against bank
-// conflicts; each warp copies its own 16 tokens of a stage (cp.async), two stages ahead of the arithmetic, across
-// spans. Up to 16 vectors: every warp holds all of them and attends to its own 16 tokens of every stage, so that warps
-// never wait for each other before the end, where their results merge. Up to 64 vectors: a warp holds 16 of them and
-// attends to all tokens. Queries stay in registers, rotated anew where a span's base changes; weights of the tokens go
-// from the scores' registers to the second product's.
+// Tiling: blocks of 4 warps, two on a multiprocessor; each computes a list of items one after the other, each for one
+// KV head. Shared memory is a ring of kStages tiles of 64 tokens of K and V, rows padded by 16 bytes against bank
+// conflicts; each warp copies its own 16 tokens of a tile (PTX "cp.async"), two tiles ahead of the arithmetic, also
+// into the next span. Items of up to 16 vectors: every warp holds all of them and attends to its own 16 tokens of every
+// tile, so that warps wait for each other only at the end, where their results are merged. Items of up to 64 vectors: a
+// warp holds 16 of them and attends to all tokens. Queries stay in registers and are rotated again where a span's base
+// changes; the scores' registers become, as weights, the left operand of the second product.
 //
-// Bytes: K and V once for each item and KV head. Flops: 4 * max(vectors, 16) * tokens * head_dim. Up to about 64
-// vectors it is bound by memory.
+// Bytes: K and V once for each item and KV head. Flops: 4 * max(vectors, 16) * tokens * head_dim. Bound by memory up to
+// about 64 vectors.
 #include <climits>
 
 #include "attention/merge/merge.cuh"
@@ -33,7 +33,7 @@ constexpr int kRows = 16;  // query vectors of a warp
 constexpr int kMaxVectors = kRows * kWarps;
 constexpr float kLog2E = 1.44269504088896341F;
 
-// kDim: head_dim or the next size that there is a kernel for; the elements between are zeros.
+// kDim: head_dim, or the next larger size that there is a kernel for; the elements from head_dim on are zeros.
 template <typename T, int kDim>
 struct Ring {
     static constexpr int kStages = kDim <= 128 ? 3 : 2;
@@ -42,12 +42,12 @@ struct Ring {
     static constexpr int kOutputStride = kDim + 4;  // floats from one vector's output to the next, at the end
     static constexpr size_t kBytes = sizeof(T) * 2 * kTensor * kStages;
     static_assert(kBytes >= sizeof(float) * kMaxVectors * (kOutputStride + 2));
-    // Behind the ring, where registers don't hold them: each warp's queries.
+    // Where registers are too few for them, each warp's queries are in shared memory after the ring.
     static constexpr bool kSharedQueries = kDim > 128;
     static constexpr size_t kAllBytes = kBytes + (kSharedQueries ? sizeof(T) * kMaxVectors * kStride : 0);
 };
 
-// Walks an item's spans, 64 tokens at a time.
+// A position in an item's spans that advances by tiles of 64 tokens.
 class Cursor {
   public:
     __device__ Cursor(const WorkView& work, const AttentionItem& item, const Span& first)
@@ -74,7 +74,7 @@ class Cursor {
     int token_;
 };
 
-// Brings a warp's tokens of stage after stage to shared memory.
+// Copies a warp's tokens of one tile after the other to shared memory.
 template <typename T, int kDim>
 class Loader {
   public:
@@ -88,7 +88,7 @@ class Loader {
           ring_(ring),
           page_(from->pages[warp()]) {}
 
-    // Begins the copies of the next stage, if there is one, and ends their group.
+    // Starts the copies of the next tile, if there is one, and ends their group.
     __device__ void load_next() {
         if (!cursor_.done()) {
             load();
@@ -130,11 +130,11 @@ class Loader {
 #pragma unroll
             for (int j = 0; j < kLanePacks; ++j) {
                 const int at = dim + j * kWarp * kPack<T>;
-                const bool there = token < left && at < shape_.head_dim;
-                const T* const from = there ? keys + token * shape_.head_dim + at : keys_;
-                copy_async(to + token * Ring<T, kDim>::kStride + at, from, there);
+                const bool exists = token < left && at < shape_.head_dim;
+                const T* const from = exists ? keys + token * shape_.head_dim + at : keys_;
+                copy_async(to + token * Ring<T, kDim>::kStride + at, from, exists);
                 copy_async(to + Ring<T, kDim>::kTensor + token * Ring<T, kDim>::kStride + at,
-                           there ? from + to_values : from, there);
+                           exists ? from + to_values : from, exists);
             }
         }
     }
@@ -148,44 +148,45 @@ class Loader {
     int stage_ = 0;
 };
 
-// A warp's 16 query vectors as the left operand of the first product, and what its lanes' two rows see.
+// A warp's 16 query vectors as the left operand of the first product, and the tokens that each lane's two vectors
+// attend to.
 template <typename T, int kDim>
 class Queries {
   public:
-    Visible visible[2];
-    int whole_first;  // all rows see the tokens [whole_first, whole_end)
-    int whole_end;
+    VisibleTokens visible[2];
+    int unmasked_first;  // all vectors attend to the tokens [unmasked_first, unmasked_end)
+    int unmasked_end;
 
-    // `shared` is the block's memory behind the ring.
+    // `shared` is the block's memory after the ring.
     __device__ explicit Queries(T* shared)
         : rows_(shared + static_cast<int>(threadIdx.x) / kWarp * kRows * Ring<T, kDim>::kStride) {}
 
-    // Loads vectors first ... first + 15 of the item as they are to stand for `span`.
+    // Loads vectors first ... first + 15 of the item, rotated for `span`.
     __device__ void load(const AttentionArguments<T>& a, const HeadShape& shape, const AttentionItem& item, int kv_head,
                          int first, const Span& span) {
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
         const T* from[2] = {nullptr, nullptr};
-        const float2* turns[2] = {nullptr, nullptr};
-        whole_first = 0;
-        whole_end = INT_MAX;
+        const float2* rotations[2] = {nullptr, nullptr};
+        unmasked_first = 0;
+        unmasked_end = INT_MAX;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int m = first + lane / 4 + 8 * i;
             visible[i] = {INT_MAX, 0};
             if (m >= item.num_vectors) continue;
-            const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            const int position = place.position - span.base;
+            const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
+            const int position = vector.position - span.base;
             visible[i] = visible_tokens(a, span, position);
-            whole_first = max(whole_first, visible[i].first);
-            whole_end = min(whole_end, visible[i].end);
+            unmasked_first = max(unmasked_first, visible[i].first);
+            unmasked_end = min(unmasked_end, visible[i].end);
             if (visible[i].first >= visible[i].end) continue;
-            from[i] = a.queries + a.query_layout.offset(place.row, place.head);
-            if (a.rope != nullptr) turns[i] = a.rope + static_cast<int64_t>(position) * (shape.head_dim / 2);
+            from[i] = a.queries + a.query_layout.offset(vector.row, vector.head);
+            if (a.rope != nullptr) rotations[i] = a.rope + static_cast<int64_t>(position) * (shape.head_dim / 2);
         }
 #pragma unroll
         for (int step = 4; step < kWarp; step *= 2) {
-            whole_end = min(whole_end, __shfl_xor_sync(kAllLanes, whole_end, step));
-            whole_first = max(whole_first, __shfl_xor_sync(kAllLanes, whole_first, step));
+            unmasked_end = min(unmasked_end, __shfl_xor_sync(kAllLanes, unmasked_end, step));
+            unmasked_first = max(unmasked_first, __shfl_xor_sync(kAllLanes, unmasked_first, step));
         }
         __syncwarp();
 #pragma unroll
@@ -193,7 +194,7 @@ class Queries {
 #pragma unroll
             for (int r = 0; r < 4; ++r) {
                 const int dim = step * 16 + r / 2 * 8 + lane % 4 * 2;
-                const uint32_t pair = read(from[r % 2], turns[r % 2], dim, shape.head_dim);
+                const uint32_t pair = read(from[r % 2], rotations[r % 2], dim, shape.head_dim);
                 if constexpr (Ring<T, kDim>::kSharedQueries) {
                     *reinterpret_cast<uint32_t*>(rows_ + (lane / 4 + r % 2 * 8) * Ring<T, kDim>::kStride + dim) = pair;
                 } else {
@@ -220,18 +221,20 @@ class Queries {
         return from != nullptr && dim < head_dim ? *reinterpret_cast<const uint32_t*>(from + dim) : 0U;
     }
 
-    // Elements dim and dim + 1 of a row, turned.
-    __device__ static uint32_t read(const T* from, const float2* turns, int dim, int head_dim) {
+    // Elements dim and dim + 1 of a row, rotated.
+    __device__ static uint32_t read(const T* from, const float2* rotations, int dim, int head_dim) {
         const uint32_t pair = read_pair(from, dim, head_dim);
-        if (turns == nullptr || dim >= head_dim) return pair;
+        if (rotations == nullptr || dim >= head_dim) return pair;
         const int half = head_dim / 2;
-        // Pairs that turn together are in one lane where half is a multiple of 8, but perhaps not loaded yet.
+        // An element and the one that it is rotated with are in one lane where half is a multiple of 8, but the other
+        // may not be loaded yet.
         const bool low = dim < half;
         const float2 mine = unpack_pair(pair, T());
         const float2 other = unpack_pair(read_pair(from, low ? dim + half : dim - half, head_dim), T());
-        const float4 turn = *reinterpret_cast<const float4*>(turns + (low ? dim : dim - half));
+        const float4 rotation = *reinterpret_cast<const float4*>(rotations + (low ? dim : dim - half));
         const float sign = low ? -1.0F : 1.0F;
-        return pack_pair(mine.x * turn.x + sign * other.x * turn.y, mine.y * turn.z + sign * other.y * turn.w, T());
+        return pack_pair(mine.x * rotation.x + sign * other.x * rotation.y,
+                         mine.y * rotation.z + sign * other.y * rotation.w, T());
     }
 
     static constexpr int kSteps = kDim / 16;
@@ -243,7 +246,7 @@ class Queries {
 template <typename T, int kDim>
 struct Softmax {
     float highest[2] = {-INFINITY, -INFINITY};
-    float sum[2] = {0, 0};  // of the lane's own tokens
+    float sum[2] = {0, 0};  // of the weights of the lane's own tokens, until finish()
     float output[kDim / 8][4] = {};
 
     // Attends to kTokens tokens, the first of them number `token` of the span.
@@ -253,12 +256,13 @@ struct Softmax {
         float scores[kTokens / 8][4] = {};
         multiply_keys<kTokens>(queries, keys, scores);
         scale_scores<kTokens>(a, scores);
-        if (token < queries.whole_first || token + kTokens > queries.whole_end) hide<kTokens>(queries, token, scores);
+        if (token < queries.unmasked_first || token + kTokens > queries.unmasked_end)
+            mask<kTokens>(queries, token, scores);
         weigh<kTokens>(scores);
         add_values<kTokens>(scores, values);
     }
 
-    // Sums up over the lanes that share the rows.
+    // Adds up the sums of the lanes that share the vectors.
     __device__ void finish() {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -289,7 +293,7 @@ struct Softmax {
         }
     }
 
-    // To base 2.
+    // Scores to base 2, with the soft cap.
     template <int kTokens>
     __device__ static void scale_scores(const AttentionArguments<T>& a, float (&scores)[kTokens / 8][4]) {
         const float scale = a.scale * kLog2E;
@@ -309,7 +313,7 @@ struct Softmax {
     }
 
     template <int kTokens>
-    __device__ static void hide(const Queries<T, kDim>& queries, int token, float (&scores)[kTokens / 8][4]) {
+    __device__ static void mask(const Queries<T, kDim>& queries, int token, float (&scores)[kTokens / 8][4]) {
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
         for (int t = 0; t < kTokens / 8; ++t) {
@@ -321,7 +325,7 @@ struct Softmax {
         }
     }
 
-    // Scores become weights relative to the highest score so far.
+    // The online softmax: scores become weights relative to the highest score so far.
     template <int kTokens>
     __device__ void weigh(float (&scores)[kTokens / 8][4]) {
         float correction[2];
@@ -332,7 +336,7 @@ struct Softmax {
             for (int t = 0; t < kTokens / 8; ++t) top = fmaxf(top, fmaxf(scores[t][2 * i], scores[t][2 * i + 1]));
             top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
             top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-            // Where all is hidden so far any finite number will do: the weights are zero.
+            // Where all tokens are masked so far, any finite base gives weights of zero.
             const float base = top == -INFINITY ? 0.0F : top;
             correction[i] = exp2f(highest[i] - base);
             highest[i] = top;
@@ -374,7 +378,7 @@ struct Softmax {
     }
 };
 
-// What warps leave in shared memory at the end of an item: outputs not divided by their sums.
+// The warps' results in shared memory at the end of an item; outputs are not divided by their sums.
 template <int kStride>
 struct Results {
     float* outputs;  // [kMaxVectors, kStride]
@@ -407,7 +411,7 @@ struct Results {
     }
 };
 
-// Merges the `parts` results of each vector, kRows apart, and writes them where the item says.
+// Merges the `parts` results of each vector, which are kRows apart, and writes the output or the partial result.
 template <typename T, int kStride>
 __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shape, const AttentionItem& item,
                            int kv_head, const Results<kStride>& results, int parts) {
@@ -433,11 +437,11 @@ __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shap
         output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
         const float lse = sum == 0 ? -INFINITY : top + log2f(sum);
         if (item.partial < 0) {
-            const VectorPlace place = vector_place(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            store_output(a, place.row, place.head, dim, output);
-            if (dim == 0) store_lse(a, shape, place.row, place.head, lse);
+            const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
+            store_output(a, vector.row, vector.head, dim, output);
+            if (dim == 0) store_lse(a, shape, vector.row, vector.head, lse);
         } else {
-            leave_part(a, shape, kv_head, item.partial + m, dim, output, lse);
+            publish_partial(a, shape, kv_head, item.partial + m, dim, output, lse);
         }
     }
 }
@@ -484,7 +488,7 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
     }
     wait_for_copies<0>();
     softmax.finish();
-    __syncthreads();  // all have done with the ring
+    __syncthreads();  // all warps have finished with the ring
     const Results<TheRing::kOutputStride> results(shared);
     if (active) results.put(softmax, warp * kRows, min(kRows, item.num_vectors - first_vector));
     __syncthreads();
@@ -507,11 +511,11 @@ __global__ void __launch_bounds__(kThreads, kDim <= 128 ? 2 : 1)
             run_item<T, kDim, true>(a, shape, from, item, kv_head, shared);
         }
         index = from->next;
-        __syncthreads();  // all have read the results
+        __syncthreads();  // all warps have read the results
     }
     const NarrowItem& begin = a.work.narrow[block];
-    merge_units<4, kDim>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x),
-                         kThreads);
+    merge_row_groups<4, kDim>(a, shape, kv_head, begin.first_merge, begin.num_merges, static_cast<int>(threadIdx.x),
+                              kThreads);
 }
 
 template <typename T, int kDim>

@@ -47,11 +47,11 @@ class Consumer {
         vector_ = group_ * kGroupVectors + static_cast<int>(threadIdx.x) % kGroupThreads / 32 * 16 + lane_ / 4;
     }
 
-    // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output
-    // of the tile before, also where a new item begins. Most tiles are whole and seen by all rows: they have a loop of
-    // their own, for what jumps over code that others need takes 2% longer.
+    // One stream of tiles, whatever items they belong to: the scores of a tile are computed together with the output of
+    // the previous tile, also where a new item begins. Most tiles are full and visible to all rows: they have a loop of
+    // their own, because a loop that jumps over the code for other tiles takes 2% longer.
     __device__ void run() {
-        if (group_ == 1) named_barrier_arrive(kTurnBarrier, kGroups * kGroupThreads);
+        if (group_ == 1) named_barrier_arrive(kSchedulerBarrier, kGroups * kGroupThreads);
         begin_step();
         if (!begin_item()) return;
         float output[kOutputs];
@@ -59,9 +59,9 @@ class Consumer {
         uint32_t weights[kSlices][4];
         float correction[2];
         do_first_tile(scores, weights, correction);
-        bool adds = false;  // to output that the item has
+        bool adds = false;  // the next product adds to `output`; otherwise it is the item's first
         for (;;) {
-            while (whole_tile_follows()) {
+            while (full_tile_follows()) {
                 do_tile<V::kTile>(output, weights, adds);
                 adds = true;
             }
@@ -76,14 +76,14 @@ class Consumer {
                 return;
             }
             barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
-            await_turn();
+            await_issue();
             wgmma_hold(output);
             wgmma_fence();
             start_scores(scores);
             await_values(present);
             start_output(output, weights, present, adds);
-            pass_turn();
-            const bool ends = next == Next::kItem;  // the output under way is the last of its item
+            pass_issue();
+            const bool ends = next == Next::kItem;  // the product in flight completes the item's output
             Result ended{};
             if (ends) {
                 ended = result();
@@ -94,10 +94,10 @@ class Consumer {
             release_tile(&shared_.key_empty[key_.stage]);
             key_.advance();
             if (ends && !V::kEndsLate) end_item(ended, output);
-            hide_unseen(scores);
+            modify_scores(scores);
             softmax(scores, correction);
             wgmma_hold(scores);
-            // Without these branches the compiler would wait for the products before the softmax.
+            // Without these branches the compiler would make the softmax wait for the products.
             if (ends) {
                 if (V::kEndsLate) end_item(ended, output);
             } else {
@@ -118,21 +118,21 @@ class Consumer {
     static constexpr int kOutputs = V::kHeadDim / 2;
     static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
     static constexpr int kQuerySlices = V::kHeadDim / 16;
-    // The last tile of a span where no more of it is seen.
+    // The last tile of a span where no more of it is visible.
     static constexpr int kShortTile = 64;
     static constexpr bool kHasShort = V::kTile > kShortTile;
 
     enum class Next { kTile, kItem, kEnd };
 
-    // Reads the step at hand.
+    // Waits for the current step and reads it.
     __device__ void begin_step() {
         barrier_wait(&shared_.step_full[step_.stage], step_.parity, "a step");
         const Step& step = shared_.steps[step_.stage];
         token_ = step.token;
         tiles_ = step.tiles;
         end_token_ = __shfl_sync(~0U, step.end_token, 0);  // no branch on it diverges
-        all_from_ = step.all_from;
-        all_end_ = step.all_end;
+        unmasked_first_ = step.unmasked_first;
+        unmasked_end_ = step.unmasked_end;
         base_ = step.base;
     }
 
@@ -152,20 +152,20 @@ class Consumer {
         query_slot_.advance();
     }
 
-    // The item that begins with the step at hand. False: there is none.
+    // Begins the item of the current step. False: there are no more items.
     __device__ bool begin_item() {
         if (tiles_ == 0) return false;
         begin_queries();
         return true;
     }
 
-    // To the next tile.
+    // Goes on to the next tile.
     __device__ Next advance() {
         token_ += V::kTile;
         if (--tiles_ > 0) return Next::kTile;
         const bool last = shared_.steps[step_.stage].last;
         end_step();
-        if (last) end_queries();  // the next ones may wait for their place
+        if (last) end_queries();  // the preparers may wait for an empty slot
         begin_step();
         if (last) return begin_item() ? Next::kItem : Next::kEnd;
         if (shared_.steps[step_.stage].new_queries) {
@@ -175,27 +175,27 @@ class Consumer {
         return Next::kTile;
     }
 
-    // Where an item's results go, and where its rows stand.
-    struct Places {
+    // Where an item's results are written: Step::partial, and the two vectors of the thread.
+    struct Destination {
         int partial;
         Vector vectors[2];
     };
 
-    // What an item's output is multiplied with, and the scores' log-sum-exp.
+    // An item's factors of its output, for the thread's two vectors, and their log-sum-exps to base 2.
     struct Result {
-        Places places;
+        Destination destination;
         float factor[2];
         float lse[2];
     };
 
-    // Of the step and the queries at hand.
-    __device__ Places read_places() const {
+    // Of the current step and queries.
+    __device__ Destination read_destination() const {
         const Step& step = shared_.steps[step_.stage];
         const Vector* const vectors = shared_.vectors[query_slot_.stage] + vector_;
         return {step.partial, {vectors[0], vectors[8]}};
     }
 
-    // Tells the loaders of all blocks of the cluster, for each writes to all.
+    // Arrives for the loaders of all blocks of the cluster, because each of them writes to all blocks.
     __device__ void release_tile(uint64_t* barrier) const {
         __syncwarp();
         if constexpr (V::kCluster == 1) {
@@ -205,13 +205,15 @@ class Consumer {
         }
     }
 
-    // Each of the two warpgroups issues its products while the other computes its softmax.
-    __device__ void await_turn() const { named_barrier_sync(kTurnBarrier + group_, kGroups * kGroupThreads); }
-    __device__ void pass_turn() const { named_barrier_arrive(kTurnBarrier + 1 - group_, kGroups * kGroupThreads); }
+    // The two warpgroups alternate: one issues its products while the other computes its softmax.
+    __device__ void await_issue() const { named_barrier_sync(kSchedulerBarrier + group_, kGroups * kGroupThreads); }
+    __device__ void pass_issue() const {
+        named_barrier_arrive(kSchedulerBarrier + 1 - group_, kGroups * kGroupThreads);
+    }
 
-    // Of the item whose tiles come next.
+    // Begins the softmax of the item that the next tile belongs to.
     __device__ void begin_sums() {
-        places_ = read_places();
+        destination_ = read_destination();
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             maximum_[h] = -INFINITY;
@@ -222,7 +224,7 @@ class Consumer {
     __device__ Result result() const {
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
         Result result;
-        result.places = places_;
+        result.destination = destination_;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             float sum = sum_[h];
@@ -234,7 +236,7 @@ class Consumer {
         return result;
     }
 
-    // Waits for the last of an item's output and writes it.
+    // Waits for the product that completes an item's output, and writes the output.
     __device__ __forceinline__ void end_item(const Result& result, float (&output)[kOutputs]) {
         wgmma_wait<0>();
         wgmma_hold(output);
@@ -258,7 +260,7 @@ class Consumer {
         write(result(), output);
     }
 
-    // The block's first, of which nothing else is under way.
+    // The block's first tile, while no other product is in flight.
     __device__ __forceinline__ void do_first_tile(float (&scores)[kScores], uint32_t (&weights)[kSlices][4],
                                                   float (&correction)[2]) {
         barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
@@ -269,21 +271,21 @@ class Consumer {
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
         begin_sums();
-        hide_unseen(scores);
+        modify_scores(scores);
         softmax(scores, correction);
         round_weights(scores, weights);
     }
 
-    // Tiles of the step at hand, behind its first: one that all rows see whole, and a short last one.
-    __device__ bool whole_tile_follows() const {
+    // Whether the current step has a next tile that is visible to all rows as a whole, or a short last one.
+    __device__ bool full_tile_follows() const {
         const int next = token_ + V::kTile;
-        return tiles_ > 1 && next + V::kTile <= all_end_ && (!V::kWindow || next >= all_from_);
+        return tiles_ > 1 && next + V::kTile <= unmasked_end_ && (!V::kWindow || next >= unmasked_first_);
     }
     __device__ bool short_tile_follows() const {
         return tiles_ == 2 && end_token_ - token_ <= V::kTile + kShortTile;
     }
 
-    // Such a tile: no item, step or queries end before it, and the values of the tile before are all there.
+    // A tile of these two kinds: no item, step or queries end before it, and the previous tile has all its values.
     template <int kTokens>
     __device__ __forceinline__ void do_tile(float (&output)[kOutputs], uint32_t (&weights)[kSlices][4], bool adds) {
         token_ += V::kTile;
@@ -291,13 +293,13 @@ class Consumer {
         float scores[kTokens / 2];
         float correction[2];
         barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
-        await_turn();
+        await_issue();
         wgmma_hold(output);
         wgmma_fence();
         start_scores(scores);
         barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
         multiply_values<V::kTile>(output, weights, adds);
-        pass_turn();
+        pass_issue();
         wgmma_wait<1>();
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
@@ -315,7 +317,7 @@ class Consumer {
         round_weights(scores, weights);
     }
 
-    // Of the tile's first tokens, two of a thread's scores for each.
+    // Issues the product of the queries with the keys of the tile's first 2 * kCount tokens.
     template <int kCount>
     __device__ __forceinline__ void start_scores(float (&scores)[kCount]) {
         using Product = Wgmma<T, kCount * 2>;
@@ -333,8 +335,9 @@ class Consumer {
         wgmma_commit();
     }
 
-    // With the tile's first `present` values, in whole parts. Each number of parts has a fence and a group of its own:
-    // a branch inside a group would make the compiler cut it, and waits would be for other products.
+    // Issues the product of the weights with the tile's first `present` values, rounded up to parts of kPart. Each
+    // number of parts has a fence and a group of products of its own: at a branch inside a group the compiler would
+    // split it, and waits would be for other products.
     template <int kTokens = V::kTile>
     __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
                                                  int present, bool adds) {
@@ -362,8 +365,8 @@ class Consumer {
         wgmma_commit();
     }
 
-    // Values of tokens behind a span's end may be anything, and their weights are 0: 0 * NaN must not get in where the
-    // product takes a part for the tokens in front of them.
+    // Zeros the values of tokens after a span's end in the part that has the last tokens: their weights are 0, but the
+    // values may be NaN, and 0 * NaN is NaN.
     __device__ void clear_values(int present) {
         const int read = (present + V::kPart - 1) / V::kPart * V::kPart;
         std::byte* const values = shared_.values[value_.stage];
@@ -371,31 +374,31 @@ class Consumer {
 #pragma unroll 1
         for (int i = present * 8 * V::kBlocks + thread; i < read * 8 * V::kBlocks; i += kGroupThreads) {
             const int token = i / (8 * V::kBlocks);
-            const int piece = i % (8 * V::kBlocks);  // 16 bytes
-            *reinterpret_cast<uint4*>(values + piece / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
-                                      token % 8 * 128 + piece % 8 * 16) = make_uint4(0, 0, 0, 0);
+            const int column = i % (8 * V::kBlocks);  // 16 bytes
+            *reinterpret_cast<uint4*>(values + column / 8 * V::kBlockBytes + token / 8 * V::kOctetBytes +
+                                      token % 8 * 128 + column % 8 * 16) = make_uint4(0, 0, 0, 0);
         }
         fence_async_proxy();
         named_barrier_sync(kGroupBarrier + group_, kGroupThreads);
     }
 
-    // Scores of tokens that a row doesn't see become -inf.
+    // Scores of tokens that a row does not attend to become -inf.
     template <int kCount>
     __device__ __forceinline__ void mask(float (&scores)[kCount]) const {
         const int first = token_ + lane_ % 4 * 2;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const int position = places_.vectors[h].position - base_;
+            const int position = destination_.vectors[h].position - base_;
             const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
             const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
 #pragma unroll
             for (int j = 0; j < kCount / 4; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    bool seen = 8 * j + i < end;
-                    if constexpr (V::kWindow) seen = seen && 8 * j + i >= from;
+                    bool visible = 8 * j + i < end;
+                    if constexpr (V::kWindow) visible = visible && 8 * j + i >= from;
                     float& score = scores[4 * j + 2 * h + i];
-                    score = seen ? score : -INFINITY;
+                    score = visible ? score : -INFINITY;
                 }
             }
         }
@@ -407,16 +410,16 @@ class Consumer {
         for (int i = 0; i < kCount; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
     }
 
-    // Of any whole tile.
-    __device__ __forceinline__ void hide_unseen(float (&scores)[kScores]) const {
+    // The soft cap, and the mask where not all rows attend to the whole tile.
+    __device__ __forceinline__ void modify_scores(float (&scores)[kScores]) const {
         if (V::kSoftCap) cap(scores);
-        bool part = token_ + V::kTile > all_end_;
-        if constexpr (V::kWindow) part = part || token_ < all_from_;
+        bool part = token_ + V::kTile > unmasked_end_;
+        if constexpr (V::kWindow) part = part || token_ < unmasked_first_;
         if (part) mask(scores);
     }
 
-    // Turns scores into weights relative to the rows' maxima so far. `correction`: what the weights before must be
-    // multiplied with.
+    // The online softmax: scores become weights relative to the rows' maxima so far. `correction`: factors of the
+    // output and the sums so far.
     template <int kCount>
     __device__ __forceinline__ void softmax(float (&scores)[kCount], float (&correction)[2]) {
         const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
@@ -433,10 +436,10 @@ class Consumer {
             highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
             const float before = maximum_[h];
             highest = fmaxf(highest, before);
-            // Weights up to 2^8 do no harm: most tiles need no correction then.
+            // Weights up to 2^8 are exact enough, and so most tiles need no correction.
             if ((highest - before) * scale <= 8.0F) highest = before;
             maximum_[h] = highest;
-            if (highest == -INFINITY) highest = 0;  // nothing seen so far: -inf - -inf must not be
+            if (highest == -INFINITY) highest = 0;  // all masked so far: -inf - -inf would be NaN
             const float offset = highest * scale;
             correction[h] = exp2_approximate((before - highest) * scale);
             float part_sum[2] = {0, 0};
@@ -463,7 +466,7 @@ class Consumer {
         }
     }
 
-    // Of the output under way, where the rows' maxima have grown.
+    // Corrects the output in flight, where the rows' maxima have grown.
     __device__ __forceinline__ void correct(float (&output)[kOutputs], const float (&correction)[2]) const {
         if (__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) return;
         wgmma_wait<0>();
@@ -479,7 +482,7 @@ class Consumer {
 
     // Writes the item's output, or its partial result.
     __device__ __forceinline__ void write(const Result& result, const float (&output)[kOutputs]) const {
-        if (result.places.partial >= 0) {
+        if (result.destination.partial >= 0) {
 #pragma unroll
             for (int h = 0; h < 2; ++h) write_partial(result, output, h);
         } else {
@@ -489,9 +492,9 @@ class Consumer {
     }
 
     __device__ __forceinline__ void write_partial(const Result& result, const float (&output)[kOutputs], int h) const {
-        const Places& places = result.places;
-        if (places.vectors[h].row < 0) return;
-        const int64_t at = int64_t{places.partial} + vector_ + 8 * h;
+        const Destination& destination = result.destination;
+        if (destination.vectors[h].row < 0) return;
+        const int64_t at = int64_t{destination.partial} + vector_ + 8 * h;
         float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
         const float factor = result.factor[h];
 #pragma unroll
@@ -502,26 +505,26 @@ class Consumer {
         if (lane_ % 4 == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = result.lse[h];
     }
 
-    // A row's 4 lanes hold pairs of values each. Neighbours exchange one of two pairs, so that each writes 8 bytes at a
-    // time and the 4 of them a sector of 32.
+    // The 4 lanes of a row hold pairs of values. Neighbouring lanes exchange one of two pairs, so that each lane writes
+    // 8 bytes at a time and the 4 together a sector of 32 bytes.
     __device__ __forceinline__ void write_output(const Result& result, const float (&output)[kOutputs], int h) const {
-        const Vector place = result.places.vectors[h];
+        const Vector vector = result.destination.vectors[h];
         const float factor = result.factor[h];
         const int quarter = lane_ % 4;
         const bool odd = quarter % 2 != 0;
         T* const to =
-            p_.a.output + p_.a.output_layout.offset(place.row, place.head) + quarter % 2 * 8 + quarter / 2 * 4;
+            p_.a.output + p_.a.output_layout.offset(vector.row, vector.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
         for (int i = 0; i < kOutputs; i += 8) {
             const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
             const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
             const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
             const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
-            if (place.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
+            if (vector.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
         }
-        if (p_.a.lse != nullptr && place.row >= 0 && quarter == 0) {
+        if (p_.a.lse != nullptr && vector.row >= 0 && quarter == 0) {
             constexpr float kLn2 = 0.693147180559945309F;
-            p_.a.lse[static_cast<int64_t>(place.row) * p_.shape.num_heads + place.head] = result.lse[h] * kLn2;
+            p_.a.lse[static_cast<int64_t>(vector.row) * p_.shape.num_heads + vector.head] = result.lse[h] * kLn2;
         }
     }
 
@@ -530,22 +533,22 @@ class Consumer {
     int group_;
     int lane_;
     int vector_;
-    // The tile at hand.
+    // The current tile.
     int token_ = 0;
-    int tiles_ = 0;  // of the step, with this one
+    int tiles_ = 0;  // left of the step, with this one
     int end_token_ = 0;
-    int all_from_ = 0;
-    int all_end_ = 0;
+    int unmasked_first_ = 0;
+    int unmasked_end_ = 0;
     int base_ = 0;
-    // The item that the scores at hand belong to.
-    Places places_{};
+    // The item that the current scores belong to.
+    Destination destination_{};
     float maximum_[2] = {};
     float sum_[2] = {};
     uint64_t query_operand_ = 0;
-    RingPlace<kSteps> step_;
-    RingPlace<V::kQuerySlots> query_slot_;
-    RingPlace<V::kStages> key_;
-    RingPlace<V::kStages> value_;
+    RingPosition<kSteps> step_;
+    RingPosition<V::kQuerySlots> query_slot_;
+    RingPosition<V::kStages> key_;
+    RingPosition<V::kStages> value_;
 };
 
 }  // namespace nanolith::cuda::wide

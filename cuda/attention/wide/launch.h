@@ -1,4 +1,4 @@
-// Starts a variant of the kernel in wide_kernel.cuh.
+// Launches a variant of the kernel in wide/kernel.cuh.
 #pragma once
 
 #include <cuda.h>
@@ -29,12 +29,12 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     Parameters<T> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
-    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // sees all
+    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // no limit
     parameters.num_items = num_items;
     parameters.counters = counters;
-    parameters.group = shape.num_heads / shape.num_kv_heads;
+    parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
-    // The scale's sign, and a scale of 0, go with the queries.
+    // The queries are multiplied by the scale's sign, or by 0 where the scale is 0.
     parameters.query_sign = arguments.scale > 0 ? 1 : arguments.scale < 0 ? -1 : 0;
     const float scale = arguments.scale == 0 ? 1.0F : std::fabs(arguments.scale);
     if (V::kSoftCap) {

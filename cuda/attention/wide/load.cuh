@@ -1,4 +1,4 @@
-// The loading warp of the wide attention kernel: it has the copy engine bring K and V from their pages.
+// The loading warp of the wide attention kernel: it starts the copies (TMA) of K and V from their pages.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace nanolith::cuda::wide {
 
-// Each lane copies one box of a tile: min(page_size, 64) tokens, whole heads where head_dim is a multiple of 64 and 64
-// values otherwise.
+// Each lane copies one box of a tile: of min(page_size, 64) tokens, whole heads where head_dim is a multiple of 64,
+// else 64 values of each head.
 template <typename V>
 class Loader {
   public:
@@ -26,20 +26,20 @@ class Loader {
     }
 
     __device__ void run() {
-        RingPlace<kSteps> place;
-        bool ahead = false;  // the step that comes is there and has tiles, with the lane's first page in ahead_page
+        RingPosition<kSteps> position;
+        bool ahead = false;  // the next step is published and has tiles, and its first page of the lane is ahead_page
         int ahead_page = 0;
         for (;;) {
-            barrier_wait(&shared_.step_full[place.stage], place.parity, "a step (loader)");
-            const Step& shared_step = shared_.steps[place.stage];
+            barrier_wait(&shared_.step_full[position.stage], position.parity, "a step (loader)");
+            const Step& shared_step = shared_.steps[position.stage];
             const int first_page = shared_step.first_page;
             const int kv_head = shared_step.kv_head;
             const int tiles = shared_step.tiles;
             const int end = shared_step.end_token;
             const bool last = shared_step.last;
             int token = shared_step.token;
-            barrier_arrive(&shared_.step_empty[place.stage]);
-            place.advance();
+            barrier_arrive(&shared_.step_empty[position.stage]);
+            position.advance();
             if (tiles == 0) break;
             const int32_t* const pages = p_.a.work.page_table + first_page;
             int page = ahead ? ahead_page : page_of(pages, token, end);
@@ -55,33 +55,35 @@ class Loader {
                 load(shared_.keys[key_.stage], &shared_.key_full[key_.stage], &shared_.key_empty[key_.stage],
                      key_.parity, boxes, 0);
                 key_.advance();
-                if (tile == tiles - 1) ahead = look_ahead(place, ahead_page);
-                if (waiting_) load_values();
+                if (tile == tiles - 1) ahead = look_ahead(position, ahead_page);
+                if (values_pending_) load_values();
                 values_ = boxes;
-                waiting_ = true;
+                values_pending_ = true;
                 page = next_page;
             }
-            // The next item's first keys go before these values, unless it isn't known yet.
-            if (last && waiting_ && !ahead) load_values();
+            // The next item's first keys are loaded before these values, unless that item is not known yet.
+            if (last && values_pending_ && !ahead) load_values();
         }
     }
 
   private:
-    // What a lane copies of a tile, and what all do.
+    // A tile's copies.
     struct Boxes {
-        int row;
-        int bytes;
-        bool mine;
+        int row;    // of the pool (map_pages) where the lane's box begins
+        int bytes;  // that all lanes copy
+        bool mine;  // the lane has a box
     };
 
-    __device__ bool look_ahead(const RingPlace<kSteps>& place, int& page) const {
-        if (!__all_sync(~0U, barrier_try_wait(&shared_.step_full[place.stage], place.parity))) return false;
-        const Step& step = shared_.steps[place.stage];
+    // Looks up the lane's first page of the next step. False: that step is not published yet, or has no tiles.
+    __device__ bool look_ahead(const RingPosition<kSteps>& position, int& page) const {
+        if (!__all_sync(~0U, barrier_try_wait(&shared_.step_full[position.stage], position.parity))) return false;
+        const Step& step = shared_.steps[position.stage];
         if (step.tiles == 0) return false;
         page = page_of(p_.a.work.page_table + step.first_page, step.token, step.end_token);
         return true;
     }
 
+    // The page of the lane's box of the tile at `token`.
     __device__ int page_of(const int32_t* pages, int token, int end) const {
         const int mine = token + box_;
         return mine < end && box_ < V::kTile ? pages[mine >> p_.page_shift] : 0;
@@ -91,12 +93,12 @@ class Loader {
         load(shared_.values[value_.stage], &shared_.value_full[value_.stage], &shared_.value_empty[value_.stage],
              value_.parity, values_, value_offset_);
         value_.advance();
-        waiting_ = false;
+        values_pending_ = false;
     }
 
     __device__ void load(std::byte* to, uint64_t* full, uint64_t* empty, uint32_t parity, const Boxes& boxes,
                          int offset) {
-        barrier_wait(empty, parity ^ 1U, offset == 0 ? "a place for keys" : "a place for values");
+        barrier_wait(empty, parity ^ 1U, offset == 0 ? "empty keys" : "empty values");
         if (lane_ == 0) barrier_arrive_expect(full, static_cast<uint32_t>(boxes.bytes));
         __syncwarp();
         if (!boxes.mine) return;
@@ -117,10 +119,10 @@ class Loader {
     int box_;
     int block_;
     int value_offset_;
-    bool waiting_ = false;  // the values of the tile before are not copied yet
+    bool values_pending_ = false;  // the copies of the previous tile's values are not started yet
     Boxes values_{};
-    RingPlace<V::kStages> key_;
-    RingPlace<V::kStages> value_;
+    RingPosition<V::kStages> key_;
+    RingPosition<V::kStages> value_;
 };
 
 }  // namespace nanolith::cuda::wide

@@ -1,5 +1,5 @@
-// The preparing warps of the wide attention kernel: they walk the work list ahead of the others, find out which tiles
-// each item reads, and bring its queries, rotated, to shared memory.
+// The preparing warps of the wide attention kernel: they go through the work list ahead of the other warps, find out
+// which tiles each item reads, and write its queries, rotated, to shared memory.
 #pragma once
 
 #include <climits>
@@ -19,46 +19,48 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<T>& parameters)
         : shared_(shared), p_(parameters), thread_(static_cast<int>(threadIdx.x) - 32) {}
 
-    // The block's first item, before all else is ready.
+    // Prefetches the block's first item, before the barriers are initialised.
     static __device__ void prefetch_first(const Parameters<T>& p) {
         const int work = static_cast<int>(blockIdx.x) / V::kCluster;
         if (work < p.num_items * p.shape.num_kv_heads) prefetch(p.a.work.wide + work / p.shape.num_kv_heads);
     }
 
-    // KV heads are done in groups, one after the other, and each group's work in rounds over the blocks. Two rounds go
-    // there and back, and then the first block to come gets the next work: it comes when it begins the work but one
-    // before, so that no block hoards work that others could do. Pairs go there and back to the end; every other group
-    // begins with the way back, for what a group has left for its last round.
+    // KV heads are computed in groups, one group after the other, and a group's (item, KV head) pairs, here "work", in
+    // rounds over the blocks. Rounds 0 and 1 are static, forward then reversed over the blocks (snake order). From
+    // round 2 on a block claims its next work from an atomic counter, when it starts the work before the previous one,
+    // so that no block holds work that others could do. Clusters keep the snake order to the end; every other group
+    // begins with the reversed order, because the previous group's last round is incomplete.
     __device__ void run() {
         const int blocks = static_cast<int>(gridDim.x) / V::kCluster;
         const int block = static_cast<int>(blockIdx.x) / V::kCluster;
         const int heads = p_.shape.num_kv_heads;
-        const int at_once = p_.a.work.wide[block / heads].heads_at_once;
-        // A launch begins with code that is run for the first time: most have one group, and divide no more than that.
+        const int at_once = p_.a.work.wide[block / heads].kv_heads_at_once;
+        // Code that runs for the first time is slow, and most launches have one group: these skip the divisions.
         const bool grouped = at_once > 0;
         const int groups = grouped ? (heads + at_once - 1) / at_once : 1;
-        const int rounds = grouped ? (p_.num_items * at_once + blocks - 1) / blocks : INT_MAX;  // of a group
+        const int rounds =
+            grouped ? (p_.num_items * at_once + blocks - 1) / blocks : INT_MAX;  // of a group of KV heads
         int group = 0;
         for (int round = 0;; ++round) {
-            const bool free = V::kCluster == 1 && round >= 2;
-            const bool back = (grouped ? round / rounds + round % rounds : round) % 2 != 0;
-            const int work = free ? 2 * blocks + claim() : round * blocks + (back ? blocks - 1 - block : block);
-            int in_group = work;
+            const bool claims = V::kCluster == 1 && round >= 2;
+            const bool reversed = (grouped ? round / rounds + round % rounds : round) % 2 != 0;
+            const int work = claims ? 2 * blocks + claim() : round * blocks + (reversed ? blocks - 1 - block : block);
+            int index_in_group = work;
             int group_heads = heads;
             if (grouped) {
                 group = work / (rounds * blocks);
                 if (group >= groups) break;
-                in_group -= group * rounds * blocks;
+                index_in_group -= group * rounds * blocks;
                 group_heads = min(at_once, heads - group * at_once);
             }
-            if (prepare(in_group / group_heads, group * at_once + in_group % group_heads)) continue;
+            if (prepare(index_in_group / group_heads, group * at_once + index_in_group % group_heads)) continue;
             if (group + 1 == groups) break;
-            // On to the next group: in this one, all later work is none either.
-            if (free && thread_ == 0) atomicMax(p_.counters, ((group + 1) * rounds - 2) * blocks);
+            // This group has no more work: continue with the next one.
+            if (claims && thread_ == 0) atomicMax(p_.counters, ((group + 1) * rounds - 2) * blocks);
             round = max(round, (group + 1) * rounds - 1);
         }
         push(Step{});
-        // The last block to end leaves the counters as they were.
+        // The last block to end resets the counters.
         if (V::kCluster == 1 && thread_ == 0 && atomicAdd(p_.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
             p_.counters[0] = 0;
             p_.counters[1] = 0;
@@ -66,6 +68,7 @@ class Preparer {
     }
 
   private:
+    // The next work of the counter, the same for all preparing threads.
     __device__ int claim() {
         if (thread_ == 0) shared_.work = atomicAdd(p_.counters, 1);
         named_barrier_sync(kPreparerBarrier, kPreparers);
@@ -74,13 +77,13 @@ class Preparer {
         return work;
     }
 
-    // False: there is no such item.
+    // Publishes the steps of an item for one KV head, and its queries. False: the work list has no such item.
     __device__ bool prepare(int index, int kv_head) {
         if (index >= p_.num_items) return false;
         const AttentionArguments<T>& a = p_.a;
         const WideItem wide = a.work.wide[index];
         const AttentionItem& item = wide.item;
-        if (item.num_vectors == 0) return false;  // nor are there any that follow
+        if (item.num_vectors == 0) return false;  // nor have the items after it
         lowest_ = wide.lowest;
         highest_ = wide.highest;
         Step step{};
@@ -94,17 +97,17 @@ class Preparer {
         }
         step.new_queries = true;
         int base = 0;
-        bool any = false;  // of the item is in `step`
+        bool any = false;  // `step` has a span of the item
         for (int s = 0;; ++s) {
             const bool end = s == item.num_spans;
             Step next = step;
             if (!end) {
                 const Span span = s == 0 ? wide.span : a.work.spans[item.first_span + s];
-                if (!place(span, next)) continue;
+                if (!find_tiles(span, next)) continue;
                 next.new_queries = !any || (a.rope != nullptr && span.base != base);
                 base = span.base;
             }
-            if (any) hand_over(step, end, item, kv_head);
+            if (any) publish_step(step, end, item, kv_head);
             if (end) break;
             any = true;
             step = next;
@@ -113,7 +116,7 @@ class Preparer {
         return true;
     }
 
-    // The results of an item that sees nothing.
+    // Writes the results of an item whose rows attend to no token.
     __device__ void write_nothing(const AttentionItem& item, int kv_head, int partial) const {
         const AttentionArguments<T>& a = p_.a;
         for (int m = thread_; m < kWideVectors; m += kPreparers) {
@@ -132,32 +135,32 @@ class Preparer {
         }
     }
 
-    // Of the block's vectors of an item, the m-th.
+    // Vector m of the block's part of an item.
     __device__ Vector vector_of(const AttentionItem& item, int kv_head, int m) const {
         const int in_item = cluster_rank<V>() * kWideVectors + m;
         if (in_item >= item.num_vectors) return {-1, 0, 0};
-        const int place = item.first_vector + in_item;
-        const int r = place / p_.group;
+        const int vector = item.first_vector + in_item;
+        const int r = vector / p_.heads_per_kv;
         const QueryRow query = p_.a.work.queries[item.first_query + r];
-        return {query.row, kv_head * p_.group + place - r * p_.group, query.position};
+        return {query.row, kv_head * p_.heads_per_kv + vector - r * p_.heads_per_kv, query.position};
     }
 
-    // Which tiles of `span` the rows see. False: none.
-    __device__ bool place(const Span& span, Step& step) const {
+    // Sets the tiles of `span` that any row attends to. False: there are none.
+    __device__ bool find_tiles(const Span& span, Step& step) const {
         const AttentionArguments<T>& a = p_.a;
         const int low = lowest_ - span.base;
         const int high = highest_ - span.base;
         int begin = span.first_token;
         int end = span.end_token;
-        step.all_from = begin;
-        step.all_end = end;
+        step.unmasked_first = begin;
+        step.unmasked_end = end;
         if (a.causal) {
             end = min(end, high + 1);
-            step.all_end = min(end, low + 1);
+            step.unmasked_end = min(end, low + 1);
         }
         if constexpr (V::kWindow) {
             begin = max(begin, (low - a.window + 1) / 64 * 64);
-            step.all_from = high - a.window + 1;
+            step.unmasked_first = high - a.window + 1;
         }
         step.first_page = span.first_page;
         step.token = begin;
@@ -169,22 +172,23 @@ class Preparer {
 
     __device__ void push(const Step& step) {
         if (thread_ == 0) {
-            barrier_wait(&shared_.step_empty[step_.stage], step_.parity ^ 1U, "a place for a step");
+            barrier_wait(&shared_.step_empty[step_.stage], step_.parity ^ 1U, "an empty stage for a step");
             shared_.steps[step_.stage] = step;
             barrier_arrive(&shared_.step_full[step_.stage]);
         }
         step_.advance();
     }
 
-    __device__ void hand_over(Step& step, bool last, const AttentionItem& item, int kv_head) {
+    // Publishes a step, and its queries where they are new.
+    __device__ void publish_step(Step& step, bool last, const AttentionItem& item, int kv_head) {
         step.last = last;
         push(step);
         if (step.new_queries) load_queries(item, kv_head, step.base);
     }
 
-    static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte pieces of half a vector
+    static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte columns of half a vector
 
-    static __device__ int piece(int m, int c) { return query_piece<V>(m, c); }
+    static __device__ int offset(int m, int c) { return query_swizzle_offset<V>(m, c); }
 
     // Fills the next query slot, rotated for spans at `base`.
     __device__ void load_queries(const AttentionItem& item, int kv_head, int base) {
@@ -208,12 +212,12 @@ class Preparer {
             const Vector vector = shared_.vectors[slot][m];
             if (vector.row >= 0) {
                 const T* const from = a.queries + a.query_layout.offset(vector.row, vector.head);
-                copy_async(to + piece(m, c), from + c * 8);
-                copy_async(to + piece(m, c + kHalf), from + (c + kHalf) * 8);
-                if (a.rope != nullptr) prefetch(turns_of(max(0, vector.position - base), c));
+                copy_async(to + offset(m, c), from + c * 8);
+                copy_async(to + offset(m, c + kHalf), from + (c + kHalf) * 8);
+                if (a.rope != nullptr) prefetch(rotations_of(max(0, vector.position - base), c));
             } else {
-                *reinterpret_cast<uint4*>(to + piece(m, c)) = make_uint4(0, 0, 0, 0);
-                *reinterpret_cast<uint4*>(to + piece(m, c + kHalf)) = make_uint4(0, 0, 0, 0);
+                *reinterpret_cast<uint4*>(to + offset(m, c)) = make_uint4(0, 0, 0, 0);
+                *reinterpret_cast<uint4*>(to + offset(m, c + kHalf)) = make_uint4(0, 0, 0, 0);
             }
         }
         asm volatile("cp.async.wait_all;" ::: "memory");
@@ -224,7 +228,7 @@ class Preparer {
                 const int c = i % kHalf;
                 const Vector vector = shared_.vectors[slot][m];
                 if (vector.row >= 0)
-                    turn(to + piece(m, c), to + piece(m, c + kHalf), max(0, vector.position - base), c);
+                    rotate(to + offset(m, c), to + offset(m, c + kHalf), max(0, vector.position - base), c);
             }
         }
         fence_async_proxy();
@@ -232,8 +236,8 @@ class Preparer {
         query_slot_.advance();
     }
 
-    // The rotations of 8 pairs of values from 8 c on.
-    __device__ const float2* turns_of(int position, int c) const {
+    // The rotations of the 8 pairs of values from 8 c on.
+    __device__ const float2* rotations_of(int position, int c) const {
         return p_.a.rope + static_cast<int64_t>(position) * (V::kHeadDim / 2) + c * 8;
     }
 
@@ -241,29 +245,29 @@ class Preparer {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
     }
 
-    // Turns the pairs of values (8 c + i, 8 c + i + head_dim / 2) to `position`, and applies the scale's sign.
-    __device__ void turn(std::byte* low, std::byte* high, int position, int c) const {
+    // Rotates the pairs of values (8 c + i, 8 c + i + head_dim / 2) for `position`, and applies the scale's sign.
+    __device__ void rotate(std::byte* low, std::byte* high, int position, int c) const {
         float x[8];
         float y[8];
         load_pack(reinterpret_cast<const T*>(low), x);
         load_pack(reinterpret_cast<const T*>(high), y);
         const auto sign = static_cast<float>(p_.query_sign);
-        float2 turns[8];
+        float2 rotations[8];
         if (p_.a.rope != nullptr) {
-            const float2* const from = turns_of(position, c);
+            const float2* const from = rotations_of(position, c);
 #pragma unroll
             for (int i = 0; i < 8; i += 2) {
-                *reinterpret_cast<float4*>(turns + i) = __ldg(reinterpret_cast<const float4*>(from + i));
+                *reinterpret_cast<float4*>(rotations + i) = __ldg(reinterpret_cast<const float4*>(from + i));
             }
         } else {
 #pragma unroll
-            for (float2& to : turns) to = make_float2(1, 0);
+            for (float2& to : rotations) to = make_float2(1, 0);
         }
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
-            const float turned = (x[i] * turns[i].x - y[i] * turns[i].y) * sign;
-            y[i] = (y[i] * turns[i].x + x[i] * turns[i].y) * sign;
-            x[i] = turned;
+            const float rotated = (x[i] * rotations[i].x - y[i] * rotations[i].y) * sign;
+            y[i] = (y[i] * rotations[i].x + x[i] * rotations[i].y) * sign;
+            x[i] = rotated;
         }
         store_pack(reinterpret_cast<T*>(low), x);
         store_pack(reinterpret_cast<T*>(high), y);
@@ -274,8 +278,8 @@ class Preparer {
     int thread_;
     int lowest_ = 0;
     int highest_ = 0;
-    RingPlace<kSteps> step_;
-    RingPlace<V::kQuerySlots> query_slot_;
+    RingPosition<kSteps> step_;
+    RingPosition<V::kQuerySlots> query_slot_;
 };
 
 }  // namespace nanolith::cuda::wide

@@ -12,16 +12,16 @@
 
 namespace nanolith::cuda::wide {
 
-constexpr int kGroupThreads = 128;  // of a warpgroup
-constexpr int kGroupVectors = 64;
-constexpr int kGroups = kWideVectors / kGroupVectors;  // that compute
+constexpr int kGroupThreads = 128;                     // threads of a warpgroup
+constexpr int kGroupVectors = 64;                      // query vectors of a computing warpgroup
+constexpr int kGroups = kWideVectors / kGroupVectors;  // computing warpgroups
 constexpr int kThreads = (1 + kGroups) * kGroupThreads;
 constexpr int kPreparers = 96;  // warps 1 to 3 of the first warpgroup; warp 0 loads K and V
 constexpr int kConsumers = kGroups * kGroupThreads;
 constexpr int kSteps = 4;
 
-// Named barriers.
-enum : int { kPreparerBarrier = 1, kGroupBarrier = 2, kTurnBarrier = 4 };
+// Numbers of named barriers; each computing warpgroup has one of its own from kGroupBarrier and kSchedulerBarrier on.
+enum : int { kPreparerBarrier = 1, kGroupBarrier = 2, kSchedulerBarrier = 4 };
 
 // What the kernel reads beside its tensor map.
 template <typename T>
@@ -30,7 +30,7 @@ struct Parameters {
     HeadShape shape;
     int num_items = 0;
     int32_t* counters = nullptr;
-    int group = 0;
+    int heads_per_kv = 0;
     int page_shift = 0;
     int query_sign = 1;     // of the scale: queries are multiplied by it, so that the largest product counts most
     float score_scale = 0;  // base-2 scores are products times this; with a softcap, what tanh takes
@@ -47,40 +47,41 @@ struct Variant {
     static constexpr bool kSoftCap = kSoftCap_;
     static constexpr int kCluster = kCluster_;
 
-    static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of K and V at a time
-    static constexpr int kPart = 32;   // tokens of a tile that are left out together where nobody sees them
-    static constexpr int kStages = 2;  // such tiles of K, and of V, in shared memory
+    static constexpr int kTile = kHeadDim <= 128 ? 128 : 64;  // tokens of a KV tile
+    static constexpr int kPart = 32;   // tokens of a tile that are skipped together where no row attends to them
+    static constexpr int kStages = 2;  // tiles of K, and of V, in shared memory
     static constexpr int kQuerySlots = kHeadDim <= 128 ? 2 : 1;
-    // An item's output is written behind the next item's first softmax, where there are registers for both.
+    // An item's output is written after the next item's first softmax, where there are registers for both.
     static constexpr bool kEndsLate = kHeadDim <= 128;
     static constexpr int kConsumerRegisters = 216;
     static constexpr int kProducerRegisters = 72;
 
     static constexpr int kBlocks = (kHeadDim + 63) / 64;  // blocks of 64 values of a head
     static constexpr int kTileBytes = kTile * kBlocks * 128;
-    // Where one copy brings whole heads, a tile's 8 tokens of each block lie together; otherwise the tile's blocks do.
+    // Where one copy loads whole heads, an octet of tokens has its blocks together; otherwise a block has all its
+    // tokens together.
     static constexpr bool kWholeHeads = kHeadDim % 64 == 0;
     static constexpr int kBlockBytes = kWholeHeads ? 1024 : kTile * 128;     // from one block to the next
     static constexpr int kOctetBytes = kWholeHeads ? kBlocks * 1024 : 1024;  // from 8 tokens to the next 8
-    static constexpr int kCopies = kWholeHeads ? 1 : kBlocks;                // that bring the same tokens
+    static constexpr int kCopies = kWholeHeads ? 1 : kBlocks;                // copies for the same tokens
     static constexpr int kQueryBlockBytes = kWideVectors * 128;
     static constexpr int kQueryBytes = kBlocks * kQueryBlockBytes;
 };
 
-// The part of an item that lies in one span, as the preparers hand it to the others.
+// The part of an item that lies in one span, as the preparing warps publish it to the other warps.
 struct Step {
     int32_t first_page;
-    int32_t token;      // where the first tile begins
-    int32_t tiles;      // 0: no more items
-    int32_t end_token;  // what lies behind is not there, or parts that nobody sees
-    int32_t all_from;   // tiles within [all_from, all_end) are seen whole by all rows
-    int32_t all_end;
+    int32_t token;           // the first tile's first token
+    int32_t tiles;           // 0: no more items
+    int32_t end_token;       // tokens from here on do not exist, or are in parts of kPart tokens that no row attends to
+    int32_t unmasked_first;  // tiles within [unmasked_first, unmasked_end) are visible to all rows as a whole
+    int32_t unmasked_end;
     int32_t base;
     int32_t kv_head;
     int32_t num_vectors;
-    int32_t partial;   // where vector 0 goes among all partial results; -1: nowhere
-    bool new_queries;  // these wait in the next query slot
-    bool last;         // of the item
+    int32_t partial;   // index of vector 0 among the partial results of all KV heads; -1: the item writes the output
+    bool new_queries;  // the queries, rotated for this span, are in the next query slot
+    bool last;         // step of the item
 };
 
 // A query vector of a slot; row -1: none.
@@ -97,7 +98,7 @@ struct Shared {
     std::byte values[V::kStages][V::kTileBytes];
     Vector vectors[V::kQuerySlots][kWideVectors];
     Step steps[kSteps];
-    int32_t work;  // that the preparers come to next
+    int32_t work;  // claimed by the preparers' first thread for all of them
     uint64_t key_full[V::kStages];
     uint64_t key_empty[V::kStages];
     uint64_t value_full[V::kStages];
@@ -114,9 +115,9 @@ __device__ int cluster_rank() {
     return V::kCluster == 1 ? 0 : static_cast<int>(blockIdx.x) % V::kCluster;
 }
 
-// Byte in a slot of the 16-byte piece `c` of vector `m`, swizzled.
+// Swizzle offset of the 16-byte column `c` of vector `m` in a query slot, in bytes.
 template <typename V>
-__device__ int query_piece(int m, int c) {
+__device__ int query_swizzle_offset(int m, int c) {
     return c / 8 * V::kQueryBlockBytes + m * 128 + ((c ^ m) & 7) * 16;
 }
 

@@ -1,4 +1,4 @@
-// Attention on Hopper's warpgroup matrix products. The kernel and its description: wide_kernel.cuh.
+// Attention on Hopper's warpgroup matrix products. The kernel and its description: wide/kernel.cuh.
 #include "attention/wide/wide.h"
 
 #include "attention/wide/launch.h"
@@ -21,10 +21,10 @@ Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const He
 
 }  // namespace
 
-bool wide_takes(const HeadShape& shape, int major) {
+bool wide_supports(const HeadShape& shape, int major) {
     const int dim = shape.head_dim;
     if (major != 9 || (dim != 64 && dim != 96 && dim != 128 && dim != 256)) return false;
-    // Without code for sm_90a the kernel is there, but empty.
+    // A build without code for sm_90a has the kernel too, but it is empty.
     cudaFuncAttributes attributes{};
     void (*const kernel)(CUtensorMap, wide::Parameters<__nv_bfloat16>) =
         wide::attention_kernel<wide::Variant<__nv_bfloat16, 128>>;

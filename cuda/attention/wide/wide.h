@@ -15,20 +15,20 @@ namespace nanolith::cuda {
 // Query vectors of a full item.
 constexpr int kWideVectors = 128;
 
-// Whether attend_wide takes heads of this shape on the current device, and was built for it (for sm_90a).
-bool wide_takes(const HeadShape& shape, int major);
+// Whether attend_wide supports heads of this shape on the current device, and was built for it (for sm_90a).
+bool wide_supports(const HeadShape& shape, int major);
 
-// Does the first num_items of arguments.work.wide, costliest first, of up to kWideVectors each; items without vectors
-// are no work and come last. Partial results are left for others to merge. K and V are of type T, page_size is a power
-// of two from 16 to 256; all pointers and the queries' and outputs' rows are aligned to 16 bytes. `counters`: 2, zeros
-// between launches.
+// Computes the first num_items of arguments.work.wide, of up to kWideVectors each, the costliest first; items without
+// vectors are no work and are the last. Partial results are written for the narrow kernels to merge. K and V are of
+// type T, page_size is a power of two from 16 to 256; all pointers and the queries' and outputs' rows are aligned to 16
+// bytes. `counters`: 2, zeros between launches.
 template <typename T>
 Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                          int32_t* counters, cudaStream_t stream);
 
-// The same for items of up to 2 * kWideVectors, each done by a pair of multiprocessors that read K and V once for both:
-// moving data takes power, and power limits the clock. With few KV heads at once (WideItem) that is 1% at 8192 tokens
-// and nothing at 32768. head_dim 128, no window and no softcap.
+// The same for items of up to 2 * kWideVectors, each computed by two multiprocessors (a cluster) that read K and V once
+// for both: moving data uses power, and power limits the clock. With few KV heads at once (WideItem) that is 1% at 8192
+// tokens and nothing at 32768. head_dim 128, no window and no softcap.
 template <typename T>
 Result<void> attend_wide_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                cudaStream_t stream);

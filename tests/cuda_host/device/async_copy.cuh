@@ -5,8 +5,8 @@
 
 namespace nanolith::cuda {
 
-inline void copy_async(void* shared, const void* global, bool there) {
-    if (there) {
+inline void copy_async(void* shared, const void* global, bool exists) {
+    if (exists) {
         std::memcpy(shared, global, 16);
     } else {
         std::memset(shared, 0, 16);
