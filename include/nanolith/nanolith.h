@@ -625,8 +625,8 @@ enum NL_NAMED(Severity, NL_LOG_) { NL_LOG_DEBUG = 0, NL_LOG_INFO = 1, NL_LOG_WAR
 typedef void (*nl_log_callback)(void *user_data, int32_t severity, NL_ARRAY(message_length) const char *message,
                                 size_t message_length);
 /*
- * Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched. Options of
- * kind NL_OPTIONS_ENGINE alone. Since 0.2.
+ * Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched, the last time
+ * when the engine's last handle is freed. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
  */
 NL_API nl_status nl_options_set_log(nl_options *options, nl_log_callback callback, void *user_data);
 /*

@@ -562,8 +562,8 @@ functions! {
     fn nl_options_get_count(options: *const nl_options, option: i32, count: *mut usize) -> nl_status;
     /// Gives an option its default again; lists become empty. Since 0.2.
     fn nl_options_reset(options: *mut nl_options, option: i32) -> nl_status;
-    /// Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched. Options of
-    /// kind NL_OPTIONS_ENGINE alone. Since 0.2.
+    /// Where an engine's log lines go; NULL (default) drops them. `user_data` is handed through untouched, the last time
+    /// when the engine's last handle is freed. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
     fn nl_options_set_log(options: *mut nl_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
     /// Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
     fn nl_options_set_progress(options: *mut nl_options, callback: nl_progress_callback, user_data: *mut c_void) -> nl_status;
