@@ -20,11 +20,12 @@ namespace {
 
 std::atomic<int64_t> requests_left = -1;  // until one is refused; -1: none will be
 std::atomic<bool> refuses_all_after = false;
+std::atomic<bool> refuses_threads_alone = false;
 std::atomic<int64_t> requests = 0;
 
 // Called by the replacements below, whose caller is at `caller`.
-bool refused(const void* caller) {
-    if (requests_left < 0) return false;
+bool refused(const void* caller, bool is_thread = false) {
+    if (requests_left < 0 || (refuses_threads_alone && !is_thread)) return false;
     Dl_info library;
     // GCC's OpenMP ends the process where it gets no memory; the library has made sure that there is some.
     if (dladdr(caller, &library) != 0 && std::strstr(library.dli_fname, "libgomp") != nullptr) return false;
@@ -74,7 +75,7 @@ void* mmap(void* address, size_t length, int protection, int flags, int file, of
 }
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) noexcept {
     static const auto original = reinterpret_cast<decltype(&pthread_create)>(dlsym(RTLD_NEXT, "pthread_create"));
-    return NL_REFUSED() ? EAGAIN : original(thread, attributes, run, argument);
+    return refused(__builtin_return_address(0), true) ? EAGAIN : original(thread, attributes, run, argument);
 }
 }
 
@@ -207,6 +208,57 @@ TEST_F(ExhaustionTest, Calls) {
         nl_cache_free(begun);
         return status;
     });
+}
+
+// Log lines of a warning's weight.
+struct Warnings {
+    static void append(void* self, int32_t severity, const char* message, size_t length) {
+        if (severity == NL_LOG_WARNING) static_cast<Warnings*>(self)->lines.emplace_back(message, length);
+    }
+    std::vector<std::string> lines;
+};
+
+std::ptrdiff_t threads_of_this_process() {
+    const std::filesystem::directory_iterator tasks("/proc/self/task");
+    return std::distance(begin(tasks), end(tasks));
+}
+
+// An engine that is to have 3 threads beside its step loop's, where the system gives `given` and no more: it works with
+// those, and says so, or is refused. Whatever happened, no thread stays.
+TEST_F(ExhaustionTest, Threads) {
+    NL_CHECK(nl_options_set_int(engine_options.get(), NL_OPTION_THREADS, 4));
+    Warnings warnings;
+    NL_CHECK(nl_options_set_log(engine_options.get(), Warnings::append, &warnings));
+    const std::ptrdiff_t before = threads_of_this_process();
+    for (int64_t given = 0; given <= 4; ++given) {
+        SCOPED_TRACE(given);
+        warnings.lines.clear();
+        nl_engine* made = nullptr;
+        refuses_threads_alone = true;
+        refuses_all_after = true;
+        requests_left = given;
+        const nl_status status = create(&made);
+        if (status == NL_OK) {
+            const CacheHandle cache = make_cache(made);
+            extend(cache.get(), {1, 5, 9});
+            decode(cache.get(), 5);
+        }
+        requests_left = -1;
+        refuses_threads_alone = false;
+        if (given == 0) {
+            EXPECT_FAILS(NL_ERROR_OUT_OF_MEMORY, "thread", status);
+        } else {
+            EXPECT_EQ(status, NL_OK) << nl_last_error();
+            ASSERT_EQ(warnings.lines.size(), given < 4 ? 1U : 0U);
+            if (given < 4) {
+                EXPECT_NE(warnings.lines[0].find("threads"), std::string::npos) << warnings.lines[0];
+            }
+        }
+        nl_engine_free(made);
+        // A thread that was joined may still be listed for a moment.
+        for (int i = 0; i < 1000 && threads_of_this_process() > before; ++i) usleep(1000);
+        EXPECT_EQ(threads_of_this_process(), before);
+    }
 }
 
 }  // namespace
