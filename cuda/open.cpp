@@ -1,4 +1,4 @@
-// The library's exported functions, and the Backend behind one of them.
+// The functions that libnanolith_cuda.so exports, and the Backend that nl_backend_open makes.
 #include <cuda_runtime_api.h>
 
 #include <exception>
@@ -15,7 +15,7 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Ampere, the first with bfloat16.
+// The least compute capability: Ampere, the first with bfloat16.
 constexpr int kMinMajor = 8;
 
 class CudaBackend final : public Backend {
@@ -54,7 +54,7 @@ std::string name_of(const cudaDeviceProp& properties, int index) {
     return "cuda:" + std::to_string(index) + " " + properties.name;
 }
 
-// Why there is no device to use, in the user's terms.
+// Why there is no device: the driver is missing, too old, or shows none.
 Error no_device(cudaError_t status) {
     int driver = 0;
     int runtime = 0;
@@ -70,7 +70,7 @@ Error no_device(cudaError_t status) {
                 cudaGetErrorString(status));
 }
 
-// Device `index`, once all is as it should be.
+// Device `index`, if `version` is this library's own and the device is new enough.
 Result<cudaDeviceProp> find_device(const char* version, int32_t index) {
     const std::string own_version = std::to_string(NL_VERSION_MAJOR) + "." + std::to_string(NL_VERSION_MINOR) + "." +
                                     std::to_string(NL_VERSION_PATCH);
@@ -107,7 +107,7 @@ Result<std::unique_ptr<Kernels>> open_kernels(const char* version, int32_t index
     return make_kernels(device, name_of(properties, index));
 }
 
-// Nothing is thrown into the caller's library.
+// Runs open() and catches what it throws: no exception may cross into the library that loaded this one.
 template <typename Opened, typename Open>
 void open_guarded(const Open& open, Result<Opened>& result) {
     try {

@@ -12,7 +12,7 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Of the device's memory at first: enough for decode steps of all sizes that are recorded.
+// The least size of the block: enough for decode steps of all sizes that are recorded as graphs.
 constexpr size_t kLeastBytes = size_t{256} << 10;
 
 struct Offsets {
@@ -22,7 +22,7 @@ struct Offsets {
     size_t output_rows = 0;
     size_t sampling = 0;
     std::vector<WorkArrays> work;
-    size_t copied = 0;  // what comes before is copied to the device; the first kernel alone reads the rest
+    size_t copied = 0;  // all of the above is copied to the device; what follows is read only by the first kernel
     size_t tokens = 0;
     size_t changes = 0;
     size_t end = 0;
@@ -66,7 +66,7 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     if (*moved) {
         const size_t bytes = std::bit_ceil(std::max(at.copied, kLeastBytes));
         NL_ASSIGN(DeviceBuffer device, allocate_device(bytes, "the batch"));
-        NL_CUDA_TRY(cudaStreamSynchronize(stream));  // steps in flight read the old one
+        NL_CUDA_TRY(cudaStreamSynchronize(stream));  // steps in flight read the old block
         device_ = std::move(device);
     }
     if (host.bytes() < at.end) {

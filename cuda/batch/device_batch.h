@@ -1,9 +1,9 @@
-// A batch on the device: everything that a step's kernels read, brought over in one copy.
+// A batch on the device: everything that a step's kernels read, in one block of memory that is sent with one copy.
 //
-// It is laid out in page-locked memory of the step's own (executor/step_slots.h). The step's first kernel
-// (embed/embed.h) copies it to one place on the device, where it takes the place of the step before: so the host can
-// lay out a step while others are in flight, and recorded steps find their arrays always at the same addresses. A copy
-// by the device's copy engine would keep the multiprocessors waiting twice, before it and after it.
+// The host writes the block to page-locked memory that belongs to the step (executor/step_slots.h). The step's first
+// kernel (embed/embed.h) copies it to the device, over the block of the step before. So the host can write the block of
+// a step while other steps are in flight, and the arrays of steps with equal shapes have the same addresses, as
+// recorded graphs need it. A copy by the device's copy engine would keep the multiprocessors waiting before and after.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,8 +19,8 @@
 
 namespace nanolith::cuda {
 
-// What the launches of a step and the addresses of its arrays depend on. Steps with equal shapes differ in the
-// contents of device memory alone, so that one graph serves them all.
+// What the launches of a step and the addresses of its arrays depend on. Steps with equal shapes differ only in the
+// contents of device memory, so that one recorded graph does for all of them.
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
@@ -29,10 +29,10 @@ struct BatchShape {
     bool operator==(const BatchShape&) const = default;
 };
 
-// What differs from step to step though its launches do not.
+// What differs between steps of equal shapes and is not an array: the kernels read it from the block.
 struct StepHead {
-    int32_t* sampled = nullptr;  // page-locked host memory that the step's draws go to
-    int32_t num_changes = 0;     // of the page table
+    int32_t* sampled = nullptr;  // [output rows] page-locked host memory, where the step writes the tokens it draws
+    int32_t num_changes = 0;     // of the page table (PageChange)
 };
 
 // What the step's first kernel reads from page-locked host memory, and what it copies to the device.
@@ -40,9 +40,9 @@ struct HostBatch {
     const StepHead* head = nullptr;
     const int32_t* tokens = nullptr;      // [rows] ids, or drawn_by()
     const PageChange* changes = nullptr;  // [head->num_changes]
-    const std::byte* from = nullptr;
-    std::byte* to = nullptr;  // on the device
-    size_t bytes = 0;         // a multiple of 16, as both addresses are
+    const std::byte* from = nullptr;      // what is copied
+    std::byte* to = nullptr;              // on the device
+    size_t bytes = 0;                     // a multiple of 16, as both addresses are
 };
 
 // Device addresses of the arrays, once the first kernel has run.
@@ -57,9 +57,9 @@ struct BatchView {
 
 class DeviceBatch {
   public:
-    // Lays the batch, its plans and the changes of the page table out in `host`, which grows with the device's memory.
-    // `sampled` is StepHead's. *moved tells whether the arrays have new addresses for every shape, since the device's
-    // memory had to grow; the steps in flight on `stream` have ended then.
+    // Writes the batch, its plans and the changes of the page table to `host`, which is allocated anew where it is too
+    // small. `sampled` is StepHead::sampled. *moved tells whether the device's block had to grow: then the arrays of
+    // every shape have new addresses, and the steps in flight on `stream` have ended.
     Result<void> lay_out(const Batch& batch, std::span<const AttentionPlan* const> plans,
                          std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host, cudaStream_t stream,
                          bool* moved);

@@ -1,4 +1,4 @@
-// Arrays one after the other in one block of memory, which one copy brings to the device.
+// Arrays one after the other in one block of memory, so that one copy sends all of them to the device.
 #pragma once
 
 #include <cstddef>
@@ -7,15 +7,17 @@
 
 namespace nanolith::cuda {
 
-// Hands out the places.
+// Gives each array its offset in the block, in bytes.
 class Layout {
   public:
+    // The offset of an array of `count` elements, a multiple of 16.
     template <typename T>
     size_t reserve(size_t count) {
         const size_t at = used_;
         used_ += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
         return at;
     }
+    // The bytes of all arrays so far.
     [[nodiscard]] size_t used() const { return used_; }
 
   private:
@@ -23,7 +25,7 @@ class Layout {
     size_t used_ = 0;
 };
 
-// Copies `from` and fills up to `count` elements with T().
+// Copies `from` to `to`, and adds elements T() where it has fewer than `count`.
 template <typename T>
 void put(std::byte* to, std::span<const T> from, size_t count) {
     if (!from.empty()) std::memcpy(to, from.data(), from.size_bytes());

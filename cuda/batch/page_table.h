@@ -1,5 +1,5 @@
-// The page table on the device: a copy of the caller's that stays from step to step and is brought up to date by what
-// changed, so that a step costs the same however long its contexts are.
+// The page table on the device: a copy of the caller's that is kept from step to step. A step sends only the entries
+// that changed, so that it costs the same however long its contexts are.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,7 +13,7 @@
 
 namespace nanolith::cuda {
 
-// Entry `entry` becomes `page`.
+// page_table[entry] becomes `page`.
 struct PageChange {
     int32_t entry = 0;
     int32_t page = 0;
@@ -21,22 +21,24 @@ struct PageChange {
 
 class PageTable {
   public:
-    // What the step must change so that the device has the batch's table: its changed entries, or all where the device
-    // may not have the rest. Makes room for them; *moved tells whether the table has a new address, and then the steps
-    // in flight have ended. Valid until the next call.
+    // What a step must change so that the device has the batch's table: the batch's changed entries, or all entries
+    // where the device may lack others. Valid until the next call. Allocates memory where the table has grown: *moved
+    // tells whether it has a new address, and then the steps in flight on `stream` have ended.
     Result<std::span<const PageChange>> changes_of(const Batch& batch, cudaStream_t stream, bool* moved);
 
-    // The step with the latest changes_of() is submitted. Without this the next changes are all entries again.
+    // To be called once the step that makes the latest changes is submitted. Otherwise the next changes are all
+    // entries.
     void changes_submitted() { known_ = true; }
-    // The next table has nothing to do with the one before.
+    // The next changes are all entries: the device's table is not the one that they are counted from.
     void forget() { known_ = false; }
 
+    // On the device; null before the first changes_of().
     [[nodiscard]] int32_t* data() const { return entries_.as<int32_t>(); }
 
   private:
     DeviceBuffer entries_;
     std::vector<PageChange> changes_;
-    bool known_ = false;
+    bool known_ = false;  // the device has the table of the batch before
 };
 
 }  // namespace nanolith::cuda

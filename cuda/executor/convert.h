@@ -1,4 +1,4 @@
-// Conversion of weights on the device.
+// Conversion of weights to another number format, on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -10,10 +10,11 @@
 
 namespace nanolith::cuda {
 
+// The pages of all layers on the device.
 struct PagePool {
     std::byte* data = nullptr;
-    int64_t page_bytes = 0;   // of one layer; a multiple of 16
-    int64_t layer_bytes = 0;  // from one layer's pages to the next one's
+    int64_t page_bytes = 0;   // of one page and layer; a multiple of 16
+    int64_t layer_bytes = 0;  // from the beginning of one layer's pages to that of the next layer's
     int32_t num_layers = 0;
 };
 

@@ -1,5 +1,5 @@
-// A model on the device with its page pool, and the operations of its forward pass: matrix-vector kernels with
-// everything fused for few rows, cuBLASLt for many.
+// A model on the device with its page pool, and the operations of its forward pass. Steps of few rows are computed with
+// matrix-vector kernels that norm, activation and addition are fused into, steps of many rows with cuBLASLt.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@
 
 namespace nanolith::cuda {
 
-// What all layers' attention has in common.
+// What the attention of all layers has in common. Window and rotation differ from layer to layer (LayerKinds).
 inline AttentionSpec attention_spec(const ModelSpec& spec, const ExecutorOptions& options) {
     return {.num_heads = spec.num_heads,
             .num_kv_heads = spec.num_kv_heads,
@@ -50,8 +50,9 @@ inline AttentionSpec attention_spec(const ModelSpec& spec, const ExecutorOptions
             .batch_invariant = options.batch_invariant};
 }
 
-// T: float, __half or __nv_bfloat16, of weights and activations. The operations are those of
-// backend/forward.h; they put launches for the step that begin() named on the stream.
+// T is the type of weights and activations: float, __half or __nv_bfloat16. The operations attention_input() to head()
+// are those of backend/forward.h. They put their launches on the stream, for the step that begin() was last called
+// with, and wait for nothing.
 template <typename T>
 class Decoder {
   public:
@@ -62,7 +63,8 @@ class Decoder {
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
           attention_(attention_spec(spec_, options), layer_kinds(spec_), step_capacity(options), gpu) {}
 
-    // Allocates everything and uploads the weights, the first `share` of the progress. `stream` outlives the decoder.
+    // Allocates all memory, uploads the weights and waits. That is the first `share` of the progress. `stream` outlives
+    // the decoder.
     Result<void> load(const ModelWeights& weights, cudaStream_t stream, const Progress& progress, double share) {
         stream_ = stream;
         NL_ASSIGN(matmul_, Matmul::create());
@@ -75,11 +77,11 @@ class Decoder {
         return {};
     }
 
-    // The plans of a step, which the batch brings over; valid until the next call.
+    // The attention plans of a step, which are sent to the device with its batch; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step) { return attention_.plan(step); }
 
-    // Begins a step: puts its batch and its tokens' embeddings on the stream. `batch` lives until the last of the
-    // operations below, which are the step's then, has been called.
+    // Begins a step: puts the copy of its batch to the device and the embeddings of its tokens on the stream. `batch`
+    // must live until the last operation of the step has been called.
     Result<void> begin(const DeviceBatch& batch, int32_t* page_table) {
         shape_ = &batch.shape();
         view_ = &batch.view();
@@ -88,7 +90,7 @@ class Decoder {
                           spec_.hidden_size, residual(), stream_);
     }
 
-    // [output rows, vocab] of the step that the stream is at.
+    // [output rows, vocab] on the device, of the step whose head() the stream ran last.
     [[nodiscard]] const float* logits() const { return all_logits(); }
 
     // Fills a page of every layer with zeros.
@@ -201,7 +203,7 @@ class Decoder {
     }
 
   private:
-    // Whether a product of so many rows goes through the matrix-vector kernels, where it may go either way.
+    // Whether a product of so many rows is computed by matrix-vector kernels rather than by cuBLASLt.
     [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !options_.batch_invariant; }
 
     static LayerKinds layer_kinds(const ModelSpec& spec) {
@@ -214,7 +216,7 @@ class Decoder {
         return kinds;
     }
 
-    // Every row may be a sequence of its own, with any number of segments.
+    // The most that a step may have: every row may be a sequence of its own, with any number of segments.
     static PlanCapacity step_capacity(const ExecutorOptions& options) {
         constexpr int32_t kAny = std::numeric_limits<int32_t>::max();
         return {.rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
@@ -267,9 +269,9 @@ class Decoder {
         });
     }
 
-    // The product through cuBLASLt, where the rows are not few: all of them at once, or in blocks of equal size, for
-    // which one algorithm serves, where a row must not depend on their number. False where it has no algorithm, and
-    // nothing is done then.
+    // The product y = x W^T (or y += x W^T, as `shape` says) by cuBLASLt. With batch_invariant it is computed in blocks
+    // of kInvariantRows rows, so that one algorithm does for every number of rows; otherwise all at once. False, with
+    // nothing done, where the rows are few or cuBLASLt has no algorithm.
     template <typename Output>
     Result<bool> multiply_blocks(MatmulShape shape, int num_rows, const T* x, const T* weight, Output* y) {
         if (takes_matvec(num_rows)) return false;
@@ -277,12 +279,12 @@ class Decoder {
         for (int64_t first = 0; first < num_rows; first += shape.rows) {
             NL_ASSIGN(const bool done,
                       matmul_->multiply(shape, x + first * shape.size, weight, y + first * shape.outputs, stream_));
-            if (!done) return false;  // of the first block
+            if (!done) return false;  // can happen only in the first block: all have the same shape
         }
         return true;
     }
 
-    // Calls `product` for a few rows at a time: where there are no more, or cuBLASLt has no algorithm.
+    // Calls product(first row, number of rows) for as many rows at a time as matrix-vector kernels are for.
     template <typename Product>
     Result<void> in_few_rows(int num_rows, const Product& product) const {
         const int step = options_.batch_invariant ? 1 : kMatvecRows;
@@ -292,7 +294,7 @@ class Decoder {
         return {};
     }
 
-    // residual += norm(x W^T + bias), without the bias and the norm where they are null.
+    // residual += norm(x W^T + bias). A null bias or norm is left out.
     Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm) {
         if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
         float* const added = scratch_.added.template as<float>();
@@ -311,7 +313,7 @@ class Decoder {
     DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
     DeviceWeights<T> weights_;
     Experts<T> experts_;
-    // The step's.
+    // Of the step that begin() was last called with.
     const BatchShape* shape_ = nullptr;
     const BatchView* view_ = nullptr;
     int32_t* page_table_ = nullptr;

@@ -1,4 +1,4 @@
-// The DType of a storage type.
+// The DType that names a C++ type of activations.
 #pragma once
 
 #include <cuda_bf16.h>

@@ -23,13 +23,13 @@ namespace {
 
 // Batches of more rows run without a graph: their launches cost little beside their work.
 constexpr int kMaxGraphRows = 64;
-// Of the creation's progress: the weights are there.
+// The share of the progress of the executor's creation when the weights are on the device.
 constexpr double kLoaded = 0.8;
 
-// Puts steps on one stream, one after the other. In submit() the host waits for nothing, and a step from a graph takes
-// four calls of the runtime: which device is current, the launches of the first kernel, which reads the batch from host
-// memory, and of the graph, and the record of the event that collect() waits for. The draws need none: the last kernel
-// writes them to host memory.
+// Puts steps on one stream, one after the other. submit() waits for nothing, and where the step has a graph it makes
+// four calls of CUDA's runtime: it asks which device is current, launches the first kernel, which reads the batch from
+// host memory, launches the graph, and records the event that collect() waits for. Drawn tokens need no call: the last
+// kernel writes them to host memory.
 template <typename T>
 class CudaExecutor final : public Executor {
   public:
@@ -40,7 +40,7 @@ class CudaExecutor final : public Executor {
           decoder_(std::make_unique<Decoder<T>>(gpu, spec_, options)) {}
 
     ~CudaExecutor() override {
-        // The members free their memory on this device. Should the device not be had, they fail in silence.
+        // The members must be freed while their device is current. If it cannot be made so, freeing fails in silence.
         const DeviceGuard guard(device_);
         if (stream_) cudaStreamSynchronize(stream_.get());
         graphs_.clear();
@@ -81,7 +81,7 @@ class CudaExecutor final : public Executor {
         }
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
         if (!checked.ok()) {
-            page_table_.forget();  // the changes of this one are not made
+            page_table_.forget();  // this batch's changes of the page table are not sent
             return checked;
         }
         try {
@@ -137,8 +137,9 @@ class CudaExecutor final : public Executor {
     }
 
   private:
-    // Unless the step is submitted in the end, waits until the device has left what was begun of it: its slot is used
-    // again. What was drawn before may be overwritten then.
+    // Lives while a step is put on the stream. If that fails half-way, waits until the device has done what was put
+    // there, because the step's slot will be used again. The draws of the step before may be overwritten then, so that
+    // no row can ask for them any more.
     class UnfinishedStep {
       public:
         explicit UnfinishedStep(CudaExecutor& executor) : executor_(executor) {}
@@ -158,8 +159,7 @@ class CudaExecutor final : public Executor {
 
     [[nodiscard]] size_t vocab_size() const { return static_cast<size_t>(spec_.vocab_size); }
 
-    // Runs `work` with the device current. An error that breaks the device stays with CUDA, which gives it to every
-    // later call.
+    // Runs `work` with the device current. After an error that breaks the device CUDA fails every later call with it.
     template <typename Work>
     Result<void> on_device(const Work& work) {
         const DeviceGuard guard(device_);
@@ -187,7 +187,7 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    // What needs no device.
+    // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
     Result<void> prepare(StepSlot& slot, const Batch& batch) {
         plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
         slot.num_outputs = batch.output_rows.size();
@@ -203,6 +203,7 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
+    // Writes the step's batch to the slot. Where arrays or the page table move on the device, the graphs are void.
     Result<void> lay_out(StepSlot& slot, const Batch& batch) {
         bool moved = false;
         const auto changes = page_table_.changes_of(batch, stream_.get(), &moved);
@@ -229,7 +230,7 @@ class CudaExecutor final : public Executor {
         return forward(*decoder_, spec_.num_layers, [&](Phase) { return phases_.ended(stream_.get()); });
     }
 
-    // Puts the forward pass on the stream, from a graph where there is one.
+    // Puts the forward pass on the stream, as a graph from the second step of a shape on.
     Result<void> launch_forward() {
         if (batch_.shape().rows > kMaxGraphRows) return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
@@ -250,7 +251,7 @@ class CudaExecutor final : public Executor {
     const ExecutorOptions options_;
     Stream stream_;
     std::unique_ptr<Decoder<T>> decoder_;
-    std::span<const AttentionPlan* const> plans_;  // of the step that is submitted
+    std::span<const AttentionPlan* const> plans_;  // of the step that is being submitted
     PageTable page_table_;
     DeviceBatch batch_;
     GraphCache graphs_;

@@ -10,8 +10,8 @@
 
 namespace nanolith::cuda {
 
-// Uploads the weights, reserves pages and scratch memory on device `index` and runs a few steps (warm_up.h). The model
-// is checked first.
+// Checks the model, uploads its weights to device `index`, allocates pages and scratch memory there and, if the options
+// ask for it, runs a few steps (warm_up.h).
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options, const Progress& progress);
 

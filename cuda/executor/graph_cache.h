@@ -1,4 +1,4 @@
-// Recorded steps, by the shape of their batch.
+// Forward passes that are recorded as CUDA graphs, by the shape of their batch.
 #pragma once
 
 #include <algorithm>
@@ -9,17 +9,17 @@
 
 namespace nanolith::cuda {
 
-// The most recently used graphs. A shape is worth a graph when it comes for the second time: the first run goes
-// without one, which also loads the kernels and chooses the algorithms that a recording may not.
+// Keeps the most recently used graphs. A step is recorded when its shape is met for the second time: the first time it
+// is launched without a graph, which also loads kernels and chooses algorithms, neither of which a recording may do.
 class GraphCache {
   public:
     struct Entry {
         BatchShape shape;
-        Graph graph;  // null until recorded
-        bool seen = false;
+        Graph graph;        // null until recorded
+        bool seen = false;  // a step of this shape has been launched
     };
 
-    // The entry of `shape`, made where there is none, which may drop the one that was used longest ago.
+    // The entry of `shape`. Where there is none it is made, and may replace the one that was used longest ago.
     Entry& find(const BatchShape& shape) {
         const auto found =
             std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.shape == shape; });
@@ -33,6 +33,7 @@ class GraphCache {
         return entries_.front();
     }
 
+    // To be called when arrays or the page table get new addresses, which are part of every graph.
     void clear() { entries_.clear(); }
 
   private:

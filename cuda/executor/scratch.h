@@ -1,4 +1,4 @@
-// The memory of an executor besides weights and pages.
+// The device memory of an executor for activations: what is neither weights nor pages.
 #pragma once
 
 #include "attention/common/shape.h"
@@ -16,9 +16,9 @@ struct Scratch {
     DeviceBuffer attended;  // [rows, num_heads, head_dim] T
     DeviceBuffer gate_up;   // [rows, 2 * intermediate] T
     DeviceBuffer inner;     // [rows, intermediate] T
-    DeviceBuffer added;     // [rows, hidden] float32: what goes through a norm or gets a bias before it is added
+    DeviceBuffer added;     // [rows, hidden] float32: products that get a bias or a norm before they are added
     DeviceBuffer logits;    // [output rows, vocab] float32
-    DeviceBuffer sampled;   // [output rows] int32, of the step before until head() draws
+    DeviceBuffer sampled;   // [output rows] int32 drawn tokens; until head(), those of the step before
 };
 
 Result<Scratch> allocate_scratch(const ModelSpec& spec, const HeadShape& heads, const ExecutorOptions& options);

@@ -1,4 +1,4 @@
-// What a step needs of its own while it is in flight, and until the next one is collected.
+// The host's memory of a step while it is in flight, and until the next step is collected.
 #pragma once
 
 #include <array>
@@ -12,22 +12,22 @@
 
 namespace nanolith::cuda {
 
-// Page-locked host memory that the device reads from and writes to while the host is elsewhere.
+// Page-locked host memory of one step, which the device reads and writes while the host does something else.
 struct StepSlot {
     PinnedBuffer batch;         // what is copied to the device; grows as needed
     PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
-    PinnedBuffer logits;        // [max_kept_logits, vocab] float32 of kept_logits, allocated when first wanted
-    Event done;                 // passed when the step has ended
-    size_t num_outputs = 0;     // output rows
-    std::vector<int32_t> kept;  // its kept_logits
+    PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
+    Event done;                 // recorded at the step's end
+    size_t num_outputs = 0;     // output rows of the step
+    std::vector<int32_t> kept;  // Batch::kept_logits of the step
     // For ExecutorOptions::profile: what the step must do at least.
     StepTraffic traffic{};
     size_t num_rows = 0;
     bool decodes = false;  // every row draws a token
 };
 
-// Slots in turn: steps in flight, oldest first, and the one collected last. A slot comes up again when its step has
-// been collected, so there is nothing to wait for.
+// A ring of slots: the steps in flight, the oldest first, and the step collected last. A slot is used again only after
+// its step has been collected, so that no call here waits.
 class StepSlots {
   public:
     static constexpr int32_t kMaxInFlight = 2;
@@ -35,17 +35,17 @@ class StepSlots {
     static Result<StepSlots> create(int32_t max_output_rows);
 
     [[nodiscard]] int32_t in_flight() const { return in_flight_; }
-    // Where the next step goes; push() when it has been submitted. There is one while fewer than kMaxInFlight are in
-    // flight.
+    // The slot of the next step, while fewer than kMaxInFlight are in flight. push() is to be called once the step has
+    // been submitted.
     [[nodiscard]] StepSlot& next() { return at(in_flight_); }
     void push() { ++in_flight_; }
-    // The oldest step in flight; pop() when it has been collected.
+    // The slot of the oldest step in flight. pop() is to be called once the step has been collected.
     [[nodiscard]] StepSlot& oldest() { return at(0); }
     void pop() {
         oldest_ = (oldest_ + 1) % slots_.size();
         --in_flight_;
     }
-    // The step collected last; one without kept logits where there is none.
+    // The slot of the step collected last, or one without kept logits before any has been.
     [[nodiscard]] StepSlot& collected() { return at(static_cast<int32_t>(slots_.size()) - 1); }
 
   private:

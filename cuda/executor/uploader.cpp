@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kStageBytes = size_t{16} << 20;
 
-// Whether the device gets what lies in the file; else it gets float32, made on the host.
+// Whether the device gets the elements as they are in the file. Otherwise the host makes float32 of them first.
 bool goes_as_it_is(const WeightView& weight) {
     return weight.plain() && weight.dtype != DType::f8_e4m3;
 }
@@ -37,18 +37,18 @@ Result<Uploader> Uploader::create(cudaStream_t stream, PartProgress& progress) {
 
 Result<void> Uploader::upload(const WeightView& weight, void* to, DType to_type) {
     const int64_t count = weight.rows * weight.cols;
-    const auto piece = static_cast<int64_t>(kStageBytes / dtype_bytes(staged_type(weight)));
-    for (int64_t done = 0; done < count; done += piece) {
-        const int64_t now = std::min(piece, count - done);
-        NL_TRY(upload_piece(weight, done, now,
-                            static_cast<std::byte*>(to) + static_cast<size_t>(done) * dtype_bytes(to_type), to_type));
+    const auto part = static_cast<int64_t>(kStageBytes / dtype_bytes(staged_type(weight)));
+    for (int64_t done = 0; done < count; done += part) {
+        const int64_t now = std::min(part, count - done);
+        NL_TRY(upload_part(weight, done, now,
+                           static_cast<std::byte*>(to) + static_cast<size_t>(done) * dtype_bytes(to_type), to_type));
         NL_TRY(progress_->add(static_cast<uint64_t>(now) * dtype_bytes(to_type)));
     }
     return {};
 }
 
-Result<void> Uploader::upload_piece(const WeightView& weight, int64_t first, int64_t count, std::byte* to,
-                                    DType to_type) {
+Result<void> Uploader::upload_part(const WeightView& weight, int64_t first, int64_t count, std::byte* to,
+                                   DType to_type) {
     Stage& stage = stages_[next_];
     next_ = (next_ + 1) % stages_.size();
     const DType from_type = staged_type(weight);

@@ -1,4 +1,4 @@
-// Copies weights from pageable, perhaps unaligned host memory to the device.
+// Copies weights from host memory that is neither page-locked nor necessarily aligned to the device.
 #pragma once
 
 #include <array>
@@ -11,26 +11,27 @@
 
 namespace nanolith::cuda {
 
-// Two page-locked buffers take turns: while one is copied to the device, the next piece is read into the other.
-// Weights of another type than the wanted one pass through a device buffer and are converted there.
+// Weights are copied in parts of one stage, through two stages that alternate: while the copy of one to the device is
+// under way, the next part is read into the other. A weight that is not of the wanted type is first copied to a buffer
+// on the device and converted there.
 class Uploader {
   public:
-    // `progress` counts the bytes on the device; it outlives the uploader.
+    // `progress` counts the bytes as they are on the device. It and `stream` outlive the uploader.
     static Result<Uploader> create(cudaStream_t stream, PartProgress& progress);
 
-    // Copies `weight` to `to` on the device as elements of `to_type`. `weight` may be gone after the call; `to` is
-    // filled once `stream` gets there. CANCELLED where the progress asked for it.
+    // Copies `weight` to `to` on the device as elements of `to_type`. `weight` need not outlive the call; `to` is for
+    // what is put on the stream later. NL_ERROR_CANCELLED where the progress function asked for it.
     Result<void> upload(const WeightView& weight, void* to, DType to_type);
 
   private:
     struct Stage {
         PinnedBuffer host;
         DeviceBuffer device;
-        Event free;  // passed when the piece before has left
+        Event free;  // recorded after the copy, and the conversion, of what the stage had
     };
 
     Uploader() = default;
-    Result<void> upload_piece(const WeightView& weight, int64_t first, int64_t count, std::byte* to, DType to_type);
+    Result<void> upload_part(const WeightView& weight, int64_t first, int64_t count, std::byte* to, DType to_type);
 
     cudaStream_t stream_ = nullptr;
     PartProgress* progress_ = nullptr;

@@ -13,13 +13,13 @@ namespace {
 
 constexpr size_t kAlignment = 256;
 
-// The places of the weights in one allocation. The first pass, with base null, measures; the second hands out.
+// Divides one allocation among the weights. It is used twice: with a null base to measure, then with the allocation.
 class Arena {
   public:
     explicit Arena(std::byte* base) : base_(base) {}
 
     template <typename T>
-    T* take(int64_t count) {
+    T* reserve(int64_t count) {
         std::byte* const at = base_ == nullptr ? nullptr : base_ + used_;
         used_ += (static_cast<size_t>(count) * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
         return reinterpret_cast<T*>(at);
@@ -47,35 +47,35 @@ template <typename T>
 DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Arena& arena) {
     const int64_t hidden = spec.hidden_size;
     DeviceLayer<T> to;
-    to.attention_norm = arena.take<float>(hidden);
-    to.qkv = arena.take<T>(qkv_rows(spec) * hidden);
-    if (has_bias(layer)) to.qkv_bias = arena.take<T>(qkv_rows(spec));
-    if (layer.q_norm.present()) to.q_norm = arena.take<float>(spec.head_dim);
-    if (layer.k_norm.present()) to.k_norm = arena.take<float>(spec.head_dim);
-    to.o = arena.take<T>(hidden * spec.num_heads * spec.head_dim);
-    if (layer.o_bias.present()) to.o_bias = arena.take<T>(hidden);
-    if (layer.attention_post_norm.present()) to.attention_post_norm = arena.take<float>(hidden);
-    to.mlp_norm = arena.take<float>(hidden);
-    if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.take<float>(hidden);
+    to.attention_norm = arena.reserve<float>(hidden);
+    to.qkv = arena.reserve<T>(qkv_rows(spec) * hidden);
+    if (has_bias(layer)) to.qkv_bias = arena.reserve<T>(qkv_rows(spec));
+    if (layer.q_norm.present()) to.q_norm = arena.reserve<float>(spec.head_dim);
+    if (layer.k_norm.present()) to.k_norm = arena.reserve<float>(spec.head_dim);
+    to.o = arena.reserve<T>(hidden * spec.num_heads * spec.head_dim);
+    if (layer.o_bias.present()) to.o_bias = arena.reserve<T>(hidden);
+    if (layer.attention_post_norm.present()) to.attention_post_norm = arena.reserve<float>(hidden);
+    to.mlp_norm = arena.reserve<float>(hidden);
+    if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.reserve<float>(hidden);
     if (layer.router.present()) {
         const int64_t inner = int64_t{spec.experts.count} * spec.experts.intermediate_size;
-        to.router = arena.take<T>(spec.experts.count * hidden);
-        to.expert_gate_up = arena.take<T>(2 * hidden * inner);
-        to.expert_down = arena.take<T>(hidden * inner);
+        to.router = arena.reserve<T>(spec.experts.count * hidden);
+        to.expert_gate_up = arena.reserve<T>(2 * hidden * inner);
+        to.expert_down = arena.reserve<T>(hidden * inner);
         return to;
     }
-    to.gate_up = arena.take<T>(2 * hidden * spec.intermediate_size);
-    if (layer.gate_bias.present()) to.gate_up_bias = arena.take<T>(2 * int64_t{spec.intermediate_size});
-    to.down = arena.take<T>(hidden * spec.intermediate_size);
-    if (layer.down_bias.present()) to.down_bias = arena.take<T>(hidden);
+    to.gate_up = arena.reserve<T>(2 * hidden * spec.intermediate_size);
+    if (layer.gate_bias.present()) to.gate_up_bias = arena.reserve<T>(2 * int64_t{spec.intermediate_size});
+    to.down = arena.reserve<T>(hidden * spec.intermediate_size);
+    if (layer.down_bias.present()) to.down_bias = arena.reserve<T>(hidden);
     return to;
 }
 
 template <typename T>
 void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena, DeviceWeights<T>& to) {
-    to.embedding = arena.take<T>(weights.embedding.rows * weights.embedding.cols);
-    to.final_norm = arena.take<float>(spec.hidden_size);
-    to.head = is_tied(weights) ? to.embedding : arena.take<T>(weights.head.rows * weights.head.cols);
+    to.embedding = arena.reserve<T>(weights.embedding.rows * weights.embedding.cols);
+    to.final_norm = arena.reserve<float>(spec.hidden_size);
+    to.head = is_tied(weights) ? to.embedding : arena.reserve<T>(weights.head.rows * weights.head.cols);
     to.layers.clear();
     for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
 }
@@ -96,7 +96,7 @@ Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const Weight
     return upload_floats(uploader, weights, to);
 }
 
-// Uploads weights to their places.
+// Uploads the weights of a layer to where place_layer() has put them.
 template <typename T>
 class LayerUpload {
   public:
@@ -127,7 +127,7 @@ class LayerUpload {
         return from.present() ? uploader_.upload(from, to, kDTypeOf<T>) : Result<void>();
     }
     Result<void> norm(const WeightView& from, float* to) { return upload_norm(uploader_, spec_, from, to); }
-    // One behind the other.
+    // Weights that follow each other in memory.
     Result<void> parts(std::initializer_list<const WeightView*> from, T* to) {
         for (const WeightView* part : from) {
             NL_TRY(one(*part, to));
@@ -135,7 +135,7 @@ class LayerUpload {
         }
         return {};
     }
-    // Zero where a part has none.
+    // The biases of q, k and v; zeros where one of them has none.
     Result<void> qkv_bias(const LayerWeights& from, T* to) {
         const int64_t q_rows = int64_t{spec_.num_heads} * spec_.head_dim;
         const int64_t kv_rows = int64_t{spec_.num_kv_heads} * spec_.head_dim;
@@ -189,7 +189,7 @@ Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeight
     PartProgress part(progress, 0, share, measure.used());
     NL_ASSIGN(Uploader uploader, Uploader::create(stream, part));
     const Result<void> uploaded = upload_all(uploader, spec, weights, device, stream);
-    // On an error too, since copies out of the uploader's buffers may still be under way.
+    // After an error too, since copies from the uploader's buffers may still be under way.
     NL_CUDA_TRY(cudaStreamSynchronize(stream));
     if (!uploaded.ok()) return uploaded.error();
     return device;

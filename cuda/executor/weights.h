@@ -12,8 +12,8 @@
 
 namespace nanolith::cuda {
 
-// Norms are float32, with the model's offset added. Weights that are multiplied with the same input lie behind one
-// another, so that each group is one product. Optional ones are null.
+// Norms are float32, with ModelSpec::norm_offset added. Weights that are multiplied with the same input follow each
+// other in memory, so that they are one product. What the model does not have is null.
 template <typename T>
 struct DeviceLayer {
     float* attention_norm = nullptr;       // [hidden]
@@ -45,8 +45,8 @@ struct DeviceWeights {
     std::vector<DeviceLayer<T>> layers;
 };
 
-// Copies the weights to the device, converting them to T there, and waits. The weights must have passed check_model.
-// Of `progress` it is the first `share`.
+// Copies the weights to the device, converts them to T there, and waits. The weights must have passed check_model. This
+// is the first `share` of `progress`.
 template <typename T>
 Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream,
                                         const Progress& progress, double share);

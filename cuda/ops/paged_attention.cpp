@@ -12,11 +12,11 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Memory for a plan's arrays grows with rows times segments in the worst case; a plan that would need more than this
-// many spans is refused when it is set.
+// In the worst case the spans of a plan are as many as rows times segments. There is room for no more than this; a step
+// that needs more is refused by set().
 constexpr int64_t kMaxSpans = int64_t{1} << 20;
 
-// Room for every plan within the capacities.
+// Room for the plan of every step within the capacities.
 WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     const int64_t rows = capacity.rows;
     const PlanBounds bounds = plan_bounds(shape, rows, capacity.sequences, capacity.segments);
@@ -32,7 +32,8 @@ WorkCounts most_work(const PlanShape& shape, const PlanCapacity& capacity) {
     return counts;
 }
 
-// Page-locked memory whose copy to the device has ended before it is written again; two take turns.
+// Page-locked memory from which an array is copied to the device, and the event after that copy. There are two, used
+// alternately, so that the host writes one while the other is copied.
 struct Stage {
     PinnedBuffer host;
     Event copied;

@@ -10,14 +10,14 @@
 
 namespace nanolith::cuda {
 
-// A device as the kernels of nanolith_ops.h use it.
+// The device that the functions of nanolith_ops.h run on.
 struct OpsDevice {
     int index = 0;
     GpuFacts gpu;
-    cudaStream_t stream = nullptr;  // the caller's
+    cudaStream_t stream = nullptr;  // the caller's, as nl_ops_set_stream set it
 };
 
-// `device` outlives the plan.
+// Makes the plan of nl_attention_plan. `device` outlives it, and its stream may change between calls.
 Result<std::unique_ptr<PagedAttention>> create_paged_attention(const OpsDevice& device, const AttentionSpec& spec,
                                                                const PlanCapacity& capacity);
 

@@ -1,4 +1,4 @@
-// The backend interface's rows of heads as the kernels index them.
+// From the layout of rows of heads in the backend's interface to the kernels' own.
 #pragma once
 
 #include <cstdint>

@@ -15,15 +15,15 @@ struct LaunchShape {
     dim3 grid;
     dim3 block;
     size_t shared_bytes = 0;  // dynamic shared memory of a block
-    bool early = false;       // may begin before the launch in front of it has ended (device/dependent.cuh)
+    bool early = false;       // may begin before the launch before it on the stream has ended (device/dependent.cuh)
 };
 
 // Puts `kernel` on `stream`. The arguments convert to the kernel's parameter types as in a call.
-// A block gets more than 48 KiB of shared memory only when asked for beforehand.
 template <typename... Parameters>
 Result<void> launch(void (*kernel)(Parameters...), const LaunchShape& shape, cudaStream_t stream,
                     std::type_identity_t<Parameters>... arguments) {
     const void* const function = reinterpret_cast<const void*>(kernel);
+    // CUDA gives a block more dynamic shared memory than this only where the kernel's attribute says so.
     constexpr size_t kAlwaysAllowed = 48 * 1024;
     if (shape.shared_bytes > kAlwaysAllowed) {
         NL_CUDA_TRY(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,

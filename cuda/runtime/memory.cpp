@@ -4,7 +4,7 @@
 
 namespace nanolith::cuda {
 
-// Nothing can be done about an error here; a broken context reports itself at the next call.
+// An error has no one to go to here. Where the device is broken, the next call reports it.
 void FreeDevice::operator()(std::byte* data) const noexcept {
     cudaFree(data);
 }

@@ -15,7 +15,7 @@ struct FreePinned {
     void operator()(std::byte* data) const noexcept;
 };
 
-// `bytes` bytes of memory that `Free` gives back; empty after default construction.
+// Owns a block of bytes, which `Free` frees. Empty when default-constructed.
 template <typename Free>
 class Buffer {
   public:
@@ -37,10 +37,10 @@ class Buffer {
 using DeviceBuffer = Buffer<FreeDevice>;
 using PinnedBuffer = Buffer<FreePinned>;
 
-// Uninitialised memory on the current device, aligned to 256 bytes; 0 bytes give an empty buffer.
-// `what` names its use in the error. Errors: OUT_OF_MEMORY, DEVICE.
+// Uninitialised memory on the current device, aligned to 256 bytes; 0 bytes give an empty buffer. `what` says in an
+// error what the memory was for. Errors: NL_ERROR_OUT_OF_MEMORY, NL_ERROR_DEVICE.
 Result<DeviceBuffer> allocate_device(size_t bytes, const char* what);
-// Page-locked host memory, which asynchronous copies need.
+// The same of page-locked host memory, which asynchronous copies need and kernels can read and write.
 Result<PinnedBuffer> allocate_pinned(size_t bytes, const char* what);
 
 }  // namespace nanolith::cuda

@@ -1,4 +1,4 @@
-// Where the rows of a tensor of heads lie, as kernels compute it.
+// The addresses of the rows of a tensor [rows, heads, head_dim] with any strides, as kernels compute them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,8 +14,9 @@ class RowLayout {
   public:
     RowLayout() = default;
     RowLayout(int64_t row_stride, int64_t head_stride) : row_stride_(row_stride), head_stride_(head_stride) {}
-    // With s the bits of rows_per_block - 1, r / rows_per_block is r * ceil(2^(31 + s) / rows_per_block) >> (31 + s)
-    // for all r (Granlund and Montgomery, 1994): a division would be forty instructions at each place that asks.
+    // Rows in blocks of rows_per_block, as HeadRows has them (backend/kernels.h). With s the number of bits of
+    // rows_per_block - 1, r / rows_per_block is r * ceil(2^(31 + s) / rows_per_block) >> (31 + s) for all r (Granlund
+    // and Montgomery, 1994), where a division would be forty instructions.
     RowLayout(int64_t row_stride, int64_t head_stride, int64_t block_stride, int32_t rows_per_block)
         : row_stride_(row_stride), head_stride_(head_stride), block_step_(block_stride - rows_per_block * row_stride) {
         const auto divisor = static_cast<uint64_t>(rows_per_block);
@@ -23,6 +24,7 @@ class RowLayout {
         inverse_ = static_cast<uint32_t>(((uint64_t{1} << shift_) + divisor - 1) / divisor);
     }
 
+    // In elements from the tensor's beginning.
     [[nodiscard]] __host__ __device__ int64_t offset(int row, int head) const {
         const auto block = static_cast<int64_t>(uint64_t{static_cast<uint32_t>(row)} * inverse_ >> shift_);
         return row * row_stride_ + block * block_step_ + head * head_stride_;
@@ -31,7 +33,7 @@ class RowLayout {
   private:
     int64_t row_stride_ = 0;
     int64_t head_stride_ = 0;
-    int64_t block_step_ = 0;  // beyond the rows' strides
+    int64_t block_step_ = 0;  // from a block's end to the next block's beginning
     uint32_t inverse_ = 0;
     int32_t shift_ = 0;
 };

@@ -55,7 +55,7 @@ Result<void> DeviceGuard::result() const {
 }
 
 Result<void> begin_recording(cudaStream_t stream) {
-    // Thread-local: calls of the host program's other threads neither fail nor spoil the recording.
+    // Thread-local: what other threads of the host program call meanwhile neither fails nor ends the recording.
     NL_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     return {};
 }

@@ -26,13 +26,13 @@ using Graph = std::unique_ptr<std::remove_pointer_t<cudaGraphExec_t>, DestroyGra
 
 // A stream that does not wait for the default stream of the host program.
 Result<Stream> create_stream();
-// An event without a time stamp, to wait on.
+// An event that can be waited for; it takes no time.
 Result<Event> create_event();
 // An event with one.
 Result<Event> create_timed_event();
 
-// Makes a device current for the calling thread, and the former one again at the end: the host program may use
-// CUDA itself.
+// Makes a device current for the calling thread while the guard lives, and the device that was current before again at
+// its end, since the host program may use CUDA itself. result() tells whether it worked.
 class DeviceGuard {
   public:
     explicit DeviceGuard(int device);
@@ -43,12 +43,12 @@ class DeviceGuard {
     [[nodiscard]] Result<void> result() const;
 
   private:
-    int former_ = -1;
+    int former_ = -1;  // -1: nothing to restore
     cudaError_t status_ = cudaSuccess;
 };
 
-// Records what `enqueue` puts on `stream` into a graph instead of running it. An error of `enqueue` is returned
-// as it is, and the stream is as before.
+// Records what `enqueue` puts on `stream` as a graph, instead of running it. An error of `enqueue` is returned as it
+// is, and the stream is as before.
 template <typename Enqueue>
 Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue);
 

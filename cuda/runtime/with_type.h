@@ -1,4 +1,4 @@
-// Calls of templates with the C++ type of a DType that is known at run time.
+// From a DType that is known at run time to the C++ type that templates need.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,8 +9,8 @@
 
 namespace nanolith::cuda {
 
-// Calls visit(T()) for the type T that queries and activations of `dtype` have. Only files and KV pages have numbers of
-// float8; what is computed with is never of that type.
+// Calls visit(T()) for the type T of activations of `dtype`. Activations are never float8: only weights in files and KV
+// pages are.
 template <typename Visit>
 Result<void> with_type(DType dtype, const Visit& visit) {
     switch (dtype) {
@@ -19,7 +19,7 @@ Result<void> with_type(DType dtype, const Visit& visit) {
         case DType::bf16:
             return visit(__nv_bfloat16());
         case DType::f32:
-        case DType::f8_e4m3:  // of files and pages
+        case DType::f8_e4m3:  // never that of activations
             break;
     }
     return visit(float());

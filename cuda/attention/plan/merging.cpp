@@ -28,8 +28,8 @@ void MergePlanner::for_each_row_group(const QueryTile& tile, const AttentionPlan
     }
 }
 
-bool MergePlanner::place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
-                                  AttentionPlan& plan) {
+bool MergePlanner::assign_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
+                                   AttentionPlan& plan) {
     count_splits(tiles, splitter, num_rows, plan);
     const bool room = number_partials(tiles, splitter, plan);
     list_partials(tiles, splitter, plan);
@@ -73,7 +73,7 @@ bool MergePlanner::can_merge(const QueryTile& tile, const TileSplits& tile_split
     return can;
 }
 
-// Gives the partial results of each query tile their places. False: there is no room for all.
+// Numbers the partial results, query tile after query tile. False: there is no room for all.
 bool MergePlanner::number_partials(std::span<const QueryTile> tiles, const Splitter& splitter,
                                    const AttentionPlan& plan) {
     of_tiles_.resize(tiles.size());
@@ -96,7 +96,7 @@ bool MergePlanner::number_partials(std::span<const QueryTile> tiles, const Split
     return narrow_end <= bounds_.narrow && wide_end <= bounds_.narrow + bounds_.wide;
 }
 
-// Lists, for each row group, the places of the partial results that others than their writers merge.
+// Lists, for each row group, the partial results that are merged by another than the item that writes them.
 void MergePlanner::list_partials(std::span<const QueryTile> tiles, const Splitter& splitter,
                                  AttentionPlan& plan) const {
     int32_t listed = 0;

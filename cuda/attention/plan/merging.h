@@ -1,8 +1,8 @@
-// Phase 3 of planning, merging: where the splits of a query tile write their partial results, and who merges these.
+// Phase 3 of planning, merging: which partial results the splits of a query tile write, and who merges these.
 //
 // What is merged is a row group: the heads of a head group of one row, for one KV head. Its number is
-// row * HeadGroups::count + head group. All the splits and cascades that it is part of bring a partial result of it,
-// and one of these may merge the others' with its own; else a block merges all of them at its end.
+// row * HeadGroups::count + head group. Each split of each query tile that it is in has a partial result of it. One of
+// these splits may merge the others' partial results with its own; otherwise a block merges all of them at its end.
 #pragma once
 
 #include <compare>
@@ -21,8 +21,9 @@ namespace nanolith::cuda {
 
 // Where the results of a query tile go.
 struct TileResults {
-    int32_t partial;  // AttentionItem::partial of its first split, the other splits' follow it; or kWritesOutput
-    bool merges;      // its last split merges the partial results of others with its own
+    // AttentionItem::partial of its first split, after which those of its other splits follow; or kWritesOutput.
+    int32_t partial;
+    bool merges;  // its last split merges the partial results of others with its own
 };
 
 // Merges of a block: plan.merges[first ... + count).
@@ -37,9 +38,9 @@ class MergePlanner {
 
     // Writes plan.row_partials and plan.partials from the query tiles, their splits and plan.queries. Returns false
     // where there is no room for all partial results; the plan is of no use then, but complete.
-    bool place_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
-                        AttentionPlan& plan);
-    // Divides the row groups that no item merges among the blocks: writes plan.merges. After place_partials().
+    bool assign_partials(std::span<const QueryTile> tiles, const Splitter& splitter, size_t num_rows,
+                         AttentionPlan& plan);
+    // Divides the row groups that no item merges among the blocks: writes plan.merges. After assign_partials().
     void share_merges(const Overlap& overlap, AttentionPlan& plan);
 
     // [query tiles]

@@ -19,7 +19,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step) {
         if (shape_.batch_invariant && (attempt.cascades || attempt.overlap)) continue;
         tiler_.cut(step, attempt.cascades, plan_);
         splitter_.split(tiler_.tiles(), attempt.overlap);
-        if (merging_.place_partials(tiler_.tiles(), splitter_, step.positions.size(), plan_)) {
+        if (merging_.assign_partials(tiler_.tiles(), splitter_, step.positions.size(), plan_)) {
             break;
         }
     }

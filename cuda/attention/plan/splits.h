@@ -24,7 +24,7 @@ struct Split {
 // The splits of a query tile, one or more.
 struct TileSplits {
     int32_t count;
-    int32_t last;  // of a narrow query tile: the index of its last split in Splitter::splits()
+    int32_t last;  // the index of the last one in Splitter::splits()
     // Narrow, its last split is of an early block, and one of them may run before the wide items have ended.
     bool early;
 };
