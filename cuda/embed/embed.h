@@ -10,7 +10,7 @@ namespace nanolith::cuda {
 
 // Copies the batch to the device, makes its changes in the page table, and embeds its tokens:
 // residual[row] = factor * table[token] as float32, table [vocab, hidden], residual [rows, hidden]. A token is the
-// row's, or what drawn[] has of the step before (drawn_by). Launches behind this one see all of it.
+// row's, or what drawn[] has of the step before (drawn_by). Later launches see all of it.
 template <typename T>
 Result<void> begin_step(const T* table, const HostBatch& batch, const int32_t* drawn, int32_t* page_table, float factor,
                         int rows, int hidden, float* residual, cudaStream_t stream);

@@ -12,14 +12,14 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Tokens that a decode row sees.
+// How many tokens a decode row attends to.
 constexpr int32_t kDecodeContext = 128;
 constexpr int32_t kMostDecodeRows = 64;
 // Up to so many rows each number of rows that products are made with (product_rows) is tried, since cuBLASLt chooses an
 // algorithm for each and loads its kernel when it first runs, which takes up to 27 ms; beyond it powers of two.
 constexpr int32_t kMostProductRows = 1024;
 
-// Slices of a prefill behind a long history: attention is planned in another way there than at the beginning of a
+// Slices of a prefill that continue a long history: attention is planned differently there than at the beginning of a
 // context, and its kernels are loaded when they first run.
 constexpr int32_t kLongContext = 2048;
 constexpr int32_t kMostSliceRows = 512;

@@ -127,7 +127,7 @@ class LayerUpload {
         return from.present() ? uploader_.upload(from, to, kDTypeOf<T>) : Result<void>();
     }
     Result<void> norm(const WeightView& from, float* to) { return upload_norm(uploader_, spec_, from, to); }
-    // Weights that follow each other in memory.
+    // Uploads weights one after another, so that they are adjacent in memory.
     Result<void> parts(std::initializer_list<const WeightView*> from, T* to) {
         for (const WeightView* part : from) {
             NL_TRY(one(*part, to));

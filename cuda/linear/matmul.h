@@ -26,9 +26,9 @@ struct MatmulShape {
     bool operator==(const MatmulShape&) const = default;
 };
 
-// Rows that a product of `rows` rows is made with, those behind them holding anything: whatever lengths prefills have,
-// algorithms are then chosen for few shapes, most of them while the executor is made. Tiles of products have no fewer
-// rows, so that it costs nothing.
+// Rows that a product of `rows` rows is made with, the additional ones with any contents: whatever lengths prefills
+// have, algorithms are then chosen for few shapes, most of them while the executor is made. Tiles of products have no
+// fewer rows, so that it costs nothing.
 constexpr int32_t product_rows(int32_t rows) {
     const int32_t unit = rows <= 128 ? 16 : 64;
     return (rows + unit - 1) / unit * unit;

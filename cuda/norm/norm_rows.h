@@ -1,4 +1,4 @@
-// RMSNorm of rows of heads behind nanolith_ops.h.
+// RMSNorm of rows of heads: nl_rms_norm of nanolith_ops.h.
 #pragma once
 
 #include <cuda_runtime_api.h>

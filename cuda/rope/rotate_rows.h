@@ -1,4 +1,4 @@
-// Rotation of rows of heads behind nanolith_ops.h.
+// Rotation of rows of heads: nl_rope of nanolith_ops.h.
 #pragma once
 
 #include <cuda_runtime_api.h>

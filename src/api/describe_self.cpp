@@ -1,4 +1,4 @@
-// What the library tells about its options and facts.
+// The functions that describe the library itself: its options and facts, and their bounds.
 #include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/option_table.h"

@@ -23,10 +23,10 @@ struct nl_generation {
 
 namespace {
 
-// The longest UTF-8 character: less room would never let the text go on.
+// Bytes of the longest UTF-8 character. With a smaller buffer the text could never advance past such a character.
 constexpr size_t kLongestCharacter = 4;
 
-// An array that may be unwanted (NULL and 0), and where its count goes, which may be NULL then alone.
+// An optional output array: NULL with capacity 0 where it is not wanted. Only then may its count be NULL too.
 template <typename T>
 Result<std::span<T>> check_wanted(T* data, size_t capacity, const char* name, const char* capacity_name,
                                   const size_t* count, const char* count_name) {
@@ -66,7 +66,7 @@ nl_status nl_generation_start(nl_cache* cache, const int32_t* tokens, size_t num
         NL_TRY(check_pointer(generation, "generation"));
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         NL_ASSIGN(const GenerationOptions chosen, generation_options(options));
-        // First, so that nothing is left running where there is no memory for the handle.
+        // Allocated first: if there is no memory for the handle, no generation must have been started.
         auto handle = std::make_unique<nl_generation>(cache->engine);
         NL_ASSIGN(handle->generation, cache->engine->generate(*cache->cache, span, chosen));
         *generation = handle.release();

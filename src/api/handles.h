@@ -1,5 +1,5 @@
-// What the opaque handles of the ABI are. Each holds the engine alive; chunks and caches are given back to
-// it under its mutex.
+// What the opaque handles of nanolith.h are. Those that need an engine keep it alive; chunks and caches are released
+// through it, under its mutex.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ struct nl_chunk {
 };
 
 struct nl_cache {
-    // First, so that a cache of Netlink's can be told from one of ours (see netlink.cpp): no address is this number.
+    // First member, by which netlink.cpp tells a cache of ours from one of libnl-3: no address is this number.
     static constexpr uint64_t kTag = 0x9e6c616e6f6c6974;
     const uint64_t tag = kTag;
     std::shared_ptr<nanolith::Engine> engine;

@@ -1,5 +1,5 @@
-// Handles with threads behind them know the process that made them. In a child that it forks, memory is there and the
-// threads are not: a call would wait for ever, and so would freeing.
+// Handles whose calls depend on threads remember the process that made them. A child that this process forks has their
+// memory but not their threads: a call there would wait for ever, and so would freeing the handle.
 #pragma once
 
 #include <sys/types.h>
@@ -26,7 +26,7 @@ Result<void> check_handle(const Handle* handle, const char* name) {
                 " was made before this process was forked, by its parent: expected one made in this process");
 }
 
-// Frees a handle. In a forked child it stays: what it holds is its parent's, and to give it back would take threads.
+// Frees a handle. In a forked child it does nothing: freeing what the handle holds would need the threads.
 template <typename Handle>
 void free_handle(Handle* handle) {
     if (handle != nullptr && handle->home.is_this()) drop(handle);

@@ -2,7 +2,7 @@
 //
 // Netlink's libnl-3 exports a function of this name too, without a symbol version, so the dynamic linker may hand the
 // one to callers of the other. Programs linked to this library are safe by asking for another symbol (NL_SYMBOL in
-// nanolith.h). Callers of libnl-3 in such a program may arrive here; what they bring goes on to where it belongs.
+// nanolith.h). Calls meant for libnl-3 may therefore arrive here in such a program; they are passed on to libnl-3.
 #include <dlfcn.h>
 
 #include <cstring>
@@ -11,8 +11,8 @@
 
 namespace {
 
-// libnl-3 comes after this library where callers are sent here by the order of linking; it is out of that order where
-// the program opened both, this one for everybody (RTLD_GLOBAL).
+// libnl-3's function of this name. If the order of linking sent the call here, libnl-3 comes later in that order
+// (RTLD_NEXT). If the program opened both libraries, this one with RTLD_GLOBAL, it is not in that order at all.
 void free_netlink_cache(void* cache) {
     void* library = nullptr;
     void* function = dlsym(RTLD_NEXT, "nl_cache_free");

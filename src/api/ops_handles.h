@@ -1,5 +1,5 @@
-// What the opaque handles of nanolith_ops.h are. Plans and caches hold their device, whose mutex makes calls take
-// turns.
+// What the opaque handles of nanolith_ops.h are. Plans and caches share their device, whose mutex lets one call run at
+// a time.
 #pragma once
 
 #include <memory>

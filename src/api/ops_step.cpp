@@ -34,7 +34,7 @@ Result<void> check_num_pages(int64_t num_pages, int32_t page_size) {
     return check_range("step.num_pages", num_pages, 0, INT32_MAX / page_size);
 }
 
-// The struct's arrays; those that belong together have one length.
+// Checks the struct's arrays and makes spans of them; arrays that belong together have one length.
 struct StepArrays {
     std::span<const int32_t> page_table;
     std::span<const int32_t> first_entries;
@@ -62,8 +62,8 @@ Result<StepArrays> arrays_of(const nl_attention_step& step) {
     return arrays;
 }
 
-// Where the rows and segments of a sequence begin follows from those before it. Behind a number that will be refused,
-// what follows may be anything.
+// A sequence's first row and segment follow from the sequences before it. After a number that check_step will refuse,
+// these may have any value.
 void describe(const StepArrays& step, std::vector<Segment>& segments, std::vector<Sequence>& sequences) {
     segments.clear();
     for (size_t i = 0; i < step.lengths.size(); ++i)

@@ -92,8 +92,8 @@ Result<void> attend(const std::shared_ptr<OpsDevice>& device, KvCacheShape shape
     return {};
 }
 
-// What is no tensor of the call. Its size comes before its contents: counts has as many elements as there are
-// sequences.
+// Checks everything of the call but its tensors. The batch size is checked before `counts` is read, which has as many
+// elements.
 Result<CachedAttention> check_numbers(const nl_with_cache_arguments& of, const AttentionSpec& spec) {
     NL_TRY(check_range("call.batch", of.batch, 1, KvCache::kMaxRows));
     NL_TRY(check_range("call.num_tokens", of.num_tokens, 1, KvCache::kMaxRows / of.batch));

@@ -69,7 +69,7 @@ constexpr Option text(int32_t key, int32_t kind, const char* name, Lengths lengt
             .doc = doc};
 }
 
-// In the order of keys, so that those of a kind stand together.
+// Sorted by key; the options of one kind are therefore adjacent.
 constexpr Option kOptions[] = {
     text(NL_OPTION_DEVICE, kEngine, "DEVICE", {1, 64}, "auto",
          "\"auto\" (CUDA where there is a GPU and its backend, else the CPU), \"cpu\", \"cuda\" or \"cuda:1\"."),

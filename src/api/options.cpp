@@ -32,7 +32,7 @@ bool takes_texts(const Option& option) {
     return option.type == OptionType::text || option.type == OptionType::texts;
 }
 
-// The option of this key, where the handle is of its kind.
+// The option with this key. Fails where the handle is of another kind.
 Result<const Option*> check_option(const nl_options* options, int32_t key) {
     NL_TRY(check_pointer(options, "options"));
     const Option* const option = find_option(key);
@@ -43,7 +43,7 @@ Result<const Option*> check_option(const nl_options* options, int32_t key) {
     return option;
 }
 
-// The same, where it also takes what the calling function is for.
+// The same. Fails, too, where the option is not of the type that `function` sets or gets.
 Result<const Option*> check_option(const nl_options* options, int32_t key, bool (*takes)(const Option&),
                                    const char* function) {
     NL_ASSIGN(const Option* const option, check_option(options, key));
@@ -83,7 +83,7 @@ Result<const T*> element(const OptionValue& value, const Option& option, size_t 
     return list != nullptr ? &(*list)[index] : &std::get<T>(value);
 }
 
-// Callbacks are of an engine's options alone.
+// Only an engine's options have callbacks.
 Result<void> check_has_callbacks(const nl_options* options) {
     NL_TRY(check_pointer(options, "options"));
     return check_kind(options, NL_OPTIONS_ENGINE);

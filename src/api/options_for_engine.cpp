@@ -1,4 +1,4 @@
-// From nl_options to what the engine takes.
+// Turns nl_options into the structs that the engine takes.
 #include "api/guard.h"
 #include "api/options.h"
 
@@ -8,7 +8,7 @@ namespace {
 int64_t integer(const nl_options& options, int32_t key) {
     return options.get<int64_t>(key);
 }
-// Of options whose bounds are within 32 bits.
+// For options whose bounds are within 32 bits.
 int32_t small(const nl_options& options, int32_t key) {
     return static_cast<int32_t>(integer(options, key));
 }

@@ -70,7 +70,7 @@ Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
     NL_TRY(check_range("kept_logits", kept, 0, static_cast<int64_t>(batch.output_rows.size())));
     for (size_t i = 1; i < kept.size(); ++i) {
         if (kept[i] <= kept[i - 1])
-            return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " behind ", kept[i - 1],
+            return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " after ", kept[i - 1],
                         ": expected each once, ascending");
     }
     return {};

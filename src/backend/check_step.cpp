@@ -63,7 +63,7 @@ Result<void> check_rows_see_keys(const AttentionStep& step, const StepRules& rul
                                  size_t index) {
     if (!rules.every_row_sees_a_key) return {};
     const Sequence& sequence = step.sequences[index];
-    const int32_t position = step.positions[sequence.first_row];  // later rows see no less
+    const int32_t position = step.positions[sequence.first_row];  // later rows see at least as much
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
         const Segment& segment = step.segments[sequence.first_segment + i];
         if (segment.length > 0 && (segment.base <= position || !rules.causal)) return {};

@@ -47,8 +47,8 @@ struct Library {
     std::string path;
 };
 
-// The first of the folders' libraries that opens. A library that is there and does not open (it misses the CUDA
-// runtime, say) is named with the linker's reason, and the search goes on.
+// Opens the first library that can be opened. If a folder has one that cannot (it needs a library that is missing,
+// say), the search continues, and the error names that library with the linker's reason.
 Result<Library> find_library() {
     std::string tried;
     for (const std::string& folder : search_folders()) {
@@ -62,7 +62,8 @@ Result<Library> find_library() {
                 " could not be loaded: ", tried.empty() ? "there is no folder to look in" : tried);
 }
 
-// What the library's function `name`, an Open, makes of device `index`. `missing` is what a library without it lacks.
+// Opens device `index` with the library's function `name`, which is of type Open. `missing` says in the error what a
+// library without that function lacks.
 template <typename Opened, typename Open>
 Result<std::unique_ptr<Opened>> open_with(const char* name, const Error& missing, int32_t index) {
     if (index < 0)
@@ -73,7 +74,7 @@ Result<std::unique_ptr<Opened>> open_with(const char* name, const Error& missing
         dlclose(library.handle);
         return fail(missing.status, library.path, missing.message, name);
     }
-    // From here on the library stays loaded: what was made from it lives as long as it likes.
+    // From here on the library stays loaded, since objects made by it may live until the process ends.
     Result<std::unique_ptr<Opened>> result = fail(NL_ERROR_INTERNAL, library.path, " gave no answer");
     open(kVersion, index, result);
     if (!result.ok()) return fail(result.error().status, library.path, ": ", result.error().message);

@@ -30,7 +30,7 @@ float element(DType dtype, const std::byte* data, int64_t i) {
     return to_float(Float8E4M3{unaligned<uint8_t>(at)});
 }
 
-// Elements that lie one behind the other, in pieces through a buffer on the stack where they must be converted.
+// Consecutive elements. Those that must be converted go through a buffer on the stack, a part at a time.
 void read_run(const WeightView& weight, int64_t first, int64_t count, float* to) {
     if (weight.dtype == DType::f32) return read_elements(weight, first, count, to);
     constexpr int64_t kPiece = 2048;

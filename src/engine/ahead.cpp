@@ -1,17 +1,18 @@
 // Rows computed before they are asked for. A caller of nl_decode_step asks for the next token only when it has seen the
-// last one: while its thread wakes and comes back, the device would wait, and of many threads that each step a cache
-// some would miss the next step. So when a sequence has been stepped twice in a row, the row of the token just drawn is
-// queued at once, as a request that nobody waits for. The next call takes it over, or finds the token that it drew
-// (ResidentSequence::next); any other call upon the sequence waits until it has ended. It never takes a page, so that
-// calls and generations find as many as without it, and what it computes in vain is one row.
+// previous one. Until its thread has woken and called again the device would be idle, and of many threads that each
+// step a cache some would miss the next step. Therefore, when a sequence has been stepped twice in a row, the row of
+// the token just drawn is queued at once, as a request that nobody waits for. The next nl_decode_step takes this
+// request over, or finds the token that it drew (ResidentSequence::next); any other call on the sequence waits until it
+// has ended. Such a request never reserves a page, so that others find as many pages as without it. At worst one row is
+// computed in vain.
 #include <algorithm>
 
 #include "engine/scheduler.h"
 
 namespace nanolith {
 
-// Queues the row of the sequence's last token, which has just been drawn. False where it can't or should not be
-// computed ahead; the sequence is as it was then.
+// Queues the row of the sequence's last token, which has just been drawn. False, with the sequence unchanged, if it
+// cannot or should not be computed ahead.
 bool Scheduler::go_ahead(const std::shared_ptr<ResidentSequence>& sequence) noexcept {
     constexpr int32_t kDrawsInARow = 2;
     sequence->draws_in_a_row = std::min(sequence->draws_in_a_row + 1, kDrawsInARow);
@@ -25,13 +26,13 @@ bool Scheduler::go_ahead(const std::shared_ptr<ResidentSequence>& sequence) noex
         request->draw = Draw::remember;
         insert(request);
     } catch (...) {
-        return false;  // no memory; the next call computes the row
+        return false;  // out of memory: the next call will compute the row
     }
     ++events_;
     return true;
 }
 
-// Where the sequence's row is queued or in flight already, that request becomes its caller's.
+// If the sequence's next row is queued or in flight already, the call takes that request over as its own.
 bool Scheduler::take_over(std::shared_ptr<Request>& request) {
     const auto ahead = request->sequence->request;
     if (!ahead) return false;
@@ -41,7 +42,8 @@ bool Scheduler::take_over(std::shared_ptr<Request>& request) {
     return true;
 }
 
-// Ends what computes ahead for the sequences. False where it had to wait for the device: others may have come since.
+// Ends the requests that compute ahead for these sequences. False if it had to wait for the device without the mutex:
+// the sequences may have got other requests since.
 bool Scheduler::end_ahead(Lock& lock, std::span<ResidentSequence* const> sequences) {
     bool in_flight = false;
     for (ResidentSequence* sequence : sequences) {

@@ -29,7 +29,7 @@ Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<con
     while (auto chunk = store_.find(*identity, level)) {
         chunk_ended_.wait(lock, [&] { return chunk->state != Chunk::State::computing; });
         if (chunk->state == Chunk::State::ready) return Prefilled{std::move(chunk), 0};
-        // Another thread's attempt failed, and it took the chunk out of the store: try ourselves.
+        // Another thread tried, failed and removed the chunk from the store: this one tries itself.
     }
     auto chunk = std::make_shared<Chunk>(std::move(identity), level, PageList(*pool_));
     store_.insert(chunk);
@@ -56,7 +56,7 @@ Result<void> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const std
     return {};
 }
 
-// Chunk i is taken as computed behind exactly the chunks that were taken for 0 .. i-1.
+// For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1.
 Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
                                                     int64_t& computed) {
     std::vector<std::shared_ptr<Chunk>> taken;
@@ -87,7 +87,7 @@ void Engine::release(std::shared_ptr<Chunk> chunk) {
 
 Engine::ChunkFacts Engine::facts(const std::shared_ptr<Chunk>& chunk) {
     const Lock lock(mutex_);
-    return {chunk->level, chunk->pages.size(), chunk.use_count() - 1};  // the store's own is no user
+    return {chunk->level, chunk->pages.size(), chunk.use_count() - 1};  // the store itself does not count
 }
 
 }  // namespace nanolith

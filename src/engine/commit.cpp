@@ -39,14 +39,14 @@ Result<void> Scheduler::enqueue(std::span<std::shared_ptr<Request>> requests) {
     return {};
 }
 
-// Behind the others of its priority.
+// Puts the request into the queue after all others of its priority.
 void Scheduler::insert(const std::shared_ptr<Request>& request) {
     const auto before = [](int32_t priority, const auto& other) { return priority > other->priority; };
     queue_.insert(std::upper_bound(queue_.begin(), queue_.end(), request->priority, before), request);
     request->sequence->request = request;
 }
 
-// The token after the last one may have been drawn with it.
+// Gives a request the token that an earlier request of its sequence has drawn already (ResidentSequence::next), if any.
 void Scheduler::take_known_token(Request& request) {
     const bool takes = request.draw == Draw::append || request.draw == Draw::generate;
     if (!takes || request.finished || !request.sequence->next) return;
@@ -80,7 +80,8 @@ void Scheduler::commit(Step& step, const Result<void>& outcome) {
         Request& request = *slice.request;
         if (!request.finished && !outcome.ok()) fail(request, outcome.error());
         if (!request.finished && !request.cancelled) commit_slice(slice, step.sampled);
-        // A call that was to end waits until nothing of it is in flight, perhaps behind an earlier generation's step.
+        // A call that is to end does so here, when nothing of it is in flight any more. The slice may be an older one
+        // of its sequence, from a generation that ended before the call began.
         const auto current = slice.sequence->request;
         if (current && current->cancelled && current->call && current->call->error)
             fail(*current, *current->call->error);
@@ -157,7 +158,8 @@ void Scheduler::drew(Request& request, int32_t token) {
     request.generation->end(end, nullptr);
 }
 
-// All caches of a call advance, or none: every token has been drawn, and room for it was made when the call began.
+// Either all caches of a call advance or none does: by now every token is drawn, and memory for it was reserved when
+// the call began.
 void Scheduler::finish_call(Call& call) {
     if (call.error) return;
     bool all_ahead = true;
@@ -172,17 +174,17 @@ void Scheduler::finish_call(Call& call) {
 }
 
 void Scheduler::finish(Request& request, bool keep) {
-    const auto sequence = std::move(request.sequence);  // gives its pages back here where no handle is left
+    const auto sequence = std::move(request.sequence);  // where no handle is left, this frees its pages
     if (keep) sequence->commit();
     sequence->roll_back();
     request.finished = true;
     if (request.call != nullptr && ++request.call->finished == request.call->requests.size())
-        ended_calls_.push_back(request.call->shared_from_this());  // for which there is room
+        ended_calls_.push_back(request.call->shared_from_this());  // cannot allocate: its capacity was reserved
     if (waiting_for_idle_ > 0) idle_.notify_all();
     sequence->request.reset();
 }
 
-// Each caller who is woken wakes two more, so that many of them are back soon.
+// Each caller that is woken wakes two more: a tree, so that many callers are awake soon.
 void Scheduler::wake_callers() noexcept {
     if (ended_calls_.empty()) return;
     for (size_t i = 1; i < ended_calls_.size(); ++i) ended_calls_[(i - 1) / 2]->wakes[(i - 1) % 2] = ended_calls_[i];
@@ -202,13 +204,14 @@ void Scheduler::fail_call(Call& call, const Error& error) noexcept {
         try {
             call.error = error;
         } catch (...) {
-            call.error = Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"};  // short enough to need none
+            call.error =
+                Error{NL_ERROR_OUT_OF_MEMORY, "out of memory"};  // a text this short is stored in the string itself
         }
     }
     for (const auto& request : call.requests) {
         if (request->finished) continue;
         request->cancelled = true;
-        // Its caller must not go on while the device may still write what it gave.
+        // Its caller must not return while the device may still write to the memory that the caller gave.
         if (request->sequence->steps_in_flight == 0) finish(*request, false);
     }
 }

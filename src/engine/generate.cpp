@@ -1,4 +1,4 @@
-// Drawing tokens: one for each of n caches, or generations.
+// Drawing tokens: nl_decode_step, one token for each of several caches, and nl_generation_start.
 #include <algorithm>
 
 #include "engine/engine.h"
@@ -6,8 +6,8 @@
 namespace nanolith {
 namespace {
 
-// Takes the mutex, which others hold for a few microseconds at a time: many threads that step their caches come at
-// once, and going to sleep for so short a time would cost each of them, and those behind it, many times as much.
+// Takes the mutex, spinning for a while. Threads that step their caches arrive all at once, and each holds the mutex
+// for a few microseconds: going to sleep for so short a time would cost a thread, and all that wait after it, far more.
 void lock_soon(std::unique_lock<std::mutex>& lock) {
     constexpr auto kLongest = std::chrono::microseconds(30);
     const auto begin = Clock::now();
@@ -19,7 +19,7 @@ void lock_soon(std::unique_lock<std::mutex>& lock) {
 }  // namespace
 
 Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
-    Lock lock(mutex_, std::defer_lock);  // held when requests go that were not queued: they hold sequences
+    Lock lock(mutex_, std::defer_lock);  // held when requests are destroyed that were never queued: they own sequences
     std::vector<ResidentSequence*> sequences;
     for (const Cache* cache : caches) sequences.push_back(cache->sequence.get());
     auto call = std::make_shared<Call>();
@@ -60,7 +60,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
     auto generation =
         std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
-    Lock lock(mutex_, std::defer_lock);  // held when the request goes, as above
+    Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
     auto request = std::make_shared<Request>();
     request->sequence = cache.sequence;
     request->draw = Draw::generate;

@@ -12,14 +12,14 @@
 namespace nanolith {
 namespace {
 
-// Bytes of text that may wait for each token that may.
+// Bytes of text that may wait for the reader, for each token that may wait (buffer_tokens).
 constexpr size_t kTextBytesPerToken = 32;
 
 int64_t microseconds(Clock::duration duration) {
     return std::chrono::duration_cast<std::chrono::microseconds>(duration).count();
 }
 
-// The length of the longest beginning of `text` that has at most `capacity` bytes and ends with a whole character.
+// The length of the longest prefix of `text` that has at most `capacity` bytes and ends with a whole UTF-8 character.
 size_t whole_characters(const std::string& text, size_t capacity) {
     if (text.size() <= capacity) return text.size();
     const auto continues = [&](size_t at) { return (static_cast<unsigned char>(text[at]) & 0xC0U) == 0x80U; };
@@ -154,7 +154,7 @@ Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> te
     return piece;
 }
 
-// The end stays to be told: the descriptor is readable from then on.
+// The end can be read again and again: from then on the descriptor stays readable.
 void Generation::unsignal_where_empty() noexcept {
     if (!signalled_ || end_ != NL_END_NONE || !tokens_.empty() || !text_.empty()) return;
     uint64_t count = 0;
@@ -162,7 +162,7 @@ void Generation::unsignal_where_empty() noexcept {
 }
 
 Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text) {
-    // Longer than anybody waits, and short enough to be added to a time.
+    // Longer than anybody waits, and short enough that adding it to the current time does not overflow.
     constexpr int64_t kLongest = int64_t{1000} * 60 * 60 * 24 * 365;
     const auto until = Clock::now() + std::chrono::milliseconds(std::clamp<int64_t>(timeout_ms, 0, kLongest));
     std::unique_lock lock(mutex_);
@@ -177,9 +177,9 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
         const bool freed = was_full && !is_full();
         if (freed) resume(lock);
         if (ready) return piece;
-        if (freed) continue;  // something may have come meanwhile
+        if (freed) continue;  // a token may have been delivered meanwhile
         if (!in_time) return fail(NL_ERROR_TIMEOUT, "nothing came within timeout_ms, ", timeout_ms, " milliseconds");
-        // Looks again after a while: see Scheduler::sleep().
+        // It looks again after a while, for the reason given at Scheduler::sleep().
         auto look_again = Clock::now() + std::chrono::milliseconds(100);
         if (timeout_ms >= 0) look_again = std::min(look_again, until);
         changed_.wait_until(lock, look_again);
@@ -187,7 +187,7 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
     }
 }
 
-// Tells the step loop that the generation, which had paused, may go on.
+// Tells the step loop that the generation, which had paused since its reader did not read, may continue.
 void Generation::resume(std::unique_lock<std::mutex>& lock) {
     lock.unlock();
     {

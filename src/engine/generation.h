@@ -1,6 +1,6 @@
-// A generation: tokens that the engine draws for a sequence until something ends it, and what readers have yet to
-// fetch. The step loop delivers, with the engine's mutex held; readers take, with this object's mutex alone. Whoever
-// holds a Generation keeps its engine alive.
+// A generation: tokens that the engine draws for a sequence until something ends it, and those that its readers have
+// not fetched yet. The step loop delivers, holding the engine's mutex; readers fetch, holding only this object's mutex.
+// Whoever owns a Generation must keep its engine alive.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class Scheduler;
 
 class Generation {
   public:
-    // `end_tokens` end it. Without a tokenizer it gives no text. `mutex` is the engine's.
+    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `mutex` is the engine's.
     Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
                std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex);
     ~Generation();
@@ -39,28 +39,28 @@ class Generation {
         int32_t end = NL_END_NONE;
         std::optional<Error> error;  // with NL_END_ERROR: what ended the generation
     };
-    // Waits up to `timeout_ms` (negative: for ever) for a token, some text or the end, and gives as much as fits. A
-    // span without an address is not wanted: what would go there is dropped. TIMEOUT.
+    // Waits up to `timeout_ms` (negative: for ever) for a token, some text or the end, and gives as much as fits. If a
+    // span has no address, what it would get is dropped. TIMEOUT if nothing came in time.
     Result<Piece> next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text);
     // Ends it at the next step's boundary.
     void cancel();
     // One of NL_GENERATION_*.
     [[nodiscard]] int64_t fact(int32_t fact) const;
-    // Readable while next() would not wait. The generation's own.
+    // A file descriptor that is readable while next() would not wait. The generation closes it.
     Result<int32_t> descriptor();
 
     // ---- The step loop
-    // The request that it is, and what of its context was computed before.
+    // Its request, and how many tokens of its context were in the cache before.
     void attach(const std::shared_ptr<Request>& request, int32_t tokens_reused);
-    // Its first step is planned.
+    // To be called when its first step is planned.
     void begin();
-    // Whether one more token may be drawn beside those that are being drawn.
+    // Whether readers leave room for one more token than those that are being drawn.
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
-    // Takes a drawn token: the reason why it is the last one, or NL_END_NONE. After an exception it can only be ended.
+    // Takes a drawn token. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
     int32_t deliver(int32_t token);
-    // Rows were computed for it.
+    // To be called when `rows` rows were computed for it.
     void computed(int32_t rows);
-    // Nothing more comes. `error` with NL_END_ERROR.
+    // Ends it. `error` is given with NL_END_ERROR, and only then.
     void end(int32_t reason, const Error* error) noexcept;
 
   private:
@@ -82,8 +82,8 @@ class Generation {
     std::condition_variable changed_;
     TextDecoder decoder_;
     StopTexts stop_texts_;
-    std::vector<int32_t> tokens_;  // not taken yet
-    std::string text_;             // not taken yet
+    std::vector<int32_t> tokens_;  // not fetched yet
+    std::string text_;             // not fetched yet
     int32_t end_ = NL_END_NONE;
     std::optional<Error> error_;
     int32_t descriptor_ = -1;

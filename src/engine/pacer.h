@@ -8,18 +8,18 @@ namespace nanolith {
 
 class Pacer {
   public:
-    // `step_ms`: what a step may take; 0: 25, or longer where prefills would lose more than a tenth of their speed.
+    // `step_ms`: how long a step may take. 0: 25, or more if prefills would else lose over a tenth of their speed.
     Pacer(double step_ms, int32_t max_rows);
 
-    // Rows of a step, those of conversations included.
+    // Most rows of a step that has conversations, these included.
     [[nodiscard]] int32_t rows_beside_conversations() const;
-    // Rows of a step of prefills alone: as many as a step takes, but no more than leave a newcomer, or who cancels,
-    // waiting for long on a slow device.
+    // Most rows of a step of prefills alone: as many as fit, but on a slow device fewer, so that a new request or a
+    // cancellation does not wait for long.
     [[nodiscard]] int32_t rows_alone() const;
-    // A step of `rows` rows, `prefill_rows` of them of prefills, took so long.
+    // Reports that a step of `rows` rows, of which `prefill_rows` were of prefills, took `microseconds`.
     void ran(int32_t rows, int32_t prefill_rows, double microseconds);
 
-    // The latest step's.
+    // How long the latest step took.
     [[nodiscard]] double last_step() const { return last_step_; }
 
   private:

@@ -7,10 +7,10 @@
 namespace nanolith {
 namespace {
 
-// So many prefills share the rows of a step; those after them in the queue get what these leave. If all shared, each
-// would end about as late as the last.
+// This many prefills share the rows of a step; later ones in the queue get what these leave. If all of them shared,
+// each would end about as late as the last one does.
 constexpr size_t kSharedPrefills = 4;
-// Rows that a prefill gets of every step, however many conversations run.
+// Rows of every step that are kept for prefills, however many conversations run.
 constexpr int32_t kLeastPrefillRows = 16;
 
 }  // namespace
@@ -22,19 +22,20 @@ bool Scheduler::may_draw(const Request& request) const {
            request.generation->has_room(sequence.draws_in_flight);
 }
 
-// Rows that the request could have in the next step; 1 is a row that draws, or a prefill's last.
+// How many rows the request could compute in the next step. 1: a row that draws a token, or the last row of a prefill.
 int32_t Scheduler::rows_left(const Request& request) const {
     if (request.finished || request.cancelled || request.ready) return 0;
     const ResidentSequence& sequence = *request.sequence;
     const int32_t left = sequence.context.tail_size() - sequence.planned;
     if (left > 1) return left;
-    if (left == 1) return may_draw(request) ? 1 : 0;  // also a chunk's, which draws nothing
+    if (left == 1) return may_draw(request) ? 1 : 0;  // also the last row of a chunk, which draws nothing
     if (sequence.draws_in_flight > 0) {
-        // A generation goes on from the token that is being drawn; its row must be in the step submitted last.
+        // The row of the token that is being drawn now. The step that draws it must be the one submitted last
+        // (drawn_by).
         const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
         return goes_on && may_draw(request) ? 1 : 0;
     }
-    // Every token is computed, but what follows the last one is not known: that token's row is computed once more.
+    // Every token is computed, but no token has been drawn after the last one: that one's row is computed once more.
     return request.draw != Draw::none && may_draw(request) ? 1 : 0;
 }
 
@@ -64,13 +65,13 @@ void Scheduler::plan_prefills(Step& step) {
     const bool alone = step.empty();
     const int32_t most =
         alone ? pacer_.rows_alone() : std::max(pacer_.rows_beside_conversations(), step.num_rows() + kLeastPrefillRows);
-    // A few tokens do not wait for long prefills that came before, as long as these have half of the room.
+    // Prefills of a few tokens do not wait for long ones that came earlier, which still get half of the rows.
     const int32_t half = step.num_rows() + (std::min(most, options_.max_rows) - step.num_rows()) / 2;
     std::erase_if(waiting, [&](const auto& request) {
         const int32_t rows = rows_left(*request);
         return rows <= kLeastPrefillRows && step.num_rows() + rows <= half && add_rows(step, request, rows);
     });
-    // The first few share the rest, the shortest first, so that what one does not need is there for the next.
+    // The first few share the other rows, shortest first, so that rows which one does not need are left to the next.
     for (size_t first = 0; first < waiting.size(); first += kSharedPrefills) {
         const auto begin = waiting.begin() + first;
         const auto end =
@@ -85,9 +86,10 @@ void Scheduler::plan_prefills(Step& step) {
     }
 }
 
-// Adds rows of the request where the step and the pool have room for them; ends a call whose pages can't be had.
+// Adds rows of the request to the step if the step and the pool have room for them. Fails a call for which there are no
+// pages.
 bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
-    if (request->finished || request->cancelled) return false;  // with another request of its call
+    if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
     const int32_t left = sequence.context.tail_size() - sequence.planned;
     bool draws = request->draw != Draw::none && rows >= left;
@@ -126,7 +128,8 @@ void Scheduler::begin(Request& request) {
     if (request.generation) request.generation->begin();
 }
 
-// A call takes the pages of all its rows when it begins: it fails then or has them. A generation takes them as it goes.
+// A call reserves the pages of all its rows when it begins, so that it fails then or not at all for want of pages. A
+// generation reserves pages step by step.
 Result<void> Scheduler::take_pages(Step& step, Request& request, int32_t rows) {
     ResidentSequence& sequence = *request.sequence;
     const int32_t last = request.call && !request.started ? sequence.context.tail_size() : sequence.planned + rows;
@@ -158,8 +161,8 @@ Result<void> Scheduler::make_room(int32_t pages) {
     return {};
 }
 
-// Generations that wait for pages while nothing runs wait for each other, or for readers who may never come: the last
-// one ends, and its pages serve the others. True where there was one.
+// When nothing runs, generations that wait for pages wait for each other, or for readers who may never come. The last
+// of them fails, and its pages serve the others. True if there was one.
 bool Scheduler::fail_one_without_pages() {
     const auto last = std::find_if(queue_.rbegin(), queue_.rend(),
                                    [](const auto& request) { return request->waits_for_pages && !request->finished; });

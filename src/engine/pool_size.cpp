@@ -8,8 +8,8 @@
 namespace nanolith {
 namespace {
 
-constexpr int64_t kContextsByDefault = 16;  // a pool for so many full contexts, where memory allows
-constexpr double kShareByDefault = 0.5;     // of what the weights leave free
+constexpr int64_t kContextsByDefault = 16;  // by default a pool has room for this many contexts of full length
+constexpr double kShareByDefault = 0.5;     // but takes no more than this share of the memory that the weights leave
 
 }  // namespace
 

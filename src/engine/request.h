@@ -1,4 +1,4 @@
-// What the queue of the step loop holds: work upon one sequence. Prefilled chunks, extended caches, single draws,
+// What the queue of the step loop holds: work on one sequence. Prefilled chunks, extended caches, single draws,
 // logits and generations are all requests; they differ in what becomes of the token that their last row draws. The
 // engine's mutex guards them.
 #pragma once
@@ -21,12 +21,12 @@ struct Request;
 
 using Clock = std::chrono::steady_clock;
 
-// A blocking call: one request, or several that succeed or fail together. The caller waits until it is woken, which is
-// when all of them are finished; nobody else looks at the call then.
+// A blocking call: one request, or several that succeed or fail together. The caller waits until all of them are
+// finished and it is woken; from then on nobody else uses the call.
 struct Call : std::enable_shared_from_this<Call> {
     std::vector<std::shared_ptr<Request>> requests;
-    size_t ready = 0;     // requests whose token is drawn (of those that append it)
-    size_t finished = 0;  // requests that no longer concern the scheduler
+    size_t ready = 0;     // requests with Draw::append whose token is drawn
+    size_t finished = 0;  // requests that the scheduler is done with
     std::optional<Error> error;
 
     std::binary_semaphore woken{0};
@@ -41,14 +41,14 @@ enum class Draw : uint8_t {
 };
 
 struct Request {
-    std::shared_ptr<ResidentSequence> sequence;  // its tokens to be computed are appended to the context already
+    std::shared_ptr<ResidentSequence> sequence;  // the tokens to compute are already appended to its context
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
 
-    // At most one of them. Its caller keeps the call until all of its requests are finished.
+    // At most one of these two is set. The caller keeps the call alive until all of its requests are finished.
     Call* call = nullptr;
     std::shared_ptr<Generation> generation;
-    // Nobody has asked for its token yet (ahead.cpp).
+    // It has neither, since nobody has asked for its token yet (ahead.cpp).
     [[nodiscard]] bool is_ahead() const { return call == nullptr && generation == nullptr; }
 
     int32_t priority = 0;
@@ -58,9 +58,9 @@ struct Request {
     bool started = false;
     bool cancelled = false;  // to be ended by the loop: a generation at once, a call when nothing of it is in flight
     bool ready = false;      // Draw::append: the token is drawn, others of the call are not
-    bool finished = false;   // what is in flight of it is dropped
+    bool finished = false;   // its rows in flight are ignored when they are collected
     bool waits_for_pages = false;
-    int32_t token = 0;  // that is drawn
+    int32_t token = 0;  // the token that was drawn
 };
 
 }  // namespace nanolith

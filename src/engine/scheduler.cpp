@@ -8,8 +8,9 @@
 namespace nanolith {
 namespace {
 
-// A step waits for the callers whom the one before answered as long as one of them comes within this share of that
-// step, within these bounds in microseconds, and no longer than that step took.
+// After a step that answered callers of nl_decode_step, the next step waits for their next calls. It stops waiting when
+// none has arrived for kQuietShare of the previous step's time (at least kQuietLeast and at most kQuietMost
+// microseconds), or when it has waited as long as that step took.
 constexpr double kQuietShare = 0.05;
 constexpr double kQuietLeast = 600;
 constexpr double kQuietMost = 2000;
@@ -54,8 +55,8 @@ bool Scheduler::advance(Lock& lock) {
     end_overdue();
     wake_callers();
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
-    // When the step in flight draws for nl_decode_step, the next rows of its sequences are known as soon as it ends. A
-    // step submitted before that could not have them, and they would be computed in every second step only.
+    // If the step in flight draws for nl_decode_step, the next rows of its sequences will be known when it ends. A step
+    // submitted earlier could not contain them, so that each sequence would advance in every second step only.
     if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
@@ -66,7 +67,7 @@ bool Scheduler::advance(Lock& lock) {
     return true;
 }
 
-// True where a step was submitted, or where trying ended a request.
+// True if a step was submitted, or if the attempt ended a request.
 bool Scheduler::submit_next(Lock& lock) {
     Step& step = steps_[(oldest_ + num_in_flight_) % steps_.size()];
     step.clear();
@@ -77,7 +78,7 @@ bool Scheduler::submit_next(Lock& lock) {
     });
     if (outcome.ok() && step.empty()) return num_in_flight_ == 0 && fail_one_without_pages();
     if (outcome.ok()) {
-        wake_callers();  // of calls for which there are no pages
+        wake_callers();  // those of calls that failed because there are no pages
         step.submitted = Clock::now();
         lock.unlock();
         outcome = send(step);
@@ -87,7 +88,7 @@ bool Scheduler::submit_next(Lock& lock) {
         for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
         for (const Slice& slice : step.slices()) fail(*slice.request, outcome.error());
         if (step.empty()) fail_all(outcome.error());  // not even a plan could be made
-        step.clear();                                 // it holds sequences
+        step.clear();                                 // lets go of the sequences
         return true;
     }
     pool_.table().forget_changes();
@@ -124,8 +125,8 @@ void Scheduler::collect_oldest(Lock& lock) {
     commit(step, outcome);
 }
 
-// Threads that each step a cache of their own come back one after the other: a step that began with the first of them
-// would leave the others to the next one.
+// Threads that each step a cache of their own call again one after the other. A step that began with the first of them
+// would leave all others to the step after it, so this waits for them.
 void Scheduler::gather(Lock& lock) {
     if (answered_ == 0) return;
     const auto quiet = to_duration(std::clamp(pacer_.last_step() * kQuietShare, kQuietLeast, kQuietMost));
@@ -142,7 +143,7 @@ void Scheduler::gather(Lock& lock) {
     answered_ = 0;
 }
 
-// Until something happens that has not been seen, or the first deadline; but with requests under way it looks again
+// Waits until events_ differs from `seen`, or for the first deadline. With requests in the queue it also looks again
 // after a while, since C libraries have lost wake-ups (glibc before 2.41: its bug 25847).
 void Scheduler::sleep(Lock& lock, uint64_t seen) {
     wake_callers();
@@ -183,7 +184,7 @@ Result<void> Scheduler::start(std::shared_ptr<Request> request) {
 }
 
 void Scheduler::cancel(Request& request) {
-    if (request.is_ahead()) return;  // it is no work that anybody asked for
+    if (request.is_ahead()) return;  // nobody asked for it
     request.cancelled = true;
     wake();
 }

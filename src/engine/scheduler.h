@@ -1,8 +1,9 @@
-// The step loop: the one thread that owns the device. Calls from any thread put requests upon sequences in its queue.
-// Each step has one row of every conversation that can go on, and slices of waiting prefills, shared among them, as
-// many as the time of a step allows. A step is planned, its pages reserved, submitted, and later collected and
-// committed. While the device computes step k, step k+1 is planned and submitted: a row of a generation may be "what
-// row j of the step before draws", and what a generation that has ended computed too much is dropped.
+// The step loop: the one thread that uses the device. Calls on any thread put requests for sequences into its queue. A
+// step has one row of every conversation that can continue, and slices of the waiting prefills, as many rows as the
+// time for a step allows. A step is planned, its pages are reserved, it is submitted, and later collected and
+// committed. While the device computes step k, step k+1 is planned and submitted: the token of a generation's row may
+// be "what output row j of the previous step draws". If that turns out to end the generation, the row computed too much
+// is dropped.
 //
 // One mutex, the engine's, guards the queue, the sequences, the page pool and the chunk store. It is not held while a
 // step is submitted or waited for.
@@ -25,9 +26,9 @@ namespace nanolith {
 
 struct SchedulerOptions {
     int32_t page_size = 64;
-    int32_t max_rows = 2048;        // of a step
-    int32_t max_output_rows = 256;  // that draw in a step
-    int32_t max_kept_logits = 8;    // of these, whose logits are read
+    int32_t max_rows = 2048;        // most rows of a step
+    int32_t max_output_rows = 256;  // most rows of a step that draw a token
+    int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
     double step_ms = 0;  // see Pacer
     int64_t queue_limit = 4096;
@@ -37,30 +38,30 @@ class Scheduler {
   public:
     using Lock = std::unique_lock<std::mutex>;
 
-    // All but the executor and the options belongs to the engine and outlives the scheduler.
+    // `mutex`, `pool` and `store` belong to the engine and outlive the scheduler.
     Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex, PagePool& pool,
               ChunkStore& store);
-    ~Scheduler();  // ends what still runs; no call may be waiting
+    ~Scheduler();  // ends the requests that remain; no call may be waiting
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
     // Everything below is called with the mutex held.
 
-    // Puts the call's requests in the queue and returns when all of them have ended, without the mutex. Where they
-    // fail, also for want of a place in the queue (BUSY), their sequences are as at their latest commit.
+    // Puts the call's requests into the queue and returns when all of them have ended; it waits without the mutex. If
+    // they fail (BUSY where the queue is full), their sequences are as at their latest commit.
     Result<void> run(Lock& lock, const std::shared_ptr<Call>& call);
     // Puts a generation's request in the queue.
     Result<void> start(std::shared_ptr<Request> request);
     // Ends a request with CANCELLED at the next step's boundary.
     void cancel(Request& request);
     void cancel_all();
-    // Something that a request waited for has changed: a reader made room.
+    // To be called when something changed that a request may wait for: a reader made room in its generation.
     void wake() {
         ++events_;
         work_.notify_one();
     }
-    // Waits until none of the sequences has a request under way, also none that computes ahead. BUSY where one
-    // generates.
+    // Waits until no request is under way on any of the sequences, not even one that computes ahead. BUSY if one of
+    // them is a generation.
     Result<void> wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences);
     // The same for a call that draws the sequences' next tokens: it may take over requests that compute ahead.
     Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
@@ -117,28 +118,28 @@ class Scheduler {
     PagePool& pool_;
     ChunkStore& store_;
     Pacer pacer_;
-    std::optional<Error> no_pages_;  // of the generation that asked last
+    std::optional<Error> no_pages_;  // why the latest generation to ask for pages got none
 
     std::condition_variable work_;
     std::condition_variable idle_;  // a sequence has no request any more
     int32_t waiting_for_idle_ = 0;
     std::vector<std::shared_ptr<Request>> queue_;     // under way, by priority and then in order of arrival
-    std::vector<std::shared_ptr<Call>> ended_calls_;  // whose callers are to be woken
+    std::vector<std::shared_ptr<Call>> ended_calls_;  // calls that have ended and whose callers are not woken yet
     uint64_t arrivals_ = 0;                           // calls and generations that ever added rows to the queue
-    uint64_t events_ = 0;                             // that the loop may have to do something about
+    uint64_t events_ = 0;                             // changes that the loop may have to react to, counted
     uint64_t gathered_at_ = 0;                        // arrivals that the loop waits for; 0: it does not gather
     bool stopping_ = false;
 
     // Of the loop's thread.
     static constexpr size_t kMostInFlight = 2;
     std::array<Step, kMostInFlight + 1> steps_;
-    size_t oldest_ = 0;  // of steps_, in flight where num_in_flight_ > 0
+    size_t oldest_ = 0;  // index in steps_ of the oldest step in flight, if there is one
     size_t num_in_flight_ = 0;
-    int32_t answered_ = 0;          // callers that the latest commit gave a token, and for whom it does not go ahead
+    int32_t answered_ = 0;  // callers who got a token in the latest commit and whose next row is not computed ahead
     uint64_t answered_before_ = 0;  // arrivals at that commit
     Clock::time_point last_collected_{};
 
-    std::thread thread_;  // last, so that it starts when all else is there
+    std::thread thread_;  // last member, so that it starts when all others exist
 };
 
 }  // namespace nanolith

@@ -1,5 +1,5 @@
-// A conversation as it lives in the engine: its context, how it draws, and what of it is in flight. A chunk that is
-// being prefilled is a sequence too, for as long as that takes. The engine's mutex guards it.
+// A conversation inside the engine: its context, how it draws tokens, and which of its rows are in flight. A chunk is a
+// sequence too while it is prefilled. The engine's mutex guards all of it.
 #pragma once
 
 #include <cstdint>
@@ -24,38 +24,38 @@ class ResidentSequence {
     [[nodiscard]] std::vector<int32_t> tokens() const { return context.tokens(num_tokens()); }
 
     // ---- One commit protocol for every request
-    // Makes the tokens and pages of the moment those that calls see, and that a later roll_back() comes back to.
+    // Makes the present tokens and pages the state that calls see and that roll_back() restores.
     void commit();
-    // Back to the latest commit. Pages taken since are given back.
+    // Restores the state of the latest commit. Pages reserved since then become free.
     void roll_back();
-    // A truncation or another change while no request is under way.
+    // Keeps the first `num_tokens` tokens, and commits. No request may be under way.
     void truncate(int32_t num_tokens);
 
     // ---- Pages
-    // Pages that rows up to `end` of the tail need beyond those there are.
+    // How many pages the rows [0, end) of the tail need beyond those that it has.
     [[nodiscard]] int32_t missing_pages(int32_t end) const;
-    // Whether the next row would be written to a page that others hold too.
+    // Whether the next row would be written into a page that other lists hold too.
     [[nodiscard]] bool writes_shared_page() const;
-    // Puts the one page of `copy` in the place of that page, which is kept until the next commit. Gives its number.
+    // Replaces that page by the only page of `copy`. The old page is kept until the next commit. Returns its number.
     int32_t replace_shared_page(PageList copy);
 
     Context context;
     SamplingOptions sampling;
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null
-    int32_t draws_in_a_row = 0;        // of nl_decode_step, with no other call between them
+    int32_t draws_in_a_row = 0;        // calls of nl_decode_step in a row, no other call between them
 
     // ---- In flight
     int32_t planned = 0;           // rows of the tail that are computed or in flight
-    int32_t steps_in_flight = 0;   // that compute rows of this sequence, for its request or for one that has ended
-    int32_t draws_in_flight = 0;   // of its request
-    int32_t last_output_row = -1;  // in the step submitted last, where that draws for this sequence
+    int32_t steps_in_flight = 0;   // steps with rows of this sequence, for its request or for one that has ended
+    int32_t draws_in_flight = 0;   // of these steps, for its request, those that draw
+    int32_t last_output_row = -1;  // its output row in the step submitted last, if that draws for this sequence
 
   private:
     const int32_t page_size_;
     int32_t committed_size_ = 0;
     int32_t committed_computed_ = 0;
-    std::optional<PageList> replaced_;  // a shared page since the latest commit
+    std::optional<PageList> replaced_;  // the shared page that was replaced since the latest commit
     int32_t replaced_index_ = 0;
 };
 

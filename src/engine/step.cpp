@@ -29,7 +29,7 @@ void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool d
     const int32_t base = context.tail_base();
     const int32_t first = sequence.planned;
     for (int32_t row = first; row < first + num_rows; ++row) {
-        // A row behind the known tokens is that of the token which the step before draws.
+        // The row after the known tokens is that of the token which the previous step draws.
         batch_.tokens.push_back(row < context.tail_size() ? context.token_at(base + row)
                                                           : drawn_by(sequence.last_output_row));
         batch_.positions.push_back(base + row);

@@ -14,11 +14,11 @@ namespace nanolith {
 // A request's rows in a step.
 struct Slice {
     std::shared_ptr<Request> request;
-    std::shared_ptr<ResidentSequence> sequence;  // whose rows they are, when the request has ended too
-    int32_t first_row = 0;                       // of the sequence's tail
+    std::shared_ptr<ResidentSequence> sequence;  // whose rows these are; set even if the request has ended
+    int32_t first_row = 0;                       // first of its rows, counted in the sequence's tail
     int32_t num_rows = 0;
-    int32_t output_index = -1;  // of the step's draws; -1: none of its rows draws
-    bool recomputed = false;    // the one row is in the cache already: it is computed again for its draw alone
+    int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
+    bool recomputed = false;    // its one row is in the cache already and is computed again only to draw after it
 };
 
 // Builds and keeps one step; its memory is used again by later ones.
@@ -33,8 +33,8 @@ class Step {
     [[nodiscard]] const std::vector<Slice>& slices() const { return slices_; }
     [[nodiscard]] std::vector<PageCopy>& copies() { return copies_; }
 
-    // Adds rows [planned, planned + num_rows) of the request's sequence, whose pages are there. `draws`: the last one
-    // draws a token. `keep_logits`: its logits will be read. The sequence then has these rows in flight.
+    // Adds the rows [planned, planned + num_rows) of the request's sequence, which has pages for them. `draws`: a token
+    // is drawn after the last one. `keep_logits`: its logits will be read. The rows then count as planned.
     void add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
              int32_t page_size);
     // Adds one row that computes the sequence's last token once more and writes nothing.
@@ -42,8 +42,8 @@ class Step {
 
     std::vector<int32_t> sampled;  // [outputs] when it is collected
     Clock::time_point submitted{};
-    int32_t prefill_rows = 0;      // of slices of more than one row
-    bool answers_callers = false;  // it draws for calls, whose threads come back for the next token
+    int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
+    bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
 
   private:
     void add_slice(const std::shared_ptr<Request>& request, Slice slice, int32_t visible);

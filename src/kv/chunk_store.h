@@ -1,6 +1,6 @@
-// Chunks and where they are kept. A chunk is found again by its identity: its tokens and the identities of
-// the chunks that it was computed behind, which makes exact composition a prefix tree. Chunks that nobody
-// uses stay until pages run short. Not thread-safe; the engine's mutex guards all of it.
+// Chunks and the store that keeps them. A chunk is found again by its identity: its tokens, and the identities of the
+// chunks after which it was computed; so exact composition is a prefix tree. Chunks that nobody uses stay in the store
+// until pages run short. Not thread-safe; the engine's mutex guards all of it.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace nanolith {
 
-// Interned by the store: equal identities are the same object, so that comparing pointers is enough. It
-// outlives the chunk's pages as long as a chunk computed behind it lives.
+// Interned by the store: equal identities are the same object, so that comparing pointers is enough. It outlives the
+// chunk's pages if a chunk that was computed after it lives longer.
 struct ChunkIdentity {
     std::vector<int32_t> tokens;
     std::vector<std::shared_ptr<const ChunkIdentity>> before;
@@ -47,7 +47,7 @@ class ChunkStore {
     void insert(const std::shared_ptr<Chunk>& chunk);
     void remove(const Chunk& chunk);
 
-    // Pages of chunks that only the store holds.
+    // How many pages belong to chunks that only the store holds.
     [[nodiscard]] int32_t evictable_pages() const;
     // Evicts unused chunks, level 2 before 1 before 0 and the least recently used first, until `pages` pages
     // came free. The caller has checked evictable_pages().

@@ -12,8 +12,8 @@
 
 namespace nanolith {
 
-// A chunk as a context uses it: its first `length` tokens (all, unless the context was truncated into it)
-// at positions from `base`.
+// A chunk as a context uses it: its first `length` tokens (all, unless the context was truncated inside it), at the
+// positions from `base`.
 struct ChunkUse {
     std::shared_ptr<Chunk> chunk;
     int32_t length = 0;
@@ -28,7 +28,7 @@ class Context {
     [[nodiscard]] int32_t num_tokens() const { return tail_base_ + tail_size(); }
     [[nodiscard]] int32_t tail_base() const { return tail_base_; }
     [[nodiscard]] int32_t tail_size() const { return static_cast<int32_t>(tail_.size()); }
-    // Tokens of the tail whose keys and values are in its pages. Those after them wait to be computed.
+    // How many tokens of the tail have their keys and values in its pages. The others are not computed yet.
     [[nodiscard]] int32_t tail_computed() const { return tail_computed_; }
     [[nodiscard]] PageList& tail_pages() { return tail_pages_; }
     [[nodiscard]] const PageList& tail_pages() const { return tail_pages_; }
@@ -42,11 +42,11 @@ class Context {
     // Keeps the first `num_tokens` tokens, and the pages of those that are computed.
     void truncate(int32_t num_tokens, int32_t page_size);
 
-    // Room for `more` tokens, so that appending them cannot fail.
+    // Reserves memory for `more` tokens, so that appending them cannot fail.
     void reserve(int32_t more);
     void append(std::span<const int32_t> tokens);
     void set_computed(int32_t tail_computed) { tail_computed_ = tail_computed; }
-    // Back to a tail of `tail_size` tokens, of which the first `tail_computed` are computed.
+    // Shortens the tail to `tail_size` tokens, of which the first `tail_computed` count as computed.
     void restore(int32_t tail_size, int32_t tail_computed, int32_t page_size);
 
     int64_t tokens_reused = 0;

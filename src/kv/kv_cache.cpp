@@ -60,7 +60,8 @@ Result<void> KvCache::prepare_plan(Kernels& kernels, const CachedAttention& call
     return {};
 }
 
-// A sequence's tokens are one segment at base 0. Padding is a sequence that sees nothing, and goes nowhere.
+// A sequence's tokens are one segment at base 0. The rows of padding are a sequence without segments, whose keys and
+// values are not written.
 void KvCache::describe_sequence(const CachedAttention& call, int64_t sequence) {
     const int64_t held = lengths_[sequence];
     const int64_t count = call.count(sequence);

@@ -1,5 +1,5 @@
-// The cache of nl_attention_with_cache: pages for a fixed number of sequences, all of them reserved at once, and the
-// plan that attends to them.
+// The cache of nl_attention_with_cache: pages for a fixed number of sequences, all reserved when it is made, and the
+// plan that computes attention over them. An engine's caches are not of this kind: see context.h.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace nanolith {
 
 // What a cache holds, and how: fixed when it is made.
 struct KvCacheShape {
-    AttentionSpec spec;  // of which scale, causality, window and soft-cap don't matter
+    AttentionSpec spec;  // its scale, causal, window and softcap don't matter here
     float k_scale = 1;
     float v_scale = 1;
     int64_t batch = 0;
@@ -22,7 +22,7 @@ struct KvCacheShape {
 
     [[nodiscard]] int64_t pages_per_sequence() const { return pages_for(max_length, spec.page_size); }
     [[nodiscard]] int64_t num_pages() const { return batch * pages_per_sequence(); }
-    // Of one page: keys and values of all KV heads.
+    // The size of one page, with keys and values of all KV heads.
     [[nodiscard]] int64_t page_bytes() const;
 };
 
@@ -30,12 +30,12 @@ struct KvCacheShape {
 struct CachedAttention {
     AttentionSpec spec;
     int64_t num_tokens = 0;
-    std::span<const int64_t> counts;  // [batch] real tokens of each sequence; empty: num_tokens
+    std::span<const int64_t> counts;  // [batch] tokens of each sequence, others are padding; empty: all
     ConstHeadRows q;
-    ConstHeadRows k;  // no data: the queries bring no keys
+    ConstHeadRows k;  // without data where the queries come without new keys and values
     ConstHeadRows v;
     MutableHeadRows out;
-    bool update = true;  // keep the new keys and values
+    bool update = true;  // whether the new keys and values stay in the cache
 
     [[nodiscard]] bool brings_keys() const { return k.data != nullptr; }
     [[nodiscard]] int64_t count(int64_t sequence) const { return counts.empty() ? num_tokens : counts[sequence]; }
@@ -43,7 +43,7 @@ struct CachedAttention {
 
 class KvCache {
   public:
-    // Most rows of a call and entries of a page table; slots are int32.
+    // The most rows of a call, and entries of a page table: slots are int32.
     static constexpr int64_t kMaxRows = int64_t{1} << 24;
 
     // INVALID_ARGUMENT where batch and max_length make more pages or slots than can be counted.
@@ -72,7 +72,7 @@ class KvCache {
     AttentionSpec plan_spec_;
     int32_t plan_rows_ = 0;
 
-    // The step of the call under way.
+    // The step of the call under way; members to reuse their memory.
     std::vector<int32_t> page_table_;
     std::vector<Segment> segments_;
     std::vector<Sequence> sequences_;

@@ -1,5 +1,5 @@
-// The host's books of the page pool: which pages are free, how many hold each of the others, and where those in use
-// stand in the page table. Not thread-safe; the engine's mutex guards it.
+// The host's record of the page pool: which pages are free, how many lists hold each of the others, and where the lists
+// are in the page table. Not thread-safe; the engine's mutex guards it.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class PagePool {
     [[nodiscard]] int32_t num_free() const { return static_cast<int32_t>(free_.size()); }
     [[nodiscard]] int32_t uses(int32_t page) const { return uses_[page]; }
 
-    // A free page, now held once. The caller has checked num_free().
+    // Takes a free page, which is then held once. The caller has checked num_free().
     int32_t take();
     void retain(int32_t page) { ++uses_[page]; }
     void release(int32_t page);
@@ -28,7 +28,7 @@ class PagePool {
   private:
     PageTable table_;
     std::vector<int32_t> free_;  // its capacity holds every page, so that release never allocates
-    std::vector<int32_t> uses_;
+    std::vector<int32_t> uses_;  // of each page: by how many lists it is held
 };
 
 // Pages in order, each held once by this list: what a chunk or a cache's tail owns. Move-only; the
@@ -54,7 +54,8 @@ class PageList {
     void clear();
     [[nodiscard]] PageList share() const;  // a second list that holds the same pages
 
-    // Where the list begins in the page table, whose entries are brought up to date. For the thread that plans steps.
+    // Brings the list's entries in the page table up to date and returns the first one's index. Only the thread that
+    // plans steps may call it.
     int32_t table_entry();
 
   private:

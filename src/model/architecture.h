@@ -41,7 +41,7 @@ struct TensorNames {
     const char* q_proj = nullptr;
     const char* k_proj = nullptr;
     const char* v_proj = nullptr;
-    const char* qkv_proj = nullptr;  // in place of the three: their rows one behind the other
+    const char* qkv_proj = nullptr;  // in place of the three: one matrix of all their rows
     const char* o_proj = nullptr;
     const char* q_bias = nullptr;
     const char* k_bias = nullptr;
@@ -53,7 +53,7 @@ struct TensorNames {
     const char* mlp_norm = nullptr;
     const char* gate_proj = nullptr;
     const char* up_proj = nullptr;
-    const char* gate_up_proj = nullptr;  // in place of the two: their rows one behind the other
+    const char* gate_up_proj = nullptr;  // in place of the two: one matrix of all their rows
     const char* down_proj = nullptr;
     const char* gate_bias = nullptr;
     const char* up_bias = nullptr;

@@ -15,7 +15,7 @@ namespace {
 
 using Facts = std::vector<ModelFact>;
 
-// A part that can't be used.
+// The fact of a part that can't be used: whether it is missing, not supported or damaged.
 ModelFact refused(const char* part, const Error& error) {
     const bool missing = error.status == NL_ERROR_NOT_FOUND;
     const bool unknown = error.status == NL_ERROR_UNSUPPORTED;

@@ -1,4 +1,4 @@
-// What a model folder is, in words.
+// What is in a model folder, as facts with names: nl_model_describe.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ struct ModelFact {
     std::variant<std::string, int64_t> value;
 };
 
-// Facts about the folder's model, tokenizer and chat format, each part either with its facts or with why it can't be
-// used. Loads no weights. NOT_FOUND where there is no such folder.
+// Facts about the folder's model, tokenizer and chat format. A part that can't be used has one fact, which says why.
+// Weights are not loaded. NOT_FOUND where there is no such folder.
 Result<std::vector<ModelFact>> describe_model(const std::string& folder);
 
-// Lines "name: value".
+// The facts as lines "name: value".
 std::string as_text(const std::vector<ModelFact>& facts);
-// One JSON object. What is not UTF-8 (in the name of a file, say) becomes U+FFFD.
+// The facts as one JSON object. Bytes that are not UTF-8 (in a file's name, say) become U+FFFD.
 std::string as_json(const std::vector<ModelFact>& facts);
 
 }  // namespace nanolith

@@ -22,7 +22,7 @@ class TensorFinder {
     // Each stores the view in `weight`.
     [[nodiscard]] Result<void> matrix(const std::string& name, int64_t rows, int64_t cols, WeightView& weight) const;
     [[nodiscard]] Result<void> vector(const std::string& name, int64_t size, WeightView& weight) const;
-    // Parts that lie one behind the other in one matrix: parts[i] gets sizes[i] rows.
+    // Parts that are concatenated in one matrix: parts[i] gets sizes[i] rows.
     [[nodiscard]] Result<void> fused(const std::string& name, int64_t cols, const std::vector<int64_t>& sizes,
                                      const std::vector<WeightView*>& parts) const;
     [[nodiscard]] bool has(const std::string& name) const { return tensors_.find(name) != tensors_.end(); }

@@ -33,12 +33,12 @@ struct RandomShape {
     bool output_bias = false;  // of o_proj
     bool mlp_bias = false;
     bool post_norms = false;
-    bool ordered = false;                // elements of heads lie in a random order, which the views undo
+    bool ordered = false;                // elements of heads are stored in a random order, which the views undo
     bool scaled = false;                 // layers' projections are 8-bit floats with scales
     std::vector<RopeSpec> ropes = {};    // empty: one, of rope_theta
     std::vector<LayerSpec> layers = {};  // empty: all the same, without a window
     std::vector<bool> dense = {};        // layers without experts, where there are experts; empty: none
-    ModelSpec numbers = {};              // what it has of norm_offset, caps, scales, activation and experts is taken
+    ModelSpec numbers = {};              // only its norm_offset, soft-caps, scales, activation and experts are used
 };
 
 // Frequencies theta^(-2i / head_dim).
@@ -140,7 +140,7 @@ class RandomModel {
     RandomModel(const RandomModel&) = delete;
     RandomModel& operator=(const RandomModel&) = delete;
 
-    // Makes the embedding of `token` NaN, so that its keys and values are.
+    // Makes the embedding of `token` NaN; its keys and values then are NaN too.
     void poison(int32_t token) {
         const size_t row = static_cast<size_t>(spec.hidden_size) * dtype_bytes(dtype_);
         std::memset(storage_.front().data() + static_cast<size_t>(token) * row, 0xFF, row);

@@ -20,7 +20,7 @@ struct ReferenceCache {
     int32_t length = 0;
 };
 
-// A cache as a context sees it: its token 0 stands at position `base`.
+// A cache as a context uses it: its token 0 has position `base`.
 struct ReferenceSpan {
     const ReferenceCache* cache = nullptr;
     int32_t base = 0;
@@ -32,7 +32,7 @@ class ReferenceModel {
     // magnitudes alone then.
     ReferenceModel(const ModelSpec& spec, const ModelWeights& weights, bool float8_pages = false);
 
-    // Computes `tokens` behind what `own` holds, with `before` in view, and appends them to `own`, which begins at
+    // Computes `tokens` after those that `own` holds, with `before` in view, and appends them to `own`, which begins at
     // position `own_base`. Returns the logits of each token.
     std::vector<Row> extend(ReferenceCache& own, int32_t own_base, const std::vector<ReferenceSpan>& before,
                             const std::vector<int32_t>& tokens);

@@ -17,7 +17,7 @@ inline Result<void> run_step(Executor& executor, const Batch& batch, std::span<i
     return executor.collect(sampled);
 }
 
-// The page table of a sequence that lies in pages 0, 1, ...
+// The page table of a sequence that has the pages 0, 1, ...
 inline std::vector<int32_t> table_of(int32_t num_pages) {
     std::vector<int32_t> table(num_pages);
     std::iota(table.begin(), table.end(), 0);

@@ -139,7 +139,7 @@ class BlockAttention {
         for (int32_t row = 0; row < block_.num_rows; ++row) {
             const float* turn = nullptr;
             if (rule_.turns != nullptr) {
-                // A row before a causal segment's beginning sees none of it; any turn will do.
+                // A row before the beginning of a causal segment sees none of it; any rotation will do.
                 const int64_t distance = int64_t{position(row)} - segment.base;
                 turn = rule_.turns->turn(rule_.causal ? std::max<int64_t>(distance, 0) : distance, scratch_.turn());
             }

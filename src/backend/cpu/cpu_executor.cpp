@@ -41,7 +41,7 @@ uint64_t saturating_sum(std::initializer_list<uint64_t> terms) {
     return total;
 }
 
-// The farthest turn that any row needs: of a key, or of a query for one of its segments.
+// The largest position that a key or query of the batch is rotated for; a query is rotated for each of its segments.
 int32_t farthest_turn(const Batch& batch) {
     int32_t farthest = *std::max_element(batch.key_positions.begin(), batch.key_positions.end());
     for (const Sequence& sequence : batch.sequences) {

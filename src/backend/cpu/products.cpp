@@ -19,14 +19,15 @@ namespace {
 using DnnlType = dnnl::memory::data_type;
 using DnnlTag = dnnl::memory::format_tag;
 
-// Weight rows that one thread takes at a time: few enough to spread a small matrix, many enough to stream.
+// How many weight rows a thread takes at a time: few enough that a small matrix is divided among all threads, many
+// enough to read memory in long runs.
 constexpr int64_t kMatvecOutputs = 64;
 
 // Rows that a tile of a product of many rows may have. padded_rows() gives sums of these.
 constexpr std::array<int64_t, 6> kTileRows = {256, 128, 64, 48, 32, 16};
 // Of every tile where a row must not depend on how many others there are: a divisor of what padded_rows() gives.
 constexpr int64_t kInvariantTileRows = 16;
-// Outputs that a tile has at most. A tile of float32 then lies in a core's second-level cache.
+// The most outputs of a tile. Its float32 weights then fit a core's second-level cache.
 constexpr int64_t kTileOutputs = 256;
 // Weights that a tile has at least, where the matrix has as many: less work would not be worth a call.
 constexpr int64_t kTileWeights = 64 * 1024;
@@ -123,7 +124,8 @@ struct Products<T>::State {
         return {};
     }
 
-    // A tile of w's outputs [first, last) with its rows of x, to its place in y. Of the calling thread alone.
+    // Computes the tile of w's outputs [first, last) with its rows of x, and stores it in y. Runs on the calling
+    // thread.
     void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
                       TileMemory& memory) const {
         const int64_t outputs = last - first;
@@ -150,8 +152,8 @@ struct Products<T>::State {
 
     Result<void> many_rows(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
         const int64_t padded = padded_rows(rows);
-        // oneDNN 3's AMX kernels read past the end of a row whose depth their tiles don't divide, and multiply what
-        // stands there by zero. Behind the last row that must not be the NaNs of memory never written.
+        // oneDNN 3's AMX kernels read past the end of a row whose depth their tiles don't divide, and multiply
+        // what they find there by zero. After the last row that must not be a NaN in memory that was never written.
         std::fill(x + rows * w.depth, x + padded * w.depth, T());
         tile_begins.clear();
         for (int64_t row = 0; row < padded; row += first_tile_rows(padded - row)) tile_begins.push_back(row);

@@ -6,13 +6,14 @@
 namespace nanolith::cpu {
 namespace {
 
-// Another thread joins in for each so many nanoseconds of work: waking one that sleeps costs the waker some
-// microseconds, and it comes tens of microseconds later.
+// One more thread is used for each this many nanoseconds of work: waking a sleeping thread costs the waker some
+// microseconds, and the thread starts tens of microseconds later.
 constexpr int64_t kCostPerThread = 10'000;
 // Times that a worker looks for the next region before it sleeps, and the caller for the last worker's end: some
 // microseconds. The regions of a layer follow each other more closely than that.
 constexpr int kLooks = 1000;
-// Shares of a region for each thread, so that one which comes late or is interrupted leaves its items to the others.
+// A region is divided into this many shares for each thread, so that others do the items of one that starts late or is
+// interrupted.
 constexpr int64_t kSharesPerThread = 16;
 
 constexpr uint32_t kOpen = 1U << 31U;

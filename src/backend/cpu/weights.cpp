@@ -83,7 +83,7 @@ Result<Matrix<T>> load_matrix(const std::string& prefix, std::initializer_list<P
     return matrix;
 }
 
-// The vectors one behind the other; nothing where they are not present.
+// The vectors concatenated; nothing where they are not present.
 std::vector<float> load_vector(std::initializer_list<Part> parts) {
     std::vector<float> vector;
     for (const Part& part : parts) {
