@@ -24,10 +24,11 @@ struct WorkView {
     const Merge* merges = nullptr;
 };
 
-// Where partial results meet. Outputs are divided by their sums; a log-sum-exp is to base 2, -infinity without a key.
-// Vectors at places below narrow_capacity are narrow blocks', word by word (device/publish.cuh): their log-sum-exps come
-// once with each 4 elements, since whoever takes these takes it too. The others are wide items', once their launch has
-// ended, each with one.
+// Partial results (O, LSE) of rows whose keys are split, by index. O is normalized; LSE is to base 2, and -infinity for
+// a row that sees no key. Those with an index below narrow_capacity are published word by word by narrow blocks while
+// others wait for them (device/publish.cuh): each 4 elements of O come with an LSE of their own, since the thread that
+// consumes the elements resets that LSE too. Those above are written by wide items, with one LSE each (the first of its
+// head_dim / 4), and read when their launch has ended.
 struct PartialView {
     float* outputs = nullptr;          // [num_kv_heads, capacity, head_dim]
     float* sums = nullptr;             // [num_kv_heads, capacity, head_dim / 4]
