@@ -91,7 +91,7 @@ class Bench {
 
     std::shared_ptr<Engine> make_random(EngineOptions& options) {
         auto model = std::make_unique<Model>();
-        model->spec = spec_of(shape_, 40960);
+        model->spec = testing::spec_of(random_shape(shape_, 40960));
         model->weights = weights_.weights;
         model->architecture = shape_.name;
         model->file_dtype = DType::bf16;
@@ -304,7 +304,7 @@ class NoDevice final : public Backend {
 void host() {
     for (const int32_t context : {128, 100'000}) {
         auto model = std::make_unique<Model>();
-        model->spec = spec_of(kShapes[0], 131'072);
+        model->spec = testing::spec_of(random_shape(kShapes[0], 131'072));
         EngineOptions options;
         options.num_pages = 20'000;
         const auto engine = must(

@@ -51,7 +51,7 @@ TEST_P(ProfileTest, AddsUpThePhasesOfEachStep) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ProfileTest, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
 }  // namespace nanolith::testing
