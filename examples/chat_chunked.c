@@ -441,7 +441,7 @@ static int ask_all(session_t *session, demo_t *demo) {
 
 /* Each question that is typed goes to a fork of one context with all documents, which shares their pages. */
 static int chat(session_t *session, demo_t *demo, int32_t composition) {
-    static question_t question;
+    question_t question = {0};
     nl_cache *context = NULL;
     char line[kMaxText];
     char text[kMaxText + 64];

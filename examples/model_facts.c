@@ -22,7 +22,7 @@ int main(int argc, char **argv) {
         if (text == NULL) return 2;
         status = nl_model_describe(folder, strlen(folder), NL_DESCRIBE_TEXT, text, length, &length);
     }
-    if (status != NL_OK) {
+    if (status != NL_OK || text == NULL) {
         fprintf(stderr, "%s\n", nl_last_error());
         free(text);
         return 2;

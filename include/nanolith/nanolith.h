@@ -30,8 +30,9 @@
  *   from before are INVALID_ARGUMENT and freeing them returns at once; tokenizers, chat formats, text streams and
  *   options work on, and so does a new engine, on the CPU (CUDA does not outlive a fork).
  * - When memory or threads run out a call fails with OUT_OF_MEMORY and the process lives on. Beyond help are libraries
- *   that end the process themselves: libsentencepiece and protobuf while tokenizer.model is loaded or encodes, and
- * GCC's OpenMP, for the few hundred bytes that it notes once a thread for oneDNN (made sure of just before).
+ *   that end the process themselves: libsentencepiece and protobuf while tokenizer.model is loaded or encodes; oneDNN,
+ *   for what it makes while an engine is created, and GCC's OpenMP, for what it notes once a thread for oneDNN (that
+ *   memory for these two is there is checked just before).
  * - Strings are UTF-8 with an explicit length in bytes and need no terminator. Token ids are int32_t.
  * - Sizes of arrays and strings are size_t; all other numbers are int32_t or int64_t.
  * - Output of variable size goes to a buffer of the caller with its capacity; `*length` (bytes of text) or `*count`

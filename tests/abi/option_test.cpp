@@ -30,6 +30,7 @@ constexpr IntegerOption kIntegers[] = {
     {NL_OPTIONS_ENGINE, NL_OPTION_THREADS, "THREADS", 0, 1024, 0},
     {NL_OPTIONS_ENGINE, NL_OPTION_WARM_UP, "WARM_UP", 0, 1, 1},
     {NL_OPTIONS_ENGINE, NL_OPTION_BATCH_INVARIANT, "BATCH_INVARIANT", 0, 1, 0},
+    {NL_OPTIONS_ENGINE, NL_OPTION_PROFILE, "PROFILE", 0, 1, 0},
     {NL_OPTIONS_ENGINE, NL_OPTION_MAP_WEIGHTS, "MAP_WEIGHTS", 0, 1, 1},
     {NL_OPTIONS_ENGINE, NL_OPTION_ALLOW_NOT_FINITE, "ALLOW_NOT_FINITE", 0, 1, 0},
     {NL_OPTIONS_ENGINE, NL_OPTION_PROFILE, "PROFILE", 0, 1, 0},
@@ -284,7 +285,7 @@ TEST(Options, AnOptionIsOfItsKindAlone) {
             if (option.kind == kind) continue;
             EXPECT_INVALID(option.name, set_text(options.get(), option.key, "x"));
         }
-        for (const int32_t unknown : {INT32_MIN, -1, 0, 16, 99, 101, 205, 309, INT32_MAX}) {
+        for (const int32_t unknown : {INT32_MIN, -1, 0, 17, 99, 101, 205, 309, INT32_MAX}) {
             EXPECT_INVALID("option is " + std::to_string(unknown) + ": expected one of NL_OPTION_*",
                            nl_options_set_int(options.get(), unknown, 1));
         }

@@ -1,6 +1,7 @@
 #include "attention/plan/merging.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nanolith::cuda {
 
@@ -127,7 +128,9 @@ void MergePlanner::share_merges(const Overlap& overlap, AttentionPlan& plan) {
     find_waiting(plan);
     if (waiting_.empty()) return;
     choose_blocks(overlap);
-    std::sort(waiting_.begin(), waiting_.end());
+    std::sort(waiting_.begin(), waiting_.end(), [](const Waiting& a, const Waiting& b) {
+        return std::pair(a.block, a.row_group) < std::pair(b.block, b.row_group);
+    });
     of_blocks_.assign(narrow_blocks(shape_), MergeRange{});
     for (const Waiting& waiting : waiting_) {
         MergeRange& range = of_blocks_[waiting.block];

@@ -5,7 +5,6 @@
 // these splits may merge the others' partial results with its own; otherwise a block merges all of them at its end.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -53,7 +52,6 @@ class MergePlanner {
     struct Waiting {
         int32_t block;
         int32_t row_group;
-        auto operator<=>(const Waiting&) const = default;
     };
 
     template <typename Visit>

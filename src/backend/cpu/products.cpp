@@ -8,6 +8,9 @@
 #include <dnnl.hpp>
 #include <map>
 #include <tuple>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "backend/cpu/matvec.h"
 #include "backend/cpu/norm_rope.h"
@@ -49,14 +52,28 @@ constexpr DnnlType dnnl_type() {
     return std::is_same_v<T, float> ? DnnlType::f32 : DnnlType::bf16;
 }
 
+// While oneDNN makes an object, it does not look whether it got the memory for it, some hundred bytes, and its code, up
+// to some hundred kilobytes. So this looks first. What has just been freed can be had again.
+Result<void> check_memory_for_onednn() {
+    const auto probe = Buffer<std::byte>::allocate("objects of oneDNN", {2 * 1024 * 1024});
+    return probe.ok() ? Result<void>() : Result<void>(probe.error());
+}
+
 nl_status status_of(dnnl_status_t status) {
     return status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
 }
 
+// What oneDNN is given of one product on one thread. A call only sets the addresses: making such an object takes
+// memory, and oneDNN does not look whether it got any.
+struct TileArguments {
+    dnnl::memory x, w, y, scratch;
+    std::unordered_map<int, dnnl::memory> by_name;  // the same four
+};
+
 // The product of one tile: x [rows, depth] with w [outputs, depth] transposed, into a dense [rows, outputs].
 struct TileProduct {
-    dnnl::memory::desc x, w, y, scratch;
     dnnl::matmul matmul;
+    std::vector<TileArguments> arguments;  // one for each thread
 };
 
 // Of one thread.
@@ -97,18 +114,27 @@ struct Products<T>::State {
 
     Result<void> make_product(const Key& key) {
         if (products.contains(key)) return {};
+        NL_TRY(check_memory_for_onednn());
         const auto [rows, outputs, depth] = key;
         const dnnl::memory::desc x({rows, depth}, dnnl_type<T>(), DnnlTag::ab);
         const dnnl::memory::desc w({depth, outputs}, dnnl_type<T>(), DnnlTag::ba);  // row-major [outputs, depth]
         const dnnl::memory::desc y({rows, outputs}, DnnlType::f32, DnnlTag::ab);
         const auto description = describe_matmul(engine, x, w, y);
         const dnnl::memory::desc scratch = description.scratchpad_desc();
+        TileProduct product{dnnl::matmul(description), {}};
         for (TileMemory& memory : memories) {
+            TileArguments of{
+                {x, engine, nullptr}, {w, engine, nullptr}, {y, engine, nullptr}, {scratch, engine, nullptr}, {}};
+            of.by_name = {{DNNL_ARG_SRC, of.x},
+                          {DNNL_ARG_WEIGHTS, of.w},
+                          {DNNL_ARG_DST, of.y},
+                          {DNNL_ARG_SCRATCHPAD, of.scratch}};
+            product.arguments.push_back(std::move(of));
             if (memory.scratch.size() >= scratch.get_size()) continue;
             NL_ASSIGN(memory.scratch, Buffer<std::byte>::allocate("scratch memory of products",
                                                                   {static_cast<int64_t>(scratch.get_size())}));
         }
-        products.emplace(key, TileProduct{x, w, y, scratch, dnnl::matmul(description)});
+        products.emplace(key, std::move(product));
         return {};
     }
 
@@ -125,19 +151,21 @@ struct Products<T>::State {
     }
 
     // Computes the tile of w's outputs [first, last) with its rows of x, and stores it in y. Runs on the calling
-    // thread.
+    // thread, the pool's thread of this number.
     void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
-                      TileMemory& memory) const {
+                      int32_t thread) {
         const int64_t outputs = last - first;
-        const TileProduct& p = products.at({rows, outputs, w.depth});
+        const TileProduct& product = products.at({rows, outputs, w.depth});
+        const TileArguments& arguments = product.arguments[thread];
+        TileMemory& memory = memories[thread];
         // oneDNN takes no const pointers; sources are only read.
         T* const weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        arguments.x.set_data_handle(x);
+        arguments.w.set_data_handle(weights);
+        arguments.y.set_data_handle(memory.y.data());
+        arguments.scratch.set_data_handle(memory.scratch.data());
         const OnednnThreads::One alone(onednn);
-        p.matmul.execute(memory.stream,
-                         {{DNNL_ARG_SRC, dnnl::memory(p.x, engine, x)},
-                          {DNNL_ARG_WEIGHTS, dnnl::memory(p.w, engine, weights)},
-                          {DNNL_ARG_DST, dnnl::memory(p.y, engine, memory.y.data())},
-                          {DNNL_ARG_SCRATCHPAD, dnnl::memory(p.scratch, engine, memory.scratch.data())}});
+        product.matmul.execute(memory.stream, arguments.by_name);
         memory.stream.wait();
         for (int64_t row = 0; row < rows; ++row) {
             const float* const from = memory.y.data() + row * outputs;
@@ -166,7 +194,7 @@ struct Products<T>::State {
             const int64_t row = tile_begins[tile % row_tiles];
             try {
                 compute_tile(w, x + row * w.depth, first_tile_rows(padded - row), first,
-                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate, memories[thread]);
+                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate, thread);
             } catch (const dnnl::error& error) {
                 failed = error.status;
             } catch (...) {  // std::bad_alloc, of what a call takes
@@ -215,6 +243,7 @@ Products<T>::~Products() = default;
 
 template <typename T>
 Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_depth, bool batch_invariant) {
+    NL_TRY(check_memory_for_onednn());
     try {
         auto state = std::make_unique<State>(pool, batch_invariant);
         NL_ASSIGN(state->wide, Buffer<float>::allocate("a few rows of activations", {kMatvecRows, max_depth}));
