@@ -5,9 +5,10 @@
 // published it (device/publish.cuh), mostly in L2. Bound by the latency of one write and one read.
 #pragma once
 
+#include "attention/common/base2.h"
 #include "attention/common/query_vector.cuh"
 #include "device/dependent.cuh"
-#include "device/exp2.cuh"
+#include "device/fast_math.cuh"
 #include "device/number.cuh"
 #include "device/publish.cuh"
 #include "device/reduce.cuh"
@@ -27,7 +28,7 @@ __device__ void store_output(const AttentionArguments<T>& a, int row, int head, 
 // Writes a row's log-sum-exp, where it is wanted; `base2` is to base 2.
 template <typename T>
 __device__ void store_lse(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head, float base2) {
-    if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * 0.693147180559945309F;
+    if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * kLn2;
 }
 
 // Elements [dim, dim + 4) of a query head's output, merged from the partial results so far.

@@ -3,15 +3,14 @@
 // Gimelshein (2018) in the form of FlashAttention-2 (Dao, 2023).
 #pragma once
 
+#include "attention/common/base2.h"
 #include "attention/narrow/shared.cuh"
 #include "device/dependent.cuh"
-#include "device/exp2.cuh"
+#include "device/fast_math.cuh"
 #include "device/mma.cuh"
 #include "device/pair.cuh"
 
 namespace nanolith::cuda::narrow {
-
-constexpr float kLog2E = 1.44269504088896341F;
 
 // The tokens of a step's span that a lane's two vectors attend to.
 struct LaneVisible {
@@ -144,7 +143,7 @@ struct Softmax {
         for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                scores[t][i] = cap - __fdividef(2.0F * cap, fast_exp2(scores[t][i] * twice) + 1.0F);
+                scores[t][i] = cap - fast_divide(2.0F * cap, fast_exp2(scores[t][i] * twice) + 1.0F);
             }
         }
     }
@@ -404,7 +403,7 @@ class Consumer {
             output.z = fmaf(weight, parts[w].z, output.z);
             output.w = fmaf(weight, parts[w].w, output.w);
         }
-        const float inverse = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+        const float inverse = sum == 0 ? 0.0F : fast_divide(p_.a.value_scale, sum);
         output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
         const float log_sum = sum == 0 ? -INFINITY : top + log2f(sum);
         if (partial >= 0) {

@@ -11,6 +11,7 @@
 // Bytes: an item reads its K and V once for all its vectors. Flops: 4 * vectors * tokens * head_dim on the CUDA cores.
 // Decode is bound by memory; prefill by the shared-memory reads of the queries (one 16-byte broadcast for four
 // multiply-adds).
+#include "attention/common/base2.h"
 #include "attention/merge/merge.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/reduce.cuh"
@@ -25,7 +26,6 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kPerWarp = 4;  // query vectors of a warp
 constexpr int kTileVectors = kWarps * kPerWarp;
 constexpr int kTileTokens = 32;
-constexpr float kLog2E = 1.44269504088896341F;
 
 using Arguments = AttentionArguments<float>;
 

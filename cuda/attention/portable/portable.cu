@@ -14,6 +14,7 @@
 // about 64 vectors.
 #include <climits>
 
+#include "attention/common/base2.h"
 #include "attention/merge/merge.cuh"
 #include "device/async_copy.cuh"
 #include "device/dynamic_shared.cuh"
@@ -31,7 +32,6 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kWarpTokens = kNarrowTokens / kWarps;
 constexpr int kRows = 16;  // query vectors of a warp
 constexpr int kMaxVectors = kRows * kWarps;
-constexpr float kLog2E = 1.44269504088896341F;
 
 // kDim: head_dim, or the next larger size that there is a kernel for; the elements from head_dim on are zeros.
 template <typename T, int kDim>

@@ -4,34 +4,13 @@
 
 #include <cstdint>
 
+#include "attention/common/base2.h"
 #include "attention/wide/shared.cuh"
-#include "device/number.cuh"
+#include "device/fast_math.cuh"
+#include "device/pair.cuh"
 #include "device/wgmma.cuh"
 
 namespace nanolith::cuda::wide {
-
-__device__ inline float exp2_approximate(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ inline float tanh_approximate(float x) {
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ inline uint32_t pack_two(float low, float high, __half) {
-    uint32_t packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
-__device__ inline uint32_t pack_two(float low, float high, __nv_bfloat16) {
-    uint32_t packed;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
 
 template <typename V>
 class Consumer {
@@ -230,7 +209,7 @@ class Consumer {
             float sum = sum_[h];
             sum += __shfl_xor_sync(~0U, sum, 1);
             sum += __shfl_xor_sync(~0U, sum, 2);
-            result.factor[h] = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
+            result.factor[h] = sum == 0 ? 0.0F : fast_divide(p_.a.value_scale, sum);
             result.lse[h] = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, __log2f(sum));
         }
         return result;
@@ -407,7 +386,7 @@ class Consumer {
     template <int kCount>
     __device__ __forceinline__ void cap(float (&scores)[kCount]) const {
 #pragma unroll
-        for (int i = 0; i < kCount; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
+        for (int i = 0; i < kCount; ++i) scores[i] = fast_tanh(scores[i] * p_.score_scale);
     }
 
     // The soft cap, and the mask where not all rows attend to the whole tile.
@@ -441,14 +420,14 @@ class Consumer {
             maximum_[h] = highest;
             if (highest == -INFINITY) highest = 0;  // all masked so far: -inf - -inf would be NaN
             const float offset = highest * scale;
-            correction[h] = exp2_approximate((before - highest) * scale);
+            correction[h] = fast_exp2((before - highest) * scale);
             float part_sum[2] = {0, 0};
 #pragma unroll
             for (int j = 0; j < kCount / 4; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     float& score = scores[4 * j + 2 * h + i];
-                    score = exp2_approximate(fmaf(score, scale, -offset));
+                    score = fast_exp2(fmaf(score, scale, -offset));
                     part_sum[i] += score;
                 }
             }
@@ -462,7 +441,8 @@ class Consumer {
 #pragma unroll
         for (int k = 0; k < kCount / 8; ++k) {
 #pragma unroll
-            for (int i = 0; i < 4; ++i) weights[k][i] = pack_two(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
+            for (int i = 0; i < 4; ++i)
+                weights[k][i] = pack_pair(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
         }
     }
 
@@ -516,14 +496,13 @@ class Consumer {
             p_.a.output + p_.a.output_layout.offset(vector.row, vector.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
         for (int i = 0; i < kOutputs; i += 8) {
-            const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
-            const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
+            const uint32_t low = pack_pair(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
+            const uint32_t high = pack_pair(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
             const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
             const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
             if (vector.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
         }
         if (p_.a.lse != nullptr && vector.row >= 0 && quarter == 0) {
-            constexpr float kLn2 = 0.693147180559945309F;
             p_.a.lse[static_cast<int64_t>(vector.row) * p_.shape.num_heads + vector.head] = result.lse[h] * kLn2;
         }
     }

@@ -7,6 +7,7 @@
 #include <bit>
 #include <cmath>
 
+#include "attention/common/base2.h"
 #include "attention/common/page_map.h"
 #include "attention/wide/kernel.cuh"
 #include "runtime/launch.h"
@@ -25,7 +26,6 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     if (num_items == 0) return {};
     const PageBox box{std::min(shape.page_size, 64), shape.head_dim % 64 == 0};
     NL_ASSIGN(const CUtensorMap map, map_pages(arguments.pages, kTensorMapType<T>, sizeof(T), shape, box));
-    constexpr float kLog2E = 1.44269504088896341F;
     Parameters<T> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
