@@ -11,7 +11,8 @@
 // Bytes: an item reads its K and V once for all its vectors. Flops: 4 * vectors * tokens * head_dim on the CUDA cores.
 // Decode is bound by memory; prefill by the shared-memory reads of the queries (one 16-byte broadcast for four
 // multiply-adds).
-#include "attention/common/base2.h"
+#include "attention/common/online_softmax.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/merge/merge.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/reduce.cuh"
@@ -80,7 +81,7 @@ __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, co
         if (m < item.num_vectors) {
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             const int position = vector.position - span.base;
-            const VisibleTokens visible = visible_tokens(a, span, position);
+            const VisibleTokens visible = visible_tokens(a.rule, span, position);
             if (visible.first < visible.end) {
                 const float* const q = a.queries + a.query_layout.offset(vector.row, vector.head);
                 const float2 rotation =
@@ -163,9 +164,9 @@ struct WarpState {
 
 // Base-2 score of a product.
 __device__ inline float base2_score(const Arguments& a, float product) {
-    const float score = product * a.scale * kLog2E;
-    if (a.softcap == 0) return score;
-    const float cap = a.softcap * kLog2E;
+    const float score = product * a.rule.scale * kLog2E;
+    if (a.rule.softcap == 0) return score;
+    const float cap = a.rule.softcap * kLog2E;
     return cap * tanhf(score / cap);
 }
 
@@ -175,7 +176,7 @@ __device__ void write_vector(const Arguments& a, const HeadShape& shape, const A
                              const WarpState<kLaneDims>& state, int j) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-    const float inverse = state.sum[j] == 0 ? 0.0F : a.value_scale / state.sum[j];
+    const float inverse = state.sum[j] == 0 ? 0.0F : a.rule.value_scale / state.sum[j];
     const float lse = state.sum[j] == 0 ? -INFINITY : state.maximum[j] + log2f(state.sum[j]);
     const int64_t part = (kv_head * a.partial.capacity + item.partial + m) * shape.head_dim;
     float* const to = a.output + a.output_layout.offset(vector.row, vector.head);
@@ -215,7 +216,7 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
         for (int j = 0; j < kPerWarp; ++j) {
             const int m = min(first + j, item.num_vectors - 1);
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            visible[j] = visible_tokens(a, span, vector.position - span.base);
+            visible[j] = visible_tokens(a.rule, span, vector.position - span.base);
         }
         __syncthreads();
         rotate_queries(a, item, span, shape, kv_head, shared);
