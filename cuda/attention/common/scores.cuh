@@ -54,6 +54,14 @@ __device__ __forceinline__ void score(const AttentionRule& rule, Fragment<kToken
     products.for_each([&](float& value) { value = soft_cap(value); });
 }
 
+// The same for one product.
+template <typename Math>
+__device__ __forceinline__ float score(const AttentionRule& rule, float product) {
+    const float uncapped = product * rule.scale * kLog2E;
+    if (rule.softcap == 0) return uncapped;
+    return typename Math::SoftCap(rule.softcap * kLog2E)(uncapped);
+}
+
 // The rule's factors in the form that the wide kernel takes, prepared on the host. The kernel multiplies by the last
 // factor only in its softmax, in the fused multiply-add that also subtracts the highest score. The factor is positive,
 // so that the highest product is the highest score; a negative scale is in the queries.
