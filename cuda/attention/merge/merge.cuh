@@ -76,10 +76,7 @@ struct Merged {
 
     // Adds what the lane (own number ^ `other`) has merged; both lanes end with the same sum.
     __device__ __forceinline__ void add_from_lane(int other) {
-        const float top = fmaxf(softmax.highest, __shfl_xor_sync(kAllLanes, softmax.highest, other));
-        const float correction = softmax.highest == -INFINITY ? 0.0F : fast_exp2(softmax.highest - top);
-        softmax = {top, softmax.sum * correction};
-        output = scaled(output, correction);
+        raise(fmaxf(softmax.highest, __shfl_xor_sync(kAllLanes, softmax.highest, other)));
         softmax.sum += __shfl_xor_sync(kAllLanes, softmax.sum, other);
         output.x += __shfl_xor_sync(kAllLanes, output.x, other);
         output.y += __shfl_xor_sync(kAllLanes, output.y, other);

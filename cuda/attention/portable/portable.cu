@@ -341,31 +341,26 @@ struct Results {
     }
 };
 
-// Merges the `parts` results of each vector, which are kRows apart, and writes the output or the partial result.
-template <typename T, int kStride>
+// Merges the kParts results of each vector, which are kRows apart, and writes the output or the partial result.
+template <int kParts, typename T, int kStride>
 __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shape, const AttentionItem& item,
-                           int kv_head, const Results<kStride>& results, int parts) {
+                           int kv_head, const Results<kStride>& results) {
     const int quads = shape.head_dim / 4;
     for (int i = static_cast<int>(threadIdx.x); i < item.num_vectors * quads; i += kThreads) {
         const int m = i / quads;
         const int dim = i % quads * 4;
-        float top = -INFINITY;
-        for (int p = 0; p < parts; ++p) top = fmaxf(top, results.highest[m + p * kRows]);
-        float sum = 0;
-        float4 output = make_float4(0, 0, 0, 0);
-        for (int p = 0; p < parts; ++p) {
+        OnlineSoftmax softmaxes[kParts];
+        float4 parts[kParts];
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
             const int at = m + p * kRows;
-            const float weight = results.highest[at] == -INFINITY ? 0.0F : exp2f(results.highest[at] - top);
-            const float4 part = *reinterpret_cast<const float4*>(results.outputs + at * kStride + dim);
-            sum = fmaf(weight, results.sums[at], sum);
-            output.x = fmaf(weight, part.x, output.x);
-            output.y = fmaf(weight, part.y, output.y);
-            output.z = fmaf(weight, part.z, output.z);
-            output.w = fmaf(weight, part.w, output.w);
+            softmaxes[p] = {results.highest[at], results.sums[at]};
+            parts[p] = *reinterpret_cast<const float4*>(results.outputs + at * kStride + dim);
         }
-        const float inverse = sum == 0 ? 0.0F : a.rule.value_scale / sum;
-        output = scaled(output, inverse);
-        const float lse = sum == 0 ? -INFINITY : top + log2f(sum);
+        const Merged merged = Merged::of<ExactMath>(parts, softmaxes);
+        const float sum = merged.softmax.sum;
+        const float4 output = scaled(merged.output, sum == 0 ? 0.0F : a.rule.value_scale / sum);
+        const float lse = merged.softmax.lse();
         if (item.partial < 0) {
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             store_output(a, vector.row, vector.head, dim, output);
@@ -422,7 +417,7 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
     const Results<TheRing::kOutputStride> results(shared);
     if (active) results.put(attention, warp * kRows, min(kRows, item.num_vectors - first_vector));
     __syncthreads();
-    write_item(a, shape, item, kv_head, results, kShared ? 1 : kWarps);
+    write_item<kShared ? 1 : kWarps>(a, shape, item, kv_head, results);
 }
 
 template <typename T, int kDim>
