@@ -37,6 +37,16 @@ struct PartialView {
     int32_t narrow_capacity = 0;
 };
 
+// How a call's attention differs from softmax(q k^T) v. The functions of attention/common/scores.cuh apply it to
+// scores, for all kernels.
+struct AttentionRule {
+    float scale = 0;        // scores are products of queries and keys times this
+    float value_scale = 1;  // outputs are weighted values times this
+    float softcap = 0;      // scores become softcap * tanh(score / softcap); 0: they stay
+    int32_t window = 0;     // a query at p sees positions above p - window; 0: all
+    bool causal = true;     // a query at p sees positions up to p
+};
+
 template <typename T>
 struct AttentionArguments {
     const T* queries = nullptr;  // not rotated
@@ -49,11 +59,7 @@ struct AttentionArguments {
     T* output = nullptr;
     RowLayout output_layout;
     float* lse = nullptr;  // [rows, num_heads] natural log-sum-exp, or null
-    float scale = 0;       // scores are q.k times this
-    float value_scale = 1;
-    float softcap = 0;   // scores become softcap * tanh(score / softcap); 0: they stay
-    int32_t window = 0;  // a query at p sees positions above p - window; 0: all
-    bool causal = true;
+    AttentionRule rule;
 };
 
 // Head dims that the kernels take: multiples of 8 up to this.

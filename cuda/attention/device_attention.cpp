@@ -186,11 +186,11 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.output = static_cast<T*>(call.output.data);
     a.output_layout = layout_of(call.output);
     a.lse = call.lse;
-    a.scale = spec_.scale * call.pages.k_scale;
-    a.value_scale = call.pages.v_scale;
-    a.softcap = spec_.softcap;
-    a.window = call.window;
-    a.causal = spec_.causal;
+    a.rule.scale = spec_.scale * call.pages.k_scale;
+    a.rule.value_scale = call.pages.v_scale;
+    a.rule.softcap = spec_.softcap;
+    a.rule.window = call.window;
+    a.rule.causal = spec_.causal;
     return attend(a, heads_, launch_of(call.counts, plan_shape_), stream);
 }
 

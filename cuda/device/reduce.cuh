@@ -18,6 +18,17 @@ __device__ inline float warp_max(float value) {
     return value;
 }
 
+// The same over the four lanes 4 i to 4 i + 3, which have the same rows of a product (device/fragment.cuh).
+__device__ inline float four_lanes_sum(float value) {
+    value += __shfl_xor_sync(kAllLanes, value, 1);
+    return value + __shfl_xor_sync(kAllLanes, value, 2);
+}
+
+__device__ inline float four_lanes_max(float value) {
+    value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
+    return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
+}
+
 // Over a block of at most 32 whole warps. The caller must not be in divergent code; may be called repeatedly.
 __device__ inline float block_sum(float value) {
     __shared__ float sums[kWarp];

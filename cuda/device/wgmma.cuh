@@ -1,9 +1,9 @@
 // Hopper's warpgroup matrix products (PTX "wgmma"; sm_90a): 4 warps multiply a 64 x 16 tile A with a 16 x N tile
 // B and add to a 64 x N tile of float32 in registers, asynchronously.
 //
-// Registers of the accumulator: d[4 j + 2 h + i] of lane l in warp w is row 16 w + l / 4 + 8 h, column
-// 8 j + 2 (l % 4) + i. A from registers: a[2 k + h], two values, is the same row, columns 8 k + 2 (l % 4) + {0, 1}; so
-// the accumulator's d[8 s ... 8 s + 7], rounded and packed by pairs in order, is A's columns 16 s ... 16 s + 15.
+// Warp w has rows 16 w ... 16 w + 15 of the accumulator, as a fragment (device/fragment.cuh). A from registers: a[2 k +
+// h] of lane l, two values, is row 16 w + l / 4 + 8 h, columns 8 k + 2 (l % 4) + {0, 1}, as Fragment::round_slice gives
+// it.
 //
 // Operands in shared memory are laid out as the copy engine's 128-byte swizzle writes them: rows of 64 16-bit values,
 // the 16-byte column c of row r in column c ^ (r % 8), each 8 rows together (1 KiB, aligned).
@@ -13,6 +13,8 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+
+#include "device/fragment.cuh"
 
 namespace nanolith::cuda {
 
@@ -40,10 +42,9 @@ __device__ inline void wgmma_wait() {
 
 // Keeps the compiler from moving reads and writes of an accumulator across this point: it does not know that products
 // in flight write them.
-template <int kCount>
-__device__ inline void wgmma_hold(float (&d)[kCount]) {
-#pragma unroll
-    for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+template <int kColumns>
+__device__ inline void wgmma_hold(Fragment<kColumns>& d) {
+    d.for_each([](float& value) { asm volatile("" : "+f"(value)::"memory"); });
 }
 
 // multiply: d = A B, multiply_add: d += A B, or d = A B where `adds` is given and false (PTX "wgmma.mma_async"). A
@@ -64,7 +65,8 @@ struct Wgmma;
     "%118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define NL_WRITE(x) "=f"(x)
 #define NL_UPDATE(x) "+f"(x)
-#define NL_EACH_4(C, d, i) C((d)[i]), C((d)[(i) + 1]), C((d)[(i) + 2]), C((d)[(i) + 3])
+#define NL_EACH_4(C, d, i) \
+    C((d).octets[(i) / 4][0]), C((d).octets[(i) / 4][1]), C((d).octets[(i) / 4][2]), C((d).octets[(i) / 4][3])
 #define NL_EACH_16(C, d, i) \
     NL_EACH_4(C, d, i), NL_EACH_4(C, d, (i) + 4), NL_EACH_4(C, d, (i) + 8), NL_EACH_4(C, d, (i) + 12)
 #define NL_EACH_32(C, d) NL_EACH_16(C, d, 0), NL_EACH_16(C, d, 16)
@@ -77,7 +79,7 @@ struct Wgmma;
 #define NL_DEFINE_WGMMA(T, TYPE, N, REGISTERS, EACH, I0, I1, I2, I3, I4, I5, I6)                                    \
     template <>                                                                                                     \
     struct Wgmma<T, N> {                                                                                            \
-        static __device__ void multiply(float (&d)[N / 2], uint64_t a, uint64_t b) {                                \
+        static __device__ void multiply(Fragment<N>& d, uint64_t a, uint64_t b) {                                   \
             asm volatile(                                                                                           \
                 "{\n.reg .pred p;\nsetp.ne.b32 p, 0, 0;\n"                                                          \
                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1 \
@@ -85,7 +87,7 @@ struct Wgmma;
                 : EACH(NL_WRITE, d)                                                                                 \
                 : "l"(a), "l"(b));                                                                                  \
         }                                                                                                           \
-        static __device__ void multiply_add(float (&d)[N / 2], uint64_t a, uint64_t b) {                            \
+        static __device__ void multiply_add(Fragment<N>& d, uint64_t a, uint64_t b) {                               \
             asm volatile(                                                                                           \
                 "{\n.reg .pred p;\nsetp.eq.b32 p, 0, 0;\n"                                                          \
                 "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, %" #I0 ", %" #I1 \
@@ -94,7 +96,7 @@ struct Wgmma;
                 : "l"(a), "l"(b));                                                                                  \
         }                                                                                                           \
         template <bool kNMajor>                                                                                     \
-        static __device__ void multiply_add(float (&d)[N / 2], const uint32_t (&a)[4], uint64_t b, bool adds) {     \
+        static __device__ void multiply_add(Fragment<N>& d, const uint32_t (&a)[4], uint64_t b, bool adds) {        \
             asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #I6                                                   \
                          ", 0;\n"                                                                                   \
                          "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" REGISTERS "}, {%" #I0 \

@@ -5,9 +5,10 @@
 // published it (device/publish.cuh), mostly in L2. Bound by the latency of one write and one read.
 #pragma once
 
+#include "attention/common/base2.h"
+#include "attention/common/online_softmax.cuh"
 #include "attention/common/query_vector.cuh"
 #include "device/dependent.cuh"
-#include "device/exp2.cuh"
 #include "device/number.cuh"
 #include "device/publish.cuh"
 #include "device/reduce.cuh"
@@ -27,51 +28,72 @@ __device__ void store_output(const AttentionArguments<T>& a, int row, int head, 
 // Writes a row's log-sum-exp, where it is wanted; `base2` is to base 2.
 template <typename T>
 __device__ void store_lse(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head, float base2) {
-    if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * 0.693147180559945309F;
+    if (a.lse != nullptr) a.lse[static_cast<int64_t>(row) * shape.num_heads + head] = base2 * kLn2;
 }
 
-// Elements [dim, dim + 4) of a query head's output, merged from the partial results so far.
+__device__ __forceinline__ float4 scaled(const float4& values, float factor) {
+    return make_float4(values.x * factor, values.y * factor, values.z * factor, values.w * factor);
+}
+
+// Elements [dim, dim + 4) of a query head's output, merged from results over disjoint tokens: the weighted values O so
+// far, and their m and d. It is the online softmax once more, over results instead of tokens.
 struct Merged {
     float4 output = make_float4(0, 0, 0, 0);
-    float total = 0;
-    float highest = -INFINITY;
+    OnlineSoftmax softmax;
+
+    // Results whose outputs are not divided by their sums.
+    template <typename Math, int kCount>
+    __device__ __forceinline__ static Merged of(const float4 (&parts)[kCount],
+                                                const OnlineSoftmax (&softmaxes)[kCount]) {
+        Merged merged;
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) merged.softmax.highest = fmaxf(merged.softmax.highest, softmaxes[i].highest);
+        const float reference = weight_reference(merged.softmax.highest);
+#pragma unroll
+        for (int i = 0; i < kCount; ++i) {
+            const float weight = Math::exp2(softmaxes[i].highest - reference);
+            merged.softmax.sum = fmaf(weight, softmaxes[i].sum, merged.softmax.sum);
+            merged.add_weighted(weight, parts[i]);
+        }
+        return merged;
+    }
 
     // Adds partial results, whose outputs are divided by their sums; a log-sum of -infinity stands for none.
     template <int kCount>
     __device__ __forceinline__ void add(const float4 (&parts)[kCount], const float (&log_sums)[kCount]) {
-        float top = highest;
+        float top = softmax.highest;
 #pragma unroll
         for (int i = 0; i < kCount; ++i) top = fmaxf(top, log_sums[i]);
-        const float base = top == -INFINITY ? 0.0F : top;
-        scale(fast_exp2(highest - base));
-        highest = top;
+        raise(top);
+        const float reference = weight_reference(top);
 #pragma unroll
         for (int i = 0; i < kCount; ++i) {
-            const float weight = fast_exp2(log_sums[i] - base);
-            total += weight;
-            output.x = fmaf(weight, parts[i].x, output.x);
-            output.y = fmaf(weight, parts[i].y, output.y);
-            output.z = fmaf(weight, parts[i].z, output.z);
-            output.w = fmaf(weight, parts[i].w, output.w);
+            const float weight = fast_exp2(log_sums[i] - reference);
+            softmax.sum += weight;
+            add_weighted(weight, parts[i]);
         }
     }
 
     // Adds what the lane (own number ^ `other`) has merged; both lanes end with the same sum.
     __device__ __forceinline__ void add_from_lane(int other) {
-        const float theirs = __shfl_xor_sync(kAllLanes, highest, other);
-        const float top = fmaxf(highest, theirs);
-        scale(highest == -INFINITY ? 0.0F : fast_exp2(highest - top));
-        highest = top;
-        total += __shfl_xor_sync(kAllLanes, total, other);
+        raise(fmaxf(softmax.highest, __shfl_xor_sync(kAllLanes, softmax.highest, other)));
+        softmax.sum += __shfl_xor_sync(kAllLanes, softmax.sum, other);
         output.x += __shfl_xor_sync(kAllLanes, output.x, other);
         output.y += __shfl_xor_sync(kAllLanes, output.y, other);
         output.z += __shfl_xor_sync(kAllLanes, output.z, other);
         output.w += __shfl_xor_sync(kAllLanes, output.w, other);
     }
 
-    __device__ __forceinline__ void scale(float factor) {
-        total *= factor;
-        output = make_float4(output.x * factor, output.y * factor, output.z * factor, output.w * factor);
+  private:
+    __device__ __forceinline__ void raise(float top) {
+        output = scaled(output, softmax.raise<FastMath>(top));
+    }
+
+    __device__ __forceinline__ void add_weighted(float weight, const float4& part) {
+        output.x = fmaf(weight, part.x, output.x);
+        output.y = fmaf(weight, part.y, output.y);
+        output.z = fmaf(weight, part.z, output.z);
+        output.w = fmaf(weight, part.w, output.w);
     }
 };
 
@@ -180,11 +202,9 @@ __device__ __forceinline__ void add_partials(const PartialList& list, int first,
 template <typename T>
 __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head,
                                              int dim, const Merged& merged) {
-    const float inverse = merged.total == 0 ? 0.0F : 1.0F / merged.total;
-    const float4 output = merged.output;
-    store_output(a, row, head, dim,
-                 make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse));
-    if (dim == 0) store_lse(a, shape, row, head, merged.total == 0 ? -INFINITY : merged.highest + log2f(merged.total));
+    const float sum = merged.softmax.sum;
+    store_output(a, row, head, dim, scaled(merged.output, sum == 0 ? 0.0F : 1.0F / sum));
+    if (dim == 0) store_lse(a, shape, row, head, merged.softmax.lse());
 }
 
 // Merges the row groups that no item merges, at a block's end: merges[first ... + count). Called by `threads` threads

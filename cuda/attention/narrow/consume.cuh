@@ -3,27 +3,25 @@
 // Gimelshein (2018) in the form of FlashAttention-2 (Dao, 2023).
 #pragma once
 
+#include "attention/common/online_softmax.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/narrow/shared.cuh"
 #include "device/dependent.cuh"
-#include "device/exp2.cuh"
+#include "device/fragment.cuh"
 #include "device/mma.cuh"
-#include "device/pair.cuh"
 
 namespace nanolith::cuda::narrow {
 
-constexpr float kLog2E = 1.44269504088896341F;
-
 // The tokens of a step's span that a lane's two vectors attend to.
 struct LaneVisible {
-    int first[2];
-    int end[2];
+    VisibleTokens tokens[2];
 
     template <typename V>
     __device__ __forceinline__ explicit LaneVisible(const Step<V>& step) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            first[i] = step.visible_first[lane_index() / 4 + 8 * i];
-            end[i] = step.visible_end[lane_index() / 4 + 8 * i];
+            const int m = lane_index() / 4 + 8 * i;
+            tokens[i] = {step.visible_first[m], step.visible_end[m]};
         }
     }
 };
@@ -70,36 +68,39 @@ __device__ __forceinline__ uint32_t widen(uint32_t pair) {
     return static_cast<uint32_t>(raw.x) | static_cast<uint32_t>(raw.y) << 16;
 }
 
+// A warp's attention to tokens of an item, all of its vectors.
 template <typename V>
-struct Softmax {
-    static constexpr int kTiles = V::kWarpTokens / 8;
+struct WarpAttention {
     using M = typename V::M;
+    using Scores = Fragment<V::kWarpTokens>;
 
-    float highest[2] = {-INFINITY, -INFINITY};
-    float sum[2] = {0, 0};  // of the weights of the lane's own tokens
-    float output[V::kDim / 8][4] = {};
+    OnlineSoftmax softmax[2];  // of the lane's two vectors; the sums are of its own tokens
+    Fragment<V::kDim> output{};
 
     __device__ __forceinline__ void attend(const Parameters<V>& p, const Step<V>& step, const Queries<V>& queries,
                                            const LaneVisible& visible, const std::byte* keys, int token) {
-        float scores[kTiles][4] = {};
+        Scores scores{};
         multiply_keys(step, queries, keys, scores);
-        scale(p.a, scores);
-        if (token < step.unmasked_first || token + V::kWarpTokens > step.unmasked_end) mask(visible, token, scores);
-        weigh(scores);
+        score<FastMath>(p.a.rule, scores);
+        if (token < step.unmasked_first || token + V::kWarpTokens > step.unmasked_end)
+            mask(visible.tokens, token, scores);
+        float correction[2];
+        weigh<FastMath>(softmax, scores, correction);
+        if (!__all_sync(kAllLanes, correction[0] == 1.0F && correction[1] == 1.0F)) output.scale_rows(correction);
         add_values(scores, keys + V::kTensorBytes);
     }
 
   private:
     __device__ __forceinline__ static void multiply_keys(const Step<V>& from, const Queries<V>& queries,
-                                                         const std::byte* keys, float (&scores)[kTiles][4]) {
+                                                         const std::byte* keys, Scores& scores) {
         const int lane = lane_index();
         // Two sums for each score, so that fewer products wait for the previous one.
-        float odd[kTiles][4] = {};
+        Scores odd{};
 #pragma unroll
         for (int step = 0; step < V::kDim / 16; ++step) {
             uint32_t a[4];
             queries.get(from, step, a);
-            float(&to)[kTiles][4] = step % 2 == 0 ? scores : odd;
+            Scores& to = step % 2 == 0 ? scores : odd;
 #pragma unroll
             for (int t = 0; t < V::kWarpTokens; t += 16) {
                 if constexpr (V::kFp8) {
@@ -109,97 +110,26 @@ struct Softmax {
                         const int at = t + 8 * half + lane / 4;
                         const uint32_t four =
                             *reinterpret_cast<const uint32_t*>(bytes + V::swizzle_offset(at, step / 8, step % 8));
-                        multiply_add(to[t / 8 + half], a, widen(four), widen(four >> 16), M());
+                        multiply_add(to.octets[t / 8 + half], a, widen(four), widen(four >> 16), M());
                     }
                 } else {
                     uint32_t b[4];
                     const int at = t + lane % 8 + lane / 16 * 8;
                     load_matrices(b, keys + V::swizzle_offset(at, step / 4, step % 4 * 2 + lane / 8 % 2));
-                    multiply_add(to[t / 8], a, b[0], b[1], M());
-                    multiply_add(to[t / 8 + 1], a, b[2], b[3], M());
+                    multiply_add(to.octets[t / 8], a, b[0], b[1], M());
+                    multiply_add(to.octets[t / 8 + 1], a, b[2], b[3], M());
                 }
             }
         }
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) scores[t][i] += odd[t][i];
-        }
+        scores.add(odd);
     }
 
-    // Scores to base 2, with the soft cap.
-    __device__ __forceinline__ static void scale(const AttentionArguments<typename V::T>& a,
-                                                 float (&scores)[kTiles][4]) {
-        const float factor = a.scale * kLog2E;
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) scores[t][i] *= factor;
-        }
-        if (a.softcap == 0) return;
-        // tanh(x) = 1 - 2 / (e^2x + 1), with an error near float32's own of the cap.
-        const float cap = a.softcap * kLog2E;
-        const float twice = 2.0F * kLog2E / cap;
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                scores[t][i] = cap - __fdividef(2.0F * cap, fast_exp2(scores[t][i] * twice) + 1.0F);
-            }
-        }
-    }
-
-    __device__ __forceinline__ static void mask(const LaneVisible& visible, int token, float (&scores)[kTiles][4]) {
-#pragma unroll
-        for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = token + t * 8 + lane_index() % 4 * 2 + i % 2;
-                if (at < visible.first[i / 2] || at >= visible.end[i / 2]) scores[t][i] = -INFINITY;
-            }
-        }
-    }
-
-    // The online softmax: scores become weights relative to the highest score so far.
-    __device__ __forceinline__ void weigh(float (&scores)[kTiles][4]) {
-        float correction[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            float top = highest[i];
-#pragma unroll
-            for (int t = 0; t < kTiles; ++t) top = fmaxf(top, fmaxf(scores[t][2 * i], scores[t][2 * i + 1]));
-            top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-            // Where all tokens are masked so far, any finite base gives weights of zero.
-            const float base = top == -INFINITY ? 0.0F : top;
-            correction[i] = fast_exp2(highest[i] - base);
-            highest[i] = top;
-            sum[i] *= correction[i];
-#pragma unroll
-            for (int t = 0; t < kTiles; ++t) {
-                scores[t][2 * i] = fast_exp2(scores[t][2 * i] - base);
-                scores[t][2 * i + 1] = fast_exp2(scores[t][2 * i + 1] - base);
-                sum[i] += scores[t][2 * i] + scores[t][2 * i + 1];
-            }
-        }
-        if (__all_sync(kAllLanes, correction[0] == 1.0F && correction[1] == 1.0F)) return;
-#pragma unroll
-        for (int d = 0; d < V::kDim / 8; ++d) {
-            output[d][0] *= correction[0];
-            output[d][1] *= correction[0];
-            output[d][2] *= correction[1];
-            output[d][3] *= correction[1];
-        }
-    }
-
-    __device__ __forceinline__ void add_values(const float (&weights)[kTiles][4], const std::byte* values) {
+    __device__ __forceinline__ void add_values(const Scores& weights, const std::byte* values) {
         const int lane = lane_index();
 #pragma unroll
         for (int t = 0; t < V::kWarpTokens; t += 16) {
-            const float(&low)[4] = weights[t / 8];
-            const float(&high)[4] = weights[t / 8 + 1];
-            const uint32_t a[4] = {pack_pair(low[0], low[1], M()), pack_pair(low[2], low[3], M()),
-                                   pack_pair(high[0], high[1], M()), pack_pair(high[2], high[3], M())};
+            uint32_t a[4];
+            weights.template round_slice<M>(t / 16, a);
             const int at = t + lane % 8 + lane / 8 % 2 * 8;
 #pragma unroll
             for (int d = 0; d < V::kDim; d += V::kFp8 ? 32 : 16) {
@@ -212,15 +142,15 @@ struct Softmax {
                         // two tokens of an element are together.
                         const uint32_t first = __byte_perm(b[2 * half], 0, 0x3120);
                         const uint32_t second = __byte_perm(b[2 * half + 1], 0, 0x3120);
-                        float(&even)[4] = output[(d + 16 * half) / 8];
-                        float(&odd)[4] = output[(d + 16 * half) / 8 + 1];
+                        float(&even)[4] = output.octets[(d + 16 * half) / 8];
+                        float(&odd)[4] = output.octets[(d + 16 * half) / 8 + 1];
                         multiply_add(even, a, widen(first), widen(second), M());
                         multiply_add(odd, a, widen(first >> 16), widen(second >> 16), M());
                     }
                 } else {
                     load_matrices_transposed(b, values + V::swizzle_offset(at, d / 64, d % 64 / 8 + lane / 16));
-                    multiply_add(output[d / 8], a, b[0], b[1], M());
-                    multiply_add(output[d / 8 + 1], a, b[2], b[3], M());
+                    multiply_add(output.octets[d / 8], a, b[0], b[1], M());
+                    multiply_add(output.octets[d / 8 + 1], a, b[2], b[3], M());
                 }
             }
         }
@@ -229,24 +159,22 @@ struct Softmax {
 
 // Writes the warp's results of the vectors [first, first + kResultRows) to shared memory, not divided by their sums.
 template <typename V>
-__device__ __forceinline__ void put_results(const Softmax<V>& softmax, int first, Shared<V>& shared) {
+__device__ __forceinline__ void put_results(const Fragment<V::kDim>& output, int first, Shared<V>& shared) {
     const int c = lane_index() % 4;
 #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int row = lane_index() / 4 + 8 * i - first;
+    for (int h = 0; h < 2; ++h) {
+        const int row = lane_index() / 4 + 8 * h - first;
         if (row < 0 || row >= V::kResultRows) continue;
         float* const to = shared.results[warp_index()][row];
 #pragma unroll
         for (int d = 0; d < V::kDim / 8; d += 2) {
-            const float(&even)[4] = softmax.output[d];
-            const float(&odd)[4] = softmax.output[d + 1];
             if constexpr (V::kFp8) {
-                // The output has the even elements of 16 in one tile and the odd ones in the next.
+                // The output has the even elements of 16 in one octet and the odd ones in the next.
                 *reinterpret_cast<float4*>(to + d * 8 + c * 4) =
-                    make_float4(even[2 * i], odd[2 * i], even[2 * i + 1], odd[2 * i + 1]);
+                    make_float4(output.at(d, h, 0), output.at(d + 1, h, 0), output.at(d, h, 1), output.at(d + 1, h, 1));
             } else {
-                *reinterpret_cast<float2*>(to + d * 8 + c * 2) = make_float2(even[2 * i], even[2 * i + 1]);
-                *reinterpret_cast<float2*>(to + d * 8 + 8 + c * 2) = make_float2(odd[2 * i], odd[2 * i + 1]);
+                *reinterpret_cast<float2*>(to + d * 8 + c * 2) = output.pair(d, h);
+                *reinterpret_cast<float2*>(to + d * 8 + 8 + c * 2) = output.pair(d + 1, h);
             }
         }
     }
@@ -306,7 +234,7 @@ class Consumer {
             const int left = step.end_token - token;
             if (left > 0) {
                 if (left < V::kWarpTokens) clear_values(keys + V::kTensorBytes, left);
-                softmax_.attend(p_, step, queries, visible, keys, token);
+                attention_.attend(p_, step, queries, visible, keys, token);
                 __syncwarp();
             }
             if (lane_index() == 0) barrier_arrive(&shared_.empty[tile]);
@@ -340,8 +268,8 @@ class Consumer {
 #pragma unroll 1
         for (int first = 0; first < num_vectors; first += V::kResultRows) {
             barrier_wait(&shared_.results_empty, results_parity_ ^ 1U, "empty results");
-            if (first == 0) put_sums();
-            put_results<V>(softmax_, first, shared_);
+            if (first == 0) put_softmaxes();
+            put_results<V>(attention_.output, first, shared_);
             barrier_arrive(&shared_.results_full);
             const int merger = merger_index();
             if (merger >= 0) {
@@ -352,17 +280,16 @@ class Consumer {
             results_parity_ ^= 1U;
             merging_ = merging_ + 1 == V::kConsumers / V::kMergers ? 0 : merging_ + 1;
         }
-        softmax_ = Softmax<V>();
+        attention_ = WarpAttention<V>();
     }
 
-    __device__ __forceinline__ void put_sums() {
+    __device__ __forceinline__ void put_softmaxes() {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            float sum = softmax_.sum[i];
-            sum += __shfl_xor_sync(kAllLanes, sum, 1);
-            sum += __shfl_xor_sync(kAllLanes, sum, 2);
+            const OnlineSoftmax& softmax = attention_.softmax[i];
+            const float sum = four_lanes_sum(softmax.sum);
             if (lane_index() % 4 != 0) continue;
-            shared_.sums[lane_index() / 4 + 8 * i][warp_index()] = {softmax_.highest[i], sum};
+            shared_.softmaxes[lane_index() / 4 + 8 * i][warp_index()] = {softmax.highest, sum};
         }
     }
 
@@ -380,33 +307,18 @@ class Consumer {
     // results of others are in early_others_.
     __device__ __forceinline__ void write_part(const Step<V>& step, int m, int dim, const float* results, int partial,
                                                int early) {
-        WarpSum sums[V::kWarps];
+        OnlineSoftmax softmaxes[V::kWarps];
         float4 parts[V::kWarps];
 #pragma unroll
-        for (int w = 0; w < V::kWarps; ++w) sums[w] = shared_.sums[m][w];
+        for (int w = 0; w < V::kWarps; ++w) softmaxes[w] = shared_.softmaxes[m][w];
 #pragma unroll
         for (int w = 0; w < V::kWarps; ++w) {
             parts[w] = *reinterpret_cast<const float4*>(results + w * V::kResultRows * V::kResultStride);
         }
-        float top = -INFINITY;
-#pragma unroll
-        for (int w = 0; w < V::kWarps; ++w) top = fmaxf(top, sums[w].highest);
-        // Where all tokens were masked, any finite base gives weights of zero.
-        const float base = top == -INFINITY ? 0.0F : top;
-        float sum = 0;
-        float4 output = make_float4(0, 0, 0, 0);
-#pragma unroll
-        for (int w = 0; w < V::kWarps; ++w) {
-            const float weight = fast_exp2(sums[w].highest - base);
-            sum = fmaf(weight, sums[w].sum, sum);
-            output.x = fmaf(weight, parts[w].x, output.x);
-            output.y = fmaf(weight, parts[w].y, output.y);
-            output.z = fmaf(weight, parts[w].z, output.z);
-            output.w = fmaf(weight, parts[w].w, output.w);
-        }
-        const float inverse = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
-        output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
-        const float log_sum = sum == 0 ? -INFINITY : top + log2f(sum);
+        const Merged merged = Merged::of<FastMath>(parts, softmaxes);
+        const float sum = merged.softmax.sum;
+        const float4 output = scaled(merged.output, sum == 0 ? 0.0F : fast_divide(p_.a.rule.value_scale, sum));
+        const float log_sum = merged.softmax.lse();
         if (partial >= 0) {
             publish_partial(p_.a, p_.shape, kv_head_, partial + m, dim, output, log_sum);
         } else if (partial == kMergesOthers) {
@@ -446,7 +358,7 @@ class Consumer {
     RingPosition<V::kStages> tile_;
     uint32_t results_parity_ = 0;
     int merging_ = 0;  // which set of kMergers threads merges the next results
-    Softmax<V> softmax_;
+    WarpAttention<V> attention_;
     PartialBatch<kReadEarly> early_others_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <climits>
 
-#include "attention/common/query_vector.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/narrow/shared.cuh"
 #include "device/pair.cuh"
 
@@ -79,7 +79,8 @@ class Preparer {
     // Writes which tokens the vectors attend to.
     __device__ __forceinline__ void write_visible(Step<V>& step, const Span& span) const {
         const bool exists = lane_index() < item_.num_vectors;
-        const VisibleTokens visible = exists ? visible_tokens(p_.a, span, position_ - span.base) : VisibleTokens{0, 0};
+        const VisibleTokens visible =
+            exists ? visible_tokens(p_.a.rule, span, position_ - span.base) : VisibleTokens{0, 0};
         if (lane_index() < kVectors) {
             step.rows[lane_index()] = row_;
             step.heads[lane_index()] = head_;

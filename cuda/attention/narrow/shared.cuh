@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "attention/attention.h"
+#include "attention/common/online_softmax.cuh"
 #include "attention/merge/merge.cuh"
 #include "device/mbarrier.cuh"
 #include "device/prefetch.cuh"
@@ -88,19 +89,12 @@ struct Step {
     int unmasked_end;
 };
 
-// One warp's softmax of one vector: its highest score and the sum of its weights, which are powers of two relative to
-// that score.
-struct alignas(8) WarpSum {
-    float highest;
-    float sum;
-};
-
 template <typename V>
 struct Shared {
     alignas(1024) std::byte tiles[V::kTiles][V::kTileBytes];
     alignas(16) float results[V::kWarps][V::kResultRows][V::kResultStride];
     Step<V> steps[kSteps];
-    WarpSum sums[kVectors][V::kWarps];
+    OnlineSoftmax softmaxes[kVectors][V::kWarps];
     uint64_t full[V::kTiles];
     uint64_t empty[V::kTiles];
     uint64_t step_full[kSteps];

@@ -5,12 +5,14 @@
 // Tiling: blocks of 4 warps, each of which computes a list of items one after the other. In shared memory: the queries,
 // rotated for the current span; a tile of K and one of V, rows padded by 16 bytes against bank conflicts; the weights
 // of the tile. For the scores a lane is a token; for the weighted sum of V a lane is kLaneDims elements of the head.
-// Each warp keeps maximum, sum and output of its four vectors in registers and synchronises with the others only where
+// Each warp keeps softmax and output of its four vectors in registers and synchronises with the others only where
 // tiles are loaded.
 //
 // Bytes: an item reads its K and V once for all its vectors. Flops: 4 * vectors * tokens * head_dim on the CUDA cores.
 // Decode is bound by memory; prefill by the shared-memory reads of the queries (one 16-byte broadcast for four
 // multiply-adds).
+#include "attention/common/online_softmax.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/merge/merge.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/reduce.cuh"
@@ -25,7 +27,6 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kPerWarp = 4;  // query vectors of a warp
 constexpr int kTileVectors = kWarps * kPerWarp;
 constexpr int kTileTokens = 32;
-constexpr float kLog2E = 1.44269504088896341F;
 
 using Arguments = AttentionArguments<float>;
 
@@ -80,7 +81,7 @@ __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, co
         if (m < item.num_vectors) {
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             const int position = vector.position - span.base;
-            const VisibleTokens visible = visible_tokens(a, span, position);
+            const VisibleTokens visible = visible_tokens(a.rule, span, position);
             if (visible.first < visible.end) {
                 const float* const q = a.queries + a.query_layout.offset(vector.row, vector.head);
                 const float2 rotation =
@@ -94,25 +95,14 @@ __device__ void rotate_queries(const Arguments& a, const AttentionItem& item, co
     }
 }
 
-// One warp's query vectors: the running softmax and the output so far.
+// One warp's query vectors: their softmax and the output so far.
 template <int kLaneDims>
 struct WarpState {
-    float maximum[kPerWarp];
-    float sum[kPerWarp];
-    float output[kPerWarp][kLaneDims];
-
-    __device__ WarpState() {
-#pragma unroll
-        for (int j = 0; j < kPerWarp; ++j) {
-            maximum[j] = -INFINITY;
-            sum[j] = 0;
-#pragma unroll
-            for (int d = 0; d < kLaneDims; ++d) output[j][d] = 0;
-        }
-    }
+    OnlineSoftmax softmax[kPerWarp];
+    float output[kPerWarp][kLaneDims] = {};
 
     // Products of the warp's queries, the first of them at `queries`, with the lane's token.
-    __device__ void score(const float* queries, const float* key, int head_dim, float (&scores)[kPerWarp]) const {
+    __device__ void multiply(const float* queries, const float* key, int head_dim, float (&scores)[kPerWarp]) const {
 #pragma unroll
         for (int j = 0; j < kPerWarp; ++j) scores[j] = 0;
         for (int d = 0; d < head_dim; d += 4) {
@@ -128,16 +118,18 @@ struct WarpState {
         }
     }
 
-    // The online softmax: scores, -inf where masked, become weights relative to the new maximum.
+    // Scores, -infinity where masked, become weights. Not by OnlineSoftmax::raise, with which more registers are
+    // spilled at head_dim 128.
     __device__ void update(const float (&scores)[kPerWarp], float* weights, int lane) {
 #pragma unroll
         for (int j = 0; j < kPerWarp; ++j) {
-            const float highest = fmaxf(maximum[j], warp_max(scores[j]));
+            OnlineSoftmax& state = softmax[j];
+            const float highest = fmaxf(state.highest, warp_max(scores[j]));
             // Masked tokens have a weight of 0, also where all are masked; a score of NaN is not masked and stays NaN.
-            const float correction = highest > -INFINITY ? exp2f(maximum[j] - highest) : 1.0F;
+            const float correction = highest > -INFINITY ? exp2f(state.highest - highest) : 1.0F;
             const float weight = scores[j] == -INFINITY ? 0.0F : exp2f(scores[j] - highest);
-            maximum[j] = highest;
-            sum[j] = sum[j] * correction + warp_sum(weight);
+            state.highest = highest;
+            state.sum = state.sum * correction + warp_sum(weight);
 #pragma unroll
             for (int d = 0; d < kLaneDims; ++d) output[j][d] *= correction;
             weights[j * kTileTokens + lane] = weight;
@@ -161,22 +153,15 @@ struct WarpState {
     }
 };
 
-// Base-2 score of a product.
-__device__ inline float base2_score(const Arguments& a, float product) {
-    const float score = product * a.scale * kLog2E;
-    if (a.softcap == 0) return score;
-    const float cap = a.softcap * kLog2E;
-    return cap * tanhf(score / cap);
-}
-
 // Writes the output or the partial result of vector m of the item, the warp's vector j.
 template <int kLaneDims>
 __device__ void write_vector(const Arguments& a, const HeadShape& shape, const AttentionItem& item, int kv_head, int m,
                              const WarpState<kLaneDims>& state, int j) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-    const float inverse = state.sum[j] == 0 ? 0.0F : a.value_scale / state.sum[j];
-    const float lse = state.sum[j] == 0 ? -INFINITY : state.maximum[j] + log2f(state.sum[j]);
+    const float sum = state.softmax[j].sum;
+    const float inverse = sum == 0 ? 0.0F : a.rule.value_scale / sum;
+    const float lse = state.softmax[j].lse();
     const int64_t part = (kv_head * a.partial.capacity + item.partial + m) * shape.head_dim;
     float* const to = a.output + a.output_layout.offset(vector.row, vector.head);
 #pragma unroll
@@ -215,7 +200,7 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
         for (int j = 0; j < kPerWarp; ++j) {
             const int m = min(first + j, item.num_vectors - 1);
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
-            visible[j] = visible_tokens(a, span, vector.position - span.base);
+            visible[j] = visible_tokens(a.rule, span, vector.position - span.base);
         }
         __syncthreads();
         rotate_queries(a, item, span, shape, kv_head, shared);
@@ -228,11 +213,11 @@ __device__ void run_item(const Arguments& a, const HeadShape& shape, const Narro
             __syncthreads();
             if (first >= item.num_vectors) continue;
             float scores[kPerWarp];
-            state.score(shared + first * shape.head_dim, keys + lane * layout.stride, shape.head_dim, scores);
+            state.multiply(shared + first * shape.head_dim, keys + lane * layout.stride, shape.head_dim, scores);
 #pragma unroll
             for (int j = 0; j < kPerWarp; ++j) {
                 const bool attended = token + lane >= visible[j].first && token + lane < visible[j].end;
-                scores[j] = attended ? base2_score(a, scores[j]) : -INFINITY;
+                scores[j] = attended ? score<ExactMath>(a.rule, scores[j]) : -INFINITY;
             }
             state.update(scores, weights, lane);
             __syncwarp();

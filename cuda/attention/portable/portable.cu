@@ -14,9 +14,12 @@
 // about 64 vectors.
 #include <climits>
 
+#include "attention/common/online_softmax.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/merge/merge.cuh"
 #include "device/async_copy.cuh"
 #include "device/dynamic_shared.cuh"
+#include "device/fragment.cuh"
 #include "device/mma.cuh"
 #include "device/pair.cuh"
 #include "device/reduce.cuh"
@@ -31,7 +34,6 @@ constexpr int kThreads = kWarps * kWarp;
 constexpr int kWarpTokens = kNarrowTokens / kWarps;
 constexpr int kRows = 16;  // query vectors of a warp
 constexpr int kMaxVectors = kRows * kWarps;
-constexpr float kLog2E = 1.44269504088896341F;
 
 // kDim: head_dim, or the next larger size that there is a kernel for; the elements from head_dim on are zeros.
 template <typename T, int kDim>
@@ -176,7 +178,7 @@ class Queries {
             if (m >= item.num_vectors) continue;
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             const int position = vector.position - span.base;
-            visible[i] = visible_tokens(a, span, position);
+            visible[i] = visible_tokens(a.rule, span, position);
             unmasked_first = max(unmasked_first, visible[i].first);
             unmasked_end = min(unmasked_end, visible[i].end);
             if (visible[i].first >= visible[i].end) continue;
@@ -242,41 +244,38 @@ class Queries {
     uint32_t operand_[Ring<T, kDim>::kSharedQueries ? 1 : kSteps][4];
 };
 
-// The running softmax of a warp's 16 vectors, and their output so far.
+// A warp's attention to tokens of an item: the softmax of its 16 vectors, and their output so far.
 template <typename T, int kDim>
-struct Softmax {
-    float highest[2] = {-INFINITY, -INFINITY};
-    float sum[2] = {0, 0};  // of the weights of the lane's own tokens, until finish()
-    float output[kDim / 8][4] = {};
+struct WarpAttention {
+    OnlineSoftmax softmax[2];  // of the lane's two vectors; the sums are of its own tokens, until finish()
+    Fragment<kDim> output{};
 
     // Attends to kTokens tokens, the first of them number `token` of the span.
     template <int kTokens>
     __device__ void attend(const AttentionArguments<T>& a, const Queries<T, kDim>& queries, const T* keys,
                            const T* values, int token) {
-        float scores[kTokens / 8][4] = {};
-        multiply_keys<kTokens>(queries, keys, scores);
-        scale_scores<kTokens>(a, scores);
+        Fragment<kTokens> scores{};
+        multiply_keys(queries, keys, scores);
+        score<ExactMath>(a.rule, scores);
         if (token < queries.unmasked_first || token + kTokens > queries.unmasked_end)
-            mask<kTokens>(queries, token, scores);
-        weigh<kTokens>(scores);
-        add_values<kTokens>(scores, values);
+            mask(queries.visible, token, scores);
+        float correction[2];
+        weigh<ExactMath>(softmax, scores, correction);
+        output.scale_rows(correction);
+        add_values(scores, values);
     }
 
     // Adds up the sums of the lanes that share the vectors.
     __device__ void finish() {
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            sum[i] += __shfl_xor_sync(kAllLanes, sum[i], 1);
-            sum[i] += __shfl_xor_sync(kAllLanes, sum[i], 2);
-        }
+        for (int i = 0; i < 2; ++i) softmax[i].sum = four_lanes_sum(softmax[i].sum);
     }
 
   private:
     static constexpr int kStride = Ring<T, kDim>::kStride;
 
     template <int kTokens>
-    __device__ static void multiply_keys(const Queries<T, kDim>& queries, const T* keys,
-                                         float (&scores)[kTokens / 8][4]) {
+    __device__ static void multiply_keys(const Queries<T, kDim>& queries, const T* keys, Fragment<kTokens>& scores) {
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
         const T* const row = keys + (lane % 8 + lane / 16 * 8) * kStride + lane / 8 % 2 * 8;
 #pragma unroll
@@ -287,92 +286,26 @@ struct Softmax {
             for (int t = 0; t < kTokens; t += 16) {
                 uint32_t b[4];
                 load_matrices(b, row + t * kStride + step * 16);
-                multiply_add(scores[t / 8], a, b[0], b[1], T());
-                multiply_add(scores[t / 8 + 1], a, b[2], b[3], T());
-            }
-        }
-    }
-
-    // Scores to base 2, with the soft cap.
-    template <int kTokens>
-    __device__ static void scale_scores(const AttentionArguments<T>& a, float (&scores)[kTokens / 8][4]) {
-        const float scale = a.scale * kLog2E;
-#pragma unroll
-        for (int t = 0; t < kTokens / 8; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) scores[t][i] *= scale;
-        }
-        if (a.softcap > 0) {
-            const float cap = a.softcap * kLog2E;
-#pragma unroll
-            for (int t = 0; t < kTokens / 8; ++t) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) scores[t][i] = cap * tanhf(scores[t][i] / cap);
+                multiply_add(scores.octets[t / 8], a, b[0], b[1], T());
+                multiply_add(scores.octets[t / 8 + 1], a, b[2], b[3], T());
             }
         }
     }
 
     template <int kTokens>
-    __device__ static void mask(const Queries<T, kDim>& queries, int token, float (&scores)[kTokens / 8][4]) {
-        const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-        for (int t = 0; t < kTokens / 8; ++t) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int at = token + t * 8 + lane % 4 * 2 + i % 2;
-                if (at < queries.visible[i / 2].first || at >= queries.visible[i / 2].end) scores[t][i] = -INFINITY;
-            }
-        }
-    }
-
-    // The online softmax: scores become weights relative to the highest score so far.
-    template <int kTokens>
-    __device__ void weigh(float (&scores)[kTokens / 8][4]) {
-        float correction[2];
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            float top = highest[i];
-#pragma unroll
-            for (int t = 0; t < kTokens / 8; ++t) top = fmaxf(top, fmaxf(scores[t][2 * i], scores[t][2 * i + 1]));
-            top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 1));
-            top = fmaxf(top, __shfl_xor_sync(kAllLanes, top, 2));
-            // Where all tokens are masked so far, any finite base gives weights of zero.
-            const float base = top == -INFINITY ? 0.0F : top;
-            correction[i] = exp2f(highest[i] - base);
-            highest[i] = top;
-            sum[i] *= correction[i];
-#pragma unroll
-            for (int t = 0; t < kTokens / 8; ++t) {
-                scores[t][2 * i] = exp2f(scores[t][2 * i] - base);
-                scores[t][2 * i + 1] = exp2f(scores[t][2 * i + 1] - base);
-                sum[i] += scores[t][2 * i] + scores[t][2 * i + 1];
-            }
-        }
-#pragma unroll
-        for (int d = 0; d < kDim / 8; ++d) {
-            output[d][0] *= correction[0];
-            output[d][1] *= correction[0];
-            output[d][2] *= correction[1];
-            output[d][3] *= correction[1];
-        }
-    }
-
-    template <int kTokens>
-    __device__ void add_values(const float (&weights)[kTokens / 8][4], const T* values) {
+    __device__ void add_values(const Fragment<kTokens>& weights, const T* values) {
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
         const T* const row = values + (lane % 8 + lane / 8 % 2 * 8) * kStride + lane / 16 * 8;
 #pragma unroll
         for (int t = 0; t < kTokens; t += 16) {
-            const float(&low)[4] = weights[t / 8];
-            const float(&high)[4] = weights[t / 8 + 1];
-            const uint32_t operand[4] = {pack_pair(low[0], low[1], T()), pack_pair(low[2], low[3], T()),
-                                         pack_pair(high[0], high[1], T()), pack_pair(high[2], high[3], T())};
+            uint32_t operand[4];
+            weights.template round_slice<T>(t / 16, operand);
 #pragma unroll
             for (int d = 0; d < kDim; d += 16) {
                 uint32_t b[4];
                 load_matrices_transposed(b, row + t * kStride + d);
-                multiply_add(output[d / 8], operand, b[0], b[1], T());
-                multiply_add(output[d / 8 + 1], operand, b[2], b[3], T());
+                multiply_add(output.octets[d / 8], operand, b[0], b[1], T());
+                multiply_add(output.octets[d / 8 + 1], operand, b[2], b[3], T());
             }
         }
     }
@@ -391,7 +324,7 @@ struct Results {
           sums(highest + kMaxVectors) {}
 
     template <typename T, int kDim>
-    __device__ void put(const Softmax<T, kDim>& softmax, int first_row, int num_rows) const {
+    __device__ void put(const WarpAttention<T, kDim>& attention, int first_row, int num_rows) const {
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
@@ -399,43 +332,35 @@ struct Results {
             if (row >= num_rows) continue;
             float* const to = outputs + (first_row + row) * kStride + lane % 4 * 2;
 #pragma unroll
-            for (int d = 0; d < kDim / 8; ++d) {
-                *reinterpret_cast<float2*>(to + d * 8) =
-                    make_float2(softmax.output[d][2 * i], softmax.output[d][2 * i + 1]);
-            }
+            for (int d = 0; d < kDim / 8; ++d) *reinterpret_cast<float2*>(to + d * 8) = attention.output.pair(d, i);
             if (lane % 4 == 0) {
-                highest[first_row + row] = softmax.highest[i];
-                sums[first_row + row] = softmax.sum[i];
+                highest[first_row + row] = attention.softmax[i].highest;
+                sums[first_row + row] = attention.softmax[i].sum;
             }
         }
     }
 };
 
-// Merges the `parts` results of each vector, which are kRows apart, and writes the output or the partial result.
-template <typename T, int kStride>
+// Merges the kParts results of each vector, which are kRows apart, and writes the output or the partial result.
+template <int kParts, typename T, int kStride>
 __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shape, const AttentionItem& item,
-                           int kv_head, const Results<kStride>& results, int parts) {
+                           int kv_head, const Results<kStride>& results) {
     const int quads = shape.head_dim / 4;
     for (int i = static_cast<int>(threadIdx.x); i < item.num_vectors * quads; i += kThreads) {
         const int m = i / quads;
         const int dim = i % quads * 4;
-        float top = -INFINITY;
-        for (int p = 0; p < parts; ++p) top = fmaxf(top, results.highest[m + p * kRows]);
-        float sum = 0;
-        float4 output = make_float4(0, 0, 0, 0);
-        for (int p = 0; p < parts; ++p) {
+        OnlineSoftmax softmaxes[kParts];
+        float4 parts[kParts];
+#pragma unroll
+        for (int p = 0; p < kParts; ++p) {
             const int at = m + p * kRows;
-            const float weight = results.highest[at] == -INFINITY ? 0.0F : exp2f(results.highest[at] - top);
-            const float4 part = *reinterpret_cast<const float4*>(results.outputs + at * kStride + dim);
-            sum = fmaf(weight, results.sums[at], sum);
-            output.x = fmaf(weight, part.x, output.x);
-            output.y = fmaf(weight, part.y, output.y);
-            output.z = fmaf(weight, part.z, output.z);
-            output.w = fmaf(weight, part.w, output.w);
+            softmaxes[p] = {results.highest[at], results.sums[at]};
+            parts[p] = *reinterpret_cast<const float4*>(results.outputs + at * kStride + dim);
         }
-        const float inverse = sum == 0 ? 0.0F : a.value_scale / sum;
-        output = make_float4(output.x * inverse, output.y * inverse, output.z * inverse, output.w * inverse);
-        const float lse = sum == 0 ? -INFINITY : top + log2f(sum);
+        const Merged merged = Merged::of<ExactMath>(parts, softmaxes);
+        const float sum = merged.softmax.sum;
+        const float4 output = scaled(merged.output, sum == 0 ? 0.0F : a.rule.value_scale / sum);
+        const float lse = merged.softmax.lse();
         if (item.partial < 0) {
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             store_output(a, vector.row, vector.head, dim, output);
@@ -463,7 +388,7 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
 #pragma unroll
     for (int i = 0; i < TheRing::kStages - 1; ++i) loader.load_next();
     Queries<T, kDim> queries(reinterpret_cast<T*>(shared + TheRing::kBytes));
-    Softmax<T, kDim> softmax;
+    WarpAttention<T, kDim> attention;
     bool new_span = true;
     int stage = 0;
     for (Cursor cursor(a.work, item, from->span); !cursor.done(); new_span = cursor.advance()) {
@@ -480,19 +405,19 @@ __device__ void run_item(const AttentionArguments<T>& a, const HeadShape& shape,
         for (int t = 0; t < (kShared ? kNarrowTokens : kWarpTokens); t += kTokens) {
             const int token = first_token + t;
             if (!active || cursor.token() + token >= cursor.span().end_token) break;
-            softmax.template attend<kTokens>(a, queries, keys + token * TheRing::kStride,
-                                             keys + TheRing::kTensor + token * TheRing::kStride,
-                                             cursor.token() + token);
+            attention.template attend<kTokens>(a, queries, keys + token * TheRing::kStride,
+                                               keys + TheRing::kTensor + token * TheRing::kStride,
+                                               cursor.token() + token);
         }
         stage = stage == TheRing::kStages - 1 ? 0 : stage + 1;
     }
     wait_for_copies<0>();
-    softmax.finish();
+    attention.finish();
     __syncthreads();  // all warps have finished with the ring
     const Results<TheRing::kOutputStride> results(shared);
-    if (active) results.put(softmax, warp * kRows, min(kRows, item.num_vectors - first_vector));
+    if (active) results.put(attention, warp * kRows, min(kRows, item.num_vectors - first_vector));
     __syncthreads();
-    write_item(a, shape, item, kv_head, results, kShared ? 1 : kWarps);
+    write_item<kShared ? 1 : kWarps>(a, shape, item, kv_head, results);
 }
 
 template <typename T, int kDim>

@@ -4,34 +4,17 @@
 
 #include <cstdint>
 
+#include "attention/common/base2.h"
+#include "attention/common/online_softmax.cuh"
+#include "attention/common/scores.cuh"
 #include "attention/wide/shared.cuh"
-#include "device/number.cuh"
+#include "device/fast_math.cuh"
+#include "device/fragment.cuh"
+#include "device/pair.cuh"
+#include "device/reduce.cuh"
 #include "device/wgmma.cuh"
 
 namespace nanolith::cuda::wide {
-
-__device__ inline float exp2_approximate(float x) {
-    float y;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ inline float tanh_approximate(float x) {
-    float y;
-    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
-    return y;
-}
-
-__device__ inline uint32_t pack_two(float low, float high, __half) {
-    uint32_t packed;
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
-__device__ inline uint32_t pack_two(float low, float high, __nv_bfloat16) {
-    uint32_t packed;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(packed) : "f"(high), "f"(low));
-    return packed;
-}
 
 template <typename V>
 class Consumer {
@@ -54,8 +37,8 @@ class Consumer {
         if (group_ == 1) named_barrier_arrive(kSchedulerBarrier, kGroups * kGroupThreads);
         begin_step();
         if (!begin_item()) return;
-        float output[kOutputs];
-        float scores[kScores];
+        Output output;
+        Scores scores;
         uint32_t weights[kSlices][4];
         float correction[2];
         do_first_tile(scores, weights, correction);
@@ -95,7 +78,7 @@ class Consumer {
             key_.advance();
             if (ends && !V::kEndsLate) end_item(ended, output);
             modify_scores(scores);
-            softmax(scores, correction);
+            weigh_tile(scores, correction);
             wgmma_hold(scores);
             // Without these branches the compiler would make the softmax wait for the products.
             if (ends) {
@@ -114,9 +97,9 @@ class Consumer {
     }
 
   private:
-    static constexpr int kScores = V::kTile / 2;  // registers of a thread
-    static constexpr int kOutputs = V::kHeadDim / 2;
-    static constexpr int kSlices = V::kTile / 16;  // of the weights, as A of a product
+    using Scores = Fragment<V::kTile>;
+    using Output = Fragment<V::kHeadDim>;
+    static constexpr int kSlices = Scores::kSlices;  // of the weights, as A of a product
     static constexpr int kQuerySlices = V::kHeadDim / 16;
     // The last tile of a span where no more of it is visible.
     static constexpr int kShortTile = 64;
@@ -215,29 +198,23 @@ class Consumer {
     __device__ void begin_sums() {
         destination_ = read_destination();
 #pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            maximum_[h] = -INFINITY;
-            sum_[h] = 0;
-        }
+        for (OnlineSoftmax& softmax : softmax_) softmax = OnlineSoftmax();
     }
 
     __device__ Result result() const {
-        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
         Result result;
         result.destination = destination_;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            float sum = sum_[h];
-            sum += __shfl_xor_sync(~0U, sum, 1);
-            sum += __shfl_xor_sync(~0U, sum, 2);
-            result.factor[h] = sum == 0 ? 0.0F : __fdividef(p_.a.value_scale, sum);
-            result.lse[h] = sum == 0 ? -INFINITY : fmaf(maximum_[h], scale, __log2f(sum));
+            const float sum = four_lanes_sum(softmax_[h].sum);
+            result.factor[h] = sum == 0 ? 0.0F : fast_divide(p_.a.rule.value_scale, sum);
+            result.lse[h] = sum == 0 ? -INFINITY : fmaf(softmax_[h].highest, p_.rule.factor, __log2f(sum));
         }
         return result;
     }
 
     // Waits for the product that completes an item's output, and writes the output.
-    __device__ __forceinline__ void end_item(const Result& result, float (&output)[kOutputs]) {
+    __device__ __forceinline__ void end_item(const Result& result, Output& output) {
         wgmma_wait<0>();
         wgmma_hold(output);
         release_tile(&shared_.value_empty[value_.stage]);
@@ -250,8 +227,8 @@ class Consumer {
         if (present < V::kTile && present % V::kPart != 0) clear_values(present);
     }
 
-    __device__ __forceinline__ void finish_last(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                int present, bool adds) {
+    __device__ __forceinline__ void finish_last(Output& output, const uint32_t (&weights)[kSlices][4], int present,
+                                                bool adds) {
         wgmma_hold(output);
         await_values(present);
         start_output(output, weights, present, adds);
@@ -261,7 +238,7 @@ class Consumer {
     }
 
     // The block's first tile, while no other product is in flight.
-    __device__ __forceinline__ void do_first_tile(float (&scores)[kScores], uint32_t (&weights)[kSlices][4],
+    __device__ __forceinline__ void do_first_tile(Scores& scores, uint32_t (&weights)[kSlices][4],
                                                   float (&correction)[2]) {
         barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
         wgmma_fence();
@@ -272,7 +249,7 @@ class Consumer {
         key_.advance();
         begin_sums();
         modify_scores(scores);
-        softmax(scores, correction);
+        weigh_tile(scores, correction);
         round_weights(scores, weights);
     }
 
@@ -287,10 +264,10 @@ class Consumer {
 
     // A tile of these two kinds: no item, step or queries end before it, and the previous tile has all its values.
     template <int kTokens>
-    __device__ __forceinline__ void do_tile(float (&output)[kOutputs], uint32_t (&weights)[kSlices][4], bool adds) {
+    __device__ __forceinline__ void do_tile(Output& output, uint32_t (&weights)[kSlices][4], bool adds) {
         token_ += V::kTile;
         --tiles_;
-        float scores[kTokens / 2];
+        Fragment<kTokens> scores;
         float correction[2];
         barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
         await_issue();
@@ -304,9 +281,9 @@ class Consumer {
         wgmma_hold(scores);
         release_tile(&shared_.key_empty[key_.stage]);
         key_.advance();
-        if (V::kSoftCap) cap(scores);
-        if (kTokens < V::kTile) mask(scores);
-        softmax(scores, correction);
+        if (V::kSoftCap) cap_products(p_.rule, scores);
+        if (kTokens < V::kTile) mask_tile(scores);
+        weigh_tile(scores, correction);
         wgmma_hold(scores);
         correct(output, correction);
         wgmma_wait<0>();
@@ -317,10 +294,10 @@ class Consumer {
         round_weights(scores, weights);
     }
 
-    // Issues the product of the queries with the keys of the tile's first 2 * kCount tokens.
-    template <int kCount>
-    __device__ __forceinline__ void start_scores(float (&scores)[kCount]) {
-        using Product = Wgmma<T, kCount * 2>;
+    // Issues the product of the queries with the keys of the tile's first kTokens tokens.
+    template <int kTokens>
+    __device__ __forceinline__ void start_scores(Fragment<kTokens>& scores) {
+        using Product = Wgmma<T, kTokens>;
         const uint64_t keys = wgmma_operand(shared_address(shared_.keys[key_.stage]), V::kOctetBytes);
 #pragma unroll
         for (int k = 0; k < kQuerySlices; ++k) {
@@ -339,8 +316,8 @@ class Consumer {
     // number of parts has a fence and a group of products of its own: at a branch inside a group the compiler would
     // split it, and waits would be for other products.
     template <int kTokens = V::kTile>
-    __device__ __forceinline__ void start_output(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                 int present, bool adds) {
+    __device__ __forceinline__ void start_output(Output& output, const uint32_t (&weights)[kSlices][4], int present,
+                                                 bool adds) {
         if constexpr (kTokens > V::kPart) {
             if (present <= kTokens - V::kPart) {
                 start_output<kTokens - V::kPart>(output, weights, present, adds);
@@ -351,8 +328,7 @@ class Consumer {
     }
 
     template <int kTokens>
-    __device__ __forceinline__ void multiply_values(float (&output)[kOutputs], const uint32_t (&weights)[kSlices][4],
-                                                    bool adds) {
+    __device__ __forceinline__ void multiply_values(Output& output, const uint32_t (&weights)[kSlices][4], bool adds) {
         using Product = Wgmma<T, V::kHeadDim>;
         const uint64_t values =
             wgmma_operand(shared_address(shared_.values[value_.stage]), V::kOctetBytes, V::kBlockBytes);
@@ -382,106 +358,92 @@ class Consumer {
         named_barrier_sync(kGroupBarrier + group_, kGroupThreads);
     }
 
-    // Scores of tokens that a row does not attend to become -inf.
-    template <int kCount>
-    __device__ __forceinline__ void mask(float (&scores)[kCount]) const {
-        const int first = token_ + lane_ % 4 * 2;
+    // Scores of tokens that a row does not attend to become -infinity. As scores.cuh's mask, but a column is compared
+    // with limits that count from the lane's first column, and the window's only where there is one: half the
+    // instructions.
+    template <int kTokens>
+    __device__ __forceinline__ void mask_tile(Fragment<kTokens>& scores) const {
+        const int first = token_ + Fragment<kTokens>::first_column(lane_);
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
             const int position = destination_.vectors[h].position - base_;
-            const int end = (p_.a.causal ? min(end_token_, position + 1) : end_token_) - first;
-            const int from = V::kWindow ? position - p_.a.window + 1 - first : 0;
+            const int end = (p_.a.rule.causal ? causal_end(position, end_token_) : end_token_) - first;
+            const int from = V::kWindow ? window_first(p_.a.rule, position) - first : 0;
 #pragma unroll
-            for (int j = 0; j < kCount / 4; ++j) {
+            for (int j = 0; j < Fragment<kTokens>::kOctets; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
                     bool visible = 8 * j + i < end;
                     if constexpr (V::kWindow) visible = visible && 8 * j + i >= from;
-                    float& score = scores[4 * j + 2 * h + i];
+                    float& score = scores.at(j, h, i);
                     score = visible ? score : -INFINITY;
                 }
             }
         }
     }
 
-    template <int kCount>
-    __device__ __forceinline__ void cap(float (&scores)[kCount]) const {
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) scores[i] = tanh_approximate(scores[i] * p_.score_scale);
-    }
-
     // The soft cap, and the mask where not all rows attend to the whole tile.
-    __device__ __forceinline__ void modify_scores(float (&scores)[kScores]) const {
-        if (V::kSoftCap) cap(scores);
+    __device__ __forceinline__ void modify_scores(Scores& scores) const {
+        if (V::kSoftCap) cap_products(p_.rule, scores);
         bool part = token_ + V::kTile > unmasked_end_;
         if constexpr (V::kWindow) part = part || token_ < unmasked_first_;
-        if (part) mask(scores);
+        if (part) mask_tile(scores);
     }
 
-    // The online softmax: scores become weights relative to the rows' maxima so far. `correction`: factors of the
-    // output and the sums so far.
-    template <int kCount>
-    __device__ __forceinline__ void softmax(float (&scores)[kCount], float (&correction)[2]) {
-        const float scale = V::kSoftCap ? p_.cap_scale : p_.score_scale;
+    // The online softmax: scores become weights relative to the rows' highest so far. `correction`: factors of the
+    // output and the sums so far. It has a form of its own, because it is as long as the products that run beside it:
+    // scores are multiplied by the rule's factor where the highest is subtracted, and the highest is raised rarely.
+    template <int kTokens>
+    __device__ __forceinline__ void weigh_tile(Fragment<kTokens>& scores, float (&correction)[2]) {
+        const float factor = p_.rule.factor;
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            float high[2] = {scores[2 * h], scores[2 * h + 1]};
+            float high[2] = {scores.at(0, h, 0), scores.at(0, h, 1)};
 #pragma unroll
-            for (int j = 1; j < kCount / 4; ++j) {
+            for (int j = 1; j < Fragment<kTokens>::kOctets; ++j) {
 #pragma unroll
-                for (int i = 0; i < 2; ++i) high[i] = fmaxf(high[i], scores[4 * j + 2 * h + i]);
+                for (int i = 0; i < 2; ++i) high[i] = fmaxf(high[i], scores.at(j, h, i));
             }
-            float highest = fmaxf(high[0], high[1]);
-            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 1));
-            highest = fmaxf(highest, __shfl_xor_sync(~0U, highest, 2));
-            const float before = maximum_[h];
-            highest = fmaxf(highest, before);
+            const float before = softmax_[h].highest;
+            float highest = fmaxf(four_lanes_max(fmaxf(high[0], high[1])), before);
             // Weights up to 2^8 are exact enough, and so most tiles need no correction.
-            if ((highest - before) * scale <= 8.0F) highest = before;
-            maximum_[h] = highest;
-            if (highest == -INFINITY) highest = 0;  // all masked so far: -inf - -inf would be NaN
-            const float offset = highest * scale;
-            correction[h] = exp2_approximate((before - highest) * scale);
+            if ((highest - before) * factor <= 8.0F) highest = before;
+            softmax_[h].highest = highest;
+            const float reference = weight_reference(highest);
+            correction[h] = fast_exp2((before - reference) * factor);
+            const float offset = reference * factor;
             float part_sum[2] = {0, 0};
 #pragma unroll
-            for (int j = 0; j < kCount / 4; ++j) {
+            for (int j = 0; j < Fragment<kTokens>::kOctets; ++j) {
 #pragma unroll
                 for (int i = 0; i < 2; ++i) {
-                    float& score = scores[4 * j + 2 * h + i];
-                    score = exp2_approximate(fmaf(score, scale, -offset));
+                    float& score = scores.at(j, h, i);
+                    score = fast_exp2(fmaf(score, factor, -offset));
                     part_sum[i] += score;
                 }
             }
-            sum_[h] = fmaf(sum_[h], correction[h], part_sum[0] + part_sum[1]);
+            softmax_[h].sum = fmaf(softmax_[h].sum, correction[h], part_sum[0] + part_sum[1]);
         }
     }
 
-    template <int kCount>
-    __device__ __forceinline__ void round_weights(const float (&scores)[kCount],
+    template <int kTokens>
+    __device__ __forceinline__ void round_weights(const Fragment<kTokens>& scores,
                                                   uint32_t (&weights)[kSlices][4]) const {
 #pragma unroll
-        for (int k = 0; k < kCount / 8; ++k) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i) weights[k][i] = pack_two(scores[8 * k + 2 * i], scores[8 * k + 2 * i + 1], T());
-        }
+        for (int k = 0; k < Fragment<kTokens>::kSlices; ++k) scores.template round_slice<T>(k, weights[k]);
     }
 
     // Corrects the output in flight, where the rows' maxima have grown.
-    __device__ __forceinline__ void correct(float (&output)[kOutputs], const float (&correction)[2]) const {
+    __device__ __forceinline__ void correct(Output& output, const float (&correction)[2]) const {
         if (__all_sync(~0U, correction[0] == 1.0F && correction[1] == 1.0F)) return;
         wgmma_wait<0>();
         wgmma_hold(output);
-        rescale(output, correction);
+        output.scale_rows(correction);
         wgmma_hold(output);
     }
 
-    __device__ __forceinline__ void rescale(float (&output)[kOutputs], const float (&correction)[2]) const {
-#pragma unroll
-        for (int i = 0; i < kOutputs; ++i) output[i] *= correction[i / 2 % 2];
-    }
-
     // Writes the item's output, or its partial result.
-    __device__ __forceinline__ void write(const Result& result, const float (&output)[kOutputs]) const {
+    __device__ __forceinline__ void write(const Result& result, const Output& output) const {
         if (result.destination.partial >= 0) {
 #pragma unroll
             for (int h = 0; h < 2; ++h) write_partial(result, output, h);
@@ -491,23 +453,23 @@ class Consumer {
         }
     }
 
-    __device__ __forceinline__ void write_partial(const Result& result, const float (&output)[kOutputs], int h) const {
+    __device__ __forceinline__ void write_partial(const Result& result, const Output& output, int h) const {
         const Destination& destination = result.destination;
         if (destination.vectors[h].row < 0) return;
         const int64_t at = int64_t{destination.partial} + vector_ + 8 * h;
         float* const to = p_.a.partial.outputs + at * V::kHeadDim + lane_ % 4 * 2;
         const float factor = result.factor[h];
 #pragma unroll
-        for (int j = 0; j < kOutputs / 4; ++j) {
+        for (int j = 0; j < Output::kOctets; ++j) {
             *reinterpret_cast<float2*>(to + 8 * j) =
-                make_float2(output[4 * j + 2 * h] * factor, output[4 * j + 2 * h + 1] * factor);
+                make_float2(output.at(j, h, 0) * factor, output.at(j, h, 1) * factor);
         }
         if (lane_ % 4 == 0) p_.a.partial.sums[at * (V::kHeadDim / 4)] = result.lse[h];
     }
 
     // The 4 lanes of a row hold pairs of values. Neighbouring lanes exchange one of two pairs, so that each lane writes
     // 8 bytes at a time and the 4 together a sector of 32 bytes.
-    __device__ __forceinline__ void write_output(const Result& result, const float (&output)[kOutputs], int h) const {
+    __device__ __forceinline__ void write_output(const Result& result, const Output& output, int h) const {
         const Vector vector = result.destination.vectors[h];
         const float factor = result.factor[h];
         const int quarter = lane_ % 4;
@@ -515,15 +477,14 @@ class Consumer {
         T* const to =
             p_.a.output + p_.a.output_layout.offset(vector.row, vector.head) + quarter % 2 * 8 + quarter / 2 * 4;
 #pragma unroll
-        for (int i = 0; i < kOutputs; i += 8) {
-            const uint32_t low = pack_two(output[i + 2 * h] * factor, output[i + 2 * h + 1] * factor, T());
-            const uint32_t high = pack_two(output[i + 2 * h + 4] * factor, output[i + 2 * h + 5] * factor, T());
+        for (int j = 0; j < Output::kOctets; j += 2) {
+            const uint32_t low = pack_pair(output.at(j, h, 0) * factor, output.at(j, h, 1) * factor, T());
+            const uint32_t high = pack_pair(output.at(j + 1, h, 0) * factor, output.at(j + 1, h, 1) * factor, T());
             const uint32_t got = __shfl_xor_sync(~0U, odd ? low : high, 1);
             const uint2 mine = odd ? make_uint2(got, high) : make_uint2(low, got);
-            if (vector.row >= 0) *reinterpret_cast<uint2*>(to + 2 * i) = mine;
+            if (vector.row >= 0) *reinterpret_cast<uint2*>(to + 8 * j) = mine;
         }
         if (p_.a.lse != nullptr && vector.row >= 0 && quarter == 0) {
-            constexpr float kLn2 = 0.693147180559945309F;
             p_.a.lse[static_cast<int64_t>(vector.row) * p_.shape.num_heads + vector.head] = result.lse[h] * kLn2;
         }
     }
@@ -542,8 +503,7 @@ class Consumer {
     int base_ = 0;
     // The item that the current scores belong to.
     Destination destination_{};
-    float maximum_[2] = {};
-    float sum_[2] = {};
+    OnlineSoftmax softmax_[2];  // of the thread's two vectors; the highest are of products, without the rule's factor
     uint64_t query_operand_ = 0;
     RingPosition<kSteps> step_;
     RingPosition<V::kQuerySlots> query_slot_;

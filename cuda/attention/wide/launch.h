@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 
 #include "attention/common/page_map.h"
 #include "attention/wide/kernel.cuh"
@@ -25,24 +24,15 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     if (num_items == 0) return {};
     const PageBox box{std::min(shape.page_size, 64), shape.head_dim % 64 == 0};
     NL_ASSIGN(const CUtensorMap map, map_pages(arguments.pages, kTensorMapType<T>, sizeof(T), shape, box));
-    constexpr float kLog2E = 1.44269504088896341F;
     Parameters<T> parameters;
     parameters.a = arguments;
     parameters.shape = shape;
-    if (arguments.window <= 0) parameters.a.window = 1 << 30;  // no limit
+    parameters.rule = fold(arguments.rule);
+    if (arguments.rule.window <= 0) parameters.a.rule.window = 1 << 30;  // no limit
     parameters.num_items = num_items;
     parameters.counters = counters;
     parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
-    // The queries are multiplied by the scale's sign, or by 0 where the scale is 0.
-    parameters.query_sign = arguments.scale > 0 ? 1 : arguments.scale < 0 ? -1 : 0;
-    const float scale = arguments.scale == 0 ? 1.0F : std::fabs(arguments.scale);
-    if (V::kSoftCap) {
-        parameters.score_scale = scale / arguments.softcap;
-        parameters.cap_scale = arguments.softcap * kLog2E;
-    } else {
-        parameters.score_scale = scale * kLog2E;
-    }
     int device = 0;
     int multiprocessors = 0;
     NL_CUDA_TRY(cudaGetDevice(&device));

@@ -154,13 +154,13 @@ class Preparer {
         int end = span.end_token;
         step.unmasked_first = begin;
         step.unmasked_end = end;
-        if (a.causal) {
-            end = min(end, high + 1);
-            step.unmasked_end = min(end, low + 1);
+        if (a.rule.causal) {
+            end = causal_end(high, end);
+            step.unmasked_end = causal_end(low, end);
         }
         if constexpr (V::kWindow) {
-            begin = max(begin, (low - a.window + 1) / 64 * 64);
-            step.unmasked_first = high - a.window + 1;
+            begin = max(begin, window_first(a.rule, low) / 64 * 64);
+            step.unmasked_first = window_first(a.rule, high);
         }
         step.first_page = span.first_page;
         step.token = begin;
@@ -221,7 +221,7 @@ class Preparer {
             }
         }
         asm volatile("cp.async.wait_all;" ::: "memory");
-        if (a.rope != nullptr || p_.query_sign != 1) {
+        if (a.rope != nullptr || p_.rule.query_sign != 1) {
 #pragma unroll 1
             for (int i = thread_; i < kWideVectors * kHalf; i += kPreparers) {
                 const int m = i / kHalf;
@@ -251,7 +251,7 @@ class Preparer {
         float y[8];
         load_pack(reinterpret_cast<const T*>(low), x);
         load_pack(reinterpret_cast<const T*>(high), y);
-        const auto sign = static_cast<float>(p_.query_sign);
+        const auto sign = static_cast<float>(p_.rule.query_sign);
         float2 rotations[8];
         if (p_.a.rope != nullptr) {
             const float2* const from = rotations_of(position, c);

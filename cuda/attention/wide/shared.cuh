@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "attention/attention.h"
+#include "attention/common/scores.cuh"
 #include "attention/wide/wide.h"
 #include "device/mbarrier.cuh"
 
@@ -32,9 +33,7 @@ struct Parameters {
     int32_t* counters = nullptr;
     int heads_per_kv = 0;
     int page_shift = 0;
-    int query_sign = 1;     // of the scale: queries are multiplied by it, so that the largest product counts most
-    float score_scale = 0;  // base-2 scores are products times this; with a softcap, what tanh takes
-    float cap_scale = 0;    // base-2 scores are the tanh times this
+    FoldedRule rule;
 };
 
 // A compile-time variant. kCluster blocks share an item of kCluster * kWideVectors query vectors and what they read of

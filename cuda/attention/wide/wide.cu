@@ -10,10 +10,10 @@ namespace {
 template <typename T, int kHeadDim>
 Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                 int32_t* counters, cudaStream_t stream) {
-    if (arguments.softcap > 0) {
+    if (arguments.rule.softcap > 0) {
         return wide::start<wide::Variant<T, kHeadDim, true, true>>(arguments, shape, num_items, counters, stream);
     }
-    if (arguments.window > 0) {
+    if (arguments.rule.window > 0) {
         return wide::start<wide::Variant<T, kHeadDim, true>>(arguments, shape, num_items, counters, stream);
     }
     return wide::start<wide::Variant<T, kHeadDim>>(arguments, shape, num_items, counters, stream);
@@ -55,9 +55,9 @@ Result<void> attend_wide(const AttentionArguments<T>& arguments, const HeadShape
 template <typename T>
 Result<void> attend_wide_pairs(const AttentionArguments<T>& arguments, const HeadShape& shape, int num_items,
                                cudaStream_t stream) {
-    if (shape.head_dim != 128 || arguments.softcap > 0 || arguments.window > 0) {
+    if (shape.head_dim != 128 || arguments.rule.softcap > 0 || arguments.rule.window > 0) {
         return fail(NL_ERROR_INTERNAL, "attend_wide_pairs was given head_dim ", shape.head_dim, ", window ",
-                    arguments.window, ", softcap ", arguments.softcap, ": expected 128, 0 and 0");
+                    arguments.rule.window, ", softcap ", arguments.rule.softcap, ": expected 128, 0 and 0");
     }
     return wide::start<wide::Variant<T, 128, false, false, 2>>(arguments, shape, num_items, nullptr, stream);
 }
