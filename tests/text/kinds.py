@@ -16,6 +16,11 @@ KNOWN = [corpus.PARAGRAPHS[i] for i in (0, 1, 2, 6, 7, 8)]
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 )
+# As tiktoken has it now. Oniguruma reads the `+` behind braces as "once or more".
+CL100K_NOW = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"
+    r"\s+(?!\S)|\s"
+)
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -124,6 +129,26 @@ def cl100k():
     return byte_level(
         split_then_bytes(CL100K),
         added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"), special("<|im_end|>")],
+    )
+
+
+def cl100k_now():
+    return byte_level(split_then_bytes(CL100K_NOW), added=[special("<|endoftext|>")])
+
+
+def falcon():
+    """ByteLevel in the middle: what stands behind it sees how bytes are spelled."""
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Punctuation("contiguous"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False),
+                pre_tokenizers.Digits(individual_digits=False),
+                pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
+            ]
+        ),
+        added=[special(">>TITLE<<"), special("<|endoftext|>")],
+        post=lambda _: processors.ByteLevel(trim_offsets=True),
     )
 
 
@@ -321,6 +346,8 @@ JSON_KINDS = {
         llama3,
         qwen2,
         cl100k,
+        cl100k_now,
+        falcon,
         o200k,
         deepseek,
         starcoder,

@@ -248,7 +248,7 @@ TEST(JsonTokenizer, TakesAMegabyteOfAnything) {
 TEST(Pattern, RefusesWhatOnigurumaReadsDifferently) {
     for (const std::string pattern :
          {"[a[b]]",          "[a&&b]",      "\\h",   "\\X",   "\\b",   "\\1",        "\\k<x>", "(?<name>a)",
-          "(?m:.)",          "(?x: a)",     "(?>a)", "a{2}+", "a{2}?", "a**",        "a{x}",   "\\p{Zanabazar}",
+          "(?m:.)",          "(?x: a)",     "(?>a)", "^{2}+", "a{2}?", "a**",        "a{x}",   "\\p{Zanabazar}",
           "\\p{^Zanabazar}", "[[:alpha:]]", "[]a]",  "[a",    "a\\",   "\\x{110000", "\\xFF",  "\\Qa\\E",
           "(*UTF)a",         "\\u12",       "\\pL",  "[\\W]", "\\G",   "\\K",        "\\R"}) {
         const auto translated = translate_pattern(pattern, "file");
