@@ -108,6 +108,10 @@ void append_character(std::string& text, char32_t character) {
     text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(length));
 }
 
+int64_t count_characters(std::string_view text) {
+    return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80; });
+}
+
 bool is_white_space(char32_t c) {
     return (c >= 9 && c <= 13) || c == ' ' || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
            c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;

@@ -21,6 +21,9 @@ std::string lower_case(std::string_view text);
 char32_t first_character(std::string_view text, size_t& length);
 void append_character(std::string& text, char32_t character);
 
+// How many characters `text` has.
+int64_t count_characters(std::string_view text);
+
 // White_Space of the Unicode Character Database.
 bool is_white_space(char32_t character);
 // A letter, mark, decimal digit, letter number or connector, or a joiner: what \w is (Unicode Technical Standard 18).
