@@ -292,7 +292,8 @@ TEST(JsonTokenizer, ReadsTheFoldersOtherFiles) {
 
 // Quadratic time would take hours.
 TEST(JsonTokenizer, TakesAMegabyteOfAnything) {
-    for (const std::string name : {"llama3", "llama2", "nfkd", "sp_first", "bert", "t5", "albert", "unigram_ties"}) {
+    for (const std::string name :
+         {"llama3", "llama2", "nfkd", "sp_first", "bert", "t5", "albert", "unigram_ties", "tekken"}) {
         const auto tokenizer = Tokenizer::load(std::string(NL_TEXT_FIXTURES) + "/" + name);
         ASSERT_TRUE(tokenizer.ok());
         for (const std::string part : {"a", " ", "\xF0\x9F\x91\xA9\xE2\x80\x8D", "\xCC\x81\xCC\xA3", "<"}) {
