@@ -1,6 +1,7 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hex.h"
 #include "files/open_file.h"
@@ -33,10 +34,11 @@ struct Kind {
 };
 
 // The first of these that a folder has counts.
-constexpr Kind kKinds[] = {{"tokenizer.json", load_json_tokenizer},
-                           {"tokenizer.model", [](const std::string& path,
-                                                  TokenizerConfig config) { return load_sentencepiece(path, config); }},
-                           {"tekken.json", load_tekken}};
+constexpr Kind kKinds[] = {
+    {"tokenizer.json", load_json_tokenizer},
+    {"tokenizer.model",
+     [](const std::string& path, TokenizerConfig config) { return load_sentencepiece(path, std::move(config)); }},
+    {"tekken.json", load_tekken}};
 
 }  // namespace
 

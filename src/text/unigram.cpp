@@ -54,7 +54,7 @@ Result<void> Unigram::read_pieces(const Json* json, const std::string& where) {
         const auto* const pair = entry.as<Json::Array>();
         const auto* const piece = pair != nullptr && pair->size() == 2 ? (*pair)[0].as<std::string>() : nullptr;
         const double score = piece != nullptr ? score_of((*pair)[1]) : std::nan("");
-        if (!std::isfinite(score))
+        if (piece == nullptr || !std::isfinite(score))
             return fail(NL_ERROR_BAD_MODEL, where, ": model.vocab[", pieces.size(), "] is ", show_json(entry),
                         ": expected a piece and its score");
         pieces.push_back(*piece);
