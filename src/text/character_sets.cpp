@@ -28,4 +28,8 @@ bool is_mark(char32_t character) {
     return has(kMarks, character);
 }
 
+bool has_normal_forms(char32_t character) {
+    return has(kWithNormalForms, character);
+}
+
 }  // namespace nanolith

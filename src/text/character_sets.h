@@ -12,4 +12,8 @@ bool is_nonspacing_mark(char32_t character);
 // Of general category M: StripAccents' accents.
 bool is_mark(char32_t character);
 
+// What Unicode 9's normal forms change, put in another order or put together, and some that no version's do. Newer
+// characters stay as they are.
+bool has_normal_forms(char32_t character);
+
 }  // namespace nanolith

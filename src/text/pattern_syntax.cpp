@@ -30,6 +30,9 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+// What \w is to Oniguruma, inside a class: beside what Unicode says the numbers of latin-1 that are no digits.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+
 class Translator {
   public:
     Translator(std::string_view pattern, PatternSyntax syntax)
@@ -168,11 +171,10 @@ class Translator {
                 return put("\\P{Nd}", 2);
             case 'w':
                 if (is_rust_) return refuse("\\w");  // has joiners too
-                return put(in_class_ ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]",
-                           2);
+                return put(in_class_ ? std::string(kWord) : "[" + std::string(kWord) + "]", 2);
             case 'W':
                 if (in_class_ || is_rust_) return refuse(is_rust_ ? "\\W" : "\\W in a class");
-                return put("[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", 2);
+                return put("[^" + std::string(kWord) + "]", 2);
             case 'v':  // PCRE2's own \v is any vertical space
                 return put("\\x0B", 2);
             case 'r':

@@ -339,6 +339,22 @@ TEST(Pattern, EndsExponentialMatching) {
     EXPECT_NE(found.error().message.find("file"), std::string::npos);
 }
 
+// To Oniguruma they are more than Unicode says.
+TEST(Pattern, KnowsOnigurumasWordCharacters) {
+    const std::string word = "a\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE_b";
+    for (const char* expression : {"\\w+", "[\\w]+"}) {
+        const auto pattern = Pattern::regex(expression, "file");
+        ASSERT_TRUE(pattern.ok());
+        Pattern::Finder finder(*pattern);
+        const std::string text = word + "\u00F7";
+        finder.start(text);
+        Span match;
+        ASSERT_TRUE(*finder.next(match));
+        EXPECT_EQ(match.end, word.size());
+        EXPECT_FALSE(*finder.next(match));
+    }
+}
+
 TEST(Pattern, MovesOnBehindEmptyMatches) {
     const auto pattern = Pattern::regex("b*", "file");
     ASSERT_TRUE(pattern.ok());
