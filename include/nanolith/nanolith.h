@@ -151,7 +151,7 @@ typedef struct nl_generation nl_generation;   /* tokens that the engine draws fo
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
+ * tokenizer.json, tokenizer.model or tekken.json where there is one) and reserves the page pool. `options` (of kind
  * NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
  * load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
  * (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
@@ -204,9 +204,9 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
  */
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, NL_OUT nl_tokenizer **tokenizer);
 /*
- * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
- * none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
- * have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+ * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
+ * tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
+ * chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
  * add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
  * Since 0.1.
  * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/open_file.h"
+#include "files/serde_number.h"
 
 namespace nanolith {
 namespace {
@@ -18,11 +19,14 @@ bool before(const JsonMember& a, const JsonMember& b) {
 // so ends the program where memory has run out. An event that returns false ends the parse.
 class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
   public:
+    explicit TreeBuilder(bool like_serde) : like_serde_(like_serde) {}
     bool null() override { return add(Json()); }
     bool boolean(bool value) override { return add(Json(Json::Value(value))); }
     bool number_integer(int64_t value) override { return add(Json(Json::Value(value))); }
     bool number_unsigned(uint64_t value) override { return add(Json(Json::Value(value))); }
-    bool number_float(double value, const std::string& /*text*/) override { return add(Json(Json::Value(value))); }
+    bool number_float(double value, const std::string& text) override {
+        return add(Json(Json::Value(like_serde_ ? serde_number(text) : value)));
+    }
     bool string(std::string& value) override { return add(Json(Json::Value(std::move(value)))); }
     bool binary(binary_t& /*value*/) override { return false; }  // JSON text has none
     bool start_object(size_t /*size*/) override { return open(Json(Json::Value(Json::Object()))); }
@@ -79,6 +83,7 @@ class TreeBuilder final : public nlohmann::json_sax<nlohmann::json> {
         return true;
     }
 
+    bool like_serde_;
     Json root_;
     // The objects and arrays that the parser is inside of, the root first. None of them moves: what holds one grows
     // only after it has been closed.
@@ -105,7 +110,9 @@ const Json* Json::find(std::string_view name) const {
     return found == members->end() || found->name != name ? nullptr : &found->value;
 }
 
-Result<Json> parse_json_object(std::string_view text, const std::string& where, size_t max_bytes) {
+namespace {
+
+Result<Json> parse(std::string_view text, const std::string& where, size_t max_bytes, bool like_serde) {
     if (text.size() > max_bytes) {
         return fail(NL_ERROR_BAD_MODEL, where, ": ", text.size(), " bytes of JSON: expected at most ", max_bytes);
     }
@@ -113,7 +120,7 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where, 
     if (const size_t zero = text.find('\0'); zero != std::string_view::npos) {
         return fail(NL_ERROR_BAD_MODEL, where, ": not well-formed JSON: a zero byte at ", zero);
     }
-    TreeBuilder builder;
+    TreeBuilder builder(like_serde);
     if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
         return fail(NL_ERROR_BAD_MODEL, where, ": ", builder.problem());
     }
@@ -122,6 +129,16 @@ Result<Json> parse_json_object(std::string_view text, const std::string& where, 
         return fail(NL_ERROR_BAD_MODEL, where, ": the JSON is ", show_json(json), ": expected an object");
     }
     return json;
+}
+
+}  // namespace
+
+Result<Json> parse_json_object(std::string_view text, const std::string& where, size_t max_bytes) {
+    return parse(text, where, max_bytes, false);
+}
+
+Result<Json> parse_json_like_serde(std::string_view text, const std::string& where, size_t max_bytes) {
+    return parse(text, where, max_bytes, true);
 }
 
 Result<Json> read_json_object(const std::string& path) {

@@ -7,6 +7,8 @@
 #include "files/json_fields.h"
 #include "text/bpe_encoder.h"
 #include "text/byte_level.h"
+#include "text/byte_tokens.h"
+#include "text/piece_index.h"
 #include "text/unicode.h"
 
 namespace nanolith {
@@ -14,11 +16,6 @@ namespace {
 
 // How vocabularies with byte fallback write a space: U+2581.
 constexpr std::string_view kSpace = "\xE2\x96\x81";
-
-std::string byte_token_name(uint32_t byte) {
-    constexpr std::string_view kDigits = "0123456789ABCDEF";
-    return std::string("<0x") + kDigits[byte >> 4U] + kDigits[byte & 15U] + ">";
-}
 
 struct Pair {
     std::string_view left;
@@ -81,6 +78,25 @@ Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabula
     return table;
 }
 
+Result<MergeTable> MergeTable::of_ranks(const Vocabulary& vocabulary, int32_t first, const std::string& where) {
+    NL_TRY(check_piece_lengths(vocabulary, where));
+    PieceIndex index;
+    for (int32_t id = first; id < vocabulary.size(); ++id) index.add(vocabulary.piece(id), id);
+    index.finish();
+    std::vector<Placed> placed;
+    for (int32_t id = first; id < vocabulary.size(); ++id) {
+        const std::string_view piece = vocabulary.piece(id);
+        index.for_each_at(piece, [&](const PieceIndex::Match& left) {
+            const std::string_view rest = piece.substr(left.length);
+            const int32_t right = rest.empty() ? -1 : vocabulary.find(rest);
+            if (right >= first) placed.push_back({left.value, {right, id, id}});
+        });
+    }
+    MergeTable table;
+    table.fill(std::move(placed), vocabulary.size(), static_cast<size_t>(vocabulary.size()));
+    return table;
+}
+
 void MergeTable::fill(std::vector<Placed> placed, int32_t num_pieces, size_t num_ranks) {
     const auto key = [](const Placed& m) { return std::pair(m.left, m.merge.right); };
     std::stable_sort(placed.begin(), placed.end(), [&](const auto& a, const auto& b) { return key(a) < key(b); });
@@ -134,6 +150,16 @@ Result<std::unique_ptr<const Bpe>> Bpe::read(const Json& json, bool byte_level, 
     return std::unique_ptr<const Bpe>(std::move(made));
 }
 
+Result<std::unique_ptr<const Bpe>> Bpe::of_ranks(Vocabulary vocabulary, int32_t first, const std::string& where) {
+    std::unique_ptr<Bpe> made(new Bpe);
+    made->byte_level_ = true;
+    made->ignore_merges_ = true;
+    made->vocabulary_ = std::move(vocabulary);
+    NL_ASSIGN(made->merges_, MergeTable::of_ranks(made->vocabulary_, first, where));
+    made->fill_tables();
+    return std::unique_ptr<const Bpe>(std::move(made));
+}
+
 Result<void> Bpe::read_unk(const Json& json, const std::string& where) {
     const JsonFields fields(json, where, "model.");
     if (fields.find("unk_token") == nullptr) return {};
@@ -148,7 +174,7 @@ void Bpe::fill_tables() {
         std::string character;
         append_character(character, byte_level_ ? byte_level_character(static_cast<uint8_t>(byte)) : byte);
         byte_tokens_[byte] = byte_level_ || byte < 0x80 ? vocabulary_.find(character) : -1;
-        fallback_tokens_[byte] = vocabulary_.find(byte_token_name(byte));
+        fallback_tokens_[byte] = vocabulary_.find(byte_token_name(static_cast<uint8_t>(byte)));
     }
 }
 

@@ -26,6 +26,10 @@ class MergeTable {
     // Reads the merges, "a b" or ["a", "b"] each, the most important first.
     static Result<MergeTable> read(const Json& json, const Vocabulary& vocabulary, const std::string& where);
 
+    // Two pieces merge where their spellings put together are a piece, the lower ids first. All merges are those of
+    // pieces from `first` on. BAD_MODEL and UNSUPPORTED begin with `where`.
+    static Result<MergeTable> of_ranks(const Vocabulary& vocabulary, int32_t first, const std::string& where);
+
     // Whether no merge puts a space (U+2581) behind something else: then words can be cut before spaces.
     [[nodiscard]] bool keeps_spaces_first() const { return keeps_spaces_first_; }
 
@@ -55,6 +59,10 @@ class Bpe final : public TokenModel {
     // `byte_level`: words come as raw bytes, and the vocabulary spells them as byte_level.h says.
     // BAD_MODEL and UNSUPPORTED begin with `where`.
     static Result<std::unique_ptr<const Bpe>> read(const Json& json, bool byte_level, const std::string& where);
+
+    // As tiktoken encodes: a word that is a piece is that token; merges are MergeTable::of_ranks. `vocabulary` spells
+    // bytes as byte_level.h says.
+    static Result<std::unique_ptr<const Bpe>> of_ranks(Vocabulary vocabulary, int32_t first, const std::string& where);
 
     [[nodiscard]] const Vocabulary& vocabulary() const override { return vocabulary_; }
     [[nodiscard]] int32_t unk() const override { return unk_; }

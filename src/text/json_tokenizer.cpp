@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "files/open_file.h"
+#include "files/serde_number.h"
 #include "text/bpe.h"
 #include "text/component.h"
 #include "text/normalizer.h"
@@ -13,6 +14,8 @@
 #include "text/pre_tokenizer.h"
 #include "text/token_decoder.h"
 #include "text/token_list.h"
+#include "text/unigram.h"
+#include "text/word_piece.h"
 
 namespace nanolith {
 namespace {
@@ -45,8 +48,8 @@ class WordEncoder final : public WordTaker {
 
 class JsonTokenizer final : public Tokenizer {
   public:
-    JsonTokenizer(std::unique_ptr<const TokenModel> model, PreTokenizer pre_tokenizer)
-        : model_(std::move(model)), pre_tokenizer_(std::move(pre_tokenizer)) {}
+    JsonTokenizer(std::unique_ptr<const TokenModel> model, PreTokenizer pre_tokenizer, bool tokens_hide_pieces)
+        : model_(std::move(model)), pre_tokenizer_(std::move(pre_tokenizer)), tokens_hide_pieces_(tokens_hide_pieces) {}
 
     Result<void> configure(const Json& json, const std::string& path, TokenizerConfig config);
 
@@ -67,6 +70,7 @@ class JsonTokenizer final : public Tokenizer {
 
     std::unique_ptr<const TokenModel> model_;
     PreTokenizer pre_tokenizer_;
+    bool tokens_hide_pieces_;                       // an added token may be spelled as a piece that has another id
     std::unique_ptr<const Normalizer> normalizer_;  // null where there is none
     std::optional<TokenDecoder> decoder_;
     TokenMatcher raw_matcher_;         // of added tokens that are looked for before the text is normalised
@@ -96,7 +100,7 @@ Result<void> JsonTokenizer::read_added_tokens(const Json* json, const std::strin
     for (const Json& entry : *list) {
         NL_ASSIGN(AddedToken token, read_added_token(entry, path + ": added_tokens", nullptr));
         const int32_t known = vocabulary().find(token.content);
-        if (token.id >= limit || (known >= 0 && known != token.id))
+        if (token.id >= limit || (known >= 0 && known != token.id && !tokens_hide_pieces_))
             return fail(NL_ERROR_BAD_MODEL, path, ": the added token ", show_json(token.content), " has the id ",
                         token.id, ": expected ", known >= 0 ? known : limit - 1, known >= 0 ? "" : " at most");
         vocab_size_ = std::max(vocab_size_, token.id + 1);
@@ -213,6 +217,8 @@ Result<Tokenizer::Surface> JsonTokenizer::surface(int32_t token, bool is_first) 
     const AddedToken* const added = added_token(token);
     if (added != nullptr && added->special) return Surface{};
     NL_ASSIGN(std::string spelled, piece(token));
+    // An id that is not used is no token to the reference.
+    if (spelled.empty() && vocabulary().find(spelled) != token) return Surface{};
     // As the reference has it, what was found in the normalised text comes back so.
     if (const auto found = normalized_contents_.find(token); found != normalized_contents_.end())
         spelled = found->second;
@@ -220,11 +226,23 @@ Result<Tokenizer::Surface> JsonTokenizer::surface(int32_t token, bool is_first) 
     return Surface{std::move(bytes), true};
 }
 
-Result<std::unique_ptr<const TokenModel>> read_model(const Json& json, bool byte_level, const std::string& path) {
+using Model = std::unique_ptr<const TokenModel>;
+
+// Only a byte-pair encoding takes words of raw bytes; for the others `pre_tokenizer` spells them.
+Result<Model> read_model(const Json& json, PreTokenizer& pre_tokenizer, const std::string& path) {
     const JsonFields fields(json, path, "model.");
     NL_ASSIGN(const std::string type, fields.string_or("type", "BPE"));
-    if (type != "BPE") return unknown_component(path, "model", type);
-    NL_ASSIGN(std::unique_ptr<const TokenModel> model, Bpe::read(json, byte_level, path));
+    if (type == "BPE") {
+        NL_ASSIGN(Model model, Bpe::read(json, pre_tokenizer.byte_level(), path));
+        return model;
+    }
+    pre_tokenizer.spell_words();
+    if (type == "Unigram") {
+        NL_ASSIGN(Model model, Unigram::read(json, path));
+        return model;
+    }
+    if (type != "WordPiece") return unknown_component(path, "model", type);
+    NL_ASSIGN(Model model, WordPiece::read(json, path));
     return model;
 }
 
@@ -232,14 +250,22 @@ Result<std::unique_ptr<const TokenModel>> read_model(const Json& json, bool byte
 
 Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view text, const std::string& path,
                                                               TokenizerConfig config) {
-    NL_ASSIGN(const Json json, parse_json_object(text, path, kMaxFileBytes));
+    NL_ASSIGN(const Json json, parse_json_like_serde(text, path, kMaxFileBytes));
     const Json* const model = json.find("model");
     if (model == nullptr || model->as<Json::Object>() == nullptr)
         return fail(NL_ERROR_BAD_MODEL, path, ": model is missing: expected an object");
     NL_ASSIGN(PreTokenizer pre_tokenizer, PreTokenizer::read(json.find("pre_tokenizer"), path));
-    NL_ASSIGN(auto token_model, read_model(*model, pre_tokenizer.byte_level(), path));
-    auto tokenizer = std::make_shared<JsonTokenizer>(std::move(token_model), std::move(pre_tokenizer));
+    NL_ASSIGN(auto token_model, read_model(*model, pre_tokenizer, path));
+    auto tokenizer = std::make_shared<JsonTokenizer>(std::move(token_model), std::move(pre_tokenizer), false);
     NL_TRY(tokenizer->configure(json, path, std::move(config)));
+    return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
+Result<std::shared_ptr<const Tokenizer>> assemble_tokenizer(std::unique_ptr<const TokenModel> model,
+                                                            PreTokenizer pre_tokenizer, const Json& components,
+                                                            const std::string& path, TokenizerConfig config) {
+    auto tokenizer = std::make_shared<JsonTokenizer>(std::move(model), std::move(pre_tokenizer), true);
+    NL_TRY(tokenizer->configure(components, path, std::move(config)));
     return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 

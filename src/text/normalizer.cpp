@@ -3,7 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "text/bert_normalizer.h"
 #include "text/component.h"
+#include "text/precompiled.h"
 #include "text/unicode.h"
 
 namespace nanolith {
@@ -132,6 +134,9 @@ Read Normalizer::read(const Json* json, const std::string& where) {
     NL_ASSIGN(const std::string type, read_type(fields, kWhat));
     if (const auto form = normal_form(type)) return make<Unicode>(*form);
     if (type == "Lowercase") return make<Lowercase>();
+    if (type == "StripAccents") return make<StripAccents>();
+    if (type == "BertNormalizer") return BertNormalizer::read(fields);
+    if (type == "Precompiled") return Precompiled::read(fields, where);
     if (type == "Sequence") return read_sequence(fields, where);
     if (type == "Prepend") {
         NL_ASSIGN(std::string prefix, read_string(fields, "prepend"));

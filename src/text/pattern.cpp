@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "files/json.h"
-#include "text/pattern_syntax.h"
 #include "text/utf8.h"
 
 namespace nanolith {
@@ -57,8 +56,8 @@ Pattern Pattern::literal(std::string_view text) {
     return pattern;
 }
 
-Result<Pattern> Pattern::regex(std::string_view pattern, const std::string& where) {
-    NL_ASSIGN(const std::string translated, translate_pattern(pattern, where));
+Result<Pattern> Pattern::regex(std::string_view pattern, const std::string& where, PatternSyntax syntax) {
+    NL_ASSIGN(const std::string translated, translate_pattern(pattern, where, syntax));
     const auto context = own(pcre2_compile_context_create(nullptr));
     pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
     pcre2_set_parens_nest_limit(context.get(), 64);

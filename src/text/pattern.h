@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "text/pattern_syntax.h"
 
 namespace nanolith {
 
@@ -19,8 +20,9 @@ struct Span {
 // patterns; one that a text drives into exponential time ends with an error.
 class Pattern {
   public:
-    // `pattern` in Oniguruma's syntax; see translate_pattern. UNSUPPORTED or BAD_MODEL begin with `where`.
-    static Result<Pattern> regex(std::string_view pattern, const std::string& where);
+    // See translate_pattern. UNSUPPORTED or BAD_MODEL begin with `where`.
+    static Result<Pattern> regex(std::string_view pattern, const std::string& where,
+                                 PatternSyntax syntax = PatternSyntax::oniguruma);
     // Finds `text` itself; an empty one finds nothing.
     static Pattern literal(std::string_view text);
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "files/json.h"
 
@@ -29,23 +30,29 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+// What \w is to Oniguruma, inside a class: beside what Unicode says the numbers of latin-1 that are no digits.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+
 class Translator {
   public:
-    explicit Translator(std::string_view pattern) : rest_(pattern) {}
+    Translator(std::string_view pattern, PatternSyntax syntax)
+        : rest_(pattern), is_rust_(syntax == PatternSyntax::rust) {}
 
     // False where `problem` says what is not known.
     bool run() {
         while (!rest_.empty() && problem_.empty()) {
-            if (rest_[0] == '\\') {
-                escape();
-            } else if (rest_[0] == '[') {
-                character_class();
-            } else if (rest_[0] == '(') {
-                group();
-            } else if (std::string_view("?*+{").find(rest_[0]) != std::string_view::npos) {
+            const char first = rest_[0];
+            if (std::string_view("?*+{").find(first) != std::string_view::npos) {
                 quantifier();
+            } else if (first == '(') {
+                group();
+            } else if (first == ')') {
+                end_group();
+            } else if (first == '|' || first == '^' || first == '$') {
+                between();
             } else {
-                copy(1);
+                repeated_ = translated_.size();
+                element(first);
             }
         }
         return problem_.empty();
@@ -64,11 +71,41 @@ class Translator {
     }
     void refuse(std::string_view what) { problem_ = what; }
 
+    void element(char first) {
+        if (first == '\\') {
+            escape();
+        } else if (first == '[') {
+            character_class();
+        } else {
+            size_t length = 1;
+            while (length < rest_.size() && (static_cast<uint8_t>(rest_[length]) & 0xC0U) == 0x80) ++length;
+            copy(length);
+        }
+    }
+
+    // What stands between elements. To Rust's `^` and `$` a text's lines are nothing.
+    void between() {
+        repeated_ = kNothing;
+        if (is_rust_ && rest_[0] != '|') return put(rest_[0] == '^' ? "\\A" : "\\z", 1);
+        copy(1);
+    }
+
     void group() {
+        const size_t begin = translated_.size();
+        repeated_ = kNothing;
         for (const std::string_view opening : {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!"}) {
-            if (rest_.starts_with(opening)) return copy(opening.size());
+            if (!rest_.starts_with(opening)) continue;
+            groups_.push_back(opening.ends_with(':') ? begin : kNothing);
+            return copy(opening.size());
         }
         if (rest_.starts_with("(?") || rest_.starts_with("(*")) return refuse(rest_.substr(0, 4));
+        groups_.push_back(begin);
+        copy(1);
+    }
+
+    void end_group() {
+        repeated_ = groups_.empty() ? kNothing : groups_.back();
+        if (!groups_.empty()) groups_.pop_back();
         copy(1);
     }
 
@@ -83,13 +120,18 @@ class Translator {
             if (!known) return refuse("a brace that is no quantifier");
             ++length;
         }
+        bool repeats_again = false;
         if (length < rest_.size() && (rest_[length] == '?' || rest_[length] == '+')) {
             // After braces Oniguruma takes these for a second quantifier.
-            if (braces) return refuse("a quantifier after a quantifier in braces");
+            repeats_again = braces && !is_rust_;
+            if (repeats_again && (rest_[length] == '?' || repeated_ == kNothing))
+                return refuse("a quantifier after a quantifier in braces");
             ++length;
         }
         if (length < rest_.size() && std::string_view("?*+{").find(rest_[length]) != std::string_view::npos)
             return refuse("a quantifier after a quantifier");
+        if (repeats_again) translated_.insert(repeated_, "(?:").append(rest_.substr(0, length - 1)).append(")+");
+        if (repeats_again) return rest_.remove_prefix(length);
         copy(length);
     }
 
@@ -104,6 +146,8 @@ class Translator {
                 return refuse("a class in a class");
             } else if (rest_.starts_with("&&")) {
                 return refuse("&& in a class");
+            } else if (is_rust_ && (rest_.starts_with("--") || rest_.starts_with("~~"))) {
+                return refuse("an operator in a class");
             } else {
                 copy(1);
             }
@@ -126,11 +170,11 @@ class Translator {
             case 'D':
                 return put("\\P{Nd}", 2);
             case 'w':
-                return put(in_class_ ? "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}" : "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]",
-                           2);
+                if (is_rust_) return refuse("\\w");  // has joiners too
+                return put(in_class_ ? std::string(kWord) : "[" + std::string(kWord) + "]", 2);
             case 'W':
-                if (in_class_) return refuse("\\W in a class");
-                return put("[^\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}]", 2);
+                if (in_class_ || is_rust_) return refuse(is_rust_ ? "\\W" : "\\W in a class");
+                return put("[^" + std::string(kWord) + "]", 2);
             case 'v':  // PCRE2's own \v is any vertical space
                 return put("\\x0B", 2);
             case 'r':
@@ -176,7 +220,7 @@ class Translator {
         if (rest_.size() < 4 || rest_[2] != '{' || end == std::string_view::npos) return refuse(rest_.substr(0, 3));
         std::string_view name = rest_.substr(3, end - 3);
         bool negated = rest_[1] == 'P';
-        if (name.starts_with('^')) {
+        if (name.starts_with('^') && !is_rust_) {
             negated = !negated;
             name.remove_prefix(1);
         }
@@ -189,21 +233,26 @@ class Translator {
         put(text + std::string(name) + "}", end + 1);
     }
 
+    static constexpr size_t kNothing = std::string::npos;
+
     std::string_view rest_;
+    bool is_rust_;
     std::string translated_;
     std::string problem_;
     bool in_class_ = false;
+    size_t repeated_ = kNothing;  // where in translated_ that begins which a quantifier here repeats
+    std::vector<size_t> groups_;  // the same for each open group, kNothing for what looks around
 };
 
 }  // namespace
 
-Result<std::string> translate_pattern(std::string_view pattern, const std::string& where) {
+Result<std::string> translate_pattern(std::string_view pattern, const std::string& where, PatternSyntax syntax) {
     // Longer than any that a tokenizer needs; compiling takes time that grows with it.
     constexpr size_t kMaxLength = 8192;
     if (pattern.size() > kMaxLength)
         return fail(NL_ERROR_UNSUPPORTED, where, ": a pattern of ", pattern.size(), " bytes: expected at most ",
                     kMaxLength);
-    Translator translator(pattern);
+    Translator translator(pattern, syntax);
     if (!translator.run())
         return fail(NL_ERROR_UNSUPPORTED, where, ": the pattern ", show_json(pattern), " has ",
                     show_json(translator.problem()), ", which is not supported");

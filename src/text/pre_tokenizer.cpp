@@ -229,6 +229,10 @@ class PreTokenizerReader {
             return add_split(single ? "\\p{N}" : "\\p{N}+", Behavior::isolated);
         }
         if (type == "WhitespaceSplit") return add_split("\\s", Behavior::removed);
+        if (type == "BertPreTokenizer") {
+            NL_TRY(add_split("\\s", Behavior::removed));
+            return add_split(kPunctuationPattern, Behavior::isolated);
+        }
         return unknown_component(where_, kWhat, type);
     }
     [[nodiscard]] PreTokenizer& made() { return made_; }
@@ -307,6 +311,19 @@ Result<PreTokenizer> PreTokenizer::read(const Json* json, const std::string& whe
     PreTokenizerReader reader(where);
     if (json != nullptr && !json->is_null()) NL_TRY(reader.read(*json));
     return std::move(reader.made());
+}
+
+PreTokenizer PreTokenizer::matches_of(Pattern pattern) {
+    PreTokenizer made;
+    made.steps_.push_back(std::make_shared<const SplitStep>(std::move(pattern), Behavior::removed, true));
+    made.byte_level_ = true;
+    return made;
+}
+
+void PreTokenizer::spell_words() {
+    if (!std::exchange(byte_level_, false)) return;
+    using Spell = ChangeStep<decltype(&spell_bytes)>;
+    steps_.push_back(std::make_shared<const Spell>(&spell_bytes));
 }
 
 }  // namespace nanolith

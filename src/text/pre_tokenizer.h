@@ -26,12 +26,17 @@ class WordTaker {
 // Immutable, so it may be used from any thread.
 class PreTokenizer {
   public:
-    // Reads one; null is none. Known are ByteLevel, Digits, Metaspace, Punctuation, Sequence, Split and
-    // WhitespaceSplit; others are UNSUPPORTED by their name. `where` begins a message.
+    // Reads one; null is none. Known are BertPreTokenizer, ByteLevel, Digits, Metaspace, Punctuation, Sequence,
+    // Split and WhitespaceSplit; others are UNSUPPORTED by their name. `where` begins a message.
     static Result<PreTokenizer> read(const Json* json, const std::string& where);
+
+    // Takes what `pattern` matches for words and leaves out the rest; words are raw bytes.
+    static PreTokenizer matches_of(Pattern pattern);
 
     // Whether words are raw bytes for a byte-level vocabulary.
     [[nodiscard]] bool byte_level() const { return byte_level_; }
+    // Has words spelled as byte_level.h says where they would be raw bytes: for models that know nothing of bytes.
+    void spell_words();
 
     class Step;
     class Cutter;

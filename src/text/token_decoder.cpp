@@ -1,5 +1,6 @@
 #include "text/token_decoder.h"
 
+#include <array>
 #include <charconv>
 #include <optional>
 
@@ -38,6 +39,9 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
         for (const Json& member : *list) NL_TRY(add(member, where));
         return {};
     }
+    if (word_pieces_.has_value())
+        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type),
+                    " stands behind \"WordPiece\", which is not supported");
     if (type == "Strip") return add_strip(json, where);
     // What stands behind one of these would see no more tokens but one text.
     if (fused_ || byte_level_)
@@ -56,6 +60,7 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
         return {};
     }
     if (type == "Metaspace") return add_metaspace(json, where);
+    if (type == "WordPiece") return add_word_piece(json, where);
     if (type == "Replace") {
         if (byte_fallback_)
             return fail(NL_ERROR_UNSUPPORTED, where,
@@ -91,7 +96,42 @@ Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where)
     return {};
 }
 
+Result<void> TokenDecoder::add_word_piece(const Json& json, const std::string& where) {
+    if (byte_fallback_ || !replacements_.empty())
+        return fail(NL_ERROR_UNSUPPORTED, where,
+                    ": the decoder \"WordPiece\" stands behind another, which is not supported");
+    const JsonFields fields(json, where, "decoder.");
+    NL_ASSIGN(std::string prefix, read_string(fields, "prefix"));
+    NL_ASSIGN(const bool cleanup, fields.boolean_or("cleanup", true));
+    word_pieces_ = WordPieces{std::move(prefix), cleanup};
+    return {};
+}
+
+Result<std::string> TokenDecoder::word_piece_text(std::string_view piece, bool is_first) const {
+    // What the reference cleans up, one after the other, in each token with the space before it.
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 11> kCleanups = {{{" .", "."},
+                                                                                          {" ?", "?"},
+                                                                                          {" !", "!"},
+                                                                                          {" ,", ","},
+                                                                                          {" ' ", "'"},
+                                                                                          {" n't", "n't"},
+                                                                                          {" 'm", "'m"},
+                                                                                          {" do not", " don't"},
+                                                                                          {" 's", "'s"},
+                                                                                          {" 've", "'ve"},
+                                                                                          {" 're", "'re"}}};
+    const bool continues = piece.starts_with(word_pieces_->prefix);
+    std::string text(is_first || continues ? "" : " ");
+    text += piece.substr(continues && !is_first ? word_pieces_->prefix.size() : 0);
+    if (!word_pieces_->cleanup) return text;
+    for (const auto& [from, to] : kCleanups) {
+        NL_ASSIGN(text, replace_all(text, Pattern::literal(from), to));
+    }
+    return text;
+}
+
 Result<std::string> TokenDecoder::bytes(std::string_view piece, bool is_first) const {
+    if (word_pieces_.has_value()) return word_piece_text(piece, is_first);
     std::string text(piece);
     if (byte_level_) {
         // A piece with a character that spells no byte stands for itself.

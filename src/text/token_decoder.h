@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -17,9 +18,9 @@ namespace nanolith {
 // Immutable, so it may be used from any thread.
 class TokenDecoder {
   public:
-    // Reads one. Known are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence and Strip where they work token
-    // by token, but for a Strip of one leading space behind a Fuse; others are UNSUPPORTED by their name. `where`
-    // begins a message.
+    // Reads one. Known are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and WordPiece where they
+    // work token by token, but for a Strip of one leading space behind a Fuse; others are UNSUPPORTED by their name.
+    // `where` begins a message.
     static Result<TokenDecoder> read(const Json* json, const std::string& where);
 
     // `is_first`: no token before it gave text.
@@ -30,8 +31,16 @@ class TokenDecoder {
     Result<void> add(const Json& json, const std::string& where);
     Result<void> add_metaspace(const Json& json, const std::string& where);
     Result<void> add_strip(const Json& json, const std::string& where);
+    Result<void> add_word_piece(const Json& json, const std::string& where);
+    [[nodiscard]] Result<std::string> word_piece_text(std::string_view piece, bool is_first) const;
+
+    struct WordPieces {
+        std::string prefix;  // marks a piece that continues a word; before any other stands a space
+        bool cleanup;        // some spaces in English text go
+    };
 
     std::vector<std::pair<Pattern, std::string>> replacements_;
+    std::optional<WordPieces> word_pieces_;  // where it is there, nothing else is
     bool byte_level_ = false;
     bool byte_fallback_ = false;
     bool fused_ = false;

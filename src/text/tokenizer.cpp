@@ -1,11 +1,13 @@
 #include "text/tokenizer.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/hex.h"
 #include "files/open_file.h"
 #include "text/json_tokenizer.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/tekken.h"
 #include "text/text_stream.h"
 #include "text/tokenizer_config.h"
 #include "text/utf8.h"
@@ -13,28 +15,41 @@
 namespace nanolith {
 namespace {
 
-// What a folder without tokenizer.json and tokenizer.model has instead.
+// What a folder without any of the files that are read has instead.
 Error no_tokenizer(const std::string& folder) {
     constexpr const char* kOthers[] = {"vocab.json", "qwen.tiktoken", "spiece.model", "vocab.txt"};
     for (const char* const name : kOthers) {
         if (!file_exists(folder + "/" + name)) continue;
         return fail(NL_ERROR_UNSUPPORTED, folder, " has its tokenizer in ", name,
-                    ", which is not read here: expected tokenizer.json or tokenizer.model. Transformers makes the "
-                    "former: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
+                    ", which is not read here: expected tokenizer.json, tokenizer.model or tekken.json. Transformers "
+                    "makes the first: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
     }
     return fail(NL_ERROR_NOT_FOUND, "there is neither ", folder, "/tokenizer.json nor ", folder,
-                "/tokenizer.model: expected one of them");
+                "/tokenizer.model nor ", folder, "/tekken.json: expected one of them");
 }
+
+struct Kind {
+    const char* name;
+    Result<std::shared_ptr<const Tokenizer>> (*load)(const std::string& path, TokenizerConfig config);
+};
+
+// The first of these that a folder has counts.
+constexpr Kind kKinds[] = {
+    {"tokenizer.json", load_json_tokenizer},
+    {"tokenizer.model",
+     [](const std::string& path, TokenizerConfig config) { return load_sentencepiece(path, std::move(config)); }},
+    {"tekken.json", load_tekken}};
 
 }  // namespace
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& folder) {
-    const std::string json = folder + "/tokenizer.json";
-    const std::string model = folder + "/tokenizer.model";
-    const bool has_json = file_exists(json);
-    if (!has_json && !file_exists(model)) return no_tokenizer(folder);
-    NL_ASSIGN(TokenizerConfig config, read_tokenizer_config(folder));
-    return has_json ? load_json_tokenizer(json, std::move(config)) : load_sentencepiece(model, std::move(config));
+    for (const Kind& kind : kKinds) {
+        const std::string path = folder + "/" + kind.name;
+        if (!file_exists(path)) continue;
+        NL_ASSIGN(TokenizerConfig config, read_tokenizer_config(folder));
+        return kind.load(path, std::move(config));
+    }
+    return no_tokenizer(folder);
 }
 
 Tokenizer::~Tokenizer() = default;

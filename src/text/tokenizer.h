@@ -29,9 +29,9 @@ struct DecodeRules {
 // Immutable after load, so every member may be called from any thread.
 class Tokenizer {
   public:
-    // Reads `folder`/tokenizer.json or, where there is none, `folder`/tokenizer.model, and what stands beside them
-    // (see TokenizerConfig). Where both are there tokenizer.json counts: it is what the reference implementation
-    // reads, and chat models have their markers only in it. NOT_FOUND where there is neither, BAD_MODEL where a file
+    // Reads tokenizer.json in `folder` or, where there is none, tokenizer.model or else tekken.json, and what is beside
+    // it (see TokenizerConfig). Where several are there tokenizer.json counts: it is what the reference implementation
+    // reads, and chat models have their markers only in it. NOT_FOUND where there is none, BAD_MODEL where a file
     // is damaged, UNSUPPORTED where it has a component that is not known; all name the path.
     static Result<std::shared_ptr<const Tokenizer>> load(const std::string& folder);
 

@@ -7,11 +7,17 @@
 #include <new>
 #include <vector>
 
+#include "text/character_sets.h"
+
 namespace nanolith {
 namespace {
 
+bool is_known(utf8proc_int32_t character) {
+    return has_normal_forms(static_cast<char32_t>(character));
+}
+
 int combining_class(utf8proc_int32_t character) {
-    return utf8proc_get_property(character)->combining_class;
+    return is_known(character) ? utf8proc_get_property(character)->combining_class : 0;
 }
 
 // Puts every run of combining marks in its canonical order. utf8proc's own way takes quadratic time.
@@ -39,6 +45,10 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, bool compatible) 
         size_t length = 0;
         const auto character = static_cast<utf8proc_int32_t>(first_character(text, length));
         text.remove_prefix(length);
+        if (!is_known(character)) {
+            characters.push_back(character);
+            continue;
+        }
         const auto count = utf8proc_decompose_char(character, parts.data(), parts.size(), options, &boundary);
         if (count < 0 || static_cast<size_t>(count) > parts.size()) {
             characters.push_back(character);
@@ -47,6 +57,20 @@ std::vector<utf8proc_int32_t> decompose(std::string_view text, bool compatible) 
         }
     }
     return characters;
+}
+
+// Puts together what stands between characters that nothing is put together with.
+void compose(std::vector<utf8proc_int32_t>& characters) {
+    constexpr auto kOptions = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
+    auto end = characters.begin();  // of what is done
+    for (auto at = characters.begin(); at != characters.end();) {
+        const auto next = std::find_if_not(at, characters.end(), is_known);
+        const auto left = utf8proc_normalize_utf32(&*at, next - at, kOptions);
+        end = std::copy(at, left >= 0 ? at + left : next, end);
+        at = next;
+        if (at != characters.end()) *end++ = *at++;
+    }
+    characters.erase(end, characters.end());
 }
 
 // Whether the form leaves the text as it is, for texts where that is easily seen: all characters below U+0300 are in
@@ -64,11 +88,7 @@ std::string normalize_unicode(std::string_view text, NormalForm form) {
     const bool composed = form == NormalForm::nfc || form == NormalForm::nfkc;
     auto characters = decompose(text, form == NormalForm::nfkc || form == NormalForm::nfkd);
     order_marks(characters);
-    if (composed) {
-        const auto left = utf8proc_normalize_utf32(characters.data(), static_cast<utf8proc_ssize_t>(characters.size()),
-                                                   static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
-        if (left >= 0) characters.resize(static_cast<size_t>(left));
-    }
+    if (composed) compose(characters);
     std::string normalized;
     normalized.reserve(text.size());
     for (const auto character : characters) append_character(normalized, static_cast<char32_t>(character));
@@ -106,6 +126,10 @@ void append_character(std::string& text, char32_t character) {
     std::array<utf8proc_uint8_t, 4> bytes{};
     const auto length = utf8proc_encode_char(static_cast<utf8proc_int32_t>(character), bytes.data());
     text.append(reinterpret_cast<const char*>(bytes.data()), static_cast<size_t>(length));
+}
+
+int64_t count_characters(std::string_view text) {
+    return std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80; });
 }
 
 bool is_white_space(char32_t c) {

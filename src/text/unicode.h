@@ -10,8 +10,9 @@ namespace nanolith {
 
 enum class NormalForm : uint8_t { nfc, nfd, nfkc, nfkd };
 
-// The text in a normalisation form (Unicode Standard Annex 15), in time that grows with its length (n log n for a run
-// of n combining marks).
+// The text in a normalisation form (Unicode Standard Annex 15) as Unicode 9 has it, and with it the tokenizers package,
+// whatever the system's version: newer characters stay as they are. In time that grows with its length (n log n for a
+// run of n combining marks).
 std::string normalize_unicode(std::string_view text, NormalForm form);
 
 // Every character's full lower case by itself, without regard to its neighbours.
@@ -20,6 +21,9 @@ std::string lower_case(std::string_view text);
 // The character at the front of `text`, which must not be empty, and how many bytes it takes.
 char32_t first_character(std::string_view text, size_t& length);
 void append_character(std::string& text, char32_t character);
+
+// How many characters `text` has.
+int64_t count_characters(std::string_view text);
 
 // White_Space of the Unicode Character Database.
 bool is_white_space(char32_t character);

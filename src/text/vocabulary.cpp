@@ -1,6 +1,7 @@
 #include "text/vocabulary.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace nanolith {
 namespace {
@@ -42,6 +43,21 @@ Result<Vocabulary> Vocabulary::read(const Json& json, const std::string& where) 
         vocabulary.ids_.emplace(vocabulary.pieces_[id], static_cast<int32_t>(id));
     }
     return vocabulary;
+}
+
+Vocabulary::Vocabulary(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
+    ids_.reserve(pieces_.size());
+    for (size_t id = 0; id < pieces_.size(); ++id) {
+        ids_.insert_or_assign(pieces_[id], static_cast<int32_t>(id));
+        longest_ = std::max(longest_, pieces_[id].size());
+    }
+}
+
+Result<void> check_piece_lengths(const Vocabulary& vocabulary, const std::string& where) {
+    constexpr size_t kMaxBytes = 512;
+    if (vocabulary.longest() <= kMaxBytes) return {};
+    return fail(NL_ERROR_UNSUPPORTED, where, ": the vocabulary has a piece of ", vocabulary.longest(),
+                " bytes: expected at most ", kMaxBytes);
 }
 
 }  // namespace nanolith

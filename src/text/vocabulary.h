@@ -18,6 +18,10 @@ class Vocabulary {
     // that leave most of the range unused.
     static Result<Vocabulary> read(const Json& json, const std::string& where);
 
+    // Pieces whose ids are their places. Of those that are the same the last is found.
+    explicit Vocabulary(std::vector<std::string> pieces);
+    Vocabulary() = default;
+
     // The id of `piece`, or -1.
     [[nodiscard]] int32_t find(std::string_view piece) const {
         const auto found = ids_.find(piece);
@@ -36,5 +40,9 @@ class Vocabulary {
     size_t longest_ = 0;
     std::unordered_map<std::string_view, int32_t> ids_;  // of pieces_
 };
+
+// UNSUPPORTED, with `where` in front, where a piece is longer than any that is published: their length bounds the
+// search at one place of a text.
+Result<void> check_piece_lengths(const Vocabulary& vocabulary, const std::string& where);
 
 }  // namespace nanolith

@@ -37,7 +37,7 @@ gather() {
     case $target in
         config) for file in tests/parity/fixtures/*/config.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
         tokenizer_json)
-            for file in tests/text/fixtures/*/tokenizer.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
+            for file in tests/text/fixtures/*/{tokenizer,tekken}.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
         tokenizer_model)
             for file in tests/text/fixtures/*/tokenizer.model; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
     esac

@@ -4,8 +4,6 @@ generator of random texts."""
 import random
 import unicodedata
 
-from tokenizers import normalizers
-
 # Written for this file.
 PARAGRAPHS = [
     "The lamp near the river burns all night. Who lit it? Nobody knows, but they're sure it wasn't the miller.",
@@ -193,18 +191,12 @@ MARKS = [chr(c) for c in range(0x300, 0x370)] + [
 ]
 
 
-# The tokenizers package normalises with older Unicode tables than everybody: some 70 characters keep their compatible
-# decompositions there, and newer marks their order.
-NFKD = normalizers.NFKD()
-# Every character that this Python's Unicode tables assign, but surrogates and those.
+# Every character that this Python's Unicode tables assign, but surrogates. Where they are newer than those of the
+# system's PCRE2 and utf8proc, the library has other classes and lower case than the packages.
 ASSIGNED = [
     chr(c)
     for c in range(0x110000)
-    if not 0xD800 <= c < 0xE000
-    and unicodedata.category(chr(c)) not in ("Cn", "Co")
-    and all(
-        NFKD.normalize_str(text) == unicodedata.normalize("NFKD", text) for text in (chr(c), "a" + chr(c) + "\u0334")
-    )
+    if not 0xD800 <= c < 0xE000 and unicodedata.category(chr(c)) not in ("Cn", "Co")
 ]
 BMP = [c for c in ASSIGNED if c < "\u2000"]
 

@@ -1,7 +1,11 @@
 """The small tokenizers: every kind that models are published with, trained on corpus.PARAGRAPHS."""
 
+import base64
 import io
 import json
+import pathlib
+import random
+import tempfile
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -15,6 +19,11 @@ KNOWN = [corpus.PARAGRAPHS[i] for i in (0, 1, 2, 6, 7, 8)]
 # Patterns of published tokenizers.
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+)
+# As tiktoken has it now. Oniguruma reads the `+` behind braces as "once or more".
+CL100K_NOW = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"
+    r"\s+(?!\S)|\s"
 )
 LLAMA3 = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 QWEN2 = (
@@ -40,7 +49,16 @@ def plain(content, **options):
 
 
 def train(
-    model, trainer_options, normalizer=None, pre_tokenizer=None, decoder=None, post=None, added=(), first=(), texts=None
+    model,
+    trainer_options,
+    normalizer=None,
+    pre_tokenizer=None,
+    decoder=None,
+    post=None,
+    added=(),
+    first=(),
+    texts=None,
+    trainer=trainers.BpeTrainer,
 ):
     """`first`: special tokens at the vocabulary's beginning; `added`: behind it."""
     tokenizer = Tokenizer(model)
@@ -48,7 +66,7 @@ def train(
         tokenizer.normalizer = normalizer
     if pre_tokenizer is not None:
         tokenizer.pre_tokenizer = pre_tokenizer
-    trainer = trainers.BpeTrainer(show_progress=False, special_tokens=list(first), **trainer_options)
+    trainer = trainer(show_progress=False, special_tokens=list(first), **trainer_options)
     tokenizer.train_from_iterator((texts or corpus.PARAGRAPHS) * 2, trainer)
     tokenizer.add_tokens(list(added))
     if decoder is not None:
@@ -124,6 +142,26 @@ def cl100k():
     return byte_level(
         split_then_bytes(CL100K),
         added=[special("<|endoftext|>"), special("<|im_start|>"), special("<|im_sep|>"), special("<|im_end|>")],
+    )
+
+
+def cl100k_now():
+    return byte_level(split_then_bytes(CL100K_NOW), added=[special("<|endoftext|>")])
+
+
+def falcon():
+    """ByteLevel in the middle: what stands behind it sees how bytes are spelled."""
+    return byte_level(
+        pre_tokenizers.Sequence(
+            [
+                pre_tokenizers.Punctuation("contiguous"),
+                pre_tokenizers.ByteLevel(add_prefix_space=False),
+                pre_tokenizers.Digits(individual_digits=False),
+                pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
+            ]
+        ),
+        added=[special(">>TITLE<<"), special("<|endoftext|>")],
+        post=lambda _: processors.ByteLevel(trim_offsets=True),
     )
 
 
@@ -314,6 +352,120 @@ def nfkd():
     return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKD())
 
 
+def bert():
+    return train(
+        models.WordPiece(unk_token="[UNK]"),
+        {"vocab_size": 400},
+        trainer=trainers.WordPieceTrainer,
+        texts=KNOWN,
+        normalizer=normalizers.BertNormalizer(),
+        pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
+        decoder=decoders.WordPiece(),
+        first=map(special, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]),
+        post=template("[CLS] $A [SEP]", "[CLS]", "[SEP]"),
+    )
+
+
+def word_piece():
+    """Every option of WordPiece and its companions otherwise than BERT has it."""
+    tokenizer = train(
+        models.WordPiece(unk_token="<unk>", continuing_subword_prefix="@@", max_input_chars_per_word=9),
+        {"vocab_size": 500, "continuing_subword_prefix": "@@"},
+        trainer=trainers.WordPieceTrainer,
+        normalizer=normalizers.BertNormalizer(handle_chinese_chars=False, strip_accents=True, lowercase=False),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Punctuation("merged_with_previous")]
+        ),
+        decoder=decoders.WordPiece("@@", cleanup=False),
+        first=[special("<unk>"), special("<s>"), special("</s>")],
+        added=[plain("word", single_word=True, normalized=True)],
+        post=lambda t: processors.BertProcessing(("</s>", 2), ("<s>", 1)),
+    )
+    return tokenizer
+
+
+def charsmap():
+    """A small table of replacements as SentencePiece makes it, some of them of several characters."""
+    rules = "FB01\t66 69\n2126\t3A9\nFF46\t66\nFF55\t75\nFF4C\t6C\nA0\t20\n3000\t20\n9\t20\n65 301\tE9\n78\t58\n78 301\tD7\n"
+    rules += "AD\t\n2026\t2E 2E 2E\nD A\t20\nA\t20\n1F468 200D\t1F468\n"
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "rules.tsv"
+        path.write_text(rules)
+        model = io.BytesIO()
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(corpus.PARAGRAPHS[0].split()),
+            model_writer=model,
+            vocab_size=60,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=str(path),
+            minloglevel=2,
+        )
+    return sentencepiece_model_pb2.ModelProto.FromString(model.getvalue()).normalizer_spec.precompiled_charsmap
+
+
+def unigram(size, unk="<unk>", texts=None, **options):
+    return train(
+        models.Unigram(),
+        {"vocab_size": size, "unk_token": unk, "shrinking_factor": 0.6},
+        trainer=trainers.UnigramTrainer,
+        texts=texts or KNOWN,
+        **options,
+    )
+
+
+def t5():
+    return unigram(
+        400,
+        normalizer=normalizers.Precompiled(charsmap()),
+        pre_tokenizer=pre_tokenizers.Metaspace("▁", prepend_scheme="always"),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<pad>"), special("</s>"), special("<unk>")],
+        added=[special("<extra_id_0>", lstrip=True)],
+        post=template("$A </s>", "</s>"),
+    )
+
+
+def albert():
+    return unigram(
+        400,
+        normalizer=normalizers.Sequence(
+            [
+                normalizers.Replace("``", '"'),
+                normalizers.Replace("''", '"'),
+                normalizers.NFKD(),
+                normalizers.StripAccents(),
+                normalizers.Lowercase(),
+                normalizers.Precompiled(charsmap()),
+                normalizers.Replace(Regex(" {2,}"), " "),
+            ]
+        ),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace("▁", prepend_scheme="always")]
+        ),
+        decoder=decoders.Metaspace("▁", prepend_scheme="always"),
+        first=[special("<pad>"), special("<unk>"), special("[CLS]"), special("[SEP]")],
+        post=template("[CLS] $A [SEP]", "[CLS]", "[SEP]"),
+    )
+
+
+def unigram_ties():
+    """Pieces that many ways are made of: sums in another order, or of other doubles, would choose another way. Byte
+    fallback, and whole texts as words."""
+    rng = random.Random(85)  # with scores to the nearest double two texts of the corpus come out otherwise
+    letters = ["a", "b", "▁", "\n", ".", "é", "е"]
+    made = ["".join(rng.choices(letters, k=rng.randrange(2, 5))) for _ in range(60)]
+    repeated = [letter * count for letter in letters for count in (1, 2, 3, 5)]
+    shown = sorted({c for text in corpus.PARAGRAPHS[:4] for c in text if c != " "})
+    pieces = list(dict.fromkeys(["<unk>", "<s>", "</s>"] + BYTES + repeated + made + shown))
+    scores = [-rng.random() * len(piece) * 3 for piece in pieces]
+    scores[0] = 0.0
+    tokenizer = Tokenizer(models.Unigram(list(zip(pieces, scores)), unk_id=0, byte_fallback=True))
+    tokenizer.normalizer = normalizers.Replace(" ", "▁")
+    tokenizer.decoder = decoders.Sequence(LLAMA2_DECODER)
+    tokenizer.add_tokens([special("<s>"), special("</s>")])
+    return tokenizer
+
+
 JSON_KINDS = {
     f.__name__: f
     for f in [
@@ -321,6 +473,8 @@ JSON_KINDS = {
         llama3,
         qwen2,
         cl100k,
+        cl100k_now,
+        falcon,
         o200k,
         deepseek,
         starcoder,
@@ -332,6 +486,11 @@ JSON_KINDS = {
         odd,
         splits,
         nfkd,
+        bert,
+        word_piece,
+        t5,
+        albert,
+        unigram_ties,
     ]
 }
 
@@ -430,3 +589,63 @@ def train_sentencepiece(folder, options, config):
     added[str(size + 2)] = {"content": "<tool_call>", "special": False, **token}
     full = {"added_tokens_decoder": added, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", **config}
     (folder / "tokenizer_config.json").write_text(json.dumps(full, indent=1) + "\n")
+
+
+TEKKEN_PATTERN = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+|"
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|"
+    r"\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def tekken_file(pieces, pattern, specials, num_special, version, unused=0):
+    """`pieces` follow the 256 bytes; the last `unused` of them stand in the file alone."""
+    tokens = [bytes([byte]) for byte in range(256)] + pieces
+    vocab = [
+        {"rank": rank, "token_bytes": base64.b64encode(data).decode(), "token_str": None}
+        for rank, data in enumerate(tokens)
+    ]
+    config = {
+        "pattern": pattern,
+        "num_vocab_tokens": len(tokens),
+        "default_vocab_size": len(tokens) - unused + num_special,
+        "default_num_special_tokens": num_special,
+        "version": version,
+    }
+    listed = {"special_tokens": specials} if specials is not None else {}
+    return {"config": config, "vocab": vocab, **listed}
+
+
+def tekken():
+    """Merges in the order in which they were learnt, as in published files."""
+    state = json.loads(byte_level(split_then_bytes(O200K), 480).to_str())["model"]
+    spelled = byte_spelling()
+    pieces = [bytes(spelled[c] for c in left + right) for left, right in state["merges"]]
+    names = ["<unk>", "<s>", "</s>", "[INST]", "[/INST]", "<pad>", "[SYSTEM_PROMPT]", "[/SYSTEM_PROMPT]", "<mask>"]
+    specials = [{"rank": i, "token_str": name, "is_control": True} for i, name in enumerate(names)]
+    return tekken_file(pieces, TEKKEN_PATTERN, specials, 14, "v11", unused=20)
+
+
+def tekken_odd():
+    """Random pieces in random order, of which many can't be reached; a pattern that leaves characters out; no list of
+    special tokens."""
+    rng = random.Random(7)
+    data = " ".join(corpus.CORPUS).encode()
+    pieces = set()
+    while len(pieces) < 400:
+        begin = rng.randrange(len(data))
+        pieces.add(data[begin : begin + rng.randrange(2, 9)])
+    pieces |= {letter * count for letter in (b"a", b" ", b"\n", b"ab") for count in (2, 3, 4, 7)}
+    pieces = sorted(pieces - {bytes([byte]) for byte in range(256)})
+    rng.shuffle(pieces)
+    return tekken_file(pieces, r"[^;\u0430-\u044f]{1,40}+|;$", None, 25, "v3")
+
+
+def byte_spelling():
+    """GPT-2's characters for bytes."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+TEKKEN_KINDS = {f.__name__: f for f in [tekken, tekken_odd]}

@@ -6,8 +6,10 @@
                                                (--count, --seed)
     make_fixtures.py --speed LIBNANOLITH.SO    how fast both are, on one core
 
-Needs PyPI's tokenizers, sentencepiece and transformers. The fixtures are made with tokenizers 0.23.3 and sentencepiece
-0.2.3; other versions may train other vocabularies.
+KIND... behind the first two: those kinds alone.
+
+Needs PyPI's tokenizers, sentencepiece, mistral-common and, for all fixtures, transformers. The fixtures are made with
+tokenizers 0.23.3, sentencepiece 0.2.3 and mistral-common 1.13.1; other versions may train other vocabularies.
 """
 
 import argparse
@@ -25,9 +27,8 @@ from tokenizers import Tokenizer
 
 import chats
 import corpus
-import jinja_cases
 import nanolith_text
-from kinds import JSON_CONFIGS, JSON_KINDS, SP_KINDS, gpt2, llama2, llama3, qwen2, train_sentencepiece
+from kinds import JSON_CONFIGS, JSON_KINDS, SP_KINDS, TEKKEN_KINDS, gpt2, llama2, llama3, qwen2, train_sentencepiece
 from references import reference
 
 FIXTURES = pathlib.Path(__file__).parent / "fixtures"
@@ -48,7 +49,9 @@ def make(name):
     folder = FIXTURES / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    if name in SP_KINDS:
+    if name in TEKKEN_KINDS:
+        (folder / "tekken.json").write_text(json.dumps(TEKKEN_KINDS[name](), separators=(",", ":")))
+    elif name in SP_KINDS:
         train_sentencepiece(folder, *SP_KINDS[name])
     else:
         state = json.loads(JSON_KINDS[name]().to_str())
@@ -64,18 +67,20 @@ def make_all():
         ["latin-1", data.decode("latin-1")] for data in corpus.INVALID
     ]
     (FIXTURES / "corpus.json").write_text('{"texts": [\n' + ",\n".join(json.dumps(text) for text in texts) + "\n]}\n")
-    for name in [*JSON_KINDS, *SP_KINDS]:
+    for name in [*JSON_KINDS, *SP_KINDS, *TEKKEN_KINDS]:
         make(name)
         print(f"{name:18} {sum(f.stat().st_size for f in (FIXTURES / name).iterdir()):8} bytes")
+    import jinja_cases  # needs transformers, as chats does
+
     chats.write(FIXTURES)
     jinja_cases.write(FIXTURES)
 
 
-def compare(library, count, seed):
+def compare(library, count, seed, names):
     """Returns how many texts differ."""
     texts = corpus.random_texts(count, seed)
     total = 0
-    for name in [*JSON_KINDS, *SP_KINDS]:
+    for name in names:
         package = reference(FIXTURES / name)
         tokenizer = nanolith_text.Tokenizer(library, FIXTURES / name)
         wrong = undecoded = ties = 0
@@ -170,11 +175,16 @@ def main():
     parser.add_argument("--speed", metavar="LIBRARY")
     parser.add_argument("--count", type=int, default=10000)
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
+    parser.add_argument("kinds", nargs="*", metavar="KIND")
     options = parser.parse_args()
     if options.speed:
         speed(options.speed)
     elif options.compare:
-        sys.exit(compare(options.compare, options.count, options.seed) > 0)
+        names = options.kinds or [*JSON_KINDS, *SP_KINDS, *TEKKEN_KINDS]
+        sys.exit(compare(options.compare, options.count, options.seed, names) > 0)
+    elif options.kinds:
+        for name in options.kinds:
+            make(name)
     else:
         make_all()
 

@@ -1,6 +1,7 @@
 """What the reference packages make of a tokenizer's folder."""
 
 import json
+import re
 
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
@@ -86,5 +87,31 @@ class SentencePieceReference:
         return None  # compared by the tests with libsentencepiece itself
 
 
+class TekkenReference:
+    """The mistral_common package on what stands between special tokens, which it does not look for itself."""
+
+    def __init__(self, folder):
+        from mistral_common.tokens.tokenizers.tekken import Tekkenizer
+
+        self.tokenizer = Tekkenizer.from_file(folder / "tekken.json")
+        specials = [self.tokenizer.id_to_piece(i) for i in range(self.tokenizer.num_special_tokens)]
+        self.ids = {special: i for i, special in enumerate(specials)}
+        names = "|".join(re.escape(s) for s in sorted(specials, key=len, reverse=True))
+        self.specials = re.compile(f"({names})")
+
+    def encode(self, text, mode):
+        if mode == "text":
+            return self.tokenizer.encode(text, bos=False, eos=False)
+        ids = [self.tokenizer.bos_id] * (mode == "special")
+        for part in self.specials.split(text):
+            ids += [self.ids[part]] if part in self.ids else self.tokenizer.encode(part, bos=False, eos=False)
+        return ids
+
+    def decode(self, ids):
+        return self.tokenizer.decode(ids)
+
+
 def reference(folder):
+    if (folder / "tekken.json").exists():
+        return TekkenReference(folder)
     return JsonReference(folder) if (folder / "tokenizer.json").exists() else SentencePieceReference(folder)

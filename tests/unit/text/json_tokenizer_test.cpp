@@ -48,6 +48,18 @@ void expect_refused(const Parts& parts, nl_status status, const std::string& tex
     EXPECT_NE(tokenizer.error().message.find("folder/tokenizer.json"), std::string::npos) << tokenizer.error().message;
 }
 
+// A tokenizer of nothing but a model, whose members are `model`.
+Result<std::shared_ptr<const Tokenizer>> load_model(const std::string& model) {
+    return parse_json_tokenizer(R"({"decoder":{"type":"Fuse"},"model":{)" + model + "}}", "folder/tokenizer.json", {});
+}
+
+void expect_refused_model(const std::string& model, nl_status status, const std::string& text) {
+    const auto tokenizer = load_model(model);
+    ASSERT_FALSE(tokenizer.ok()) << text;
+    EXPECT_EQ(tokenizer.error().status, status) << tokenizer.error().message;
+    EXPECT_NE(tokenizer.error().message.find(text), std::string::npos) << tokenizer.error().message;
+}
+
 TEST(JsonTokenizer, TakesASmallOne) {
     const auto tokenizer = Parts().load();
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
@@ -75,8 +87,8 @@ TEST(JsonTokenizer, CutsSpelledBytesBehindByteLevel) {
 
 TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
     Parts parts;
-    parts.normalizer = R"({"type":"BertNormalizer"})";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"BertNormalizer\"");
+    parts.normalizer = R"({"type":"ByteLevel"})";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"ByteLevel\"");
     parts.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"Nmt\"");
     parts = {};
@@ -85,8 +97,14 @@ TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
     parts.pre_tokenizer = R"({"type":"Split","pattern":{"String":" "},"behavior":"Sideways","invert":false})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "Sideways");
     parts = {};
-    parts.decoder = R"({"type":"WordPiece"})";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "decoder \"WordPiece\"");
+    parts.decoder = R"({"type":"CTC"})";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "decoder \"CTC\"");
+    const std::string word_piece = R"({"type":"WordPiece","prefix":"##","cleanup":true})";
+    for (const std::string& decoders : {R"({"type":"ByteFallback"},)" + word_piece, word_piece + R"(,{"type":"Fuse"})",
+                                        word_piece + "," + word_piece}) {
+        parts.decoder = R"({"type":"Sequence","decoders":[)" + decoders + "]}";
+        expect_refused(parts, NL_ERROR_UNSUPPORTED, "\"WordPiece\"");
+    }
     parts.decoder = "null";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "no decoder");
     parts.decoder =
@@ -96,10 +114,8 @@ TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
     parts.post_processor = R"({"type":"Other"})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "post_processor \"Other\"");
     parts = {};
-    for (const std::string type : {"Unigram", "WordPiece", "WordLevel"}) {
-        parts.model = R"("type":")" + type + "\"";
-        expect_refused(parts, NL_ERROR_UNSUPPORTED, "model \"" + type + "\"");
-    }
+    parts.model = R"("type":"WordLevel")";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "model \"WordLevel\"");
     parts.model = R"("type":"BPE","dropout":0.1)";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "model.dropout is 0.1");
     parts.model = R"("type":"BPE","end_of_word_suffix":"</w>")";
@@ -146,12 +162,58 @@ TEST(JsonTokenizer, RefusesContradictoryTokens) {
     expect_refused(parts, NL_ERROR_BAD_MODEL, "special_tokens");
 }
 
+std::string unigram(const std::string& vocab, const std::string& more = "") {
+    return R"("type":"Unigram","vocab":)" + vocab + more;
+}
+
+TEST(JsonTokenizer, RefusesAContradictoryUnigram) {
+    for (const std::string vocab :
+         {R"([["a"]])", R"([["a",0,0]])", R"([[0,"a"]])", R"([["a","0"]])", R"([["a",null]])", "[0]", "7", "null"}) {
+        expect_refused_model(unigram(vocab), NL_ERROR_BAD_MODEL, "model.vocab");
+    }
+    expect_refused_model(unigram(R"([["a",0]])", R"(,"unk_id":1)"), NL_ERROR_BAD_MODEL, "unk_id");
+    expect_refused_model(unigram("[]", R"(,"unk_id":0)"), NL_ERROR_BAD_MODEL, "unk_id");
+    expect_refused_model(unigram(R"([[")" + std::string(600, 'a') + R"(",0]])"), NL_ERROR_UNSUPPORTED, "600 bytes");
+    for (const std::string charsmap : {"null", "7", R"("")", R"("A")", R"("AAAA")", R"("*AAA")"}) {
+        Parts parts;
+        parts.normalizer = R"({"type":"Precompiled","precompiled_charsmap":)" + charsmap + "}";
+        expect_refused(parts, NL_ERROR_BAD_MODEL, "precompiled_charsmap");
+    }
+}
+
+// Without an unknown token the reference fails too.
+TEST(JsonTokenizer, NamesWhatAModelCanNotSpell) {
+    const auto unigram_tokenizer = load_model(unigram(R"([["a",0],["ab",-1]])"));
+    ASSERT_TRUE(unigram_tokenizer.ok()) << unigram_tokenizer.error().message;
+    EXPECT_EQ(*(*unigram_tokenizer)->encode("aab", 0), (Tokens{0, 1}));
+    const auto unspelled = (*unigram_tokenizer)->encode("ax", 0);
+    ASSERT_FALSE(unspelled.ok());
+    EXPECT_EQ(unspelled.error().status, NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(unspelled.error().message.find("\"x\""), std::string::npos) << unspelled.error().message;
+    const std::string word_piece = R"("type":"WordPiece","unk_token":"?","continuing_subword_prefix":"##",)"
+                                   R"("max_input_chars_per_word":3,"vocab":{"a":0,"##b":1})";
+    const auto word_piece_tokenizer = load_model(word_piece);
+    ASSERT_TRUE(word_piece_tokenizer.ok()) << word_piece_tokenizer.error().message;
+    EXPECT_EQ(*(*word_piece_tokenizer)->encode("abb", 0), (Tokens{0, 1, 1}));
+    for (const char* text : {"abbb", "aa"}) {
+        const auto unknown = (*word_piece_tokenizer)->encode(text, 0);
+        ASSERT_FALSE(unknown.ok());
+        EXPECT_EQ(unknown.error().status, NL_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(unknown.error().message.find(text), std::string::npos) << unknown.error().message;
+    }
+    for (const std::string field : {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"}) {
+        std::string without = word_piece;
+        without.replace(without.find(field), 1, "-");
+        expect_refused_model(without, NL_ERROR_BAD_MODEL, field);
+    }
+}
+
 // A file of which every part may be wrong does no harm, whatever it makes of a text.
 TEST(JsonTokenizer, SurvivesDamagedFiles) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    for (const std::string name : {"gpt2", "llama2", "odd", "splits"}) {
+    for (const std::string name : {"gpt2", "llama2", "odd", "splits", "bert", "t5", "unigram_ties"}) {
         std::ifstream file(std::string(NL_TEXT_FIXTURES) + "/" + name + "/tokenizer.json", std::ios::binary);
         std::stringstream text;
         text << file.rdbuf();
@@ -230,7 +292,8 @@ TEST(JsonTokenizer, ReadsTheFoldersOtherFiles) {
 
 // Quadratic time would take hours.
 TEST(JsonTokenizer, TakesAMegabyteOfAnything) {
-    for (const std::string name : {"llama3", "llama2", "nfkd", "sp_first"}) {
+    for (const std::string name :
+         {"llama3", "llama2", "nfkd", "sp_first", "bert", "t5", "albert", "unigram_ties", "tekken"}) {
         const auto tokenizer = Tokenizer::load(std::string(NL_TEXT_FIXTURES) + "/" + name);
         ASSERT_TRUE(tokenizer.ok());
         for (const std::string part : {"a", " ", "\xF0\x9F\x91\xA9\xE2\x80\x8D", "\xCC\x81\xCC\xA3", "<"}) {
@@ -248,7 +311,7 @@ TEST(JsonTokenizer, TakesAMegabyteOfAnything) {
 TEST(Pattern, RefusesWhatOnigurumaReadsDifferently) {
     for (const std::string pattern :
          {"[a[b]]",          "[a&&b]",      "\\h",   "\\X",   "\\b",   "\\1",        "\\k<x>", "(?<name>a)",
-          "(?m:.)",          "(?x: a)",     "(?>a)", "a{2}+", "a{2}?", "a**",        "a{x}",   "\\p{Zanabazar}",
+          "(?m:.)",          "(?x: a)",     "(?>a)", "^{2}+", "a{2}?", "a**",        "a{x}",   "\\p{Zanabazar}",
           "\\p{^Zanabazar}", "[[:alpha:]]", "[]a]",  "[a",    "a\\",   "\\x{110000", "\\xFF",  "\\Qa\\E",
           "(*UTF)a",         "\\u12",       "\\pL",  "[\\W]", "\\G",   "\\K",        "\\R"}) {
         const auto translated = translate_pattern(pattern, "file");
@@ -274,6 +337,22 @@ TEST(Pattern, EndsExponentialMatching) {
     ASSERT_FALSE(found.ok());
     EXPECT_EQ(found.error().status, NL_ERROR_UNSUPPORTED);
     EXPECT_NE(found.error().message.find("file"), std::string::npos);
+}
+
+// To Oniguruma they are more than Unicode says.
+TEST(Pattern, KnowsOnigurumasWordCharacters) {
+    const std::string word = "a\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE_b";
+    for (const char* expression : {"\\w+", "[\\w]+"}) {
+        const auto pattern = Pattern::regex(expression, "file");
+        ASSERT_TRUE(pattern.ok());
+        Pattern::Finder finder(*pattern);
+        const std::string text = word + "\u00F7";
+        finder.start(text);
+        Span match;
+        ASSERT_TRUE(*finder.next(match));
+        EXPECT_EQ(match.end, word.size());
+        EXPECT_FALSE(*finder.next(match));
+    }
 }
 
 TEST(Pattern, MovesOnBehindEmptyMatches) {

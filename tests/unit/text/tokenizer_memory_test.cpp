@@ -66,7 +66,9 @@ TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
     }
 }
 
-INSTANTIATE_TEST_SUITE_P(, TokenizerMemory, testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first"),
+INSTANTIATE_TEST_SUITE_P(, TokenizerMemory,
+                         testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first", "bert", "t5",
+                                         "unigram_ties", "tekken"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace

@@ -320,7 +320,7 @@ functions! {
     /// where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
     fn nl_last_error_detail(detail: i32, value: *mut i64) -> nl_status;
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-    /// tokenizer.json or tokenizer.model where there is one) and reserves the page pool. `options` (of kind
+    /// tokenizer.json, tokenizer.model or tekken.json where there is one) and reserves the page pool. `options` (of kind
     /// NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
     /// load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
     /// (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
@@ -344,9 +344,9 @@ functions! {
     /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
     /// that is not known here. Free the handle. Since 0.1.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
-    /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is
-    /// none, from tokenizer.model (SentencePiece). Where both are there tokenizer.json counts, since chat models
-    /// have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
+    /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
+    /// tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
+    /// chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
     /// add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
     /// Since 0.1.
     /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.

@@ -1,0 +1,19 @@
+// Sets of characters as the tokenizers package has them: from Unicode 8 and 9, whatever the system's libraries know.
+// Thread-safe: no state.
+#pragma once
+
+namespace nanolith {
+
+// What BertNormalizer's clean_text takes away: control, format and private characters but for tab and line ends, and
+// U+FFFD.
+bool is_removed_by_bert(char32_t character);
+// Of general category Mn: BertNormalizer's accents.
+bool is_nonspacing_mark(char32_t character);
+// Of general category M: StripAccents' accents.
+bool is_mark(char32_t character);
+
+// What Unicode 9's normal forms change, put in another order or put together, and some that no version's do. Newer
+// characters stay as they are.
+bool has_normal_forms(char32_t character);
+
+}  // namespace nanolith
