@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes the headers' comments those that doxygen reads: doxygen_filter.py FILE, to standard output.
 
-A comment above a declaration becomes /** */, one behind a constant becomes /**< */, and the one that begins a file is its
+A comment above a declaration becomes /** */, one after a constant becomes /**< */, and the one that begins a file is its
 own. Headlines ("/* ---- Engine ---- */") stay as they are.
 """
 

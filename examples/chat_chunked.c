@@ -140,7 +140,7 @@ typedef struct {
     int num_questions;
 } demo_t;
 
-/* Cuts `text` at the next " | " and returns what is behind it, or NULL. */
+/* Cuts `text` at the next " | " and returns what is after it, or NULL. */
 static char *cut(char *text) {
     char *bar = text != NULL ? strstr(text, " | ") : NULL;
     if (bar == NULL) return NULL;
@@ -330,7 +330,7 @@ static void print_text(question_t *question, size_t *said, const char *text, siz
     question->said[*said] = '\0';
 }
 
-/* Starts an answer behind `cache` and what the question adds to it. */
+/* Starts an answer after `cache` and what the question adds to it. */
 static int start_answer(nl_cache *cache, const tokens_t *added, nl_generation **generation) {
     nl_options *options = NULL;
     int bad = failed(nl_options_create(NL_OPTIONS_GENERATION, &options), "making options") ||
@@ -379,7 +379,7 @@ static void print_question(const question_t *question) {
     printf("%s%.*s\n ", question->num_documents > 0 ? "] " : "", (int)length, text);
 }
 
-/* Asks a question behind `cache`, which becomes longer, and prints the answer and what it took. `start` is when the
+/* Asks a question after `cache`, which becomes longer, and prints the answer and what it took. `start` is when the
  * question came in. */
 static int ask(session_t *session, nl_cache *cache, question_t *question, double start) {
     tokens_t tokens;

@@ -120,7 +120,7 @@ static int prefill(const session_t *session, const int32_t *tokens, const size_t
     return 0;
 }
 
-/* Starts an answer behind the question, and prints its text as it comes. */
+/* Starts an answer after the question, and prints its text as it comes. */
 static int answer(nl_cache *cache, const int32_t *question, size_t num_tokens) {
     nl_options *options = NULL;
     nl_generation *generation = NULL;

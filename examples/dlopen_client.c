@@ -111,7 +111,7 @@ static int begin(const nl_chunk *const *chunks, size_t num_chunks, nl_cache **ca
     return bad;
 }
 
-/* Starts an answer behind the question, and prints its text as it comes. */
+/* Starts an answer after the question, and prints its text as it comes. */
 static int answer(nl_cache *cache, const char *question) {
     nl_generation *generation = NULL;
     char text[256];

@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     nl_cache *conversation; /* any number of them begin with the document, which costs nothing */
     MUST(nl_cache_create(engine, NULL, (const nl_chunk *const *)&document, 1, &conversation));
 
-    nl_generation *answer; /* the engine draws it behind the question */
+    nl_generation *answer; /* the engine draws it after the question */
     MUST(nl_tokenizer_encode(tokenizer, kQuestion, strlen(kQuestion), 0, tokens, 256, &count));
     MUST(nl_generation_start(conversation, tokens, count, NULL, &answer));
     do { /* text, as it comes */

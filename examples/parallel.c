@@ -1,5 +1,5 @@
 /*
- * Several conversations at once, all of them behind the same records: the engine answers them in batches, and one
+ * Several conversations at once, all of them after the same records: the engine answers them in batches, and one
  * thread is enough.
  *
  *   parallel [MODEL_FOLDER]

@@ -5,7 +5,7 @@ package nanolith
 #include <stdlib.h>
 #include <string.h>
 
-// C memory with the addresses of the texts that lie one after the other in `text`, and behind them the texts: Go's own
+// C memory with the addresses of the texts that lie one after the other in `text`, and after them the texts: Go's own
 // memory must not hold such addresses. NULL where there is no memory.
 static const char **nanolith_go_contents(const char *text, size_t text_length, const size_t *lengths, size_t count) {
     const char **contents = malloc(count * sizeof *contents + text_length + 1);
@@ -41,7 +41,7 @@ type RenderedChat struct {
 // where there is no such message.
 func (c *RenderedChat) Message(index int) []int32 { return c.Tokens[c.begin(index):c.Ends[index]] }
 
-// From gives the tokens from message index to the end, generation prompt included; behind the last message the
+// From gives the tokens from message index to the end, generation prompt included; after the last message the
 // generation prompt alone.
 func (c *RenderedChat) From(index int) []int32 { return c.Tokens[c.begin(index):] }
 

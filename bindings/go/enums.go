@@ -191,7 +191,7 @@ const (
 	GenerationFirstTokenUs GenerationFact = C.NL_GENERATION_FIRST_TOKEN_US
 	// microseconds from its start to its end, or until now
 	GenerationTotalUs GenerationFact = C.NL_GENERATION_TOTAL_US
-	// behind the first token, rounded down; 0 while there is one or none
+	// after the first token, rounded down; 0 while there is one or none
 	GenerationTokensPerSecond GenerationFact = C.NL_GENERATION_TOKENS_PER_SECOND
 	// NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs
 	GenerationEnd GenerationFact = C.NL_GENERATION_END
@@ -331,7 +331,7 @@ const (
 type Composition int32
 
 const (
-	// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+	// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 	// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
 	// and kept, so that caches with a common beginning share it (a prefix tree).
 	ComposeExact Composition = C.NL_COMPOSE_EXACT

@@ -40,7 +40,7 @@ type Generation struct {
 	err   error
 }
 
-// Generate appends tokens (perhaps none; the cache must not be empty then) and has the engine draw tokens behind them, in
+// Generate appends tokens (perhaps none; the cache must not be empty then) and has the engine draw tokens after them, in
 // batches with all else that it has to do. It returns at once; the [Generation] gives what was drawn. options may be nil.
 // When ctx is done, the generation is cancelled. ErrBusy: the cache is generating already, or as many requests wait as
 // the engine allows. Close the generation, unless it has told its end.
@@ -246,7 +246,7 @@ type Statistics struct {
 	Queued          time.Duration // from its start to its first step
 	FirstToken      time.Duration // from its start to its first token; negative until there is one
 	Total           time.Duration // from its start to its end, or until now
-	TokensPerSecond int64         // behind the first token, rounded down; 0 while there is one or none
+	TokensPerSecond int64         // after the first token, rounded down; 0 while there is one or none
 }
 
 // Statistics tell how the generation went so far.

@@ -1,4 +1,4 @@
-// choose: a warp for each row finds its best experts one after the other, each behind the last in the order of
+// choose: a warp for each row finds its best experts one after the other, each after the last in the order of
 // (logit, number). group: a block for each expert reads all choices twice, to count those of experts before it and then
 // to write its own in order; no atomics, so that sums come in the same order every time. add: a block for each row.
 // Bytes: 4 experts a row; 8 pairs an expert (from L2); 4 top_k hidden a row. Bound by latency for few rows.
@@ -24,7 +24,7 @@ __device__ inline bool is_before(const Best& a, const Best& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
 }
 
-// The best expert behind `last`.
+// The best expert after `last`.
 __device__ inline Best next_best(const float* logits, int count, const Best& last, int lane) {
     Best best{-INFINITY, INT_MAX};
     for (int i = lane; i < count; i += kWarp) {

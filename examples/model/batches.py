@@ -1,4 +1,4 @@
-"""Training sequences: records, then many questions that all stand directly behind the records.
+"""Training sequences: records, then many questions that all stand directly after the records.
 
 A sequence holds several questions, but an attention mask hides them from each other and each one's positions start where
 the records end. So one pass over the records teaches many questions, and each of them looks as it does at inference.

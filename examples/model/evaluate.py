@@ -5,7 +5,7 @@
 In full mode every chunk sees all chunks before it. In independent mode a document sees itself only, which equals computing
 each document alone and putting the results side by side; only the question sees everything.
 
-Greedy decoding gives the right answer exactly if each of its tokens, </s> included, is the likeliest one behind the tokens
+Greedy decoding gives the right answer exactly if each of its tokens, </s> included, is the likeliest one after the tokens
 before it. So one pass over prompt and answer tells, without decoding.
 """
 

@@ -121,7 +121,7 @@ class Gradients:
 @torch.no_grad()
 def exact_match(model, tokenizer, items, device, view, size=50):
     """The share of right answers per kind. Greedy decoding gives the answer if each of its tokens is the likeliest one
-    behind the tokens before it, so one pass tells."""
+    after the tokens before it, so one pass tells."""
     right = {kind: [] for kind in generate.KINDS}
     for start in range(0, len(items), size):
         part = items[start : start + size]

@@ -32,14 +32,14 @@ def greedy(model, tokens, count):
 
 @torch.no_grad()
 def is_tie(model, tokens, stock, ours):
-    """Whether the two tokens' logits behind `tokens` are within a step of the model's dtype, by its own attention."""
+    """Whether the two tokens' logits after `tokens` are within a step of the model's dtype, by its own attention."""
     model.set_attn_implementation("sdpa")
     logits = model(tokens[None]).logits[0, -1]
     return abs(logits[stock] - logits[ours]).item() <= torch.finfo(logits.dtype).eps * logits[stock].abs().item()
 
 
 def compare_model(folder, device, count):
-    """Greedy tokens of each prompt alone, and of a batch; returns whether all are the same, but for what comes behind a
+    """Greedy tokens of each prompt alone, and of a batch; returns whether all are the same, but for what comes after a
     tie: where the rounding of logits makes two tokens alike, either is right, and the text goes on another way."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     prompts = [tokenizer(text, return_tensors="pt").input_ids.to(device) for text in PROMPTS]

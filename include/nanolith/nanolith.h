@@ -47,7 +47,7 @@
  * - enum NL_NAMED(Name, PREFIX_) { ... }: the values of one type, called Name in languages that have such types, where
  *   the constants lose the prefix. With NL_FLAGS they may be added together.
  * - NL_TAKES_INT, NL_TAKES_BOOL (an integer, 0 or 1), NL_TAKES_CHOICE(Name) (an integer, one of that type's),
- *   NL_TAKES_FLOAT, NL_TAKES_TEXT, NL_TAKES_INT_LIST and NL_TAKES_TEXT_LIST behind an option's key: what it takes.
+ *   NL_TAKES_FLOAT, NL_TAKES_TEXT, NL_TAKES_INT_LIST and NL_TAKES_TEXT_LIST after an option's key: what it takes.
  *   Except with NL_TAKES_BOOL, 0 and the empty text are the option's default or out of its bounds.
  */
 #ifndef NANOLITH_NANOLITH_H
@@ -286,7 +286,7 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, NL_ARRAY(capacity
  * How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
  * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
  * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
- * know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
+ * know no roles: the messages as they are, one after the other, after what NL_ENCODE_ADD_SPECIAL puts first).
  * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from: its
  * chat template, which is run (since 0.2). Where one of the formats above gives the same tokens for a list of chats
  * (with and without a system prompt, of one turn and of several, with thoughts, odd white space and empty messages) it
@@ -335,7 +335,7 @@ enum NL_FLAGS(ChatFlags, NL_CHAT_) {
  *     nl_chunk_prefill(engine, tokens + ends[0], ends[1] - ends[0], NL_LEVEL_CONTEXT, NULL, 0, &chunks[1])  a document
  *     nl_chunk_prefill(engine, tokens + ends[1], ends[2] - ends[1], NL_LEVEL_CONTEXT, NULL, 0, &chunks[2])  another
  *     nl_cache_create(engine, NULL, chunks, 3, &cache)
- *     nl_generation_start(cache, tokens + ends[2], count - ends[2], NULL, &generation)     behind what is new
+ *     nl_generation_start(cache, tokens + ends[2], count - ends[2], NULL, &generation)     after what is new
  *
  * (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
  * Parts may be empty (skip those).
@@ -445,7 +445,7 @@ NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int6
 
 /*
  * Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then), and has the engine
- * draw tokens behind them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
+ * draw tokens after them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
  * was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of
  * `options`, of kind NL_OPTIONS_GENERATION; NULL takes every default.
  *
@@ -514,7 +514,7 @@ enum NL_NAMED(GenerationFact, NL_GENERATION_) {
     NL_GENERATION_QUEUED_US = 4,         /* microseconds from its start to its first step (or until now, or its end) */
     NL_GENERATION_FIRST_TOKEN_US = 5,    /* microseconds from its start to its first token; -1 until there is one */
     NL_GENERATION_TOTAL_US = 6,          /* microseconds from its start to its end, or until now */
-    NL_GENERATION_TOKENS_PER_SECOND = 7, /* behind the first token, rounded down; 0 while there is one or none */
+    NL_GENERATION_TOKENS_PER_SECOND = 7, /* after the first token, rounded down; 0 while there is one or none */
     NL_GENERATION_END = 8                /* NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs */
 };
 /* Since 0.2. */
@@ -540,7 +540,7 @@ enum NL_NAMED(Level, NL_LEVEL_) {
  * Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_*; when pages run
  * short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
  * The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
- * stored); NULL and 0 compute them alone. A chunk with the same tokens behind the same chunks that is
+ * stored); NULL and 0 compute them alone. A chunk with the same tokens after the same chunks that is
  * still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
  * it is computed. Since 0.1.
  * Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY (too many requests wait),
@@ -716,7 +716,7 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
 /* How a cache composes its chunks. Since 0.1. */
 enum NL_NAMED(Composition, NL_COMPOSE_) {
     /*
-     * Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+     * Every chunk is used as computed after the very chunks that stand before it in this cache: the same
      * numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
      * and kept, so that caches with a common beginning share it (a prefix tree).
      */

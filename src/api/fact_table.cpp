@@ -53,7 +53,7 @@ constexpr Fact kFacts[] = {
     {NL_FACTS_GENERATION, NL_GENERATION_TOTAL_US, "TOTAL_US", "microseconds",
      "From its start to its end, or until now."},
     {NL_FACTS_GENERATION, NL_GENERATION_TOKENS_PER_SECOND, "TOKENS_PER_SECOND", "tokens a second",
-     "Behind the first token, rounded down; 0 while there is one or none."},
+     "After the first token, rounded down; 0 while there is one or none."},
     {NL_FACTS_GENERATION, NL_GENERATION_END, "END", "NL_END", "Why it ended; NL_END_NONE while it runs."},
 };
 static_assert(std::ranges::is_sorted(kFacts, {}, &Fact::kind));

@@ -69,7 +69,7 @@ int32_t rotated_elements(const RopeConfig& rope, int32_t head_dim);
 RopeSpec make_rope(const RopeConfig& rope, int32_t head_dim, bool long_context);
 
 // The checkpoint's elements of a head in the order that pairs (i, i + head_dim / 2) need: pairs of neighbours where
-// `interleaved`, else of halves of the rotated elements; those that are not rotated behind them. Empty where they lie
+// `interleaved`, else of halves of the rotated elements; those that are not rotated after them. Empty where they lie
 // so already.
 std::vector<int32_t> rope_order(int32_t rotated, int32_t head_dim, bool interleaved);
 

@@ -20,7 +20,7 @@ struct AddedToken {
     int32_t id = -1;
     bool single_word = false;  // not found inside a word
     bool lstrip = false;       // takes the white space before it
-    bool rstrip = false;       // takes the white space behind it
+    bool rstrip = false;       // takes the white space after it
     bool normalized = false;   // is looked for in the normalised text
     bool special = false;      // a control token: gives no text
 };

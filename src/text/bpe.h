@@ -30,7 +30,7 @@ class MergeTable {
     // pieces from `first` on. BAD_MODEL and UNSUPPORTED begin with `where`.
     static Result<MergeTable> of_ranks(const Vocabulary& vocabulary, int32_t first, const std::string& where);
 
-    // Whether no merge puts a space (U+2581) behind something else: then words can be cut before spaces.
+    // Whether no merge puts a space (U+2581) after something else: then words can be cut before spaces.
     [[nodiscard]] bool keeps_spaces_first() const { return keeps_spaces_first_; }
 
     // What `left` and `right` become, or null where they don't merge. In logarithmic time.

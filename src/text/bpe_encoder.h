@@ -23,7 +23,7 @@ class SymbolRow {
     [[nodiscard]] int32_t at(int32_t place) const { return symbols_[static_cast<size_t>(place)]; }
     // Whether a symbol still begins at `place`.
     [[nodiscard]] bool begins(int32_t place) const { return (begins_[word_of(place)] >> bit_of(place) & 1U) != 0; }
-    // The places of the symbols behind and before that at `place`, -1 where there is none.
+    // The places of the symbols after and before that at `place`, -1 where there is none.
     [[nodiscard]] int32_t next(int32_t place) const;
     [[nodiscard]] int32_t previous(int32_t place) const;
 

@@ -71,7 +71,7 @@ class Renderer {
         const bool folds = marks_->system != System::own_message;
         if (folds && num_system_ == entries_.size() && (generation || marks_->system == System::last_user))
             return fail(NL_ERROR_INVALID_ARGUMENT, "roles has system messages only: in the format ", marks_->name,
-                        " they stand inside a user's message: expected one behind them");
+                        " they stand inside a user's message: expected one after them");
         if (!marks_->alternates) return {};
         for (size_t i = num_system_; i < entries_.size(); ++i) {
             if (entries_[i].role == NL_ROLE_SYSTEM)

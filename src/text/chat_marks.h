@@ -12,7 +12,7 @@
 namespace nanolith {
 
 // Marks are text with special tokens in it, written as in the vocabulary; {bos} and {eos} stand for the tokenizer's,
-// {space} for the space that belongs to the first word behind a mark, where the tokenizer does not put it itself.
+// {space} for the space that belongs to the first word after a mark, where the tokenizer does not put it itself.
 struct ChatMarks {
     std::string name;
     // The tokens in the marks. A tokenizer that lacks a required one does not fit; an optional one that it lacks is
@@ -46,7 +46,7 @@ struct ChatMarks {
     bool trims_assistant = false;            // around the model's alone
     bool trims_system = false;               // and around the system text
     bool keeps_space_behind_system = false;  // but between the system text and the user's
-    // In the model's earlier answers only what stands behind </think> counts.
+    // In the model's earlier answers only what stands after </think> counts.
     bool drops_thoughts = false;
 };
 

@@ -28,13 +28,13 @@ class ChatWriter {
     Result<void> token(int32_t token);
     // Drops the white space that was written last.
     void strip_back();
-    // The next message's part ends here. Where the tokens on both sides are of one text, it ends behind the last token
+    // The next message's part ends here. Where the tokens on both sides are of one text, it ends after the last token
     // that is the same without what follows.
     void end_message();
     Result<RenderedChat> finish();
 
   private:
-    // Encodes the text since the last token. `next` comes behind it; -1 at the end.
+    // Encodes the text since the last token. `next` comes after it; -1 at the end.
     Result<void> flush(int32_t next);
     void strip_run(int32_t next);
 

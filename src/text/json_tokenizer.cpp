@@ -22,7 +22,7 @@ namespace {
 
 // A vocabulary of 256,000 pieces takes some 35 MB.
 constexpr size_t kMaxFileBytes = size_t{256} << 20U;
-// Most ids that added tokens may leave unused behind the vocabulary.
+// Most ids that added tokens may leave unused after the vocabulary.
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // Longest added token after its normalisation.
 constexpr size_t kMaxPatternBytes = 4096;
@@ -149,7 +149,7 @@ Result<void> JsonTokenizer::choose_specials(const Json& json, const std::string&
     pad_ = choose(config.pad, -1);
     NL_ASSIGN(PostProcessor post_processor, PostProcessor::read(json.find("post_processor"), vocab_size_, path));
     before_ = std::move(post_processor.before);
-    behind_ = std::move(post_processor.behind);
+    behind_ = std::move(post_processor.after);
     // As the reference has it, these take the post-processor's place.
     if (config.add_bos.has_value() || config.add_eos.has_value()) {
         before_.clear();

@@ -22,8 +22,8 @@ class Reader {
         if (type == "TemplateProcessing") return read_template(fields);
         if (type == "BertProcessing" || type == "RobertaProcessing") {
             NL_ASSIGN(const int32_t before, read_pair(fields, "cls"));
-            NL_ASSIGN(const int32_t behind, read_pair(fields, "sep"));
-            return put({before}, {behind});
+            NL_ASSIGN(const int32_t after, read_pair(fields, "sep"));
+            return put({before}, {after});
         }
         if (type != "Sequence") return unknown_component(where_, kWhat, type);
         NL_ASSIGN(const auto* const list, read_list(fields, "processors"));
@@ -50,11 +50,11 @@ class Reader {
     }
 
     // A processor works on what those before it have made.
-    Result<void> put(std::vector<int32_t> before, const std::vector<int32_t>& behind) {
+    Result<void> put(std::vector<int32_t> before, const std::vector<int32_t>& after) {
         before.insert(before.end(), made_.before.begin(), made_.before.end());
         made_.before = std::move(before);
-        made_.behind.insert(made_.behind.end(), behind.begin(), behind.end());
-        if (made_.before.size() + made_.behind.size() > kMaxTokens)
+        made_.after.insert(made_.after.end(), after.begin(), after.end());
+        if (made_.before.size() + made_.after.size() > kMaxTokens)
             return fail(NL_ERROR_BAD_MODEL, where_, ": the post_processor puts more than ", kMaxTokens, " tokens");
         return {};
     }
@@ -64,11 +64,11 @@ class Reader {
         NL_ASSIGN(const auto* const single, read_list(fields, "single"));
         const Json* const specials = fields.find("special_tokens");
         std::vector<int32_t> before;
-        std::vector<int32_t> behind;
+        std::vector<int32_t> after;
         bool seen = false;
         for (const Json& part : *single) {
             if (const Json* special = part.find("SpecialToken")) {
-                NL_TRY(add_special(*special, specials, seen ? behind : before));
+                NL_TRY(add_special(*special, specials, seen ? after : before));
                 continue;
             }
             const Json* const sequence = part.find("Sequence");
@@ -78,7 +78,7 @@ class Reader {
             seen = true;
         }
         if (!seen) return fields.wrong("single", "special tokens around one sequence \"A\"", NL_ERROR_UNSUPPORTED);
-        return put(std::move(before), behind);
+        return put(std::move(before), after);
     }
 
     Result<void> add_special(const Json& special, const Json* specials, std::vector<int32_t>& tokens) {

@@ -12,7 +12,7 @@ namespace nanolith {
 
 struct PostProcessor {
     std::vector<int32_t> before;
-    std::vector<int32_t> behind;
+    std::vector<int32_t> after;
 
     // Reads one; null is none. Known are BertProcessing, ByteLevel, RobertaProcessing, Sequence and
     // TemplateProcessing; others are UNSUPPORTED by their name. Tokens must be less than `vocab_size`.

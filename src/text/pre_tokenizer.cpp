@@ -181,7 +181,7 @@ void put_space(std::string_view word, bool /*at_start*/, std::string& changed) {
     changed += word;
 }
 
-// ByteLevel where other components stand behind it: they see the bytes' spelling.
+// ByteLevel where other components stand after it: they see the bytes' spelling.
 void spell_bytes(std::string_view word, bool /*at_start*/, std::string& changed) {
     for (const char c : word) append_character(changed, byte_level_character(static_cast<uint8_t>(c)));
 }
@@ -218,7 +218,7 @@ class PreTokenizerReader {
         const JsonFields fields(json, where_, "pre_tokenizer.");
         NL_ASSIGN(const std::string type, read_type(fields, kWhat));
         if (type == "Sequence") return read_sequence(fields);
-        // What stands behind ByteLevel sees how bytes are spelled.
+        // What stands after ByteLevel sees how bytes are spelled.
         if (std::exchange(made_.byte_level_, false)) add_change(spell_bytes);
         if (type == "ByteLevel") return read_byte_level(fields);
         if (type == "Metaspace") return read_metaspace(fields);

@@ -29,7 +29,7 @@ class SentencePieceNormalizer {
 // Reads one text, which must be valid UTF-8 and outlive this.
 class SentencePieceNormalizer::Reader {
   public:
-    // `adds_space`: the one before the text (or behind it).
+    // `adds_space`: the one before the text (or after it).
     Reader(const SentencePieceNormalizer& normalizer, std::string_view text, bool adds_space);
 
     // Appends what the text becomes until `out` has `bytes` or a few more, or the text ends.

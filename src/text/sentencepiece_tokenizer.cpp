@@ -20,7 +20,7 @@ using Processor = sentencepiece::SentencePieceProcessor;
 
 // A vocabulary of 256,000 pieces takes about 5 MB.
 constexpr size_t kMaxFileBytes = size_t{64} << 20U;
-// Most ids that added tokens may leave unused behind the model's pieces.
+// Most ids that added tokens may leave unused after the model's pieces.
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // How a vocabulary writes a space: U+2581.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
@@ -100,7 +100,7 @@ class SentencePieceTokenizer final : public Tokenizer {
     PieceCuts cuts_;
     size_t part_bytes_;          // of normalised text that libsentencepiece gets at most
     bool adds_space_ = false;    // before a text
-    bool spaces_parts_ = false;  // and before what stands behind an added token
+    bool spaces_parts_ = false;  // and before what stands after an added token
     TokenMatcher matcher_;
     std::unordered_map<std::string_view, int32_t> added_ids_;  // of added_tokens_
     int32_t vocab_size_ = 0;
@@ -186,7 +186,7 @@ Result<void> SentencePieceTokenizer::encode_text(std::string_view text, bool add
         if (!cut && reader.done() && waiting.size() <= kMaxPartBytes) break;
         if (!cut)
             return fail(NL_ERROR_INVALID_ARGUMENT, "the text has more than ", kMaxPartBytes,
-                        " bytes (when it is normalised) behind its token ", tokens.size() - first,
+                        " bytes (when it is normalised) after its token ", tokens.size() - first,
                         " without a place that no piece of the vocabulary reaches across: expected one in so many");
         NL_TRY(encode_normalized(std::string_view(waiting).substr(0, *cut), first, tokens));
         waiting.erase(0, *cut);

@@ -17,7 +17,7 @@ namespace nanolith {
 constexpr size_t kMaxPartBytes = size_t{64} << 10U;
 
 // The model in the file `path`. The tokens that `config` adds are found inside a text, control symbols of the model
-// alone are not. The space that the model puts before a text also stands behind every added token where `config` says
+// alone are not. The space that the model puts before a text also stands after every added token where `config` says
 // "legacy", else only at the beginning; its add_prefix_space counts more than the model's own setting.
 // Texts longer than `part_bytes` are cut even where libsentencepiece could take them: a test's way to cut everywhere.
 Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config,

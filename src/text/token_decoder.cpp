@@ -41,11 +41,11 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
     }
     if (word_pieces_.has_value())
         return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type),
-                    " stands behind \"WordPiece\", which is not supported");
+                    " stands after \"WordPiece\", which is not supported");
     if (type == "Strip") return add_strip(json, where);
-    // What stands behind one of these would see no more tokens but one text.
+    // What stands after one of these would see no more tokens but one text.
     if (fused_ || byte_level_)
-        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type), " stands behind \"",
+        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type), " stands after \"",
                     fused_ ? "Fuse" : "ByteLevel", "\", which is not supported");
     if (type == "ByteLevel") {
         byte_level_ = true;
@@ -64,7 +64,7 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
     if (type == "Replace") {
         if (byte_fallback_)
             return fail(NL_ERROR_UNSUPPORTED, where,
-                        ": the decoder \"Replace\" stands behind \"ByteFallback\", which is not supported");
+                        ": the decoder \"Replace\" stands after \"ByteFallback\", which is not supported");
         NL_ASSIGN(Pattern pattern, read_pattern(fields, where));
         NL_ASSIGN(std::string content, read_string(fields, "content"));
         replacements_.emplace_back(std::move(pattern), std::move(content));
@@ -91,7 +91,7 @@ Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where)
     if (!fused_ || content != " " || start > 1 || stop != 0)
         return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder \"Strip\" takes ", start, " leading and ", stop,
                     " trailing ", show_json(content),
-                    fused_ ? ": expected one leading space at most" : ": expected it behind \"Fuse\"");
+                    fused_ ? ": expected one leading space at most" : ": expected it after \"Fuse\"");
     rules_.drops_first_space = start == 1;
     return {};
 }
@@ -99,7 +99,7 @@ Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where)
 Result<void> TokenDecoder::add_word_piece(const Json& json, const std::string& where) {
     if (byte_fallback_ || !replacements_.empty())
         return fail(NL_ERROR_UNSUPPORTED, where,
-                    ": the decoder \"WordPiece\" stands behind another, which is not supported");
+                    ": the decoder \"WordPiece\" stands after another, which is not supported");
     const JsonFields fields(json, where, "decoder.");
     NL_ASSIGN(std::string prefix, read_string(fields, "prefix"));
     NL_ASSIGN(const bool cleanup, fields.boolean_or("cleanup", true));

@@ -19,7 +19,7 @@ namespace nanolith {
 class TokenDecoder {
   public:
     // Reads one. Known are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and WordPiece where they
-    // work token by token, but for a Strip of one leading space behind a Fuse; others are UNSUPPORTED by their name.
+    // work token by token, but for a Strip of one leading space after a Fuse; others are UNSUPPORTED by their name.
     // `where` begins a message.
     static Result<TokenDecoder> read(const Json* json, const std::string& where);
 

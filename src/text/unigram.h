@@ -53,7 +53,7 @@ class Unigram::Encoder final : public TokenModel::Encoder {
 
   private:
     Result<void> find_way(std::string_view word);
-    // The ways on from the character `begin`, where the best way is known; `rest` of the word stands behind it.
+    // The ways on from the character `begin`, where the best way is known; `rest` of the word stands after it.
     Result<void> extend(size_t begin, std::string_view rest);
     // A way that ends before the character `end` with `piece`: it counts where it is the first one there or the best.
     void offer(size_t end, int32_t piece, double score);

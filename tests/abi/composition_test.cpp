@@ -86,12 +86,12 @@ TEST_F(CompositionTest, IndependentBehindItsPredecessorIsExact) {
 }
 
 // One stored chunk twice in a context, the second time at another base: its tokens have not seen the first, so the
-// numbers are not a full prefill's, which the version computed behind the first gives.
+// numbers are not a full prefill's, which the version computed after the first gives.
 TEST_F(CompositionTest, ARepeatedChunkIsUsedAtBothPlaces) {
     const Tokens tokens = some_tokens(18, 1);
     const ChunkHandle alone = make_chunk(engine.get(), tokens);
-    const ChunkHandle behind = make_chunk(engine.get(), tokens, 1, {alone.get()});
-    const CacheHandle twice = make_cache(engine.get(), {alone.get(), behind.get()}, NL_COMPOSE_INDEPENDENT);
+    const ChunkHandle after = make_chunk(engine.get(), tokens, 1, {alone.get()});
+    const CacheHandle twice = make_cache(engine.get(), {alone.get(), after.get()}, NL_COMPOSE_INDEPENDENT);
     Tokens all = tokens;
     all.insert(all.end(), tokens.begin(), tokens.end());
     expect_same(twice.get(), full(all));

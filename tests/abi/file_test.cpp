@@ -195,7 +195,7 @@ TEST_F(NotFiniteLogits, OfAChunkShowWhenATokenIsDrawn) {
     EXPECT_EQ(index, 0);
 }
 
-// A thread that is cancelled within a call: the call goes on, and the thread ends behind it.
+// A thread that is cancelled within a call: the call goes on, and the thread ends after it.
 TEST(Cancel, OfAThreadWaitsForTheCall) {
     const TinyModel model;
     const auto engine = make_engine(model);

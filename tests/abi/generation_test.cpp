@@ -53,7 +53,7 @@ class GenerationTest : public testing::Test {
         EXPECT_EQ(nl_generation_query(generation, which, &value), NL_OK) << nl_last_error();
         return value;
     }
-    // The tokens that nl_decode_step draws behind the prompt.
+    // The tokens that nl_decode_step draws after the prompt.
     Tokens step_by_step(const Tokens& prompt, int count) const {
         const CacheHandle cache = make_cache(engine_.get());
         extend(cache.get(), prompt);

@@ -1,4 +1,4 @@
-// What nanolith.h says, read as text: constants, and the marks behind the keys of options.
+// What nanolith.h says, read as text: constants, and the marks after the keys of options.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Decode of one sequence, batch size 1, with random weights of known models' shapes, behind a prefill of its history.
+// Decode of one sequence, batch size 1, with random weights of known models' shapes, after a prefill of its history.
 //
 //   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N] [--profile yes]
 //
@@ -40,7 +40,7 @@ struct Arguments {
     bool profile = false;
 };
 
-// Rows [first, first + count) of a sequence with this page table, `token` and others behind it.
+// Rows [first, first + count) of a sequence with this page table, `token` and others after it.
 Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t token) {
     constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
     std::vector<int32_t> tokens;

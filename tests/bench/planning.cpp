@@ -22,8 +22,8 @@ constexpr Case kCases[] = {
     {"decode, 1 sequence of 32768", 1, 1, 0, 32768},
     {"decode, 16 sequences of 4096", 16, 1, 0, 4096},
     {"decode, 256 sequences of 4096", 256, 1, 0, 4096},
-    {"decode, 16 behind a chunk of 32768", 16, 1, 32768, 256},
-    {"decode, 256 behind a chunk of 32768", 256, 1, 32768, 256},
+    {"decode, 16 after a chunk of 32768", 16, 1, 32768, 256},
+    {"decode, 256 after a chunk of 32768", 256, 1, 32768, 256},
     {"prefill of 8192", 1, 8192, 0, 8192},
 };
 

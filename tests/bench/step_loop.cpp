@@ -168,7 +168,7 @@ class Bench {
         const int32_t steps = arguments_.device == "cpu" && arguments_.folder.empty() ? 20 : 200;
         step_together(caches, 3);
         for (int turn = 0; turn < 3; ++turn) {
-            // Both behind contexts of the same length, on which a step's time depends.
+            // Both after contexts of the same length, on which a step's time depends.
             shorten(caches);
             const double together = step_together(caches, steps);
             shorten(caches);
@@ -229,7 +229,7 @@ class Bench {
             read_all(*generation);
             ms = milliseconds_since(begin);
         }
-        std::printf("first    token behind 128: %.2f ms, then %.2f and %.2f: %.2fx\n", took[0], took[1], took[2],
+        std::printf("first    token after 128: %.2f ms, then %.2f and %.2f: %.2fx\n", took[0], took[1], took[2],
                     took[0] / took[1]);
     }
 

@@ -50,7 +50,7 @@ class Generator {
         return shape;
     }
 
-    // Sequences behind chunks of a few that they share, in any order, and each with a tail of its own.
+    // Sequences after chunks of a few that they share, in any order, and each with a tail of its own.
     Step step(const PlanShape& shape, int most_rows) {
         Step step;
         std::vector<Segment> chunks;
@@ -350,7 +350,7 @@ TEST(AttentionPlan, EveryRowMeetsWhatItSeesOnce) {
     EXPECT_GT(overlapping, 2);
 }
 
-// Behind a long chunk, rows' own items that come early leave their results, and later ones merge those of wide items.
+// After a long chunk, rows' own items that come early leave their results, and later ones merge those of wide items.
 TEST(AttentionPlan, LaterItemsMerge) {
     const PlanShape shape = llama_shape(128);
     constexpr int32_t kRows = 256;

@@ -1,4 +1,4 @@
-// Fuzzes chat templates: their parser, and what they make of a chat. The input is a template and, behind a NUL byte, a
+// Fuzzes chat templates: their parser, and what they make of a chat. The input is a template and, after a NUL byte, a
 // JSON object with its variables; without one, a small chat.
 #include <algorithm>
 #include <cstddef>

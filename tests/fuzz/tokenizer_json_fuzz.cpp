@@ -1,4 +1,4 @@
-// Fuzzes tokenizer.json and tekken.json and what they make of texts. The input is the file and, behind a NUL byte, a
+// Fuzzes tokenizer.json and tekken.json and what they make of texts. The input is the file and, after a NUL byte, a
 // text.
 #include <algorithm>
 #include <cstddef>

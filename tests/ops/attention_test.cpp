@@ -27,7 +27,7 @@ AttentionKind kind_of(int32_t ratio, int32_t head_dim, int32_t page_size, Format
     return kind;
 }
 
-// Sequences of every critical length: rows that decode, a short prefill behind a history, one without.
+// Sequences of every critical length: rows that decode, a short prefill after a history, one without.
 void add_ragged_lengths(PagedCase& batch, int32_t page_size) {
     for (const int32_t length : {0, 1, page_size - 1, page_size, page_size + 1}) batch.add_simple_sequence(1, length);
     batch.add_simple_sequence(3, page_size + 2);
@@ -311,7 +311,7 @@ TEST_P(Attention, PlanIsSetAgain) {
         std::vector<std::byte> found = out.download();
         batch.compare(found, {});
         for (size_t i = batch.tensor_elements(); i < elements; ++i)
-            ASSERT_TRUE(std::isnan(get(kind.dtype, found, i))) << "written behind the last row";
+            ASSERT_TRUE(std::isnan(get(kind.dtype, found, i))) << "written after the last row";
         if (HasFatalFailure()) return;
     }
     NL_CHECK(nl_ops_set_stream(ops(), nullptr));

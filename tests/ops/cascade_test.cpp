@@ -118,7 +118,7 @@ TEST_P(Cascade, LongTailsBehindALongChunk) {
     }
 }
 
-// Prefills of several conversations behind one document, beside conversations that decode behind it.
+// Prefills of several conversations after one document, beside conversations that decode after it.
 TEST_P(Cascade, PrefillBehindASharedChunk) {
     Random random;
     PagedCase batch(rotated_kind(Format::f16), random);

@@ -115,7 +115,7 @@ WITHOUT_EFFECT = {
 
 
 def reference(folder, tokens):
-    """The logits behind the last token, or the sentence of what went wrong."""
+    """The logits after the last token, or the sentence of what went wrong."""
     try:
         model, info = AutoModelForCausalLM.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", experts_implementation="eager",

@@ -3,7 +3,7 @@
     python3 compare.py LIBNANOLITH.SO FOLDER [--device cpu] [--dtype float32]
 
 FOLDER is where the Hugging Face folder is made, or was made by an earlier run. Compared are: token ids, greedy tokens,
-logits behind a long text, chunks composed exactly and independently, and a batch. Each line is one check and tells what
+logits after a long text, chunks composed exactly and independently, and a batch. Each line is one check and tells what
 was measured; errors of logits are shares of the reference's spread (largest minus smallest). The reference computes in
 float32; in another dtype greedy tokens count as long as the reference's own lead is clear.
 """
@@ -105,7 +105,7 @@ def error_of(mine, theirs):
 
 @torch.no_grad()
 def masked_logits(model, tokens, hidden):
-    """The logits behind the last token, where the pairs (query, key) of `hidden` do not see each other."""
+    """The logits after the last token, where the pairs (query, key) of `hidden` do not see each other."""
     count = len(tokens)
     position = torch.arange(count)
     distance = position[:, None] - position[None, :]
@@ -144,7 +144,7 @@ def compare_logits(report, engine, model, tokens, tolerance):
     error = error_of(engine.logits(cache), theirs)
     engine.free_cache(cache)
     spread = float(theirs.max() - theirs.min())
-    report.tell(f"logits behind {len(tokens)} tokens", error < tolerance, f"{error:.2g} of a spread of {spread:.1f}")
+    report.tell(f"logits after {len(tokens)} tokens", error < tolerance, f"{error:.2g} of a spread of {spread:.1f}")
 
 
 def compare_chunks(report, engine, model, tokens, tolerance):

@@ -20,7 +20,7 @@ KNOWN = [corpus.PARAGRAPHS[i] for i in (0, 1, 2, 6, 7, 8)]
 CL100K = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
 )
-# As tiktoken has it now. Oniguruma reads the `+` behind braces as "once or more".
+# As tiktoken has it now. Oniguruma reads the `+` after braces as "once or more".
 CL100K_NOW = (
     r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+|\s++$|\s*[\r\n]|"
     r"\s+(?!\S)|\s"
@@ -60,7 +60,7 @@ def train(
     texts=None,
     trainer=trainers.BpeTrainer,
 ):
-    """`first`: special tokens at the vocabulary's beginning; `added`: behind it."""
+    """`first`: special tokens at the vocabulary's beginning; `added`: after it."""
     tokenizer = Tokenizer(model)
     if normalizer is not None:
         tokenizer.normalizer = normalizer
@@ -150,7 +150,7 @@ def cl100k_now():
 
 
 def falcon():
-    """ByteLevel in the middle: what stands behind it sees how bytes are spelled."""
+    """ByteLevel in the middle: what stands after it sees how bytes are spelled."""
     return byte_level(
         pre_tokenizers.Sequence(
             [

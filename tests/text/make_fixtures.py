@@ -6,7 +6,7 @@
                                                (--count, --seed)
     make_fixtures.py --speed LIBNANOLITH.SO    how fast both are, on one core
 
-KIND... behind the first two: those kinds alone.
+KIND... after the first two: those kinds alone.
 
 Needs PyPI's tokenizers, sentencepiece, mistral-common and, for all fixtures, transformers. The fixtures are made with
 tokenizers 0.23.3, sentencepiece 0.2.3 and mistral-common 1.13.1; other versions may train other vocabularies.

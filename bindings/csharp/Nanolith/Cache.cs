@@ -102,7 +102,7 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// Appends tokens (perhaps none; the cache must not be empty then) and has the engine draw tokens behind them, in
+        /// Appends tokens (perhaps none; the cache must not be empty then) and has the engine draw tokens after them, in
         /// batches with all else that it has to do. Returns at once; the generation gives what was drawn. An error with
         /// Status.Busy where the cache is generating already, or as many requests wait as the engine allows.
         /// </summary>

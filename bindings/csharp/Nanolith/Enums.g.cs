@@ -187,7 +187,7 @@ namespace Nanolith
         FirstTokenUs = 5,
         /// <summary>microseconds from its start to its end, or until now</summary>
         TotalUs = 6,
-        /// <summary>behind the first token, rounded down; 0 while there is one or none</summary>
+        /// <summary>after the first token, rounded down; 0 while there is one or none</summary>
         TokensPerSecond = 7,
         /// <summary>NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs</summary>
         End = 8,
@@ -302,7 +302,7 @@ namespace Nanolith
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>
     public enum Composition
     {
-        /// <summary>Every chunk is used as computed behind the very chunks that stand before it in this cache: the same numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now and kept, so that caches with a common beginning share it (a prefix tree).</summary>
+        /// <summary>Every chunk is used as computed after the very chunks that stand before it in this cache: the same numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now and kept, so that caches with a common beginning share it (a prefix tree).</summary>
         Exact = 0,
         /// <summary>Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk have not seen the chunks before it (unless they were in its `before`), which costs accuracy where one document refers to another.</summary>
         Independent = 1,

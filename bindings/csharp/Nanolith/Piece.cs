@@ -44,7 +44,7 @@ namespace Nanolith
         /// <summary>From its start to its end, or until now.</summary>
         public TimeSpan Total { get; internal set; }
 
-        /// <summary>Behind the first token, rounded down; 0 while there is one or none.</summary>
+        /// <summary>After the first token, rounded down; 0 while there is one or none.</summary>
         public long TokensPerSecond { get; internal set; }
     }
 }

@@ -29,7 +29,7 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// The tokens from message <paramref name="index"/> to the end, generation prompt included; behind the last
+        /// The tokens from message <paramref name="index"/> to the end, generation prompt included; after the last
         /// message the generation prompt alone.
         /// </summary>
         public int[] From(int index)

@@ -1,4 +1,4 @@
-// Several conversations at once, all of them behind the same records: the engine answers them in batches.
+// Several conversations at once, all of them after the same records: the engine answers them in batches.
 //   Parallel [MODEL_FOLDER]
 using System;
 using System.Linq;

@@ -76,7 +76,7 @@ int64_t first_visible(const Segment& segment, int32_t position, int32_t window) 
     return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - segment.base + 1 - window, 0);
 }
 
-// Behind the last token that a query at `position` sees; not above 0 where it sees none.
+// After the last token that a query at `position` sees; not above 0 where it sees none.
 int64_t end_visible(const Segment& segment, int32_t position, bool causal) {
     return causal ? std::min<int64_t>(segment.length, int64_t{position} - segment.base + 1) : segment.length;
 }

@@ -24,7 +24,7 @@ int hour_of_12(const std::tm& date) {
     return date.tm_hour % 12 == 0 ? 12 : date.tm_hour % 12;
 }
 
-// What stands behind the per cent sign; empty where that is not known. `bare`: without zeros in front, for "%-d".
+// What stands after the per cent sign; empty where that is not known. `bare`: without zeros in front, for "%-d".
 std::string directive(const std::tm& date, char letter, bool bare) {
     const size_t two = bare ? 1 : 2;
     switch (letter) {

@@ -357,7 +357,7 @@ Result<void> ExpressionParser::parse_arguments(Expr& call) {
             call.keywords.push_back(stream_->take().text);
             stream_->take();
         } else if (!call.keywords.empty()) {
-            return stream_->wrong("an argument without a name behind one that has it");
+            return stream_->wrong("an argument without a name after one that has it");
         }
         NL_ASSIGN(ExprPtr argument, parse());
         NL_TRY(adopt(call, std::move(argument)));
@@ -371,14 +371,14 @@ Result<void> ExpressionParser::parse_spread(Expr& call) {
     if (spread->name == "**") {
         call.keywords.emplace_back();
     } else if (!call.keywords.empty()) {
-        return stream_->wrong("a list of arguments behind one that has a name");
+        return stream_->wrong("a list of arguments after one that has a name");
     }
     NL_ASSIGN(ExprPtr value, parse());
     NL_TRY(adopt(*spread, std::move(value)));
     return adopt(call, std::move(spread));
 }
 
-// Filters, tests and calls, which may stand behind any value.
+// Filters, tests and calls, which may stand after any value.
 Result<ExpressionParser::ExprPtr> ExpressionParser::parse_behind(ExprPtr value) {
     while (true) {
         if (stream_->is("|")) {

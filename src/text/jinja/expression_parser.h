@@ -13,7 +13,7 @@
 
 namespace nanolith::jinja {
 
-// Tokens one after the other. Behind the last one comes the last one again.
+// Tokens one after the other. After the last one comes the last one again.
 class TokenStream {
   public:
     explicit TokenStream(std::vector<Token> tokens) : tokens_(std::move(tokens)) {}

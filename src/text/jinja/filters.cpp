@@ -25,7 +25,7 @@ Result<Value> change_case(Run& run, const Value& value, Arguments& /*arguments*/
     return run.text(with_case(text, letter_case));
 }
 
-// Jinja's title begins a word behind white space, hyphens and opening brackets alone.
+// Jinja's title begins a word after white space, hyphens and opening brackets alone.
 Result<Value> title(Run& run, const Value& value, Arguments& /*arguments*/) {
     NL_ASSIGN(const Text text, to_text(run, value));
     Text result;
@@ -297,7 +297,7 @@ Result<Value> sum(Run& run, const Value& value, Arguments& arguments) {
     return total;
 }
 
-// Arguments behind the first `count`.
+// Arguments after the first `count`.
 Arguments rest_of(const Arguments& arguments, size_t count) {
     Arguments rest;
     if (arguments.positional.size() > count)

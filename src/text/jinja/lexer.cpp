@@ -99,7 +99,7 @@ class Lexer {
         return read_expression(kind == '{' ? "}}" : "%}");
     }
 
-    // Behind a tag's end: "-" takes all white space, and a block the line break behind it.
+    // After a tag's end: "-" takes all white space, and a block the line break after it.
     void skip_behind_tag(bool strips, bool trims) {
         if (strips) {
             advance(strip_range(rest(), nullptr, true, false).begin);

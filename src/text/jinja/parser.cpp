@@ -182,7 +182,7 @@ class Parser {
                 NL_ASSIGN(auto value, expressions_.parse());
                 macro.defaults.push_back(std::move(value));
             } else if (!macro.defaults.empty()) {
-                return stream_.wrong("a parameter without a default behind one that has it");
+                return stream_.wrong("a parameter without a default after one that has it");
             }
         }
         NL_TRY(stream_.expect(TokenKind::block_end));

@@ -50,7 +50,7 @@ Result<Value> as_list(Run& run, const Text& text, const std::vector<Range>& part
     return run.list(std::move(items));
 }
 
-// Words between white space. Behind `limit` cuts the rest is one word.
+// Words between white space. After `limit` cuts the rest is one word.
 std::vector<Range> split_words(std::string_view text, size_t limit, bool from_back) {
     std::vector<Range> words;
     size_t begin = 0;
@@ -264,7 +264,7 @@ Text escape_html(const Text& text) {
 
 Text with_case(const Text& text, LetterCase to) {
     Text result;
-    bool is_inside = false;  // of a word, or behind the first character
+    bool is_inside = false;  // of a word, or after the first character
     for_each_character(text.view(), [&](size_t at, size_t length, char32_t character) {
         const bool upper = to == LetterCase::upper || (to != LetterCase::lower && !is_inside);
         const std::string changed = to_case(character, upper);

@@ -18,7 +18,7 @@ process, one after another, on the same inputs; every result is compared with fl
     --cell-limit SECONDS     a step of one cell that takes longer counts as hung (default 60)
     --device cpu             tiny rows on the CPU, which check this benchmark itself; figures mean nothing
 
-A call that breaks the GPU's context or hangs is noted, and the benchmark starts over behind it. Exit status: 0 when
+A call that breaks the GPU's context or hangs is noted, and the benchmark starts over after it. Exit status: 0 when
 all tables were written, whatever they say; 1 when our library can't be used.
 """
 import argparse
@@ -100,7 +100,7 @@ class State:
 
     def restart(self, step, reason):
         """Notes what broke and starts the benchmark over; does not return."""
-        print(f"  {step}: {reason}; starting over behind it", flush=True)
+        print(f"  {step}: {reason}; starting over after it", flush=True)
         self.data["broken"][step] = reason
         self.data["restarts"] += 1
         self.save()

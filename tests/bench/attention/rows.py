@@ -21,7 +21,7 @@ class Decode:
 
 @dataclasses.dataclass(frozen=True)
 class Cascade:
-    """One new token for each of `batch` sequences behind `shared` common tokens and `private` tokens of their own."""
+    """One new token for each of `batch` sequences after `shared` common tokens and `private` tokens of their own."""
 
     batch: int
     shared: int

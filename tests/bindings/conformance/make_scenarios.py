@@ -130,7 +130,7 @@ def pages(tokens, page_size=16):
 
 def compositions(s):
     r = s.reference
-    s.scenario("exact", "Chunks behind one another give what one prefill gives, in every order")
+    s.scenario("exact", "Chunks in a row give what one prefill gives, in every order")
     s.engine()
     for name in ("system", "bralm", "nuld", "polm"):
         s.chunk(name, name, 0 if name == "system" else 1)
@@ -154,7 +154,7 @@ def compositions(s):
         s.add("cache_fact", name, 6, "=", len(s.tokens["ask_polm"]))
         s.generate(name, 4)
 
-    s.scenario("behind_system", "Chunks prefilled behind the system chunk, then moved")
+    s.scenario("behind_system", "Chunks prefilled after the system chunk, then moved")
     s.engine()
     s.chunk("system", "system", 0)
     s.chunk("bralm", "bralm", 1, "system")
@@ -393,7 +393,7 @@ def generations(s):
     r = s.reference
 
     def begin(options=""):
-        """Two questions behind the same chunks, and what greedy drawing answers: the draws go on behind the end token."""
+        """Two questions after the same chunks, and what greedy drawing answers: the draws go on after the end token."""
         s.engine(options)
         for name in ("system", "polm", "bralm"):
             s.chunk(name, name, 0 if name == "system" else 1)
@@ -410,7 +410,7 @@ def generations(s):
     def answer(drawn):
         return drawn[: drawn.index(END_TOKEN) + 1]
 
-    s.scenario("generation", "A generation draws what steps draw, and the cache goes on behind it")
+    s.scenario("generation", "A generation draws what steps draw, and the cache goes on after it")
     answers = begin()
     before = sum(len(s.tokens[name]) for name in ("system", "polm", "bralm"))
     s.add("fork steps polm")
@@ -448,7 +448,7 @@ def generations(s):
         ("polm", polm[:4], ENDS_LENGTH, {"max_tokens": 4, "end_tokens": 0}),
         ("bralm", bralm[:2], ENDS_TOKEN, {"stop_token": bralm[1]}),
     ]
-    # An end token counts only behind the fewest tokens.
+    # An end token counts only after the fewest tokens.
     least = polm.index(END_TOKEN) + 1
     count = next(count for count in range(least + 1, len(polm) + 1) if polm[count - 1] == END_TOKEN)
     cases.append(("polm", polm[:count], ENDS_TOKEN, {"min_tokens": least}))

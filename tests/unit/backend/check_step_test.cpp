@@ -47,7 +47,7 @@ std::string complaint(const Change& change) {
 
 TEST(CheckStep, TakesWhatIsGood) {
     EXPECT_EQ(complaint([](Arrays&) {}), "none");
-    EXPECT_EQ(complaint([](Arrays& a) { a.segments[0] = {4, 0, 63}; }), "none");  // an empty one behind the last entry
+    EXPECT_EQ(complaint([](Arrays& a) { a.segments[0] = {4, 0, 63}; }), "none");  // an empty one after the last entry
     EXPECT_EQ(complaint([](Arrays& a) { a.sequences.clear(), a.positions.clear(); }), "none");
 }
 

@@ -17,7 +17,7 @@ using testing::widen;
 
 constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f8_e4m3};
 
-// Random bytes one behind an aligned address: every pattern of bits, read where files may put it.
+// Random bytes one after an aligned address: every pattern of bits, read where files may put it.
 class Bytes {
   public:
     Bytes(size_t size, std::mt19937& random) : bytes_(size + 1) {

@@ -77,7 +77,7 @@ TEST(StepTraffic, PagesOfEightBits) {
     expect(traffic[index_of(Phase::attention)], 16 + 20, 16, 144);
 }
 
-// Of two sequences behind a chunk of 8 tokens, each with a token of its own, 10 tokens are read and 18 are seen. The
+// Of two sequences after a chunk of 8 tokens, each with a token of its own, 10 tokens are read and 18 are seen. The
 // second one finds the chunk through other entries of the table.
 TEST(StepTraffic, SharedPagesAreReadOnce) {
     Batch batch = rows_of_one({8, 8}, 0);

@@ -52,7 +52,7 @@ class FakeEngine {
         return fake_draw(tokens, uniform, settings_.vocab_size);
     }
 
-    // What a generation alone draws behind `tokens`, and why it ends. `most`: tokens, if nothing ends it before.
+    // What a generation alone draws after `tokens`, and why it ends. `most`: tokens, if nothing ends it before.
     struct Answer {
         Tokens tokens;
         int32_t end = NL_END_NONE;

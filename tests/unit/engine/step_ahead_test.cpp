@@ -143,7 +143,7 @@ TEST_P(StepAhead, ItsFailureIsNobodysAndTheNextCallComputesTheRow) {
         decode(3);
         std::this_thread::sleep_for(milliseconds(20));  // the fourth token is drawn
         *failures = 1;
-        decode(1);  // and the row behind it fails
+        decode(1);  // and the row after it fails
         for (int i = 0; i < 1000 && *failures > 0; ++i) std::this_thread::sleep_for(milliseconds(1));
         EXPECT_EQ(*failures, 0);
         std::this_thread::sleep_for(milliseconds(20));

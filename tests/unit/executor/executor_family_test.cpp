@@ -52,7 +52,7 @@ class FamilyExecutorTest : public ExecutorTest {
                                        {&ba, 49, {{&b, 0}, {&a, 16}}, {}},
                                        {&far, 316, {{&a, 0}, {&b, 300}}, {}}};
         run(jobs, {4, 19, 2}, "chunks in other places");
-        run(jobs, {1, 1, 1}, "decode behind chunks");
+        run(jobs, {1, 1, 1}, "decode after chunks");
         expect_close(together, what);
     }
 

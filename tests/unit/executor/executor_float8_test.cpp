@@ -83,7 +83,7 @@ TEST_P(Float8PagesTest, KeysAndValuesAreRounded) {
         Store a, b, tail;
         runs.add(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(60)}}));  // chunks
         const Job ab{&tail, 93, {{&b, 0}, {&a, 60}}, harness.tokens(21)};
-        runs.add(harness.run({ab}));  // prefill behind them
+        runs.add(harness.run({ab}));  // prefill after them
         Job decode = ab;
         for (int step = 0; step < 3; ++step) {
             decode.tokens = harness.tokens(1);

@@ -100,7 +100,7 @@ TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
         expect_close(harness.run({{&a, 0, {}, harness.tokens(33)}, {&b, 0, {}, harness.tokens(32)}}),
                      what + ", chunks a and b");
         // Computed with another chunk in view: its own keys still count from its own beginning.
-        expect_close(harness.run({{&c, 33, {{&a, 0}}, harness.tokens(47)}}), what + ", chunk c behind a");
+        expect_close(harness.run({{&c, 33, {{&a, 0}}, harness.tokens(47)}}), what + ", chunk c after a");
         Store ab, ba, cab, far;
         const std::vector<Job> jobs = {{&ab, 65, {{&a, 0}, {&b, 33}}, harness.tokens(5)},
                                        {&ba, 65, {{&b, 0}, {&a, 32}}, harness.tokens(1)},
@@ -109,7 +109,7 @@ TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
         expect_close(harness.run(jobs), what + ", chunks in four compositions");
         std::vector<Job> decode = jobs;
         for (Job& job : decode) job.tokens = harness.tokens(1);
-        expect_close(harness.run(decode), what + ", decode behind chunks");
+        expect_close(harness.run(decode), what + ", decode after chunks");
     }
 }
 
@@ -184,7 +184,7 @@ TEST_P(ExecutorTest, RowWithoutSlotWritesNothing) {
     batch.slots.assign(batch.slots.size(), kNoSlot);
     EXPECT_EQ(harness.run_batch(batch), first);
     batch.tokens[3] =
-        (batch.tokens[3] + 1) % (model.spec.vocab_size - 1);  // not written, so rows behind see the old key
+        (batch.tokens[3] + 1) % (model.spec.vocab_size - 1);  // not written, so rows after see the old key
     const auto changed = harness.run_batch(batch);
     EXPECT_NE(changed[3], first[3]);
     EXPECT_EQ(changed[2], first[2]);

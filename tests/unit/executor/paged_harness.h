@@ -231,7 +231,7 @@ class PagedHarness {
             store.pages.push_back(take_page());
     }
 
-    // The store's entries in the batch's page table, behind an entry that nothing uses.
+    // The store's entries in the batch's page table, after an entry that nothing uses.
     int32_t table(OwnedBatch& batch, std::map<const Store*, int32_t>& tables, const Store& store) {
         const auto [at, is_new] = tables.emplace(&store, static_cast<int32_t>(batch.table.size()) + 1);
         if (is_new) {

@@ -198,7 +198,7 @@ TEST_F(ChatFormats, KeepUserDefinedMarksOutOfMessages) {
     EXPECT_EQ(decoded, "<|im_start|>user\na<|im_end|>\n<|im_start|>system\nb<|im_end|>\n");
 }
 
-// What stands behind a message does not change its tokens, so that they are found again.
+// What stands after a message does not change its tokens, so that they are found again.
 TEST_F(ChatFormats, SplitAlongMessages) {
     for_each([&](const Json&, const ChatFormat& format, const Tokenizer&) {
         const auto chat = [](const std::string& question) {
@@ -225,7 +225,7 @@ TEST_F(ChatFormats, SplitAlongMessages) {
     });
 }
 
-// A document is the same chunk behind another one, where messages have marks of their own.
+// A document is the same chunk after another one, where messages have marks of their own.
 TEST_F(ChatFormats, PartsAreTheSameAnywhere) {
     for (const auto& [name, tokenizer_name] : {std::pair("chatml", "qwen2"), std::pair("llama-3", "llama3")}) {
         const auto tokenizer = Tokenizer::load(fixture(tokenizer_name));
@@ -312,7 +312,7 @@ TEST_F(ChatFormats, WriteOneSpaceBehindInst) {
     }
 }
 
-// Tekken's vocabulary has the marks and no spaces behind them.
+// Tekken's vocabulary has the marks and no spaces after them.
 TEST_F(ChatFormats, WriteNoSpaceForTekken) {
     auto json = read_text(fixture("gpt2") + "/tokenizer.json");
     const std::string list = "\"added_tokens\":[";

@@ -67,15 +67,15 @@ TEST(JsonTokenizer, TakesASmallOne) {
     EXPECT_EQ(*(*tokenizer)->decode(Tokens{2, 4}), "ab a");
 }
 
-// What stands behind ByteLevel in a sequence, as in Falcon's files, sees how bytes are spelled: the space as U+0120,
+// What stands after ByteLevel in a sequence, as in Falcon's files, sees how bytes are spelled: the space as U+0120,
 // and of the two bytes of U+00B2, C2 and B2, the second as a digit.
 TEST(JsonTokenizer, CutsSpelledBytesBehindByteLevel) {
     Parts parts;
     parts.vocab = R"({"a":0,"b":1,"ab":2,"\u0120":3,"\u0120a":4,"\u00C2":5,"\u00B2":6,"\u00C2\u00B2":7})";
     parts.merges = R"([["a","b"],["\u0120","a"],["\u00C2","\u00B2"]])";
     const std::string byte_level = R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})";
-    const auto tokens = [&](const std::string& behind) {
-        parts.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[)" + byte_level + behind + "]}";
+    const auto tokens = [&](const std::string& after) {
+        parts.pre_tokenizer = R"({"type":"Sequence","pretokenizers":[)" + byte_level + after + "]}";
         const auto tokenizer = parts.load();
         EXPECT_TRUE(tokenizer.ok()) << tokenizer.error().message;
         return *(*tokenizer)->encode("ab a\xC2\xB2", 0);

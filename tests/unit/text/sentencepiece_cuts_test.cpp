@@ -235,7 +235,7 @@ TEST(PieceCuts, AreWhereNoPieceReachesAcross) {
     EXPECT_EQ(cuts.find("abcd", 1, false), std::nullopt);
     EXPECT_EQ(cuts.find("abcdd", 1, false), 4U);
     EXPECT_EQ(cuts.find("xxxx", 3, false), 3U);
-    EXPECT_EQ(cuts.find("xxab", 3, false), 2U);  // none behind 3, so the last before
+    EXPECT_EQ(cuts.find("xxab", 3, false), 2U);  // none after 3, so the last before
     EXPECT_EQ(cuts.find("\xE6\xBC\xA2\xE6\xBC\xA2x", 1, false), 3U);
     EXPECT_EQ(cuts.find("\xE6\xBC\xA2\xE6\xBC\xA2x", 4, false), 3U);
     // What comes may begin at the last bytes that are known.

@@ -266,7 +266,7 @@ TEST(Charsmap, RefusesWhatLeadsAstray) {
     EXPECT_EQ(check_charsmap(charsmap_with(a | 0x100U, 0, strings)), "");
     EXPECT_EQ(check_charsmap(charsmap_with(a | 0x100U, 2, strings)), "");
     EXPECT_NE(check_charsmap(charsmap_with(a | 0x100U, 3, strings)), "");          // inside a character
-    EXPECT_NE(check_charsmap(charsmap_with(a | 0x100U, 5, strings)), "");          // behind the strings
+    EXPECT_NE(check_charsmap(charsmap_with(a | 0x100U, 5, strings)), "");          // after the strings
     EXPECT_NE(check_charsmap(charsmap_with('a' | 1024U << 10U, 0, strings)), "");  // outside of the trie
     EXPECT_NE(check_charsmap(charsmap_with('a' | 0x100U, 0, strings)), "");        // matches in a circle
     EXPECT_NE(check_charsmap(charsmap_with(a, 0, "unfinished")), "");

@@ -1,4 +1,4 @@
-// Several conversations at once, all of them behind the same records: the engine answers them in batches, and one goroutine
+// Several conversations at once, all of them after the same records: the engine answers them in batches, and one goroutine
 // is enough.
 //
 //	go run nanolith/examples/parallel [MODEL_FOLDER]

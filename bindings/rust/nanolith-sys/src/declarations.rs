@@ -155,7 +155,7 @@ pub const NL_GENERATION_QUEUED_US: i32 = 4;
 pub const NL_GENERATION_FIRST_TOKEN_US: i32 = 5;
 /// microseconds from its start to its end, or until now
 pub const NL_GENERATION_TOTAL_US: i32 = 6;
-/// behind the first token, rounded down; 0 while there is one or none
+/// after the first token, rounded down; 0 while there is one or none
 pub const NL_GENERATION_TOKENS_PER_SECOND: i32 = 7;
 /// NL_END_\*: why it ended, whether fetched or not; NL_END_NONE while it runs
 pub const NL_GENERATION_END: i32 = 8;
@@ -252,7 +252,7 @@ pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
 pub const NL_OPTION_PROFILE: i32 = 16;
 
-/// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+/// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
 /// and kept, so that caches with a common beginning share it (a prefix tree).
 pub const NL_COMPOSE_EXACT: i32 = 0;
@@ -380,7 +380,7 @@ functions! {
     /// How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
     /// "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
     /// "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
-    /// know no roles: the messages as they are, one after the other, behind what NL_ENCODE_ADD_SPECIAL puts first).
+    /// know no roles: the messages as they are, one after the other, after what NL_ENCODE_ADD_SPECIAL puts first).
     /// With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from: its
     /// chat template, which is run (since 0.2). Where one of the formats above gives the same tokens for a list of chats
     /// (with and without a system prompt, of one turn and of several, with thoughts, odd white space and empty messages) it
@@ -413,7 +413,7 @@ functions! {
     ///     nl_chunk_prefill(engine, tokens + ends\[0], ends\[1] - ends\[0], NL_LEVEL_CONTEXT, NULL, 0, &chunks\[1])  a document
     ///     nl_chunk_prefill(engine, tokens + ends\[1], ends\[2] - ends\[1], NL_LEVEL_CONTEXT, NULL, 0, &chunks\[2])  another
     ///     nl_cache_create(engine, NULL, chunks, 3, &cache)
-    ///     nl_generation_start(cache, tokens + ends\[2], count - ends\[2], NULL, &generation)     behind what is new
+    ///     nl_generation_start(cache, tokens + ends\[2], count - ends\[2], NULL, &generation)     after what is new
     /// (examples/chat_messages.c does this.) nl_chunk_prefill gives chunks that are in the store again at no cost.
     /// Parts may be empty (skip those).
     /// Formats in which user and assistant take turns ("llama-2", "mistral-\*", "gemma") take messages of one role in
@@ -477,7 +477,7 @@ functions! {
     /// Since 0.1.
     fn nl_cache_query(cache: *const nl_cache, fact: i32, value: *mut i64) -> nl_status;
     /// Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then), and has the engine
-    /// draw tokens behind them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
+    /// draw tokens after them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
     /// was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of
     /// `options`, of kind NL_OPTIONS_GENERATION; NULL takes every default.
     /// The tokens drawn become part of the cache, the one that ended it included. What a stop text cuts off from the text
@@ -521,7 +521,7 @@ functions! {
     /// Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_\*; when pages run
     /// short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
     /// The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
-    /// stored); NULL and 0 compute them alone. A chunk with the same tokens behind the same chunks that is
+    /// stored); NULL and 0 compute them alone. A chunk with the same tokens after the same chunks that is
     /// still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
     /// it is computed. Since 0.1.
     /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY (too many requests wait),

@@ -1,4 +1,4 @@
-//! Several conversations at once, all of them behind the same records: the engine answers them in batches, and one thread
+//! Several conversations at once, all of them after the same records: the engine answers them in batches, and one thread
 //! is enough.
 //!
 //!     cargo run --example parallel [MODEL_FOLDER]

@@ -72,7 +72,7 @@ impl Cache {
         check(unsafe { sys::nl_cache_set_sampling(self.raw, options.0) })
     }
 
-    /// Appends `tokens` (perhaps none; the cache must not be empty then) and has the engine draw tokens behind them, in
+    /// Appends `tokens` (perhaps none; the cache must not be empty then) and has the engine draw tokens after them, in
     /// batches with all else that it has to do. Returns at once; the [`Generation`] gives what was drawn. Where as many
     /// requests wait as the engine allows it is an error with [`Status::BUSY`](crate::Status::BUSY).
     pub fn generate(&self, tokens: &[i32], options: &GenerationOptions) -> Result<Generation> {

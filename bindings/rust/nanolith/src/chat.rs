@@ -101,7 +101,7 @@ impl RenderedChat {
         &self.tokens[self.begin(index)..self.ends[index]]
     }
 
-    /// The tokens from message `index` to the end, generation prompt included; behind the last message the generation
+    /// The tokens from message `index` to the end, generation prompt included; after the last message the generation
     /// prompt alone. Panics where there are fewer messages.
     pub fn from_message(&self, index: usize) -> &[i32] {
         &self.tokens[self.begin(index)..]

@@ -214,7 +214,7 @@ impl GenerationFact {
     pub const FIRST_TOKEN_US: GenerationFact = GenerationFact(sys::NL_GENERATION_FIRST_TOKEN_US);
     /// microseconds from its start to its end, or until now
     pub const TOTAL_US: GenerationFact = GenerationFact(sys::NL_GENERATION_TOTAL_US);
-    /// behind the first token, rounded down; 0 while there is one or none
+    /// after the first token, rounded down; 0 while there is one or none
     pub const TOKENS_PER_SECOND: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_PER_SECOND);
     /// NL_END_\*: why it ended, whether fetched or not; NL_END_NONE while it runs
     pub const END: GenerationFact = GenerationFact(sys::NL_GENERATION_END);
@@ -369,7 +369,7 @@ impl EngineOption {
 pub struct Composition(pub i32);
 
 impl Composition {
-    /// Every chunk is used as computed behind the very chunks that stand before it in this cache: the same
+    /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
     /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
     /// and kept, so that caches with a common beginning share it (a prefix tree).
     pub const EXACT: Composition = Composition(sys::NL_COMPOSE_EXACT);

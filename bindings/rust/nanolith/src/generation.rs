@@ -39,7 +39,7 @@ pub struct Statistics {
     pub first_token: Option<Duration>,
     /// From its start to its end, or until now.
     pub total: Duration,
-    /// Behind the first token, rounded down; 0 while there is one or none.
+    /// After the first token, rounded down; 0 while there is one or none.
     pub tokens_per_second: i64,
 }
 
@@ -221,7 +221,7 @@ impl Generation {
     ///
     /// Nothing runs an event loop here: from the first [`Poll::Pending`] on a thread of this generation's own waits on
     /// its descriptor, until the generation is over or dropped. Programs that have a reactor spare that thread by
-    /// waiting for [`Generation::descriptor`] there, with [`Generation::next_timeout`] of zero behind it.
+    /// waiting for [`Generation::descriptor`] there, with [`Generation::next_timeout`] of zero after it.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece>>> {
         if self.end != EndReason::NONE {
             return Poll::Ready(None);
