@@ -14,10 +14,11 @@ mkdir -p "$logs"
 . scripts/counts.sh
 
 # shards PROGRAM...: how many processes share its cases, one for four cores in the long programs. The others measure
-# memory, or make threads of their own.
+# memory, or make threads of their own. Emulated kernels take one core each.
 shards() {
     local count=1
     if [[ " $* " = */@(unit|parity|ops|abi)_tests\ * ]]; then count=$(($(nproc) / 4)); fi
+    if [[ ${NANOLITH_BACKEND_PATH:-} = */cuda_host ]]; then count=$(nproc); fi
     echo $((count < 1 ? 1 : count > 8 ? 8 : count))
 }
 
