@@ -6,11 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <compare>
 #include <map>
 #include <random>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "cuda_host/llama_shape.h"
 
@@ -191,7 +191,7 @@ class Work {
     struct Place {
         size_t block;
         int item;
-        auto operator<=>(const Place&) const = default;
+        bool operator<(const Place& other) const { return std::pair(block, item) < std::pair(other.block, other.item); }
     };
 
     struct Output {

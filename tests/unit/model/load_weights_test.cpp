@@ -68,13 +68,17 @@ TEST(LoadWeights, ScalesOfTheMatrixItsRowsAndItsBlocks) {
     }
     for (const std::vector<int64_t>& shape : std::vector<std::vector<int64_t>>{{12}, {12, 1}}) {
         const auto values = read(R"({"quant_method": "fbgemm_fp8"})", counted(kUp + "_scale", shape));
-        for (size_t i = 0; i < 96; ++i) ASSERT_EQ(values[i], static_cast<float>(i / 8)) << i;
+        for (size_t i = 0; i < 96; ++i) {
+            const size_t row = i / 8;
+            ASSERT_EQ(values[i], static_cast<float>(row)) << i;
+        }
     }
     // Blocks of 5 rows and 3 columns: three by three of them, those at the end smaller.
     for (const char* end : {"_scale_inv", "_scale"}) {
         const auto values = read(kByBlock, counted(kUp + end, {3, 3}));
         for (size_t i = 0; i < 96; ++i) {
-            ASSERT_EQ(values[i], static_cast<float>(i / 8 / 5 * 3 + i % 8 / 3)) << i;
+            const size_t block = i / 8 / 5 * 3 + i % 8 / 3;
+            ASSERT_EQ(values[i], static_cast<float>(block)) << i;
         }
     }
     // bfloat16 scales: 1.5 is 0x3FC0.
@@ -161,7 +165,8 @@ TEST(LoadWeights, FusedProjections) {
         EXPECT_EQ(view->rows, 12);
         const auto values = values_of(*view);
         for (size_t i = 0; i < values.size(); ++i) {
-            ASSERT_EQ(values[i], static_cast<float>((first + i / 8) / 5 * 3 + i % 8 / 3)) << first << " + " << i;
+            const size_t block = (first + i / 8) / 5 * 3 + i % 8 / 3;
+            ASSERT_EQ(values[i], static_cast<float>(block)) << first << " + " << i;
         }
     }
     std::erase_if(tensors, [](const FileTensor& t) { return t.name == "model.layers.0.self_attn.qkv_proj.weight"; });
