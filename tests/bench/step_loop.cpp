@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 #include <thread>
@@ -365,11 +366,14 @@ int main(int argc, char** argv) {
                      argv[0]);
         return 2;
     }
-    if (arguments.cases == std::vector<std::string>{"host"}) {
-        host();
-        return 0;
+    std::optional<Bench> bench;  // made for the first case that needs a device
+    for (const std::string& name : arguments.cases) {
+        if (name == "host") {
+            host();
+            continue;
+        }
+        if (!bench) bench.emplace(arguments);
+        bench->run(name);
     }
-    Bench bench(arguments);
-    for (const std::string& name : arguments.cases) bench.run(name);
     return 0;
 }
