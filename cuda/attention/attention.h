@@ -24,11 +24,12 @@ struct WorkView {
     const Merge* merges = nullptr;
 };
 
-// Partial results (O, LSE) of rows whose keys are split, by index. O is normalized; LSE is to base 2, and -infinity for
-// a row that sees no key. Those with an index below narrow_capacity are published word by word by narrow blocks while
-// others wait for them (device/publish.cuh): each 4 elements of O come with an LSE of their own, since the thread that
-// consumes the elements resets that LSE too. Those above are written by wide items, with one LSE each (the first of its
-// head_dim / 4), and read when their launch has ended.
+// Memory for the partial results (O, LSE) of query vectors whose tokens are split, by the index of the partial result.
+// O is divided by its sum. LSE is to base 2, and -infinity where the vector attends to no token of the split.
+// - Indices below narrow_capacity: written by blocks of the narrow kernel and read by other blocks of the same launch,
+//   word by word (device/publish.cuh). Each 4 elements of O have a copy of the LSE, because the thread that reads the
+//   elements also resets the LSE that it read.
+// - The others: written by the wide kernel and read after its launch. One LSE each, the first of the head_dim / 4.
 struct PartialView {
     float* outputs = nullptr;          // [num_kv_heads, capacity, head_dim]
     float* sums = nullptr;             // [num_kv_heads, capacity, head_dim / 4]

@@ -1,9 +1,10 @@
-// What a warp holds of a matrix product, by row and column instead of by register.
+// The values of a matrix product that one lane of a warp holds in registers, addressed by their row and column in the
+// matrix instead of by register number.
 //
-// The products of a warp (device/mma.cuh) and of a warpgroup (device/wgmma.cuh) lay out their sums alike: a warp has 16
-// rows, and a lane values of two of them, row lane / 4 (half 0 of the rows) and row lane / 4 + 8 (half 1). Of each
-// octet of columns, [8 octet, 8 octet + 8), it has the columns 2 (lane % 4) and 2 (lane % 4) + 1. Four lanes that
-// follow each other so have all values of two rows.
+// mma.sync (device/mma.cuh) and wgmma (device/wgmma.cuh) distribute a result in the same way. A warp holds 16 rows. A
+// lane holds values of two of them: row lane / 4 (half 0) and row lane / 4 + 8 (half 1). From each octet of columns,
+// [8 octet, 8 octet + 8), it holds the columns 2 (lane % 4) and 2 (lane % 4) + 1. The four lanes 4 i to 4 i + 3
+// together therefore hold two whole rows.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// RMSNorm of rows of heads: nl_rms_norm of nanolith_ops.h.
+// Applies RMSNorm to each head of some rows; nl_rms_norm of nanolith_ops.h runs it.
 #pragma once
 
 #include <cuda_runtime_api.h>

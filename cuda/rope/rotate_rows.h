@@ -1,4 +1,4 @@
-// Rotation of rows of heads: nl_rope of nanolith_ops.h.
+// Applies rotary position embeddings (RoPE) to the heads of some rows; nl_rope of nanolith_ops.h runs it.
 #pragma once
 
 #include <cuda_runtime_api.h>

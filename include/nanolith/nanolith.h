@@ -285,8 +285,8 @@ NL_API nl_status nl_text_stream_finish(nl_text_stream *stream, NL_ARRAY(capacity
 /*
  * How a chat model wants its messages: with which tokens around them, and in which order. `name` is one of
  * "chatml" (Qwen and many others), "llama-2", "llama-3", "llama-3.1" (3.2 and 3.3 too), "mistral-v1",
- * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models that
- * know no roles: the messages as they are, one after the other, after what NL_ENCODE_ADD_SPECIAL puts first).
+ * "mistral-v3", "mistral-v7", "ernie", "gemma", "phi-3", "phi-4-mini", "phi-4" and "plain" (for models without
+ * roles: the tokens that NL_ENCODE_ADD_SPECIAL puts first, then the messages' texts joined as they are).
  * With name_length 0 (`name` may be NULL then) it is the format of the model folder that the tokenizer is from: its
  * chat template, which is run (since 0.2). Where one of the formats above gives the same tokens for a list of chats
  * (with and without a system prompt, of one turn and of several, with thoughts, odd white space and empty messages) it
@@ -444,8 +444,8 @@ NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int6
 /* ---- Generations ---------------------------------------------------------------------------- */
 
 /*
- * Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then), and has the engine
- * draw tokens after them, in batches with all else that it has to do. Returns at once; nl_generation_next gives what
+ * Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then) and starts to generate
+ * the tokens that follow, in the same steps as the engine's other work. Returns at once; nl_generation_next gives what
  * was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of
  * `options`, of kind NL_OPTIONS_GENERATION; NULL takes every default.
  *

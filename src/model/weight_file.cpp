@@ -117,9 +117,9 @@ void WeightFile::read(const std::byte* from, size_t size, void* to) noexcept {
 }
 
 void WeightFile::look_at(const std::byte* from, std::span<const std::byte> copy) {
-    const auto behind = std::ranges::upper_bound(numbers_, from, {}, [](const Numbers& n) { return n.bytes.data(); });
-    if (behind == numbers_.begin()) return;
-    Numbers& numbers = *std::prev(behind);
+    const auto next = std::ranges::upper_bound(numbers_, from, {}, [](const Numbers& n) { return n.bytes.data(); });
+    if (next == numbers_.begin()) return;
+    Numbers& numbers = *std::prev(next);
     const int64_t count = count_not_finite(numbers.dtype, copy);
     if (count > 0) numbers.not_finite.fetch_add(count, std::memory_order_relaxed);
 }

@@ -1,4 +1,5 @@
-// Sets of characters as the tokenizers package has them: from Unicode 8 and 9, whatever the system's libraries know.
+// Sets of Unicode characters that normalizers ask for. They are the tables that the tokenizers package brings with it
+// (made from Unicode 8 and 9), so that tokens do not depend on the Unicode version of the system's libraries.
 // Thread-safe: no state.
 #pragma once
 

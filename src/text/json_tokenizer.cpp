@@ -149,13 +149,13 @@ Result<void> JsonTokenizer::choose_specials(const Json& json, const std::string&
     pad_ = choose(config.pad, -1);
     NL_ASSIGN(PostProcessor post_processor, PostProcessor::read(json.find("post_processor"), vocab_size_, path));
     before_ = std::move(post_processor.before);
-    behind_ = std::move(post_processor.after);
+    after_ = std::move(post_processor.after);
     // As the reference has it, these take the post-processor's place.
     if (config.add_bos.has_value() || config.add_eos.has_value()) {
         before_.clear();
-        behind_.clear();
+        after_.clear();
         if (config.add_bos.value_or(false) && bos_ >= 0) before_.push_back(bos_);
-        if (config.add_eos.value_or(false) && eos_ >= 0) behind_.push_back(eos_);
+        if (config.add_eos.value_or(false) && eos_ >= 0) after_.push_back(eos_);
     }
     return {};
 }

@@ -174,7 +174,7 @@ class FileReader {
             if (field->number == kUnknownSurface && field->type == kBytes) facts_.unknown_text = field->bytes;
             if (field->type != kVarint) continue;
             if (field->number == kModelType) facts_.knows_words_alone = field->value == kWords;
-            if (field->number == kSpaceAsSuffix) facts_.spaces_stand_behind = field->value != 0;
+            if (field->number == kSpaceAsSuffix) facts_.spaces_stand_after = field->value != 0;
             if (field->number == kByteFallback) facts_.has_byte_tokens = field->value != 0;
         }
         return fields.damaged() ? "its trainer settings are damaged" : "";

@@ -12,7 +12,7 @@ namespace nanolith {
 
 struct SentencePieceFacts {
     bool adds_first_space = true;      // the encoder puts a space before a text
-    bool spaces_stand_behind = false;  // or after it: pieces end with their space, not begin with it
+    bool spaces_stand_after = false;   // or after it: pieces end with their space, not begin with it
     bool removes_extra_spaces = true;  // and removes all leading, trailing and double ones
     bool escapes_spaces = true;        // and writes them as U+2581
     bool has_byte_tokens = false;      // characters that no piece has become bytes, not the unknown token

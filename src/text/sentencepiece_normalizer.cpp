@@ -32,7 +32,7 @@ SentencePieceNormalizer::Reader::Reader(const SentencePieceNormalizer& normalize
         break;
     }
     if (rest_.empty()) adds_space_ = false;  // a text of nothing but spaces gets none
-    if (adds_space_ && !facts_->spaces_stand_behind) spaces_ = 1;
+    if (adds_space_ && !facts_->spaces_stand_after) spaces_ = 1;
 }
 
 std::string_view SentencePieceNormalizer::Reader::next() {
@@ -56,7 +56,7 @@ void SentencePieceNormalizer::Reader::take_next() {
 // At the end of the text: which of the spaces there stay.
 void SentencePieceNormalizer::Reader::end() {
     if (facts_->removes_extra_spaces) spaces_ = 0;
-    if (adds_space_ && facts_->spaces_stand_behind) ++spaces_;
+    if (adds_space_ && facts_->spaces_stand_after) ++spaces_;
     ended_ = true;
 }
 

@@ -155,7 +155,7 @@ void SentencePieceTokenizer::choose_specials(const TokenizerConfig& config) {
     unk_ = choose(config.unk, processor_->unk_id());
     pad_ = choose(config.pad, processor_->pad_id());
     if (config.add_bos.value_or(false) && bos_ >= 0) before_.push_back(bos_);
-    if (config.add_eos.value_or(false) && eos_ >= 0) behind_.push_back(eos_);
+    if (config.add_eos.value_or(false) && eos_ >= 0) after_.push_back(eos_);
 }
 
 Result<void> SentencePieceTokenizer::encode_part(std::string_view text, const TokenFilter& filter, bool at_start,

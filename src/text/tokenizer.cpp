@@ -88,9 +88,9 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
     }
     // Room for a token a byte, so that a long list hardly ever grows: one that does is there twice meanwhile. What is
     // not written to takes addresses only.
-    tokens.reserve(text.size() + tokens.size() + behind_.size() + 2);
+    tokens.reserve(text.size() + tokens.size() + after_.size() + 2);
     NL_TRY(encode_part(text, filter, true, tokens));
-    if (add_special) tokens.insert(tokens.end(), behind_.begin(), behind_.end());
+    if (add_special) tokens.insert(tokens.end(), after_.begin(), after_.end());
     if (add_eos) tokens.push_back(eos_);
     return tokens;
 }

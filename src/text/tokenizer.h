@@ -93,7 +93,7 @@ class Tokenizer {
     int32_t pad_ = -1;
     // What NL_ENCODE_ADD_SPECIAL puts around a text.
     std::vector<int32_t> before_;
-    std::vector<int32_t> behind_;
+    std::vector<int32_t> after_;
     DecodeRules rules_;
     std::vector<AddedToken> added_tokens_;  // sorted by id
     std::string chat_template_;

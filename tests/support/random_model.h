@@ -140,7 +140,8 @@ class RandomModel {
     RandomModel(const RandomModel&) = delete;
     RandomModel& operator=(const RandomModel&) = delete;
 
-    // Makes the embedding of `token` NaN; its keys and values then are NaN too.
+    // Makes the embedding of `token` NaN, and thereby every key and value computed from it: whatever reads these is
+    // NaN.
     void poison(int32_t token) {
         const size_t row = static_cast<size_t>(spec.hidden_size) * dtype_bytes(dtype_);
         std::memset(storage_.front().data() + static_cast<size_t>(token) * row, 0xFF, row);

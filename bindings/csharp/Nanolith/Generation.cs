@@ -9,7 +9,7 @@ using System.Threading.Tasks;
 namespace Nanolith
 {
     /// <summary>
-    /// Tokens that the engine draws for a cache, in batches with all else that it has to do. Made by
+    /// Tokens that the engine draws for a cache, in the same steps as its other work. Made by
     /// <see cref="Cache.Generate"/>. Its pieces come with foreach, where the calling thread waits for each, with await
     /// foreach, or one by one; each comes once. Disposing of it cancels it. All members may be used from any thread;
     /// those who ask for the next piece take turns.

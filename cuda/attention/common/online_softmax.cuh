@@ -9,8 +9,9 @@
 
 namespace nanolith::cuda {
 
-// The number that scores are relative to, in the weights 2^(score - reference): the highest of them. Where all are
-// -infinity, because no token is visible so far, any finite number gives weights of zero.
+// Returns the reference in the weights 2^(score - reference): the highest score so far, so that no weight exceeds 1. If
+// no token was visible so far, the highest score is -infinity, and (-infinity) - (-infinity) would be NaN; the
+// reference is 0 then, and all weights become 0.
 __device__ __forceinline__ float weight_reference(float highest) {
     return highest == -INFINITY ? 0.0F : highest;
 }
@@ -20,7 +21,7 @@ struct alignas(8) OnlineSoftmax {
     float highest = -INFINITY;
     float sum = 0;
 
-    // Raises m to `top`, which is no lower, and returns the factor that d is multiplied by and O must be.
+    // Raises m to `top` (at least m) and rescales d to it. Returns the factor that the caller must multiply O by.
     template <typename Math>
     __device__ __forceinline__ float raise(float top) {
         const float correction = Math::exp2(highest - weight_reference(top));
@@ -33,8 +34,9 @@ struct alignas(8) OnlineSoftmax {
     __device__ __forceinline__ float lse() const { return sum == 0 ? -INFINITY : highest + log2f(sum); }
 };
 
-// Scores become weights, and the softmax of the lane's two vectors counts them; each sum is of the lane's own tokens.
-// `correction`: the factors that the vectors' O must be multiplied by.
+// Replaces the scores of a tile by their weights 2^(score - m), and updates m and d of the lane's two query vectors. m
+// is the highest over all four lanes that share these vectors; d sums the weights of the lane's own tokens only.
+// `correction` receives, for each of the two vectors, the factor that its O must be multiplied by.
 template <typename Math, int kTokens>
 __device__ __forceinline__ void weigh(OnlineSoftmax (&softmax)[2], Fragment<kTokens>& scores, float (&correction)[2]) {
 #pragma unroll

@@ -1,6 +1,6 @@
-// What stands between the product of a query and a key and the softmax: scale, soft cap, causal limit and window
-// (AttentionRule). All kernels come here for it, so that a new modification of scores is a member of AttentionRule and
-// a few lines of this file.
+// Turns the products of queries and keys into the scores that the softmax takes: the scale and the soft cap change a
+// product, the causal limit and the window decide whether its token is visible (AttentionRule). All kernels use these
+// functions, so that a new modification of scores is a member of AttentionRule and a few lines of this file.
 #pragma once
 
 #include <cmath>
@@ -13,8 +13,8 @@
 
 namespace nanolith::cuda {
 
-// The two ways in which kernels compute weights and the soft cap, a template parameter of what follows. ExactMath: the
-// functions of the toolkit, right to the last bits of a float32.
+// Kernels take the functions that compute weights and the soft cap from one of two classes, a template parameter.
+// ExactMath calls the CUDA math library, whose results are right to the last bits of a float32.
 struct ExactMath {
     __device__ static float exp2(float x) { return exp2f(x); }
 
@@ -27,11 +27,12 @@ struct ExactMath {
     };
 };
 
-// FastMath: few instructions, with errors far below those of weights that are rounded to 16 bits.
+// FastMath uses approximations of one or two instructions. It is for kernels that round the weights to 16 bits
+// afterwards: the approximations' errors are far smaller than that rounding.
 struct FastMath {
     __device__ static float exp2(float x) { return fast_exp2(x); }
 
-    // The same with tanh(x) = 1 - 2 / (e^2x + 1), which has an error near float32's own of the cap.
+    // The same, computed as cap - 2 cap / (e^(2 score / cap) + 1). The error is about a float32 rounding of the cap.
     struct SoftCap {
         float cap;
         float to_exponent;  // e^(2 score / cap) is 2 to the power of the score times this
@@ -44,7 +45,7 @@ struct FastMath {
     };
 };
 
-// Products become scores to base 2: times the scale, and with the soft cap.
+// Replaces products by scores to base 2: multiplies them by the scale and log2(e), then applies the soft cap.
 template <typename Math, int kTokens>
 __device__ __forceinline__ void score(const AttentionRule& rule, Fragment<kTokens>& products) {
     const float factor = rule.scale * kLog2E;
@@ -84,7 +85,7 @@ inline FoldedRule fold(const AttentionRule& rule) {
     return folded;
 }
 
-// Products become their tanh, of which `factor` makes scores with the soft cap.
+// Replaces products by tanh(tanh_factor * product). Multiplied by `factor`, these are the scores with the soft cap.
 template <int kTokens>
 __device__ __forceinline__ void cap_products(const FoldedRule& rule, Fragment<kTokens>& products) {
     products.for_each([&](float& value) { value = fast_tanh(value * rule.tanh_factor); });

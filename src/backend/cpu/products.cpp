@@ -52,8 +52,9 @@ constexpr DnnlType dnnl_type() {
     return std::is_same_v<T, float> ? DnnlType::f32 : DnnlType::bf16;
 }
 
-// While oneDNN makes an object, it does not look whether it got the memory for it, some hundred bytes, and its code, up
-// to some hundred kilobytes. So this looks first. What has just been freed can be had again.
+// Fails with OUT_OF_MEMORY unless 2 MiB can be had now. oneDNN does not check whether it got the memory for an object
+// (some hundred bytes) and for its code (up to some hundred kilobytes), and the process would end: so this is called
+// before. Memory that was just freed can be had again, unless another thread takes it.
 Result<void> check_memory_for_onednn() {
     const auto probe = Buffer<std::byte>::allocate("objects of oneDNN", {2 * 1024 * 1024});
     return probe.ok() ? Result<void>() : Result<void>(probe.error());
@@ -63,12 +64,9 @@ nl_status status_of(dnnl_status_t status) {
     return status == dnnl_out_of_memory ? NL_ERROR_OUT_OF_MEMORY : NL_ERROR_INTERNAL;
 }
 
-// What oneDNN is given of one product on one thread. A call only sets the addresses: making such an object takes
-// memory, and oneDNN does not look whether it got any.
-struct TileArguments {
-    dnnl::memory x, w, y, scratch;
-    std::unordered_map<int, dnnl::memory> by_name;  // the same four
-};
+// The matrices of a tile's product on one thread, by oneDNN's names for a product's arguments. They are made once and a
+// product only sets their addresses: making one takes memory, and oneDNN does not look whether it got any.
+using TileArguments = std::unordered_map<int, dnnl::memory>;
 
 // The product of one tile: x [rows, depth] with w [outputs, depth] transposed, into a dense [rows, outputs].
 struct TileProduct {
@@ -123,13 +121,10 @@ struct Products<T>::State {
         const dnnl::memory::desc scratch = description.scratchpad_desc();
         TileProduct product{dnnl::matmul(description), {}};
         for (TileMemory& memory : memories) {
-            TileArguments of{
-                {x, engine, nullptr}, {w, engine, nullptr}, {y, engine, nullptr}, {scratch, engine, nullptr}, {}};
-            of.by_name = {{DNNL_ARG_SRC, of.x},
-                          {DNNL_ARG_WEIGHTS, of.w},
-                          {DNNL_ARG_DST, of.y},
-                          {DNNL_ARG_SCRATCHPAD, of.scratch}};
-            product.arguments.push_back(std::move(of));
+            product.arguments.push_back({{DNNL_ARG_SRC, {x, engine, nullptr}},
+                                         {DNNL_ARG_WEIGHTS, {w, engine, nullptr}},
+                                         {DNNL_ARG_DST, {y, engine, nullptr}},
+                                         {DNNL_ARG_SCRATCHPAD, {scratch, engine, nullptr}}});
             if (memory.scratch.size() >= scratch.get_size()) continue;
             NL_ASSIGN(memory.scratch, Buffer<std::byte>::allocate("scratch memory of products",
                                                                   {static_cast<int64_t>(scratch.get_size())}));
@@ -160,12 +155,12 @@ struct Products<T>::State {
         TileMemory& memory = memories[thread];
         // oneDNN takes no const pointers; sources are only read.
         T* const weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-        arguments.x.set_data_handle(x);
-        arguments.w.set_data_handle(weights);
-        arguments.y.set_data_handle(memory.y.data());
-        arguments.scratch.set_data_handle(memory.scratch.data());
+        arguments.at(DNNL_ARG_SRC).set_data_handle(x);
+        arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(weights);
+        arguments.at(DNNL_ARG_DST).set_data_handle(memory.y.data());
+        arguments.at(DNNL_ARG_SCRATCHPAD).set_data_handle(memory.scratch.data());
         const OnednnThreads::One alone(onednn);
-        product.matmul.execute(memory.stream, arguments.by_name);
+        product.matmul.execute(memory.stream, arguments);
         memory.stream.wait();
         for (int64_t row = 0; row < rows; ++row) {
             const float* const from = memory.y.data() + row * outputs;

@@ -1,4 +1,5 @@
-// Characters that are newer than the Unicode version of the tokenizers package or of the system's libraries.
+// What happens to characters that were added to Unicode after the version that the tokenizers package knows, or after
+// the version that the system's libraries (utf8proc, PCRE2) know.
 #include "text/unicode.h"
 
 #include <gtest/gtest.h>
@@ -42,8 +43,9 @@ TEST(Unicode, LowersNewerCharactersOrNot) {
     }
 }
 
-// These come from the package itself, whatever the system knows: U+07FD is a mark since Unicode 11, U+0890 a format
-// character since 14.
+// The sets of characters are those of the tokenizers package, whose Unicode version is 9. U+07FD became a mark in
+// Unicode 11 and U+0890 a format character in Unicode 14: the package has neither, and so must the library, even where
+// the system's Unicode libraries are newer.
 TEST(Unicode, HasThePackagesMarks) {
     EXPECT_TRUE(is_nonspacing_mark(0x301));
     EXPECT_TRUE(is_mark(0x903));
