@@ -43,10 +43,7 @@ std::string dtypes_of(const Backend& backend) {
 
 // Of weights and activations.
 Result<DType> choose_dtype(int32_t wanted, DType file, const Backend& backend) {
-    if (wanted == NL_DTYPE_AUTO) {
-        if (file == DType::f32 || !backend.prefers_16_bit()) return DType::f32;
-        return backend.supports(file) ? file : DType::bf16;
-    }
+    if (wanted == NL_DTYPE_AUTO) return backend.supports(file) ? file : DType::bf16;
     NL_ASSIGN(const DType dtype, check_dtype("dtype", wanted));
     if (dtype == DType::f8_e4m3 || !backend.supports(dtype))
         return fail(NL_ERROR_UNSUPPORTED, "dtype is ", dtype_name(dtype), ": expected ", dtypes_of(backend), " on ",

@@ -215,6 +215,18 @@ TEST_P(Parity, BFloat16IsAsGoodAsTheReferences) {
     EXPECT_GT(error, fixture_.bfloat16_error / 100) << "computed in float32?";
 }
 
+// What NL_DTYPE_AUTO takes: the files' format, whatever instructions the processor has; bfloat16 where the CPU is to
+// compute with float16 files.
+TEST(ParityAuto, KeepsTheFilesFormat) {
+    for (const auto& [name, expected] : {std::pair("llama_gqa", NL_DTYPE_F32), std::pair("qwen2_bias", NL_DTYPE_BF16),
+                                         std::pair("llama_dim80", NL_DTYPE_BF16)}) {
+        const Engine engine = open_engine(load_fixture(name).model_folder, "cpu", NL_DTYPE_AUTO, 64);
+        int64_t dtype = -1;
+        check(nl_engine_query(engine.get(), NL_ENGINE_DTYPE, &dtype));
+        EXPECT_EQ(dtype, expected) << name;
+    }
+}
+
 // float16 is for CUDA alone.
 class ParityFloat16 : public Parity {};
 

@@ -9,6 +9,7 @@
 #include "backend/check_model.h"
 #include "backend/cpu/cpu_executor.h"
 #include "backend/cpu/memory.h"
+#include "base/cores.h"
 
 namespace nanolith {
 namespace {
@@ -26,7 +27,6 @@ class CpuBackend final : public Backend {
 
     [[nodiscard]] std::string device_name() const override { return cpu::describe_threads(pool_->num_threads()); }
     [[nodiscard]] bool supports(DType dtype) const override { return dtype != DType::f16; }
-    [[nodiscard]] bool prefers_16_bit() const override { return has_bfloat16_products(); }
     [[nodiscard]] Result<uint64_t> available_memory() const override {
         const uint64_t bytes = cpu::available_memory();
         if (bytes == 0) return fail(NL_ERROR_DEVICE, "the system does not tell how much memory is available");
@@ -55,16 +55,6 @@ class CpuBackend final : public Backend {
     }
 
   private:
-    // Without instructions for it oneDNN emulates bf16 products slowly, and float32 is the better choice.
-    static bool has_bfloat16_products() {
-#if defined(__x86_64__) && defined(__GNUC__)
-        __builtin_cpu_init();
-        return __builtin_cpu_supports("avx512bf16") != 0;
-#else
-        return false;
-#endif
-    }
-
     std::unique_ptr<cpu::ThreadPool> pool_;
 };
 
@@ -73,7 +63,7 @@ class CpuBackend final : public Backend {
 Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads,
                                                   const std::function<void(const std::string&)>& warn) {
     NL_TRY(check_threads(num_threads));
-    auto pool = cpu::ThreadPool::create(num_threads == 0 ? cpu::available_cores() : num_threads, warn);
+    auto pool = cpu::ThreadPool::create(num_threads == 0 ? available_cores() : num_threads, warn);
     return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(pool)));
 }
 

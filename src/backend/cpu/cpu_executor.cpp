@@ -99,6 +99,7 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
                               (query_width() + inner_width()) * static_cast<int64_t>(sizeof(T));
     return saturating_sum(
         {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
+         Products<T>::scratch_bytes(most_product_rows(), most_product_depth()),
          saturating_product({spec_.num_layers, options_.num_pages, attention_.shape().pool.page_bytes()}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
          saturating_product({options_.max_kept_logits, spec_.vocab_size, 4}),
@@ -122,7 +123,7 @@ Result<void> CpuExecutor<T>::allocate() {
     NL_ASSIGN(output_rows_, Buffer<T>::allocate("output rows", {output_rows, hidden}));
     NL_ASSIGN(logits_, Buffer<float>::allocate("logits", {output_rows, spec_.vocab_size}));
     NL_ASSIGN(products_,
-              Products<T>::create(pool_, std::max({hidden, inner_width(), query_width()}), options_.batch_invariant));
+              Products<T>::create(pool_, most_product_rows(), most_product_depth(), options_.batch_invariant));
 
     const int64_t page_bytes = attention_.shape().pool.page_bytes();
     for (int32_t layer = 0; layer < spec_.num_layers; ++layer) {

@@ -72,6 +72,10 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] int64_t wide_width() const {
         return std::max({qkv_width(), 2 * inner_width(), int64_t{spec_.experts.count}});
     }
+    [[nodiscard]] int64_t most_product_rows() const { return std::max(options_.max_rows, options_.max_output_rows); }
+    [[nodiscard]] int64_t most_product_depth() const {
+        return std::max({int64_t{spec_.hidden_size}, inner_width(), query_width()});
+    }
     [[nodiscard]] const RotationTable& turns_of(int32_t layer) const { return turns_[spec_.layers[layer].rope]; }
     [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[layer].data()}; }
     void normalize_rows(const std::vector<float>& weight);

@@ -11,6 +11,7 @@
 #include "backend/cpu/paged_attention.h"
 #include "backend/cpu/rows.h"
 #include "backend/kernels.h"
+#include "base/cores.h"
 
 namespace nanolith {
 namespace cpu {

@@ -4,11 +4,6 @@
 #include <fstream>
 #include <limits>
 #include <string>
-#include <thread>
-
-#if defined(__linux__)
-#include <sched.h>
-#endif
 
 namespace nanolith::cpu {
 namespace {
@@ -71,15 +66,6 @@ uint64_t available_memory() {
     const uint64_t system = kilobytes == kUnknown ? kUnknown : kilobytes * 1024;
     const uint64_t available = std::min(system, control_group_memory());
     return available == kUnknown ? 0 : available;
-}
-
-int32_t available_cores() {
-#if defined(__linux__)
-    cpu_set_t set;
-    CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof(set), &set) == 0 && CPU_COUNT(&set) > 0) return CPU_COUNT(&set);
-#endif
-    return static_cast<int32_t>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 std::string describe_threads(int32_t num_threads) {

@@ -12,9 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/matvec.h"
+#include "backend/cpu/dot_products.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/onednn_threads.h"
+#include "backend/cpu/simd.h"
 
 namespace nanolith::cpu {
 namespace {
@@ -22,9 +23,10 @@ namespace {
 using DnnlType = dnnl::memory::data_type;
 using DnnlTag = dnnl::memory::format_tag;
 
-// How many weight rows a thread takes at a time: few enough that a small matrix is divided among all threads, many
-// enough to read memory in long runs.
-constexpr int64_t kMatvecOutputs = 64;
+// Outputs and rows of a tile of dot_products(): few enough that a small matrix is divided among all threads and that
+// the weights fit a core's second-level cache, many enough to read memory in long runs.
+constexpr int64_t kDotOutputs = 64;
+constexpr int64_t kDotRows = 120;
 
 // Rows that a tile of a product of many rows may have. padded_rows() gives sums of these.
 constexpr std::array<int64_t, 6> kTileRows = {256, 128, 64, 48, 32, 16};
@@ -45,6 +47,18 @@ dnnl::matmul::primitive_desc describe_matmul(const dnnl::engine& engine, const d
 #else
     return dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, y), attributes, engine);
 #endif
+}
+
+// Whether oneDNN multiplies many rows well. Without instructions for bfloat16 it emulates them slowly.
+template <typename T>
+bool has_many_rows() {
+    return std::is_same_v<T, float> || has_bfloat16_products();
+}
+
+// The most rows that go through dot_products() at a time.
+template <typename T>
+int64_t most_dot_rows(int64_t max_rows) {
+    return std::max(has_many_rows<T>() ? 0 : max_rows, kFewRows);
 }
 
 template <typename T>
@@ -101,13 +115,13 @@ struct Products<T>::State {
     }
     // Whether rows go through oneDNN.
     [[nodiscard]] bool takes_tiles(int64_t rows) const {
-        return has_products && (rows > kMatvecRows || batch_invariant);
+        return has_many_rows<T>() && (rows > kFewRows || batch_invariant);
     }
 
     [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
         const int64_t shared = w.outputs / (2 * pool.num_threads());
-        const int64_t wanted = std::clamp(std::max(shared, kTileWeights / w.depth), kMatvecOutputs, kTileOutputs);
-        return (wanted + kMatvecOutputs - 1) / kMatvecOutputs * kMatvecOutputs;
+        const int64_t wanted = std::clamp(std::max(shared, kTileWeights / w.depth), kDotOutputs, kTileOutputs);
+        return (wanted + kDotOutputs - 1) / kDotOutputs * kDotOutputs;
     }
 
     Result<void> make_product(const Key& key) {
@@ -201,24 +215,33 @@ struct Products<T>::State {
                     w.depth, " matrix: ", dnnl_status2str(failed));
     }
 
-    void few_rows(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
-        convert(x, rows * w.depth, wide.data());
-        const int64_t pieces = (w.outputs + kMatvecOutputs - 1) / kMatvecOutputs;
-        const int64_t weights = w.outputs * w.depth;
+    void by_dots(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        const int64_t depth = w.depth;
+        pool.run(rows, cost_of_bytes(rows * depth * static_cast<int64_t>(sizeof(T) + sizeof(float))),
+                 [&](int64_t row, int32_t) { spread(x + row * depth, depth, wide.data() + row * depth); });
+        const bool few = rows <= kFewRows && !batch_invariant;
+        const int64_t row_tiles = (rows + kDotRows - 1) / kDotRows;
+        const int64_t tiles = (w.outputs + kDotOutputs - 1) / kDotOutputs * row_tiles;
+        const int64_t weights = w.outputs * depth;
         const int64_t cost =
             std::max(cost_of_bytes(weights * static_cast<int64_t>(sizeof(T))), cost_of_flops(2 * rows * weights));
-        pool.run(pieces, cost, [&](int64_t piece, int32_t) {
-            const int64_t first = piece * kMatvecOutputs;
-            matvec(w.data, w.depth, wide.data(), rows, first, std::min(first + kMatvecOutputs, w.outputs), y, w.outputs,
-                   accumulate);
+        pool.run(tiles, cost, [&](int64_t tile, int32_t) {
+            const int64_t first = tile / row_tiles * kDotOutputs;
+            const int64_t row = tile % row_tiles * kDotRows;
+            const DotProducts<T> of{w.data + first * depth,
+                                    wide.data() + row * depth,
+                                    depth,
+                                    y + row * w.outputs + first,
+                                    w.outputs,
+                                    accumulate};
+            dot_products(of, std::min(kDotRows, rows - row), std::min(kDotOutputs, w.outputs - first), few);
         });
     }
 
     ThreadPool& pool;
     const bool batch_invariant;
     OnednnThreads onednn;
-    bool has_products = true;  // until oneDNN says otherwise
-    Buffer<float> wide;        // few rows of x as float32
+    Buffer<float> wide;  // rows of x as dot_products() takes them
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     std::map<Key, TileProduct> products;
     std::vector<TileMemory> memories;  // one for each thread
@@ -237,11 +260,16 @@ template <typename T>
 Products<T>::~Products() = default;
 
 template <typename T>
-Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_depth, bool batch_invariant) {
+uint64_t Products<T>::scratch_bytes(int64_t max_rows, int64_t max_depth) {
+    return saturating_product({most_dot_rows<T>(max_rows), max_depth, static_cast<int64_t>(sizeof(float))});
+}
+
+template <typename T>
+Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_rows, int64_t max_depth, bool batch_invariant) {
     NL_TRY(check_memory_for_onednn());
     try {
         auto state = std::make_unique<State>(pool, batch_invariant);
-        NL_ASSIGN(state->wide, Buffer<float>::allocate("a few rows of activations", {kMatvecRows, max_depth}));
+        NL_ASSIGN(state->wide, Buffer<float>::allocate("rows of activations", {most_dot_rows<T>(max_rows), max_depth}));
         for (int32_t thread = 0; thread < pool.num_threads(); ++thread) {
             NL_ASSIGN(auto y, Buffer<float>::allocate("a tile of a product", {kTileRows.front(), kTileOutputs}));
             state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}});
@@ -258,21 +286,16 @@ Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t max_rows) {
     try {
         return state_->make_products(w, max_rows);
     } catch (const dnnl::error& error) {
-        if (error.status != dnnl_unimplemented)
-            return fail(status_of(error.status), "oneDNN failed to make products with a ", w.outputs, " x ", w.depth,
-                        " matrix: ", error.what());
-        state_->has_products = false;  // bfloat16 without AVX-512
+        return fail(status_of(error.status), "oneDNN failed to make products with a ", w.outputs, " x ", w.depth,
+                    " matrix: ", error.what());
     }
-    return {};
 }
 
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
     if (state_->takes_tiles(rows)) return state_->many_rows(w, x, rows, y, accumulate);
-    for (int64_t row = 0; row < rows; row += kMatvecRows)
-        state_->few_rows(w, x + row * w.depth, std::min<int64_t>(kMatvecRows, rows - row), y + row * w.outputs,
-                         accumulate);
+    state_->by_dots(w, x, rows, y, accumulate);
     return {};
 }
 

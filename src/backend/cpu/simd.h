@@ -1,7 +1,7 @@
 // Vectors of floats for kernels that are written once and compiled for several instruction sets.
 //
 // A kernel is a template `name_body<Lanes>` over Vec<Lanes>; NL_DISPATCH makes a plain function of it that runs the
-// widest version that the processor has: 16 lanes on x86-64-v4 (AVX-512), 8 on x86-64-v3 (AVX2 and FMA), and 4 on
+// widest version that simd_level() gives: 16 lanes on x86-64-v4 (AVX-512), 8 on x86-64-v3 (AVX2 and FMA), and 4 on
 // every other x86-64 and on other architectures. All helpers are inlined, so each is compiled for its caller's
 // instruction set.
 #pragma once
@@ -12,6 +12,13 @@
 #include "base/convert.h"
 
 #define NL_INLINE inline __attribute__((always_inline))
+
+// Before a loop of a few turns whose number is known: arrays of vectors that it walks are in registers only then.
+#if defined(__clang__)
+#define NL_UNROLL _Pragma("unroll")
+#else
+#define NL_UNROLL _Pragma("GCC unroll 8")
+#endif
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define NL_TARGET_V4 \
@@ -48,23 +55,12 @@ namespace nanolith::cpu {
 
 enum class SimdLevel : uint8_t { any, v3, v4 };
 
-// What this processor has.
-inline SimdLevel simd_level() {
-#if defined(__x86_64__) && defined(__GNUC__)
-    static const SimdLevel level = [] {
-        __builtin_cpu_init();
-        const bool v3 =
-            __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-        const bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                        __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                        __builtin_cpu_supports("avx512vl");
-        return v4 ? SimdLevel::v4 : v3 ? SimdLevel::v3 : SimdLevel::any;
-    }();
-    return level;
-#else
-    return SimdLevel::any;
-#endif
-}
+// What this processor has, but no more than the environment variable ONEDNN_MAX_CPU_ISA allows: "SSE41", "AVX2" and
+// "AVX512_CORE" give the three levels. Read once.
+SimdLevel simd_level();
+
+// Whether it multiplies bfloat16, and is allowed to: "AVX512_CORE_BF16" and "AVX512_CORE_AMX".
+bool has_bfloat16_products();
 
 template <int Lanes>
 struct SimdTypes {
@@ -137,9 +133,13 @@ NL_INLINE void store(BFloat16* to, Vec<Lanes> value) {
 
 template <int Lanes>
 NL_INLINE float sum(Vec<Lanes> value) {
-    float total = 0;
-    for (int i = 0; i < Lanes; ++i) total += value[i];
-    return total;
+    if constexpr (Lanes == 1) {
+        return value[0];
+    } else {
+        Vec<Lanes / 2> halves[2];
+        std::memcpy(halves, &value, sizeof(value));
+        return sum<Lanes / 2>(halves[0] + halves[1]);
+    }
 }
 
 template <int Lanes>
