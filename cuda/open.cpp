@@ -24,7 +24,6 @@ class CudaBackend final : public Backend {
 
     [[nodiscard]] std::string device_name() const override { return name_; }
     [[nodiscard]] bool supports(DType) const override { return true; }
-    [[nodiscard]] bool prefers_16_bit() const override { return true; }
 
     [[nodiscard]] Result<uint64_t> available_memory() const override {
         const DeviceGuard guard(index_);

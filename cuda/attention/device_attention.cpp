@@ -170,7 +170,7 @@ Result<void> DeviceAttention::append_typed(const AppendCall& call, cudaStream_t 
     a.fp8 = plan_shape_.fp8;
     a.key_factor = 1.0F / call.pages.k_scale;
     a.value_factor = 1.0F / call.pages.v_scale;
-    return append_to_pages(a, heads_, call.rows, stream);
+    return append_to_pages(a, heads_, call.rows, call.early, stream);
 }
 
 template <typename T>
@@ -191,7 +191,9 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.rule.softcap = spec_.softcap;
     a.rule.window = call.window;
     a.rule.causal = spec_.causal;
-    return attend(a, heads_, launch_of(call.counts, plan_shape_), stream);
+    AttentionLaunch what = launch_of(call.counts, plan_shape_);
+    what.early = call.early;
+    return attend(a, heads_, what, stream);
 }
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {

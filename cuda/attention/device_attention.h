@@ -15,14 +15,10 @@
 #include "backend/kernels.h"
 #include "backend/model_spec.h"
 #include "norm/norm.h"
+#include "runtime/gpu_facts.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
-
-struct GpuFacts {
-    int multiprocessors = 0;
-    int major = 0;  // compute capability
-};
 
 // NL_ERROR_UNSUPPORTED where there are no kernels for the heads or the number formats.
 Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu);
@@ -47,6 +43,7 @@ struct AppendCall {
     Norm q_norm{};
     Norm k_norm{};
     Pages<void> pages{};
+    bool early = false;  // may begin while the previous launch of the stream still runs
 };
 
 // The attention of one layer. All pointers are to device memory.
@@ -59,6 +56,9 @@ struct AttentionCall {
     Pages<const void> pages{};
     MutableHeadRows output{};
     float* lse = nullptr;  // [rows, num_heads] natural log-sum-exp, or null
+    // The launch may begin while previous launches of the stream still run, and then reads the plan (`work`) at once:
+    // none of those launches may write it.
+    bool early = false;
 };
 
 // Not thread-safe. All work is put on the streams that calls name, which must be of one device, the current one.

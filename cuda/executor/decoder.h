@@ -28,6 +28,7 @@
 #include "linear/matvec.h"
 #include "norm/rms_norm.h"
 #include "runtime/check.h"
+#include "runtime/gpu_facts.h"
 #include "sample/sample.h"
 #include "sample/softcap.h"
 
@@ -57,7 +58,7 @@ template <typename T>
 class Decoder {
   public:
     Decoder(const GpuFacts& gpu, const ModelSpec& spec, const ExecutorOptions& options)
-        : multiprocessors_(gpu.multiprocessors),
+        : gpu_(gpu),
           spec_(spec),
           options_(options),
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
@@ -112,9 +113,9 @@ class Decoder {
         T* const qkv = scratch_.qkv.template as<T>();
         if (takes_matvec(rows())) {
             NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
-                                 multiprocessors_, stream_));
+                                 gpu_.multiprocessors, stream_));
         } else {
-            NL_TRY(normalise(weights.attention_norm));
+            NL_TRY(normalise(weights.attention_norm, layer > 0 && early()));
             NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
         }
         const int64_t row = heads_.qkv_size();
@@ -131,6 +132,7 @@ class Decoder {
         append.q_norm = norm(weights.q_norm);
         append.k_norm = norm(weights.k_norm);
         append.pages = {layer_pages(layer)};
+        append.early = early();
         return attention_.append(append, stream_);
     }
 
@@ -146,6 +148,7 @@ class Decoder {
         call.queries = {scratch_.qkv.data(), heads_.qkv_size(), heads_.head_dim};
         call.pages = {layer_pages(layer)};
         call.output = {attended(), int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
+        call.early = early();
         return attention_.run(call, stream_);
     }
 
@@ -158,7 +161,7 @@ class Decoder {
     Result<void> mlp_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router != nullptr) {
-            NL_TRY(normalise(weights.mlp_norm));
+            NL_TRY(normalise(weights.mlp_norm, early()));
             NL_TRY(
                 multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
             return experts_.choose(rows(), stream_);
@@ -168,7 +171,7 @@ class Decoder {
                                   spec_.intermediate_size, inner(), stream_);
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
-        NL_TRY(normalise(weights.mlp_norm));
+        NL_TRY(normalise(weights.mlp_norm, early()));
         NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
         return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), stream_);
     }
@@ -189,22 +192,31 @@ class Decoder {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;
             x.rows = outputs;
-            NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), multiprocessors_, stream_));
+            NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), gpu_.multiprocessors, stream_));
         } else {
             NL_TRY(rms_norm(residual(), view_->output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
-                            normed(), stream_));
+                            normed(), early(), stream_));
             NL_TRY(multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits()));
         }
         if (spec_.logit_softcap > 0) {
             NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_));
         }
         return sample(all_logits(), view_->sampling, outputs, spec_.vocab_size, sampled(), &view_->head->sampled,
-                      stream_);
+                      early(), stream_);
     }
 
   private:
     // Whether a product of so many rows is computed by matrix-vector kernels rather than by cuBLASLt.
     [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !options_.batch_invariant; }
+
+    // Whether this step's launches of few blocks (norms, append, attention, sampling) may be early ones, which begin
+    // while the previous launch still runs. Launches of many blocks, such as products, are never early: the GPU would
+    // put most of their blocks on the multiprocessors that the previous launch leaves first. The first launch of the
+    // first layer is not early either: it waits for the batch, so later early launches may read the batch at once.
+    [[nodiscard]] bool early() const {
+        constexpr int kMostRows = 64;
+        return gpu_.has_early_launches() && rows() <= kMostRows;
+    }
 
     static LayerKinds layer_kinds(const ModelSpec& spec) {
         LayerKinds kinds;
@@ -242,8 +254,8 @@ class Decoder {
         return {residual(), norm(norm_weight), nullptr, rows(), spec_.hidden_size};
     }
 
-    Result<void> normalise(const float* norm_weight) {
-        return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), stream_);
+    Result<void> normalise(const float* norm_weight, bool is_early) {
+        return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), is_early, stream_);
     }
 
     // y = x W^T.
@@ -265,7 +277,7 @@ class Decoder {
         if (done) return {};
         return in_few_rows(rows(), [&](int64_t first, int count) {
             return matvec_add(x + first * size, weight, count, size, hidden, residual() + first * hidden,
-                              multiprocessors_, stream_);
+                              gpu_.multiprocessors, stream_);
         });
     }
 
@@ -299,10 +311,10 @@ class Decoder {
         if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
         float* const added = scratch_.added.template as<float>();
         NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
-        return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), stream_);
+        return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), early(), stream_);
     }
 
-    const int multiprocessors_;
+    const GpuFacts gpu_;
     const ModelSpec spec_;
     const ExecutorOptions options_;
     const HeadShape heads_;

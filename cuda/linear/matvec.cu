@@ -8,6 +8,7 @@
 // of the same values, and scales its sums at the end. The fused kernels take 40 to 92 registers and spill none (sm_90a,
 // nvcc 13.0).
 #include "device/activation.cuh"
+#include "device/dependent.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
 #include "linear/matvec.h"
@@ -186,6 +187,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
         }
     }
 
+    let_next_launch_begin();  // of those that follow, the append to the pages and sampling are early ones
     __syncwarp();
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {

@@ -1,5 +1,6 @@
 // One block for each row: a pass for the sum of squares, a second (from cache) for the result. Bytes: 4 hidden
 // to read and 2 hidden to write a row (8 and 4 where it is added to the residual stream); bound by memory.
+#include "device/dependent.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
 #include "norm/rms_norm.h"
@@ -14,6 +15,7 @@ constexpr int kThreads = 256;
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
+    wait_for_launches_before();
     const int row = static_cast<int>(blockIdx.x);
     const float* from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;
     to += static_cast<int64_t>(row) * hidden;
@@ -29,6 +31,8 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 __global__ void __launch_bounds__(kThreads)
     add_normed_kernel(const float* x, const T* bias, Norm norm, int hidden, float* residual) {
+    let_next_launch_begin();
+    wait_for_launches_before();
     x += static_cast<int64_t>(blockIdx.x) * hidden;
     residual += static_cast<int64_t>(blockIdx.x) * hidden;
     const auto value = [&](int i) { return x[i] + (bias != nullptr ? to_float(bias[i]) : 0.0F); };
@@ -48,21 +52,21 @@ __global__ void __launch_bounds__(kThreads)
 
 template <typename T>
 Result<void> rms_norm(const float* residual, const int32_t* row_index, const Norm& norm, int rows, int hidden, T* to,
-                      cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
+                      bool early, cudaStream_t stream) {
+    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
     return launch(rms_norm_kernel<T>, shape, stream, residual, row_index, norm, hidden, to);
 }
 
 template <typename T>
 Result<void> add_normed(const float* x, const T* bias, const Norm& norm, int rows, int hidden, float* residual,
-                        cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
+                        bool early, cudaStream_t stream) {
+    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
     return launch(add_normed_kernel<T>, shape, stream, x, bias, norm, hidden, residual);
 }
 
-#define NL_INSTANTIATE(T)                                                                                  \
-    template Result<void> rms_norm(const float*, const int32_t*, const Norm&, int, int, T*, cudaStream_t); \
-    template Result<void> add_normed(const float*, const T*, const Norm&, int, int, float*, cudaStream_t);
+#define NL_INSTANTIATE(T)                                                                                        \
+    template Result<void> rms_norm(const float*, const int32_t*, const Norm&, int, int, T*, bool, cudaStream_t); \
+    template Result<void> add_normed(const float*, const T*, const Norm&, int, int, float*, bool, cudaStream_t);
 NL_INSTANTIATE(float)
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)

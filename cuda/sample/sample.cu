@@ -7,6 +7,7 @@
 // reaches the target. Masses are 64-bit integers in units of 2^-40 of the most probable token's: their sums do not
 // depend on the order of additions, so the draw is reproducible. 32 registers a thread and no spills (sm_90a,
 // nvcc 13.0).
+#include "device/dependent.cuh"
 #include "device/reduce.cuh"
 #include "runtime/launch.h"
 #include "sample/sample.h"
@@ -211,6 +212,7 @@ __device__ int draw(const Row& row, const SampleParams& parameters, Shared& shar
 __global__ void __launch_bounds__(kThreads) sample_kernel(const float* logits, const SampleParams* parameters,
                                                           int vocab_size, int32_t* tokens, int32_t* const* copy) {
     __shared__ Shared shared;
+    wait_for_launches_before();
     const SampleParams mine = parameters[blockIdx.x];
     Row row{logits + static_cast<int64_t>(blockIdx.x) * vocab_size, vocab_size, 0, 0};
     const Candidate best = find_highest(row, shared);
@@ -229,8 +231,8 @@ __global__ void __launch_bounds__(kThreads) sample_kernel(const float* logits, c
 }  // namespace
 
 Result<void> sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
-                    int32_t* const* copy, cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads)};
+                    int32_t* const* copy, bool early, cudaStream_t stream) {
+    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
     return launch(sample_kernel, shape, stream, logits, parameters, vocab_size, tokens, copy);
 }
 

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "backend/backend.h"
+#include "device/dependent.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
 #include "device/rope.cuh"
@@ -95,6 +96,8 @@ __device__ void store(P* to, int half, int lane, const HeadPairs& pairs, float f
 // P: the pages' number format.
 template <typename T, typename P>
 __global__ void __launch_bounds__(kWarps* kWarp) append_kernel(AppendArguments<T> a, HeadShape shape, int first_head) {
+    let_next_launch_begin();
+    wait_for_launches_before();
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int head = first_head + static_cast<int>(blockIdx.y) * kWarps + warp;
@@ -131,7 +134,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) append_kernel(AppendArguments<T
 }  // namespace
 
 template <typename T>
-Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows,
+Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows, bool early,
                              cudaStream_t stream) {
     if (rows == 0) return {};
     // Queries without bias and norm need no change.
@@ -140,7 +143,8 @@ Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShap
     const int first_head = skip_queries ? shape.num_heads : 0;
     const int heads = shape.num_heads + 2 * shape.num_kv_heads - first_head;
     const LaunchShape launch_shape{
-        dim3(static_cast<unsigned>(rows), static_cast<unsigned>((heads + kWarps - 1) / kWarps)), dim3(kWarps * kWarp)};
+        dim3(static_cast<unsigned>(rows), static_cast<unsigned>((heads + kWarps - 1) / kWarps)), dim3(kWarps * kWarp),
+        0, early};
     if constexpr (sizeof(T) == 2) {
         if (arguments.fp8) {
             return launch(append_kernel<T, __nv_fp8_e4m3>, launch_shape, stream, arguments, shape, first_head);
@@ -149,8 +153,8 @@ Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShap
     return launch(append_kernel<T, T>, launch_shape, stream, arguments, shape, first_head);
 }
 
-template Result<void> append_to_pages(const AppendArguments<float>&, const HeadShape&, int, cudaStream_t);
-template Result<void> append_to_pages(const AppendArguments<__half>&, const HeadShape&, int, cudaStream_t);
-template Result<void> append_to_pages(const AppendArguments<__nv_bfloat16>&, const HeadShape&, int, cudaStream_t);
+template Result<void> append_to_pages(const AppendArguments<float>&, const HeadShape&, int, bool, cudaStream_t);
+template Result<void> append_to_pages(const AppendArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
+template Result<void> append_to_pages(const AppendArguments<__nv_bfloat16>&, const HeadShape&, int, bool, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -55,6 +55,7 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     if (lane_index() == 0) init_barriers(shared, warp);
     if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
     const bool has_work = first.num_vectors() > 0;
+    if (p.waits) wait_for_launches_before();
     __syncthreads();
     if (warp < V::kWarps) {
         if constexpr (V::kSharesRegisters) increase_registers<V::kConsumerRegisters>();
@@ -85,8 +86,9 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     parameters.shape = shape;
     parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
+    parameters.waits = what.early && !what.beside_wide;
     const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
-    const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.early};
+    const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.beside_wide || what.early};
     return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);
 }
 

@@ -9,9 +9,10 @@ namespace nanolith::cuda {
 bool narrow_supports(const HeadShape& shape, int major);
 
 struct NarrowLaunch {
-    int blocks = 0;      // for each KV head
-    bool fp8 = false;    // pages are fp8 e4m3 instead of T
-    bool early = false;  // the previous launch of the stream is that of this plan's wide items
+    int blocks = 0;            // for each KV head
+    bool fp8 = false;          // pages are fp8 e4m3 instead of T
+    bool beside_wide = false;  // the previous launch of the stream is that of this plan's wide items
+    bool early = false;        // otherwise: may begin while the previous launch runs
 };
 
 // Computes a plan's narrow items, of at most 16 vectors each, and merges the row groups that no narrow item merges.

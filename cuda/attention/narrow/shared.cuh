@@ -109,6 +109,7 @@ struct Parameters {
     HeadShape shape;
     int heads_per_kv;
     int page_shift;
+    bool waits;  // an early launch: until the previous ones have ended, nothing but the plan may be read
 };
 
 __device__ inline int warp_index() {

@@ -4,5 +4,6 @@
 namespace nanolith::cuda {
 
 inline void wait_for_launches_before() {}
+inline void let_next_launch_begin() {}
 
 }  // namespace nanolith::cuda
