@@ -59,7 +59,7 @@ void collect_texts(const jinja::Value& content, std::vector<std::string_view>& t
         for (const jinja::Value& part : list->items) collect_texts(part, texts);
     }
     if (const jinja::Dict* dict = content.dict()) {
-        for (const auto& [name, value] : dict->members) collect_texts(value, texts);
+        for (const auto& [key, value] : dict->members) collect_texts(value, texts);
     }
 }
 
@@ -82,11 +82,12 @@ Result<void> read_messages(const jinja::Value& value, ChatRequest& request) {
 
 Result<void> read_variables(const jinja::Value& value, ChatRequest& request) {
     if (value.dict() == nullptr) return wrong("variables is no object", "an object");
-    for (const auto& [name, variable] : value.dict()->members) {
+    for (const auto& [key, variable] : value.dict()->members) {
+        const std::string& name = key.text()->bytes();  // what was JSON has texts for keys
         for (const std::string_view own : {"messages", "tools", "documents", "add_generation_prompt"}) {
-            if (name.view() == own) return wrong("variables has " + name.bytes(), "it outside of variables");
+            if (name == own) return wrong("variables has " + name, "it outside of variables");
         }
-        request.variables.emplace_back(name.bytes(), variable);
+        request.variables.emplace_back(name, variable);
     }
     return {};
 }
@@ -130,7 +131,7 @@ Result<ChatRequest> read_chat_request(jinja::Run& run, std::string_view json) {
     if (root.dict() == nullptr) return wrong("the JSON is no object", "an object");
     ChatRequest request;
     request.date = today();
-    for (const auto& [name, value] : root.dict()->members) NL_TRY(read_member(name.bytes(), value, request));
+    for (const auto& [key, value] : root.dict()->members) NL_TRY(read_member(key.text()->bytes(), value, request));
     if (request.messages.list() == nullptr) return wrong("there is no member messages", "one");
     return request;
 }

@@ -116,14 +116,15 @@ Result<RenderedChat> ChatTemplate::render(std::span<const ChatMessage> messages,
     size_t bytes = 0;
     for (const ChatMessage& message : messages) bytes += message.content.size();
     jinja::Run run(limits_for(bytes));
+    NL_ASSIGN(const jinja::Value role_key, run.text("role"));
+    NL_ASSIGN(const jinja::Value content_key, run.text("content"));
     std::vector<jinja::Value> list;
     for (size_t i = 0; i < messages.size(); ++i) {
         NL_TRY(tokens_->check_content(messages[i].content, "contents[" + std::to_string(i) + "]"));
         NL_ASSIGN(jinja::Value role, run.text(role_name(messages[i].role)));
         NL_ASSIGN(jinja::Value content, run.text(jinja::Text::foreign(replace_invalid_utf8(messages[i].content))));
         NL_ASSIGN(jinja::Value message,
-                  run.dict({{jinja::Text("role"), std::move(role)}, {jinja::Text("content"), std::move(content)}},
-                           static_cast<int32_t>(i)));
+                  run.dict({{role_key, std::move(role)}, {content_key, std::move(content)}}, static_cast<int32_t>(i)));
         list.push_back(std::move(message));
     }
     ChatRequest request;

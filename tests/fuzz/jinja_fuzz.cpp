@@ -34,7 +34,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto values = jinja::parse_json(run, rest, "variables");
     if (!values.ok() || values->dict() == nullptr) return 0;
     std::vector<std::pair<std::string, jinja::Value>> variables;
-    for (const auto& [name, value] : values->dict()->members) variables.emplace_back(name.bytes(), value);
+    for (const auto& [key, value] : values->dict()->members) variables.emplace_back(key.text()->bytes(), value);
     const auto rendered = parsed->render(run, std::move(variables), std::tm{});
     if (!rendered.ok()) return 0;
     const jinja::Text& text = rendered->text;

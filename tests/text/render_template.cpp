@@ -14,7 +14,7 @@ Result<std::string> render(const std::string& source, const std::string& json) {
     jinja::Run run{jinja::Limits{}};
     NL_ASSIGN(const jinja::Value values, jinja::parse_json(run, json, "variables"));
     std::vector<std::pair<std::string, jinja::Value>> variables;
-    for (const auto& [name, value] : values.dict()->members) variables.emplace_back(name.bytes(), value);
+    for (const auto& [key, value] : values.dict()->members) variables.emplace_back(key.text()->bytes(), value);
     std::tm date{};  // 4 July 2024, 15:06:07
     date.tm_year = 124, date.tm_mon = 6, date.tm_mday = 4, date.tm_wday = 4, date.tm_yday = 185;
     date.tm_hour = 15, date.tm_min = 6, date.tm_sec = 7;

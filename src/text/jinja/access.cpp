@@ -18,6 +18,11 @@ constexpr std::array<std::string_view, 3> kListMethods = {"index", "count", "cop
 constexpr std::array<std::string_view, 11> kChanging = {"append", "extend", "insert",     "pop",    "remove", "reverse",
                                                         "sort",   "clear",  "setdefault", "update", "popitem"};
 
+bool is_list_method(ListKind kind, std::string_view name) {
+    if (kind == ListKind::tuple) return name == "index" || name == "count";
+    return kind == ListKind::list && (is_one_of(name, kListMethods) || is_one_of(name, kChanging));
+}
+
 Error undefined_base(const Value& value, const std::string& name) {
     const std::string* const base = value.as<Undefined>()->name;
     return fail(NL_ERROR_INVALID_ARGUMENT, base != nullptr ? *base : "a value", " is undefined, and ", name,
@@ -54,8 +59,8 @@ Result<Value> dict_method(Run& run, const Dict& dict, const std::string& name, A
     if (name == "get") {
         NL_TRY(arguments.bind(name, {"key", "default"}));
         if (arguments.values[0] == nullptr) return fail(NL_ERROR_INVALID_ARGUMENT, "get() without a key");
-        const Text* const key = arguments.values[0]->text();
-        const Value* const found = key != nullptr ? dict.find(key->view()) : nullptr;
+        NL_TRY(check_key(*arguments.values[0]));
+        const Value* const found = dict.find(*arguments.values[0]);
         if (found != nullptr) return *found;
         return arguments.values[1] != nullptr ? *arguments.values[1] : Value();
     }
@@ -63,15 +68,14 @@ Result<Value> dict_method(Run& run, const Dict& dict, const std::string& name, A
     if (name == "copy") return run.dict(dict.members, dict.message);
     std::vector<Value> items;
     for (const auto& [key, value] : dict.members) {
-        NL_ASSIGN(Value key_value, run.text(key));
         if (name == "items") {
-            NL_ASSIGN(Value pair, run.list({std::move(key_value), value}, ListKind::tuple));
+            NL_ASSIGN(Value pair, run.list({key, value}, ListKind::tuple));
             items.push_back(std::move(pair));
         } else {
-            items.push_back(name == "keys" ? key_value : value);
+            items.push_back(name == "keys" ? key : value);
         }
     }
-    return run.list(std::move(items));
+    return run.list(std::move(items), ListKind::view);
 }
 
 Result<Value> list_method(Run& run, const List& list, const std::string& name, Arguments arguments) {
@@ -102,6 +106,17 @@ Result<Value> loop_method(Run& run, Loop& loop, const std::string& name, Argumen
 }
 
 }  // namespace
+
+Result<void> check_key(const Value& value) {
+    const bool is_list = value.list() != nullptr && value.list()->kind == ListKind::list;
+    if (is_list || value.dict() != nullptr)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "a value of the type ", value.type_name(),
+                    " is looked for in a dictionary: expected one that can be a key");
+    if (value.list() != nullptr && value.list()->kind == ListKind::tuple) {
+        for (const Value& item : value.list()->items) NL_TRY(check_key(item));
+    }
+    return {};
+}
 
 Result<void> Arguments::bind(std::string_view what, std::initializer_list<std::string_view> parameters) {
     if (positional.size() > parameters.size())
@@ -144,8 +159,7 @@ Result<Value> get_attribute(Run& run, const Value& value, const std::string& nam
         return found != nullptr ? *found : Value(Undefined{&name});
     }
     if (value.text() != nullptr && is_text_method(name)) return run.bound(value, name);
-    if (value.list() != nullptr && (is_one_of(name, kListMethods) || is_one_of(name, kChanging)))
-        return run.bound(value, name);
+    if (value.list() != nullptr && is_list_method(value.list()->kind, name)) return run.bound(value, name);
     if (const auto* ns = value.as<Namespace*>()) {
         for (const auto& [member, inner] : (*ns)->members) {
             if (member == name) return inner;
@@ -167,8 +181,13 @@ Result<Value> get_item(Run& run, const Value& value, const Value& key) {
         return attribute.is_undefined() ? Value(Undefined{}) : std::move(attribute);
     }
     if (value.is_undefined()) return undefined_base(value, "an element");
+    if (const Dict* dict = value.dict()) {
+        NL_TRY(run.step(dict->members.size() / 8));
+        const Value* const found = dict->find(key);
+        return found != nullptr ? *found : Value(Undefined{});
+    }
     if (!key.is_integer()) return Value(Undefined{});
-    if (const List* list = value.list(); list != nullptr && list->kind != ListKind::generator) {
+    if (const List* list = value.list(); list != nullptr && list->has_places()) {
         const size_t index = index_from_front(key.integer(), list->items.size());
         return index < list->items.size() ? list->items[index] : Value(Undefined{});
     }
@@ -182,7 +201,7 @@ Result<Value> get_item(Run& run, const Value& value, const Value& key) {
 }
 
 Result<Value> get_slice(Run& run, const Value& value, const Value& begin, const Value& end, const Value& step) {
-    if (value.text() == nullptr && value.list() == nullptr) {
+    if (value.text() == nullptr && (value.list() == nullptr || !value.list()->has_places())) {
         if (value.is_undefined()) return undefined_base(value, "a slice");
         return fail(NL_ERROR_INVALID_ARGUMENT, "a slice of a value of the type ", value.type_name());
     }

@@ -71,6 +71,7 @@ class Evaluator {
     Result<Value> call_macro(const MacroNode& macro, Arguments arguments);
     Result<Value> call_function(Function function, Arguments arguments);
     Result<Value> make_range(Arguments arguments);
+    Result<Value> make_dict(const Arguments& arguments);
 
     Run* run_;
     Scope* globals_;

@@ -74,12 +74,10 @@ Result<std::vector<Value>> Evaluator::evaluate_all(const Expr& expr, Scope& scop
 
 Result<Value> Evaluator::evaluate_dict(const Expr& expr, Scope& scope) {
     NL_ASSIGN(std::vector<Value> values, evaluate_all(expr, scope));
-    std::vector<std::pair<Text, Value>> members;
+    std::vector<std::pair<Value, Value>> members;
     for (size_t i = 0; i + 1 < values.size(); i += 2) {
-        if (values[i].text() == nullptr)
-            return fail(NL_ERROR_UNSUPPORTED, "a dictionary's key of the type ", values[i].type_name(),
-                        ", which is not supported: expected a text");
-        members.emplace_back(*values[i].text(), std::move(values[i + 1]));
+        NL_TRY(check_key(values[i]));
+        members.emplace_back(std::move(values[i]), std::move(values[i + 1]));
     }
     return run_->dict(std::move(members));
 }
@@ -137,9 +135,12 @@ Result<void> Evaluator::spread(const std::string& stars, const Value& value, Arg
     if (value.dict() == nullptr)
         return fail(NL_ERROR_INVALID_ARGUMENT, "** before a value of the type ", value.type_name(),
                     ": expected a dictionary");
-    for (const auto& [name, inner] : value.dict()->members) {
-        NL_TRY(run_->check_bytes(name.size() + sizeof(Value)));
-        arguments.named.emplace_back(name.bytes(), inner);
+    for (const auto& [key, inner] : value.dict()->members) {
+        if (key.text() == nullptr)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "** before a dictionary with a key of the type ", key.type_name(),
+                        ": expected texts");
+        NL_TRY(run_->check_bytes(key.text()->size() + sizeof(Value)));
+        arguments.named.emplace_back(key.text()->bytes(), inner);
     }
     return {};
 }
@@ -210,14 +211,14 @@ Result<Value> Evaluator::call_function(Function function, Arguments arguments) {
     switch (function) {
         case Function::range:
             return make_range(std::move(arguments));
-        case Function::make_dict: {
-            std::vector<std::pair<Text, Value>> members;
-            for (auto& [name, value] : arguments.named) members.emplace_back(Text(name), std::move(value));
-            return run_->dict(std::move(members));
-        }
+        case Function::make_dict:
+            return make_dict(arguments);
         case Function::make_namespace: {
+            NL_ASSIGN(const Value dict, make_dict(arguments));
             NL_ASSIGN(Namespace* const space, run_->make_namespace());
-            space->members = std::move(arguments.named);
+            for (const auto& [key, value] : dict.dict()->members) {
+                if (key.text() != nullptr) space->members.emplace_back(key.text()->bytes(), value);
+            }
             return Value(space);
         }
         case Function::raise_exception: {
@@ -233,6 +234,34 @@ Result<Value> Evaluator::call_function(Function function, Arguments arguments) {
         }
     }
     return fail(NL_ERROR_INTERNAL, "a function of no kind");
+}
+
+// Of a dictionary or of pairs of a key and a value, and of what has a name.
+Result<Value> Evaluator::make_dict(const Arguments& arguments) {
+    if (arguments.positional.size() > 1)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "dict() has ", arguments.positional.size(),
+                    " arguments without a name: expected at most 1");
+    std::vector<std::pair<Value, Value>> members;
+    for (const Value& from : arguments.positional) {
+        if (const Dict* dict = from.dict()) {
+            members = dict->members;
+            continue;
+        }
+        NL_ASSIGN(const std::vector<Value> pairs, to_items(*run_, from));
+        for (const Value& pair : pairs) {
+            NL_ASSIGN(const std::vector<Value> two, to_items(*run_, pair));
+            if (two.size() != 2)
+                return fail(NL_ERROR_INVALID_ARGUMENT, "dict() of elements of ", two.size(),
+                            " values: expected a key and a value");
+            NL_TRY(check_key(two[0]));
+            members.emplace_back(two[0], two[1]);
+        }
+    }
+    for (const auto& [name, value] : arguments.named) {
+        NL_ASSIGN(Value key, run_->text(name));
+        members.emplace_back(std::move(key), value);
+    }
+    return run_->dict(std::move(members));
 }
 
 Result<Value> Evaluator::make_range(Arguments arguments) {

@@ -241,6 +241,9 @@ Result<Value> dictsort(Run& run, const Value& value, Arguments& arguments) {
     NL_ASSIGN(const Text* by, arguments.text(1));
     if (value.dict() == nullptr)
         return fail(NL_ERROR_INVALID_ARGUMENT, "dictsort of a value of the type ", value.type_name());
+    if (by != nullptr && by->view() != "key" && by->view() != "value")
+        return fail(NL_ERROR_INVALID_ARGUMENT, "dictsort by ", show_json(by->view()),
+                    ": expected \"key\" or \"value\"");
     NL_ASSIGN(const Value pairs, call_method(run, Bound{value, "items"}, {}));
     const Text index(std::string(1, by != nullptr && by->view() == "value" ? '1' : '0'));
     NL_ASSIGN(const std::vector<Value> keys, sort_keys(run, pairs.list()->items, &index, arguments.truth(0, false)));
@@ -256,6 +259,7 @@ Result<Value> unique(Run& run, const Value& value, Arguments& arguments) {
     std::vector<Value> kept;
     std::vector<size_t> places;
     for (size_t i = 0; i < items.size(); ++i) {
+        NL_TRY(check_key(keys[i]));
         bool is_new = true;
         for (const size_t place : places) {
             NL_ASSIGN(const bool same, equal(run, keys[place], keys[i]));

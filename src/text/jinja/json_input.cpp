@@ -30,15 +30,17 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
     bool start_object(size_t /*size*/) override { return open(false); }
     bool start_array(size_t /*size*/) override { return open(true); }
     bool key(std::string& name) override {
-        open_.back().names.push_back(Text::foreign(std::move(name)));
+        Result<Value> text = run_->text(Text::foreign(std::move(name)));
+        if (!text.ok()) return refuse_with(std::move(text.error()));
+        open_.back().names.push_back(std::move(*text));
         return true;
     }
     bool end_object() override {
         Open top = std::move(open_.back());
         open_.pop_back();
-        std::vector<std::pair<Text, Value>> members;
+        std::vector<std::pair<Value, Value>> members;
         for (size_t i = 0; i < top.names.size(); ++i) {
-            if (in_messages() && top.names[i].bytes() == "role" && !own_role(top.values[i])) return false;
+            if (in_messages() && top.names[i].text()->bytes() == "role" && !own_role(top.values[i])) return false;
             members.emplace_back(std::move(top.names[i]), std::move(top.values[i]));
         }
         return add(run_->dict(std::move(members), in_messages() ? static_cast<int32_t>(open_[1].values.size()) : -1));
@@ -60,14 +62,14 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
     // An array or an object that has begun.
     struct Open {
         bool is_array = false;
-        std::vector<Text> names;
+        std::vector<Value> names;  // texts
         std::vector<Value> values;
     };
 
     // Whether what ends now is an element of the root's "messages".
     [[nodiscard]] bool in_messages() const {
         return open_.size() == 2 && open_[1].is_array && !open_[0].names.empty() &&
-               open_[0].names.back().bytes() == "messages";
+               open_[0].names.back().text()->bytes() == "messages";
     }
     // A role is a word of the program that asks, not of those who wrote the messages: some templates make a token of
     // it.
@@ -78,11 +80,16 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
         const Text* const text = role.text();
         if (text == nullptr || !std::all_of(text->bytes().begin(), text->bytes().end(), is_plain)) return true;
         Result<Value> own = run_->text(text->bytes());
-        if (own.ok()) role = std::move(*own);
-        return own.ok() || refuse(own.error().message);
+        if (!own.ok()) return refuse_with(std::move(own.error()));
+        role = std::move(*own);
+        return true;
     }
     bool refuse(const std::string& problem) {
         problem_ = fail(NL_ERROR_INVALID_ARGUMENT, problem);
+        return false;
+    }
+    bool refuse_with(Error problem) {
+        problem_ = std::move(problem);
         return false;
     }
     bool open(bool is_array) {
@@ -92,10 +99,7 @@ class ValueBuilder final : public nlohmann::json_sax<nlohmann::json> {
         return true;
     }
     bool add(Result<Value> value) {
-        if (!value.ok()) {
-            problem_ = std::move(value.error());
-            return false;
-        }
+        if (!value.ok()) return refuse_with(std::move(value.error()));
         if (open_.empty()) {
             root_ = std::move(*value);
         } else {

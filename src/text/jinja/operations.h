@@ -31,6 +31,8 @@ struct Arguments {
 // `a op b`, but for "and" and "or".
 Result<Value> apply_operator(Run& run, std::string_view op, const Value& a, const Value& b);
 Result<Value> apply_sign(std::string_view sign, const Value& value);
+// An error for lists and dictionaries, which can't be a key of a dictionary, nor be looked for among keys.
+Result<void> check_key(const Value& value);
 Result<bool> contains(Run& run, const Value& value, const Value& element);
 
 // value.name and value[key]. `name` must live as long as the result.

@@ -87,7 +87,7 @@ Result<Value> join_two(Run& run, const Text& a, const Text& b) {
 
 Result<Value> add(Run& run, const Value& a, const Value& b) {
     if (a.text() != nullptr && b.text() != nullptr) return join_two(run, *a.text(), *b.text());
-    if (a.list() != nullptr && b.list() != nullptr && a.list()->kind == b.list()->kind) {
+    if (a.list() != nullptr && b.list() != nullptr && a.list()->kind == b.list()->kind && a.list()->has_places()) {
         NL_TRY(run.check_bytes((a.list()->items.size() + b.list()->items.size()) * sizeof(Value)));
         std::vector<Value> items = a.list()->items;
         items.insert(items.end(), b.list()->items.begin(), b.list()->items.end());
@@ -138,7 +138,9 @@ Result<Value> apply_operator(Run& run, std::string_view op, const Value& a, cons
         const bool integers = a.is_integer() && b.is_integer() && op != "/" && !(op == "**" && b.integer() < 0);
         return integers ? on_integers(op, a.integer(), b.integer()) : on_floats(op, a.number(), b.number());
     }
-    const auto is_sequence = [](const Value& value) { return value.text() != nullptr || value.list() != nullptr; };
+    const auto is_sequence = [](const Value& value) {
+        return value.text() != nullptr || (value.list() != nullptr && value.list()->has_places());
+    };
     if (op == "*" && is_sequence(a) && b.is_integer()) return repeat(run, a, b.integer());
     if (op == "*" && is_sequence(b) && a.is_integer()) return repeat(run, b, a.integer());
     if (op == "+") return add(run, a, b);
@@ -164,10 +166,12 @@ Result<bool> contains(Run& run, const Value& value, const Value& element) {
         return text->bytes().find(element.text()->bytes()) != std::string::npos;
     }
     if (const Dict* dict = value.dict()) {
+        NL_TRY(check_key(element));
         NL_TRY(run.step(dict->members.size() / 8));
-        return element.text() != nullptr && dict->find(element.text()->view()) != nullptr;
+        return dict->find(element) != nullptr;
     }
     if (const List* list = value.list()) {
+        if (list->kind == ListKind::view) NL_TRY(check_key(element));
         for (const Value& item : list->items) {
             NL_ASSIGN(const bool same, equal(run, item, element));
             if (same) return true;

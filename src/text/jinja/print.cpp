@@ -1,10 +1,9 @@
 // Values as texts: Python's str and repr, and JSON.
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
 
-#include "text/jinja/run.h"
+#include "text/jinja/operations.h"
 #include "text/unicode.h"
 
 namespace nanolith::jinja {
@@ -104,7 +103,7 @@ Result<void> put_text_repr(Printer& out, const Text& text) {
 
 Result<void> put_list_repr(Printer& out, const List& list) {
     const bool is_tuple = list.kind == ListKind::tuple;
-    if (list.kind == ListKind::generator) return fail(NL_ERROR_UNSUPPORTED, "a generator can't be printed");
+    if (!list.has_places()) return fail(NL_ERROR_UNSUPPORTED, "a generator or a view of a dictionary can't be printed");
     NL_TRY(out.put(is_tuple ? "(" : "["));
     for (size_t i = 0; i < list.items.size(); ++i) {
         if (i > 0) NL_TRY(out.put(", "));
@@ -118,7 +117,7 @@ Result<void> put_dict_repr(Printer& out, const Dict& dict) {
     NL_TRY(out.put("{"));
     for (size_t i = 0; i < dict.members.size(); ++i) {
         if (i > 0) NL_TRY(out.put(", "));
-        NL_TRY(put_text_repr(out, dict.members[i].first));
+        NL_TRY(put_repr(out, dict.members[i].first));
         NL_TRY(out.put(": "));
         NL_TRY(put_repr(out, dict.members[i].second));
     }
@@ -166,7 +165,7 @@ std::string json_escape(char32_t character, bool ascii) {
 
 class JsonPrinter {
   public:
-    JsonPrinter(Run& run, const JsonStyle& style) : out_(run), style_(&style) {}
+    JsonPrinter(Run& run, const JsonStyle& style) : run_(&run), out_(run), style_(&style) {}
 
     Result<void> put(const Value& value, size_t level) {
         NL_TRY(out_.step());
@@ -192,13 +191,21 @@ class JsonPrinter {
         NL_TRY(put_escaped(out_, text, [this](char32_t character) { return json_escape(character, style_->ascii); }));
         return out_.put("\"");
     }
+    // A key that is no text is written as a value is, in quotation marks.
+    Result<void> put_key(const Value& key) {
+        if (key.text() != nullptr) return put_text(*key.text());
+        NL_TRY(out_.put("\""));
+        NL_TRY(put(key, 0));
+        return out_.put("\"");
+    }
     // With an indent, each element is on a line of its own.
     Result<void> put_line(size_t level) {
         if (style_->indent < 0) return {};
         return out_.put("\n" + std::string(level * static_cast<size_t>(style_->indent), ' '));
     }
     Result<void> put_list(const List& list, size_t level) {
-        if (list.kind == ListKind::generator) return fail(NL_ERROR_INVALID_ARGUMENT, "a generator is not JSON");
+        if (!list.has_places())
+            return fail(NL_ERROR_INVALID_ARGUMENT, "a generator or a view of a dictionary is not JSON");
         if (list.items.empty()) return out_.put("[]");
         NL_TRY(out_.put("["));
         for (size_t i = 0; i < list.items.size(); ++i) {
@@ -211,23 +218,25 @@ class JsonPrinter {
     }
     Result<void> put_dict(const Dict& dict, size_t level) {
         if (dict.members.empty()) return out_.put("{}");
-        std::vector<const std::pair<Text, Value>*> members;
-        for (const auto& member : dict.members) members.push_back(&member);
-        if (style_->sort_keys)
-            std::sort(members.begin(), members.end(),
-                      [](const auto* a, const auto* b) { return a->first.bytes() < b->first.bytes(); });
+        std::vector<Value> keys;
+        for (const auto& [key, value] : dict.members) keys.push_back(key);
+        if (style_->sort_keys) {
+            NL_ASSIGN(keys, sort_by(*run_, keys, keys, false));
+        }
         NL_TRY(out_.put("{"));
-        for (size_t i = 0; i < members.size(); ++i) {
+        for (size_t i = 0; i < keys.size(); ++i) {
             if (i > 0) NL_TRY(out_.put(style_->item_separator));
             NL_TRY(put_line(level + 1));
-            NL_TRY(put_text(members[i]->first));
+            NL_TRY(put_key(keys[i]));
             NL_TRY(out_.put(style_->key_separator));
-            NL_TRY(put(members[i]->second, level + 1));
+            NL_TRY(run_->step(keys.size() / 8));
+            NL_TRY(put(style_->sort_keys ? *dict.find(keys[i]) : dict.members[i].second, level + 1));
         }
         NL_TRY(put_line(level));
         return out_.put("}");
     }
 
+    Run* run_;
     Printer out_;
     const JsonStyle* style_;
 };

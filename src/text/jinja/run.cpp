@@ -1,6 +1,7 @@
 #include "text/jinja/run.h"
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <utility>
 
@@ -24,6 +25,17 @@ Value share(T value, const std::shared_ptr<Memory>& memory, size_t bytes) {
     auto counted = std::make_shared<Counted<T>>(std::move(value), memory, bytes);
     return Value(std::shared_ptr<const T>(counted, &counted->value));
 }
+
+// Keys that are the same have the same number.
+struct HashKey {
+    size_t operator()(const Value* key) const {
+        if (const Text* text = key->text()) return std::hash<std::string>()(text->bytes());
+        return key->is_number() ? std::hash<double>()(key->number()) : 0;
+    }
+};
+struct SameKey {
+    bool operator()(const Value* a, const Value* b) const { return same_key(*a, *b); }
+};
 
 Error too_deep() {
     return fail(NL_ERROR_UNSUPPORTED, "lists and dictionaries nested deeper than ", kMaxValueDepth, " levels");
@@ -58,21 +70,23 @@ Result<Value> Run::list(std::vector<Value> items, ListKind kind) {
     return share(std::move(list), memory_, bytes);
 }
 
-Result<Value> Run::dict(std::vector<std::pair<Text, Value>> members, int32_t message) {
+Result<Value> Run::dict(std::vector<std::pair<Value, Value>> members, int32_t message) {
     Dict dict;
     dict.message = message;
-    size_t bytes = kValueBytes;
-    for (const auto& [name, value] : members) {
-        bytes += 2 * kValueBytes + name.size() + name.foreign().size() * sizeof(Range);
+    const size_t bytes = kValueBytes + members.size() * 2 * kValueBytes;
+    for (const auto& [key, value] : members) {
+        if (!is_key(key))
+            return fail(NL_ERROR_UNSUPPORTED, "a dictionary's key of the type ", key.type_name(),
+                        ", which is not supported: expected a text, a number, a bool or none");
         dict.depth = std::max(dict.depth, value.depth() + 1);
     }
     if (dict.depth > kMaxValueDepth) return too_deep();
     NL_TRY(check_bytes(bytes));
-    std::unordered_map<std::string, size_t> places;
-    for (std::pair<Text, Value>& member : members) {
-        const auto [place, is_new] = places.emplace(member.first.bytes(), dict.members.size());
+    std::unordered_map<const Value*, size_t, HashKey, SameKey> places;
+    for (std::pair<Value, Value>& member : members) {
+        const auto [place, is_new] = places.emplace(&member.first, dict.members.size());
         if (is_new) {
-            dict.members.emplace_back(std::move(member.first), std::move(member.second));
+            dict.members.emplace_back(member.first, std::move(member.second));
         } else {
             dict.members[place->second].second = std::move(member.second);
         }
@@ -105,7 +119,7 @@ Result<Loop*> Run::make_loop(std::vector<Value> items) {
 Result<bool> equal(Run& run, const Value& a, const Value& b) {
     NL_TRY(run.step());
     if (a.is_number() && b.is_number())
-        return a.is_integer() && b.is_integer() ? a.integer() == b.integer() : a.number() == b.number();
+        return !std::isnan(a.number()) && !std::isnan(b.number()) && compare_numbers(a, b) == 0;
     if (a.data().index() != b.data().index()) return false;
     if (const Text* text = a.text()) {
         NL_TRY(run.step(std::min(text->size(), b.text()->size()) / 64));
@@ -113,6 +127,8 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
     }
     if (const List* list = a.list()) {
         const auto& others = b.list()->items;
+        if (!list->has_places() && list != b.list())
+            return fail(NL_ERROR_UNSUPPORTED, "a comparison of generators or views of dictionaries");
         if (list->items.size() != others.size() || list->kind != b.list()->kind) return false;
         for (size_t i = 0; i < others.size(); ++i) {
             NL_ASSIGN(const bool same, equal(run, list->items[i], others[i]));
@@ -122,9 +138,9 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
     }
     if (const Dict* dict = a.dict()) {
         if (dict->members.size() != b.dict()->members.size()) return false;
-        for (const auto& [name, value] : dict->members) {
+        for (const auto& [key, value] : dict->members) {
             NL_TRY(run.step(dict->members.size() / 8));
-            const Value* const other = b.dict()->find(name.view());
+            const Value* const other = b.dict()->find(key);
             if (other == nullptr) return false;
             NL_ASSIGN(const bool same, equal(run, value, *other));
             if (!same) return false;
@@ -145,18 +161,14 @@ Result<bool> equal(Run& run, const Value& a, const Value& b) {
 
 Result<int> compare(Run& run, const Value& a, const Value& b) {
     NL_TRY(run.step());
-    if (a.is_number() && b.is_number()) {
-        if (a.is_integer() && b.is_integer()) {
-            return a.integer() < b.integer() ? -1 : a.integer() > b.integer() ? 1 : 0;
-        }
-        return a.number() < b.number() ? -1 : a.number() > b.number() ? 1 : 0;
-    }
+    if (a.is_number() && b.is_number())
+        return std::isnan(a.number()) || std::isnan(b.number()) ? 0 : compare_numbers(a, b);
     if (a.text() != nullptr && b.text() != nullptr) {
         NL_TRY(run.step(std::min(a.text()->size(), b.text()->size()) / 64));
         const int order = a.text()->bytes().compare(b.text()->bytes());  // UTF-8 sorts as its characters do
         return order < 0 ? -1 : order > 0 ? 1 : 0;
     }
-    if (a.list() != nullptr && b.list() != nullptr) {
+    if (a.list() != nullptr && b.list() != nullptr && a.list()->has_places() && b.list()->has_places()) {
         const auto& left = a.list()->items;
         const auto& right = b.list()->items;
         for (size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
@@ -178,10 +190,8 @@ Result<std::vector<Value>> to_items(Run& run, const Value& value) {
     std::vector<Value> items;
     if (value.is_undefined()) return items;
     if (const Dict* dict = value.dict()) {
-        for (const auto& [name, unused] : dict->members) {
-            NL_ASSIGN(Value text, run.text(name));
-            items.push_back(std::move(text));
-        }
+        NL_TRY(run.check_bytes(dict->members.size() * sizeof(Value)));
+        for (const auto& [key, unused] : dict->members) items.push_back(key);
         return items;
     }
     if (const Text* text = value.text()) {

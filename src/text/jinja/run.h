@@ -54,8 +54,9 @@ class Run {
     [[nodiscard]] Result<Value> text(Text text);
     [[nodiscard]] Result<Value> text(std::string own) { return this->text(Text(std::move(own))); }
     [[nodiscard]] Result<Value> list(std::vector<Value> items, ListKind kind = ListKind::list);
-    // A name that is there twice has its first place and its last value, as in Python. `message`: see Dict.
-    [[nodiscard]] Result<Value> dict(std::vector<std::pair<Text, Value>> members, int32_t message = -1);
+    // Where `members` has a key more than once, the dictionary has it where it came first, with the value that came
+    // last, as in Python. `message`: see Dict.
+    [[nodiscard]] Result<Value> dict(std::vector<std::pair<Value, Value>> members, int32_t message = -1);
     [[nodiscard]] Result<Value> bound(const Value& self, std::string name);
     [[nodiscard]] Result<Namespace*> make_namespace();
     [[nodiscard]] Result<Loop*> make_loop(std::vector<Value> items);
@@ -75,7 +76,7 @@ Result<bool> equal(Run& run, const Value& a, const Value& b);
 Result<int> compare(Run& run, const Value& a, const Value& b);
 // What str() gives: a text as it is.
 Result<Text> to_text(Run& run, const Value& value);
-// What iterating over it gives: a list's items, a dictionary's names, a text's characters.
+// What iterating over it gives: a list's items, a dictionary's keys, a text's characters.
 Result<std::vector<Value>> to_items(Run& run, const Value& value);
 // Transformers' tojson: json.dumps with ensure_ascii as asked for; `indent` below 0: on one line.
 struct JsonStyle {

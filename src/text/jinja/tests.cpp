@@ -62,7 +62,7 @@ Result<bool> apply_test(Run& run, const std::string& name, const Value& value, c
     if (name == "mapping") return value.dict() != nullptr;
     if (name == "iterable") return is_iterable(value);
     // Whatever has a length and elements is a sequence to Jinja, undefined values among them.
-    if (name == "sequence") return is_iterable(value);
+    if (name == "sequence") return is_iterable(value) && (value.list() == nullptr || value.list()->has_places());
     if (name == "number") return value.is_number();
     if (name == "integer") return value.as<int64_t>() != nullptr;
     if (name == "float") return value.as<double>() != nullptr;

@@ -1,6 +1,7 @@
 #include "text/jinja/value.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "text/jinja/run.h"
 
@@ -56,7 +57,8 @@ const char* Value::type_name() const {
         const char* operator()(double) const { return "float"; }
         const char* operator()(const std::shared_ptr<const Text>&) const { return "str"; }
         const char* operator()(const std::shared_ptr<const List>& list) const {
-            return list->kind == ListKind::tuple ? "tuple" : list->kind == ListKind::list ? "list" : "generator";
+            constexpr const char* kNames[] = {"list", "tuple", "generator", "dict view"};
+            return kNames[static_cast<size_t>(list->kind)];
         }
         const char* operator()(const std::shared_ptr<const Dict>&) const { return "dict"; }
         const char* operator()(const std::shared_ptr<const Bound>&) const { return "method"; }
@@ -77,9 +79,40 @@ Held::~Held() {
 }
 
 const Value* Dict::find(std::string_view name) const {
-    const auto found =
-        std::find_if(members.begin(), members.end(), [&](const auto& member) { return member.first.view() == name; });
+    const auto found = std::find_if(members.begin(), members.end(), [&](const auto& member) {
+        return member.first.text() != nullptr && member.first.text()->view() == name;
+    });
     return found != members.end() ? &found->second : nullptr;
+}
+
+const Value* Dict::find(const Value& key) const {
+    const auto found =
+        std::find_if(members.begin(), members.end(), [&](const auto& member) { return same_key(member.first, key); });
+    return found != members.end() ? &found->second : nullptr;
+}
+
+bool is_key(const Value& value) {
+    return value.text() != nullptr || value.is_none() || (value.is_number() && !std::isnan(value.number()));
+}
+
+bool same_key(const Value& a, const Value& b) {
+    if (!is_key(a) || !is_key(b)) return false;
+    if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() == b.text()->bytes();
+    if (a.is_number() && b.is_number()) return compare_numbers(a, b) == 0;
+    return a.is_none() && b.is_none();
+}
+
+int compare_numbers(const Value& a, const Value& b) {
+    const auto order = [](auto x, auto y) { return x < y ? -1 : x > y ? 1 : 0; };
+    if (a.is_integer() && b.is_integer()) return order(a.integer(), b.integer());
+    if (!a.is_integer() && !b.is_integer()) return order(a.number(), b.number());
+    if (!a.is_integer()) return -compare_numbers(b, a);
+    const double real = b.number();
+    constexpr double kEnd = 9223372036854775808.0;  // 2^63, one more than the greatest integer
+    if (real >= kEnd || real < -kEnd) return real > 0 ? -1 : 1;
+    const double whole = std::trunc(real);
+    const int by_whole = order(a.integer(), static_cast<int64_t>(whole));
+    return by_whole != 0 ? by_whole : order(whole, real);
 }
 
 }  // namespace nanolith::jinja

@@ -83,23 +83,37 @@ class Held {
     size_t bytes_;
 };
 
-// A generator is what map, select and their like give: it can be walked through once.
-enum class ListKind : uint8_t { list, tuple, generator };
+// A generator is what map, select and their like give: it can be walked through once. A view is what a dictionary's
+// keys, values and items are: it has a length but no elements with an index.
+enum class ListKind : uint8_t { list, tuple, generator, view };
 
 struct List {
     std::vector<Value> items;
     ListKind kind = ListKind::list;
     size_t depth = 1;
     mutable bool is_spent = false;  // of a generator: somebody has walked through it
+
+    // Whether it can be asked for an element by its index.
+    [[nodiscard]] bool has_places() const { return kind == ListKind::list || kind == ListKind::tuple; }
 };
 
 struct Dict {
-    std::vector<std::pair<Text, Value>> members;  // in the order in which they were put in
+    std::vector<std::pair<Value, Value>> members;  // keys and values, in the order in which they were put in
     size_t depth = 1;
     int32_t message = -1;  // which of the chat's messages it is
 
+    // The value of a key, or null.
     [[nodiscard]] const Value* find(std::string_view name) const;
+    [[nodiscard]] const Value* find(const Value& key) const;
 };
+
+// What a dictionary may have for keys here: texts, numbers, True, False and None.
+[[nodiscard]] bool is_key(const Value& value);
+// Whether two keys are one to Python: 1, 1.0 and True are. A value that is no key is none's.
+[[nodiscard]] bool same_key(const Value& a, const Value& b);
+// -1, 0 or 1 as one number is less than another, the same or more. Neither may be NaN. Exact, as in Python, also where
+// an integer has more digits than a float.
+[[nodiscard]] int compare_numbers(const Value& a, const Value& b);
 
 // A method with what it is of: `text.strip`.
 struct Bound {

@@ -22,7 +22,7 @@ Result<Rendered> render(const std::string& source, const std::string& json, cons
     Run run(limits);
     NL_ASSIGN(const Value values, parse_json(run, json, "variables"));
     std::vector<std::pair<std::string, Value>> variables;
-    for (const auto& [name, value] : values.dict()->members) variables.emplace_back(name.bytes(), value);
+    for (const auto& [key, value] : values.dict()->members) variables.emplace_back(key.text()->bytes(), value);
     return parsed.render(run, std::move(variables), a_day());
 }
 
