@@ -190,7 +190,10 @@ func (s *state) makeFormat(name string) error {
 }
 
 // render takes the flags, and a role and a content for each message.
-func (s *state) render(a []string) (*RenderedChat, error) {
+func (s *state) render(operation string, a []string) (*RenderedChat, error) {
+	if strings.HasSuffix(operation, "_json") { // a has the flags, the number of messages and a JSON object
+		return s.format.RenderJSON(unquote(a[2]), integer[int](a[1]), integer[ChatFlags](a[0]))
+	}
 	var messages []Message
 	for i := 1; i+1 < len(a); i += 2 {
 		messages = append(messages, Message{integer[Role](a[i]), unquote(a[i+1])})
@@ -428,14 +431,14 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 		return nil, s.makeFormat(unquote(a[0]))
 	case "format_name":
 		return text(s.format.Name())
-	case "render":
-		chat, err := s.render(a)
+	case "render", "render_json":
+		chat, err := s.render(operation, a)
 		if err != nil {
 			return nil, err
 		}
 		return words(chat.Tokens), nil
-	case "ends":
-		chat, err := s.render(a)
+	case "ends", "ends_json":
+		chat, err := s.render(operation, a)
 		if err != nil {
 			return nil, err
 		}

@@ -85,7 +85,7 @@ const (
 	EngineParameters EngineFact = C.NL_ENGINE_PARAMETERS
 )
 
-// EncodeFlags: What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1.
+// EncodeFlags: How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
 // A newer library may know more values.
 type EncodeFlags uint32
 
@@ -101,6 +101,11 @@ const (
 	// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
 	// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
 	EncodeSpecialAsText EncodeFlags = C.NL_ENCODE_SPECIAL_AS_TEXT
+	// Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so,
+	// others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and
+	// no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If
+	// the system refuses to make a thread, the call goes on with those that it has. Since 0.2.
+	EncodeParallel EncodeFlags = C.NL_ENCODE_PARALLEL
 )
 
 // TokenizerFact: Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1.
@@ -258,7 +263,7 @@ const (
 type Dtype int32
 
 const (
-	// bf16 for 16-bit model files where the device is fast at it, else float32
+	// the model files' own format, or bf16 where the device does not compute in that
 	DtypeAuto Dtype = C.NL_DTYPE_AUTO
 	DtypeF32  Dtype = C.NL_DTYPE_F32
 	// CUDA only

@@ -216,7 +216,7 @@ NL_API nl_status nl_tokenizer_load(NL_ARRAY(path_length) const char *path, size_
 /* Since 0.1. */
 NL_API void nl_tokenizer_free(nl_tokenizer *tokenizer);
 
-/* What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1. */
+/* How a text is encoded: flags for nl_tokenizer_encode. Since 0.1. */
 enum NL_FLAGS(EncodeFlags, NL_ENCODE_) {
     NL_ENCODE_ADD_BOS = 1, /* put the beginning-of-sequence token first; an error where there is none */
     NL_ENCODE_ADD_EOS = 2, /* put the end-of-sequence token last */
@@ -230,7 +230,14 @@ enum NL_FLAGS(EncodeFlags, NL_ENCODE_) {
      * made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
      * a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
      */
-    NL_ENCODE_SPECIAL_AS_TEXT = 8
+    NL_ENCODE_SPECIAL_AS_TEXT = 8,
+    /*
+     * Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so,
+     * others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and
+     * no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If
+     * the system refuses to make a thread, the call goes on with those that it has. Since 0.2.
+     */
+    NL_ENCODE_PARALLEL = 16
 };
 
 /*
@@ -641,7 +648,7 @@ NL_API nl_status nl_options_set_progress(nl_options *options, nl_progress_callba
 
 /* Number formats of weights on the device, activations and the key-value cache. Since 0.1. */
 enum NL_NAMED(Dtype, NL_DTYPE_) {
-    NL_DTYPE_AUTO = 0, /* bf16 for 16-bit model files where the device is fast at it, else float32 */
+    NL_DTYPE_AUTO = 0, /* the model files' own format, or bf16 where the device does not compute in that */
     NL_DTYPE_F32 = 1,
     NL_DTYPE_F16 = 2, /* CUDA only */
     NL_DTYPE_BF16 = 3,

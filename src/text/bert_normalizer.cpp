@@ -1,30 +1,13 @@
 #include "text/bert_normalizer.h"
 
 #include <string>
-#include <string_view>
 
+#include "text/character_changes.h"
 #include "text/character_sets.h"
 #include "text/unicode.h"
 
 namespace nanolith {
 namespace {
-
-// Calls `change` (char32_t character, std::string& changed), which appends, for each character. Where that leaves the
-// first one out, the text does not begin as the original does.
-template <typename Change>
-void for_each_character(NormalText& normal, Change&& change) {
-    std::string changed;
-    changed.reserve(normal.text.size());
-    bool first = true;
-    for (std::string_view rest = normal.text; !rest.empty(); first = false) {
-        size_t length = 0;
-        const char32_t character = first_character(rest, length);
-        rest.remove_prefix(length);
-        change(character, changed);
-        if (first && changed.empty()) normal.at_start = false;
-    }
-    normal.text = std::move(changed);
-}
 
 template <typename Set>
 void remove_characters(NormalText& normal, Set&& set) {

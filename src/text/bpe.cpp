@@ -41,12 +41,15 @@ std::optional<Pair> read_pair(const Json& json) {
 }  // namespace
 
 Result<MergeTable::Placed> MergeTable::read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary,
-                                                  const std::string& where) {
+                                                  size_t prefix_bytes, const std::string& where) {
     const auto pair = read_pair(json);
     if (!pair || pair->left.empty() || pair->right.empty())
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json),
                     ": expected two pieces");
-    const std::string merged = std::string(pair->left).append(pair->right);
+    if (pair->right.size() < prefix_bytes)
+        return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json),
+                    ": expected a second piece that begins with continuing_subword_prefix");
+    const std::string merged = std::string(pair->left).append(pair->right.substr(prefix_bytes));
     for (const std::string_view piece : {pair->left, pair->right, std::string_view(merged)}) {
         if (vocabulary.find(piece) < 0)
             return fail(NL_ERROR_BAD_MODEL, where, ": model.merges[", rank, "] is ", show_json(json), ", but ",
@@ -56,7 +59,8 @@ Result<MergeTable::Placed> MergeTable::read_merge(const Json& json, size_t rank,
                   {vocabulary.find(pair->right), static_cast<int32_t>(rank), vocabulary.find(merged)}};
 }
 
-Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabulary, const std::string& where) {
+Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabulary, size_t prefix_bytes,
+                                    const std::string& where) {
     const auto* const list = json.as<Json::Array>();
     if (list == nullptr)
         return fail(NL_ERROR_BAD_MODEL, where, ": model.merges is ", show_json(json), ": expected an array");
@@ -68,7 +72,7 @@ Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabula
         // Files converted from merges.txt may have kept its first line.
         if (const auto* text = (*list)[rank].as<std::string>(); text != nullptr && text->starts_with("#version"))
             continue;
-        NL_ASSIGN(const Placed merge, read_merge((*list)[rank], rank, vocabulary, where));
+        NL_ASSIGN(const Placed merge, read_merge((*list)[rank], rank, vocabulary, prefix_bytes, where));
         const std::string& right = vocabulary.piece(merge.merge.right);
         if (right.starts_with(kSpace) && !vocabulary.piece(merge.left).ends_with(kSpace))
             table.keeps_spaces_first_ = false;
@@ -124,10 +128,6 @@ Result<std::unique_ptr<const Bpe>> Bpe::read(const Json& json, bool byte_level, 
     std::unique_ptr<Bpe> made(new Bpe);
     Bpe& bpe = *made;
     bpe.byte_level_ = byte_level;
-    for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-        NL_ASSIGN(const std::string affix, fields.string_or(name, ""));
-        if (!affix.empty()) return fields.wrong(name, "none, the only one supported", NL_ERROR_UNSUPPORTED);
-    }
     if (const Json* dropout = fields.find("dropout"); dropout != nullptr) {
         const auto* const number = dropout->as<double>();
         const auto* const integer = dropout->as<uint64_t>();
@@ -137,16 +137,17 @@ Result<std::unique_ptr<const Bpe>> Bpe::read(const Json& json, bool byte_level, 
     NL_ASSIGN(bpe.fuse_unk_, fields.boolean_or("fuse_unk", false));
     NL_ASSIGN(bpe.byte_fallback_, fields.boolean_or("byte_fallback", false));
     NL_ASSIGN(bpe.ignore_merges_, fields.boolean_or("ignore_merges", false));
+    NL_TRY(bpe.read_affixes(json, where));
     const Json* const vocab = fields.find("vocab");
     const Json* const merges = fields.find("merges");
     if (vocab == nullptr) return fields.wrong("vocab", "an object");
     if (merges == nullptr) return fields.wrong("merges", "an array");
     NL_ASSIGN(bpe.vocabulary_, Vocabulary::read(*vocab, where));
-    NL_ASSIGN(bpe.merges_, MergeTable::read(*merges, bpe.vocabulary_, where));
+    NL_ASSIGN(bpe.merges_, MergeTable::read(*merges, bpe.vocabulary_, bpe.prefix_.size(), where));
     NL_TRY(bpe.read_unk(json, where));
     bpe.fill_tables();
-    bpe.cuts_at_spaces_ =
-        !byte_level && !bpe.ignore_merges_ && bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpace) >= 0;
+    bpe.cuts_at_spaces_ = !byte_level && !bpe.ignore_merges_ && !bpe.has_affixes() &&
+                          bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpace) >= 0;
     return std::unique_ptr<const Bpe>(std::move(made));
 }
 
@@ -169,6 +170,24 @@ Result<void> Bpe::read_unk(const Json& json, const std::string& where) {
     return {};
 }
 
+Result<void> Bpe::read_affixes(const Json& json, const std::string& where) {
+    const JsonFields fields(json, where, "model.");
+    NL_ASSIGN(prefix_, fields.string_or("continuing_subword_prefix", ""));
+    NL_ASSIGN(suffix_, fields.string_or("end_of_word_suffix", ""));
+    // Longer ones would make a long word many times as long.
+    constexpr size_t kMaxBytes = 64;
+    if (prefix_.size() > kMaxBytes || suffix_.size() > kMaxBytes)
+        return fields.wrong(prefix_.size() > kMaxBytes ? "continuing_subword_prefix" : "end_of_word_suffix",
+                            "at most 64 bytes", NL_ERROR_UNSUPPORTED);
+    // The reference counts its characters where it takes away as many bytes.
+    if (std::any_of(prefix_.begin(), prefix_.end(), [](char c) { return static_cast<uint8_t>(c) >= 0x80; }))
+        return fields.wrong("continuing_subword_prefix", "one of ASCII", NL_ERROR_UNSUPPORTED);
+    // To the reference the affixes' bytes become tokens too, so that a text could have many times as many as bytes.
+    if (byte_fallback_ && has_affixes())
+        return fields.wrong("byte_fallback", "false beside a prefix or a suffix", NL_ERROR_UNSUPPORTED);
+    return {};
+}
+
 void Bpe::fill_tables() {
     for (uint32_t byte = 0; byte < 256; ++byte) {
         std::string character;
@@ -182,6 +201,7 @@ void Bpe::fill_tables() {
 void Bpe::first_symbols(std::string_view word, std::vector<int32_t>& symbols) const {
     symbols.clear();
     symbols.reserve(word.size());
+    const char* const begin = word.data();
     const auto add = [&symbols](int32_t token) { symbols.push_back(token); };
     bool unknown = false;  // the unknown token waits for what comes
     const auto flush = [&] {
@@ -192,25 +212,22 @@ void Bpe::first_symbols(std::string_view word, std::vector<int32_t>& symbols) co
         // Byte-level characters are bytes here; what they are in the vocabulary takes part in the fallback below.
         size_t length = 1;
         if (!byte_level_) first_character(word, length);
-        const auto byte = static_cast<uint8_t>(word[0]);
-        const int32_t token = length == 1 ? byte_tokens_[byte] : vocabulary_.find(word.substr(0, length));
         const std::string_view character = word.substr(0, length);
+        const bool is_first = character.data() == begin;
         word.remove_prefix(length);
+        const int32_t token = has_affixes() ? vocabulary_.find(spelled(character, is_first, word.empty()))
+                              : length == 1 ? byte_tokens_[static_cast<uint8_t>(character[0])]
+                                            : vocabulary_.find(character);
         if (token >= 0) {
             flush();
             add(token);
             continue;
         }
         if (byte_fallback_) {
-            std::string spelled;
-            if (byte_level_) {
-                append_character(spelled, byte_level_character(byte));
-            } else {
-                spelled = character;
-            }
+            const std::string bytes = spelled(character, is_first, word.empty());
             const auto fallback = [this](char c) { return fallback_tokens_[static_cast<uint8_t>(c)]; };
-            if (std::all_of(spelled.begin(), spelled.end(), [&](char c) { return fallback(c) >= 0; })) {
-                for (const char c : spelled) add(fallback(c));
+            if (std::all_of(bytes.begin(), bytes.end(), [&](char c) { return fallback(c) >= 0; })) {
+                for (const char c : bytes) add(fallback(c));
                 continue;
             }
         }
@@ -221,12 +238,22 @@ void Bpe::first_symbols(std::string_view word, std::vector<int32_t>& symbols) co
     flush();
 }
 
+std::string Bpe::spelled(std::string_view character, bool is_first, bool is_last) const {
+    std::string text = is_first ? std::string() : prefix_;
+    if (byte_level_) {
+        append_byte_level(text, character);
+    } else {
+        text += character;
+    }
+    return is_last ? text + suffix_ : text;
+}
+
 int32_t Bpe::whole_word(std::string_view word) const {
     if (word.size() > vocabulary_.longest()) return -1;
     if (!byte_level_) return vocabulary_.find(word);
-    std::string spelled;
-    for (const char c : word) append_character(spelled, byte_level_character(static_cast<uint8_t>(c)));
-    return vocabulary_.find(spelled);
+    std::string spelled_word;
+    append_byte_level(spelled_word, word);
+    return vocabulary_.find(spelled_word);
 }
 
 std::unique_ptr<TokenModel::Encoder> Bpe::make_encoder(size_t text_bytes) const {

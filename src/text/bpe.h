@@ -23,8 +23,10 @@ class MergeTable {
         int32_t rank;
         int32_t merged;
     };
-    // Reads the merges, "a b" or ["a", "b"] each, the most important first.
-    static Result<MergeTable> read(const Json& json, const Vocabulary& vocabulary, const std::string& where);
+    // Reads the merges, "a b" or ["a", "b"] each, the most important first. The right one's first `prefix_bytes` are
+    // not in what they become.
+    static Result<MergeTable> read(const Json& json, const Vocabulary& vocabulary, size_t prefix_bytes,
+                                   const std::string& where);
 
     // Two pieces merge where their spellings put together are a piece, the lower ids first. All merges are those of
     // pieces from `first` on. BAD_MODEL and UNSUPPORTED begin with `where`.
@@ -43,7 +45,7 @@ class MergeTable {
         int32_t left;
         Merge merge;
     };
-    static Result<Placed> read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary,
+    static Result<Placed> read_merge(const Json& json, size_t rank, const Vocabulary& vocabulary, size_t prefix_bytes,
                                      const std::string& where);
     // `placed` in any order, their pieces less than `num_pieces`, their ranks less than `num_ranks`.
     void fill(std::vector<Placed> placed, int32_t num_pieces, size_t num_ranks);
@@ -73,13 +75,19 @@ class Bpe final : public TokenModel {
 
     Bpe() = default;
     Result<void> read_unk(const Json& json, const std::string& where);
+    Result<void> read_affixes(const Json& json, const std::string& where);
     void fill_tables();
     void first_symbols(std::string_view word, std::vector<int32_t>& symbols) const;
+    // How the vocabulary spells a character (a byte where byte_level_) at that place of a word.
+    [[nodiscard]] std::string spelled(std::string_view character, bool is_first, bool is_last) const;
     [[nodiscard]] int32_t whole_word(std::string_view word) const;
+    [[nodiscard]] bool has_affixes() const { return !prefix_.empty() || !suffix_.empty(); }
 
     Vocabulary vocabulary_;
     MergeTable merges_;
     int32_t unk_ = -1;
+    std::string prefix_;  // of every character but a word's first
+    std::string suffix_;  // of a word's last character
     bool byte_level_ = false;
     bool fuse_unk_ = false;
     bool byte_fallback_ = false;

@@ -33,6 +33,10 @@ char32_t byte_level_character(uint8_t byte) {
     return kCharacters[byte];
 }
 
+void append_byte_level(std::string& spelled, std::string_view bytes) {
+    for (const char c : bytes) append_character(spelled, byte_level_character(static_cast<uint8_t>(c)));
+}
+
 std::optional<std::string> byte_level_bytes(std::string_view spelling) {
     std::string bytes;
     while (!spelling.empty()) {

@@ -15,6 +15,7 @@
 #include "text/token_decoder.h"
 #include "text/token_list.h"
 #include "text/unigram.h"
+#include "text/word_level.h"
 #include "text/word_piece.h"
 
 namespace nanolith {
@@ -53,7 +54,7 @@ class JsonTokenizer final : public Tokenizer {
 
     Result<void> configure(const Json& json, const std::string& path, TokenizerConfig config);
 
-    [[nodiscard]] Result<void> encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
+    [[nodiscard]] Result<void> encode_part(std::string_view text, const EncodeRules& rules, bool at_start,
                                            std::vector<int32_t>& tokens) const override;
     [[nodiscard]] int32_t vocab_size() const override { return vocab_size_; }
     [[nodiscard]] Result<int32_t> find(std::string_view piece) const override;
@@ -160,11 +161,11 @@ Result<void> JsonTokenizer::choose_specials(const Json& json, const std::string&
     return {};
 }
 
-Result<void> JsonTokenizer::encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
+Result<void> JsonTokenizer::encode_part(std::string_view text, const EncodeRules& rules, bool at_start,
                                         std::vector<int32_t>& tokens) const {
     WordEncoder encoder(*model_, text.size(), tokens);
     PreTokenizer::Cutter cutter(pre_tokenizer_, encoder);
-    TokenMatcher::Parts parts(raw_matcher_, text, filter);
+    TokenMatcher::Parts parts(raw_matcher_, text, rules.filter);
     TextPart part;
     while (parts.next(part)) {
         if (part.token >= 0) {
@@ -174,12 +175,12 @@ Result<void> JsonTokenizer::encode_part(std::string_view text, const TokenFilter
         }
         const bool first = at_start && part.text.data() == text.data();
         if (normalizer_ == nullptr) {
-            NL_TRY(encode_normalized(part.text, filter, first, cutter, tokens));
+            NL_TRY(encode_normalized(part.text, rules.filter, first, cutter, tokens));
             continue;
         }
         NormalText normal{std::string(part.text), first};
         NL_TRY(normalizer_->apply(normal));
-        NL_TRY(encode_normalized(normal.text, filter, normal.at_start, cutter, tokens));
+        NL_TRY(encode_normalized(normal.text, rules.filter, normal.at_start, cutter, tokens));
     }
     return {};
 }
@@ -223,7 +224,8 @@ Result<Tokenizer::Surface> JsonTokenizer::surface(int32_t token, bool is_first) 
     if (const auto found = normalized_contents_.find(token); found != normalized_contents_.end())
         spelled = found->second;
     NL_ASSIGN(std::string bytes, decoder_->bytes(spelled, is_first));
-    return Surface{std::move(bytes), true};
+    NL_ASSIGN(std::optional<std::string> last_bytes, decoder_->last_bytes(spelled));
+    return Surface{std::move(bytes), true, std::move(last_bytes)};
 }
 
 using Model = std::unique_ptr<const TokenModel>;
@@ -239,6 +241,10 @@ Result<Model> read_model(const Json& json, PreTokenizer& pre_tokenizer, const st
     pre_tokenizer.spell_words();
     if (type == "Unigram") {
         NL_ASSIGN(Model model, Unigram::read(json, path));
+        return model;
+    }
+    if (type == "WordLevel") {
+        NL_ASSIGN(Model model, WordLevel::read(json, path));
         return model;
     }
     if (type != "WordPiece") return unknown_component(path, "model", type);

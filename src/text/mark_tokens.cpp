@@ -42,9 +42,9 @@ bool MarkTokens::has_mark(const std::vector<int32_t>& tokens, size_t from) const
 }
 
 Result<void> MarkTokens::encode(std::string_view text, bool at_start, std::vector<int32_t>& tokens) const {
-    const TokenFilter filter{false, unread_};
+    const EncodeRules rules{{false, unread_}};
     const size_t before = tokens.size();
-    NL_TRY(tokenizer_->encode_part(text, filter, at_start, tokens));
+    NL_TRY(tokenizer_->encode_part(text, rules, at_start, tokens));
     if (!has_mark(tokens, before)) return {};
     // Some vocabularies have the marks as ordinary pieces. Cut in two, such a piece is text.
     tokens.resize(before);
@@ -54,10 +54,10 @@ Result<void> MarkTokens::encode(std::string_view text, bool at_start, std::vecto
     for (TextPart part; parts.next(part);) {
         const auto begin = static_cast<size_t>(part.text.data() - text.data());
         const size_t cut = part.token >= 0 ? begin + 1 : begin + part.text.size();
-        NL_TRY(tokenizer_->encode_part(text.substr(done, cut - done), filter, at_start && done == 0, tokens));
+        NL_TRY(tokenizer_->encode_part(text.substr(done, cut - done), rules, at_start && done == 0, tokens));
         done = cut;
     }
-    if (done < text.size()) NL_TRY(tokenizer_->encode_part(text.substr(done), filter, false, tokens));
+    if (done < text.size()) NL_TRY(tokenizer_->encode_part(text.substr(done), rules, false, tokens));
     if (has_mark(tokens, before))
         return fail(NL_ERROR_INVALID_ARGUMENT, "contents has text that the tokenizer makes a mark of the format ",
                     name_, " of: expected none");

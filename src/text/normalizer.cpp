@@ -1,9 +1,13 @@
 #include "text/normalizer.h"
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "text/bert_normalizer.h"
+#include "text/byte_level.h"
+#include "text/character_changes.h"
 #include "text/component.h"
 #include "text/precompiled.h"
 #include "text/unicode.h"
@@ -31,6 +35,40 @@ class Lowercase final : public Normalizer {
     Result<void> apply(NormalText& normal) const override {
         std::string& text = normal.text;
         text = lower_case(text);
+        return {};
+    }
+};
+
+// What SentencePiece's rules for neural machine translation do: control characters go, other characters that are white
+// space to it become a space.
+class Nmt final : public Normalizer {
+  public:
+    Result<void> apply(NormalText& normal) const override {
+        for_each_character(normal, [](char32_t character, std::string& changed) {
+            if (!is_removed(character)) append_character(changed, is_space(character) ? U' ' : character);
+        });
+        return {};
+    }
+
+  private:
+    static bool is_removed(char32_t c) {
+        return (c >= 0x1 && c <= 0x8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F;
+    }
+    static bool is_space(char32_t c) {
+        constexpr char32_t kSpaces[] = {0x9, 0xA, 0xC, 0xD, 0x1680, 0x2028, 0x2029, 0x2581, 0xFEFF, 0xFFFD};
+        return (c >= 0x200B && c <= 0x200F) ||
+               std::find(std::begin(kSpaces), std::end(kSpaces), c) != std::end(kSpaces);
+    }
+};
+
+// Each byte as the character that spells it (byte_level.h).
+class ByteLevel final : public Normalizer {
+  public:
+    Result<void> apply(NormalText& normal) const override {
+        std::string spelled;
+        spelled.reserve(normal.text.size());
+        append_byte_level(spelled, normal.text);
+        normal.text = std::move(spelled);
         return {};
     }
 };
@@ -135,6 +173,8 @@ Read Normalizer::read(const Json* json, const std::string& where) {
     if (const auto form = normal_form(type)) return make<Unicode>(*form);
     if (type == "Lowercase") return make<Lowercase>();
     if (type == "StripAccents") return make<StripAccents>();
+    if (type == "Nmt") return make<Nmt>();
+    if (type == "ByteLevel") return make<ByteLevel>();
     if (type == "BertNormalizer") return BertNormalizer::read(fields);
     if (type == "Precompiled") return Precompiled::read(fields, where);
     if (type == "Sequence") return read_sequence(fields, where);

@@ -22,9 +22,9 @@ class Normalizer {
     virtual ~Normalizer() = default;
     [[nodiscard]] virtual Result<void> apply(NormalText& text) const = 0;
 
-    // Reads one; null is none, for which the result is a null pointer. Known are BertNormalizer, NFC, NFD, NFKC, NFKD,
-    // Lowercase, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents; others are UNSUPPORTED by their name.
-    // `where` begins a message.
+    // Reads one; null is none, for which the result is a null pointer. Known are BertNormalizer, ByteLevel, NFC, NFD,
+    // NFKC, NFKD, Lowercase, Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents; others are
+    // UNSUPPORTED by their name. `where` begins a message.
     static Result<std::unique_ptr<const Normalizer>> read(const Json* json, const std::string& where);
 };
 

@@ -30,8 +30,12 @@ bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
-// What \w is to Oniguruma, inside a class: beside what Unicode says the numbers of latin-1 that are no digits.
-constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+// What \w is.
+constexpr std::string_view kWord = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}";
+// And beside that to Oniguruma, but not inside a class, the numbers of latin-1 that are no digits; to Rust, the
+// joiners.
+constexpr std::string_view kOnigurumaWord = "\\x{B2}\\x{B3}\\x{B9}\\x{BC}-\\x{BE}";
+constexpr std::string_view kRustWord = "\\x{200C}\\x{200D}";
 
 class Translator {
   public:
@@ -70,6 +74,9 @@ class Translator {
         rest_.remove_prefix(length);
     }
     void refuse(std::string_view what) { problem_ = what; }
+    [[nodiscard]] std::string word() const {
+        return std::string(kWord).append(is_rust_ ? kRustWord : in_class_ ? std::string_view() : kOnigurumaWord);
+    }
 
     void element(char first) {
         if (first == '\\') {
@@ -170,11 +177,10 @@ class Translator {
             case 'D':
                 return put("\\P{Nd}", 2);
             case 'w':
-                if (is_rust_) return refuse("\\w");  // has joiners too
-                return put(in_class_ ? std::string(kWord) : "[" + std::string(kWord) + "]", 2);
+                return put(in_class_ ? word() : "[" + word() + "]", 2);
             case 'W':
-                if (in_class_ || is_rust_) return refuse(is_rust_ ? "\\W" : "\\W in a class");
-                return put("[^" + std::string(kWord) + "]", 2);
+                if (in_class_) return refuse("\\W in a class");
+                return put("[^" + word() + "]", 2);
             case 'v':  // PCRE2's own \v is any vertical space
                 return put("\\x0B", 2);
             case 'r':

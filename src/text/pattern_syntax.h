@@ -17,8 +17,8 @@ enum class PatternSyntax : uint8_t { oniguruma, rust };
 //
 // Known are: literals, `.`, `^`, `$`, `|`, groups `( (?: (?i: (?= (?! (?<= (?<!`, classes without nested ones, the
 // quantifiers `? * + {n,m}` with a lazy `?` and a possessive `+` (after braces Oniguruma's `+` repeats once more, and
-// its `?` is not known); the escapes \s \S \d \D \r \n \t \f \v \xHH \x{H} \uHHHH and of punctuation, for Oniguruma
-// also \w \W; \p of general categories and common scripts.
+// its `?` is not known); the escapes \s \S \d \D \w \W \r \n \t \f \v \xHH \x{H} \uHHHH and of punctuation; \p of
+// general categories and common scripts.
 Result<std::string> translate_pattern(std::string_view pattern, const std::string& where,
                                       PatternSyntax syntax = PatternSyntax::oniguruma);
 

@@ -7,6 +7,7 @@
 #include "text/byte_level.h"
 #include "text/component.h"
 #include "text/unicode.h"
+#include "text/utf8.h"
 
 namespace nanolith {
 namespace {
@@ -146,6 +147,39 @@ class SplitStep final : public PreTokenizer::Step {
     bool invert_;
 };
 
+// Cuts words into parts of so many characters, of which the last one may have fewer.
+class LengthCutter final : public WordTaker {
+  public:
+    LengthCutter(int64_t length, WordTaker& next) : length_(length), next_(&next) {}
+    Result<void> take(std::string_view word, bool at_start) override {
+        size_t begin = 0;
+        int64_t count = 0;
+        for (size_t at = 0; at < word.size();) {
+            at += next_utf8(word.substr(at)).length;
+            if (++count < length_ && at < word.size()) continue;
+            NL_TRY(next_->take(word.substr(begin, at - begin), at_start && begin == 0));
+            begin = at;
+            count = 0;
+        }
+        return {};
+    }
+
+  private:
+    int64_t length_;
+    WordTaker* next_;
+};
+
+class LengthStep final : public PreTokenizer::Step {
+  public:
+    explicit LengthStep(int64_t length) : length_(length) {}
+    [[nodiscard]] std::unique_ptr<WordTaker> make_cutter(WordTaker& next) const override {
+        return std::make_unique<LengthCutter>(length_, next);
+    }
+
+  private:
+    int64_t length_;
+};
+
 // Changes words by a function (std::string_view word, bool at_start, std::string& changed), which appends.
 template <typename Change>
 class Changer final : public WordTaker {
@@ -183,7 +217,7 @@ void put_space(std::string_view word, bool /*at_start*/, std::string& changed) {
 
 // ByteLevel where other components stand after it: they see the bytes' spelling.
 void spell_bytes(std::string_view word, bool /*at_start*/, std::string& changed) {
-    for (const char c : word) append_character(changed, byte_level_character(static_cast<uint8_t>(c)));
+    append_byte_level(changed, word);
 }
 
 enum class Prepend : uint8_t { always, first, never };
@@ -229,6 +263,13 @@ class PreTokenizerReader {
             return add_split(single ? "\\p{N}" : "\\p{N}+", Behavior::isolated);
         }
         if (type == "WhitespaceSplit") return add_split("\\s", Behavior::removed);
+        if (type == "Whitespace") return add_split("\\w+|[^\\w\\s]+", Behavior::removed, PatternSyntax::rust, true);
+        if (type == "CharDelimiterSplit") return read_delimiter(fields);
+        if (type == "FixedLength") {
+            NL_ASSIGN(const int64_t length, fields.integer_or("length", 5, 1, INT32_MAX));
+            add<LengthStep>(length);
+            return {};
+        }
         if (type == "BertPreTokenizer") {
             NL_TRY(add_split("\\s", Behavior::removed));
             return add_split(kPunctuationPattern, Behavior::isolated);
@@ -246,9 +287,10 @@ class PreTokenizerReader {
     void add_change(Change change) {
         add<ChangeStep<Change>>(std::move(change));
     }
-    Result<void> add_split(std::string_view regex, Behavior behavior) {
-        NL_ASSIGN(Pattern pattern, Pattern::regex(regex, where_));
-        add<SplitStep>(std::move(pattern), behavior, false);
+    Result<void> add_split(std::string_view regex, Behavior behavior, PatternSyntax syntax = PatternSyntax::oniguruma,
+                           bool invert = false) {
+        NL_ASSIGN(Pattern pattern, Pattern::regex(regex, where_, syntax));
+        add<SplitStep>(std::move(pattern), behavior, invert);
         return {};
     }
 
@@ -295,6 +337,13 @@ class PreTokenizerReader {
         NL_ASSIGN(const Behavior behavior, read_behavior(fields, ""));
         NL_ASSIGN(const bool invert, fields.boolean_or("invert", false));
         add<SplitStep>(std::move(pattern), behavior, invert);
+        return {};
+    }
+
+    Result<void> read_delimiter(const JsonFields& fields) {
+        NL_ASSIGN(const std::string delimiter, read_string(fields, "delimiter"));
+        if (count_characters(delimiter) != 1) return fields.wrong("delimiter", "one character");
+        add<SplitStep>(Pattern::literal(delimiter), Behavior::removed, false);
         return {};
     }
 

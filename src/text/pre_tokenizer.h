@@ -26,8 +26,9 @@ class WordTaker {
 // Immutable, so it may be used from any thread.
 class PreTokenizer {
   public:
-    // Reads one; null is none. Known are BertPreTokenizer, ByteLevel, Digits, Metaspace, Punctuation, Sequence,
-    // Split and WhitespaceSplit; others are UNSUPPORTED by their name. `where` begins a message.
+    // Reads one; null is none. Known are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength,
+    // Metaspace, Punctuation, Sequence, Split, Whitespace and WhitespaceSplit; others are UNSUPPORTED by their name.
+    // `where` begins a message.
     static Result<PreTokenizer> read(const Json* json, const std::string& where);
 
     // Takes what `pattern` matches for words and leaves out the rest; words are raw bytes.

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "files/open_file.h"
+#include "text/part_workers.h"
 #include "text/piece_cuts.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_normalizer.h"
@@ -22,6 +24,9 @@ using Processor = sentencepiece::SentencePieceProcessor;
 constexpr size_t kMaxFileBytes = size_t{64} << 20U;
 // Most ids that added tokens may leave unused after the model's pieces.
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
+// A text that is cut has its cuts where the first allowed place after so many bytes is: the longest part's size divided
+// by this. Parts are then small enough for several threads to be busy.
+constexpr size_t kPartsInLongest = 16;
 // How a vocabulary writes a space: U+2581.
 constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
@@ -78,7 +83,7 @@ class SentencePieceTokenizer final : public Tokenizer {
 
     Result<void> configure(const std::string& path, TokenizerConfig config);
 
-    [[nodiscard]] Result<void> encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
+    [[nodiscard]] Result<void> encode_part(std::string_view text, const EncodeRules& rules, bool at_start,
                                            std::vector<int32_t>& tokens) const override;
     [[nodiscard]] int32_t vocab_size() const override { return vocab_size_; }
     [[nodiscard]] Result<int32_t> find(std::string_view piece) const override;
@@ -86,13 +91,12 @@ class SentencePieceTokenizer final : public Tokenizer {
     [[nodiscard]] Result<Surface> surface(int32_t token, bool is_first) const override;
 
   private:
+    class Work;
+
     Result<void> add_tokens(const std::string& path);
     void fill_cuts();
     void choose_specials(const TokenizerConfig& config);
     [[nodiscard]] int32_t num_pieces() const { return processor_->GetPieceSize(); }
-    [[nodiscard]] Result<void> encode_text(std::string_view text, bool adds_space, std::vector<int32_t>& tokens) const;
-    [[nodiscard]] Result<void> encode_normalized(std::string_view text, size_t first,
-                                                 std::vector<int32_t>& tokens) const;
 
     std::unique_ptr<const Processor> processor_;  // of normalised text
     SentencePieceFacts facts_;
@@ -158,54 +162,93 @@ void SentencePieceTokenizer::choose_specials(const TokenizerConfig& config) {
     if (config.add_eos.value_or(false) && eos_ >= 0) after_.push_back(eos_);
 }
 
-Result<void> SentencePieceTokenizer::encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
-                                                 std::vector<int32_t>& tokens) const {
-    TokenMatcher::Parts parts(matcher_, text, filter);
-    TextPart part;
-    while (parts.next(part)) {
-        if (part.token >= 0) {
-            make_room(tokens, 1);
-            tokens.push_back(part.token);
-        } else {
-            const bool first = at_start && part.text.data() == text.data();
-            NL_TRY(encode_text(part.text, first ? adds_space_ : spaces_parts_, tokens));
+// Cuts a text into parts that sentencepiece encodes one by one, and joins their tokens. The cuts depend on the text and
+// the vocabulary alone, so the tokens are the same for any number of threads.
+class SentencePieceTokenizer::Work final : public PartWork {
+  public:
+    Work(const SentencePieceTokenizer& tokenizer, std::string_view text, const TokenFilter& filter, bool at_start,
+         std::vector<int32_t>& tokens)
+        : tokenizer_(&tokenizer),
+          parts_(tokenizer.matcher_, text, filter),
+          start_(at_start ? text.data() : nullptr),
+          tokens_(&tokens) {}
+
+    bool next(EncodedPart& part) override {
+        while (true) {
+            if (reader_.has_value() && cut(part)) return true;
+            TextPart found;
+            if (!parts_.next(found)) return false;
+            if (found.token >= 0) {
+                part.token = found.token;
+                return true;
+            }
+            const bool first = found.text.data() == start_;
+            reader_.emplace(tokenizer_->normalizer_, found.text,
+                            first ? tokenizer_->adds_space_ : tokenizer_->spaces_parts_);
+            continues_ = false;
         }
     }
-    return {};
-}
 
-Result<void> SentencePieceTokenizer::encode_text(std::string_view text, bool adds_space,
-                                                 std::vector<int32_t>& tokens) const {
-    const size_t first = tokens.size();
-    SentencePieceNormalizer::Reader reader(normalizer_, text, adds_space);
-    std::string waiting;  // normalised, not encoded yet
-    while (true) {
-        reader.read(waiting, kMaxPartBytes + 1);
-        if (waiting.size() <= part_bytes_ && reader.done()) break;
-        const auto cut = cuts_.find(waiting, std::max<size_t>(1, part_bytes_ / 2), !reader.done());
-        if (!cut && reader.done() && waiting.size() <= kMaxPartBytes) break;
-        if (!cut)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "the text has more than ", kMaxPartBytes,
-                        " bytes (when it is normalised) after its token ", tokens.size() - first,
-                        " without a place that no piece of the vocabulary reaches across: expected one in so many");
-        NL_TRY(encode_normalized(std::string_view(waiting).substr(0, *cut), first, tokens));
-        waiting.erase(0, *cut);
+    [[nodiscard]] Result<void> encode(const EncodedPart& part, std::vector<int32_t>& tokens) const override {
+        const auto status = tokenizer_->processor_->Encode(part.text, &tokens);
+        if (!status.ok()) return fail(NL_ERROR_INTERNAL, "libsentencepiece: ", status.ToString());
+        return {};
     }
-    return waiting.empty() ? Result<void>{} : encode_normalized(waiting, first, tokens);
-}
 
-// Appends the tokens of a part of a text; those of the text begin at tokens[first].
-Result<void> SentencePieceTokenizer::encode_normalized(std::string_view text, size_t first,
-                                                       std::vector<int32_t>& tokens) const {
-    std::vector<int> pieces;
-    const auto status = processor_->Encode(text, &pieces);
-    if (!status.ok()) return fail(NL_ERROR_INTERNAL, "libsentencepiece: ", status.ToString());
+    [[nodiscard]] Result<void> take(const EncodedPart& part, const std::vector<int32_t>& tokens) override {
+        if (!part.continues) first_ = tokens_->size();
+        if (part.too_long)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "the text has more than ", kMaxPartBytes,
+                        " bytes (when it is normalised) after its token ", tokens_->size() - first_,
+                        " without a place that no piece of the vocabulary reaches across: expected one in so many");
+        make_room(*tokens_, tokens.size() + 1);
+        if (part.token >= 0) tokens_->push_back(part.token);
+        tokens_->insert(tokens_->end(), tokens.begin() + (joins(tokens) ? 1 : 0), tokens.end());
+        return {};
+    }
+
+  private:
+    // The next part of the text that reader_ has; false at its end.
+    bool cut(EncodedPart& part) {
+        reader_->read(waiting_, kMaxPartBytes + 1);
+        const size_t least = std::max<size_t>(1, tokenizer_->part_bytes_ / kPartsInLongest);
+        size_t length = waiting_.size();
+        if (!reader_->done() || length > (continues_ ? 2 * least : tokenizer_->part_bytes_)) {
+            const auto place = tokenizer_->cuts_.find(waiting_, least, !reader_->done());
+            part.too_long = !place && (!reader_->done() || length > kMaxPartBytes);
+            length = place.value_or(length);
+        }
+        part.continues = std::exchange(continues_, true);
+        if (!part.too_long) part.text = waiting_.substr(0, length);
+        waiting_.erase(0, length);
+        if (waiting_.empty() && reader_->done()) reader_.reset();
+        return length > 0;
+    }
+
     // A run of unknown characters is one token, which the part before may have begun.
-    const bool joins = tokens.size() > first && !pieces.empty() && !facts_.has_byte_tokens &&
-                       processor_->IsUnknown(tokens.back()) && processor_->IsUnknown(pieces.front());
-    make_room(tokens, pieces.size());
-    tokens.insert(tokens.end(), pieces.begin() + (joins ? 1 : 0), pieces.end());
-    return {};
+    [[nodiscard]] bool joins(const std::vector<int32_t>& tokens) const {
+        const Processor& processor = *tokenizer_->processor_;
+        return tokens_->size() > first_ && !tokens.empty() && !tokenizer_->facts_.has_byte_tokens &&
+               processor.IsUnknown(tokens_->back()) && processor.IsUnknown(tokens.front());
+    }
+
+    const SentencePieceTokenizer* tokenizer_;
+    TokenMatcher::Parts parts_;
+    const char* start_;  // of a text that nothing stands before; else null
+    std::vector<int32_t>* tokens_;
+    size_t first_ = 0;  // the tokens of the text that is taken now begin here
+
+    // Of the text between two tokens that is cut now.
+    std::optional<SentencePieceNormalizer::Reader> reader_;
+    std::string waiting_;  // what it gave that is in no part yet
+    bool continues_ = false;
+};
+
+Result<void> SentencePieceTokenizer::encode_part(std::string_view text, const EncodeRules& rules, bool at_start,
+                                                 std::vector<int32_t>& tokens) const {
+    Work work(*this, text, rules.filter, at_start, tokens);
+    const size_t worth = std::max<size_t>(1, text.size() / part_bytes_);
+    return work_on_parts(work, static_cast<int32_t>(std::min<size_t>(worth, static_cast<size_t>(rules.max_threads))));
 }
 
 Result<int32_t> SentencePieceTokenizer::find(std::string_view piece) const {

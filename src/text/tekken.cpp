@@ -172,7 +172,7 @@ class Reader {
         if (rank < kNumBytes && *bytes != std::string(1, static_cast<char>(rank)))
             return fields.wrong("token_bytes", "the byte " + std::to_string(rank) + " in base64");
         std::string spelled;
-        for (const char c : *bytes) append_character(spelled, byte_level_character(static_cast<uint8_t>(c)));
+        append_byte_level(spelled, *bytes);
         return spelled;
     }
 

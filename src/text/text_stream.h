@@ -18,12 +18,16 @@ class TextDecoder {
     // Appends the text that `token` completes. INVALID_ARGUMENT for a token outside of the vocabulary, which
     // changes nothing.
     Result<void> push(const Tokenizer& tokenizer, int32_t token, std::string& text);
-    // Appends U+FFFD for an unfinished character. The decoder is then as new.
+    // Appends what waited for more text, and U+FFFD for an unfinished character. The decoder is then as new.
     void finish(std::string& text);
 
   private:
+    void take(Tokenizer::Surface surface);
+
     std::string waiting_;   // the bytes of an unfinished character
     bool at_start_ = true;  // leading spaces may still be dropped
+    std::string inner_;     // the end of the last token's bytes, if text follows
+    std::string last_;      // and if none does
 };
 
 // A decoder with its tokenizer. A copy goes on by itself from the same state, so that a caller can try a push and

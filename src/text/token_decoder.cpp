@@ -24,10 +24,9 @@ std::optional<char> fallback_byte(std::string_view piece) {
 }  // namespace
 
 Result<TokenDecoder> TokenDecoder::read(const Json* json, const std::string& where) {
-    if (json == nullptr || json->is_null())
-        return fail(NL_ERROR_UNSUPPORTED, where, ": it has no decoder: expected one");
     TokenDecoder decoder;
-    NL_TRY(decoder.add(*json, where));
+    decoder.spaces_ = json == nullptr || json->is_null();
+    if (!decoder.spaces_) NL_TRY(decoder.add(*json, where));
     return decoder;
 }
 
@@ -39,9 +38,9 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
         for (const Json& member : *list) NL_TRY(add(member, where));
         return {};
     }
-    if (word_pieces_.has_value())
-        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type),
-                    " stands after \"WordPiece\", which is not supported");
+    if (word_pieces_.has_value() || !suffix_.empty())
+        return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder ", show_json(type), " stands after \"",
+                    suffix_.empty() ? "WordPiece" : "BPEDecoder", "\", which is not supported");
     if (type == "Strip") return add_strip(json, where);
     // What stands after one of these would see no more tokens but one text.
     if (fused_ || byte_level_)
@@ -61,6 +60,7 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
     }
     if (type == "Metaspace") return add_metaspace(json, where);
     if (type == "WordPiece") return add_word_piece(json, where);
+    if (type == "BPEDecoder") return add_suffix(json, where);
     if (type == "Replace") {
         if (byte_fallback_)
             return fail(NL_ERROR_UNSUPPORTED, where,
@@ -96,10 +96,22 @@ Result<void> TokenDecoder::add_strip(const Json& json, const std::string& where)
     return {};
 }
 
+Result<void> TokenDecoder::check_alone(const char* type, const std::string& where) const {
+    if (!byte_fallback_ && replacements_.empty()) return {};
+    return fail(NL_ERROR_UNSUPPORTED, where, ": the decoder \"", type,
+                "\" stands after another, which is not supported");
+}
+
+Result<void> TokenDecoder::add_suffix(const Json& json, const std::string& where) {
+    NL_TRY(check_alone("BPEDecoder", where));
+    const JsonFields fields(json, where, "decoder.");
+    NL_ASSIGN(suffix_, read_string(fields, "suffix"));
+    if (suffix_.empty()) return fields.wrong("suffix", "one that is not empty", NL_ERROR_UNSUPPORTED);
+    return {};
+}
+
 Result<void> TokenDecoder::add_word_piece(const Json& json, const std::string& where) {
-    if (byte_fallback_ || !replacements_.empty())
-        return fail(NL_ERROR_UNSUPPORTED, where,
-                    ": the decoder \"WordPiece\" stands after another, which is not supported");
+    NL_TRY(check_alone("WordPiece", where));
     const JsonFields fields(json, where, "decoder.");
     NL_ASSIGN(std::string prefix, read_string(fields, "prefix"));
     NL_ASSIGN(const bool cleanup, fields.boolean_or("cleanup", true));
@@ -132,6 +144,8 @@ Result<std::string> TokenDecoder::word_piece_text(std::string_view piece, bool i
 
 Result<std::string> TokenDecoder::bytes(std::string_view piece, bool is_first) const {
     if (word_pieces_.has_value()) return word_piece_text(piece, is_first);
+    if (!suffix_.empty()) return replace_all(piece, Pattern::literal(suffix_), " ");
+    if (spaces_) return std::string(is_first ? "" : " ").append(piece);
     std::string text(piece);
     if (byte_level_) {
         // A piece with a character that spells no byte stands for itself.
@@ -148,6 +162,12 @@ Result<std::string> TokenDecoder::bytes(std::string_view piece, bool is_first) c
         if (const auto byte = fallback_byte(text)) return std::string(1, *byte);
     }
     return text;
+}
+
+Result<std::optional<std::string>> TokenDecoder::last_bytes(std::string_view piece) const {
+    if (suffix_.empty() || piece.find(suffix_) == std::string_view::npos) return std::optional<std::string>();
+    NL_ASSIGN(std::string text, replace_all(piece, Pattern::literal(suffix_), ""));
+    return std::optional<std::string>(std::move(text));
 }
 
 }  // namespace nanolith

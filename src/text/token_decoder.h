@@ -18,13 +18,15 @@ namespace nanolith {
 // Immutable, so it may be used from any thread.
 class TokenDecoder {
   public:
-    // Reads one. Known are ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and WordPiece where they
-    // work token by token, but for a Strip of one leading space after a Fuse; others are UNSUPPORTED by their name.
-    // `where` begins a message.
+    // Reads one; null puts spaces between the pieces. Known are BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace,
+    // Replace, Sequence, Strip and WordPiece where they work token by token, but for a Strip of one leading space after
+    // a Fuse; others are UNSUPPORTED by their name. `where` begins a message.
     static Result<TokenDecoder> read(const Json* json, const std::string& where);
 
     // `is_first`: no token before it gave text.
     [[nodiscard]] Result<std::string> bytes(std::string_view piece, bool is_first) const;
+    // In place of these where no further text follows; nothing where they are the same then.
+    [[nodiscard]] Result<std::optional<std::string>> last_bytes(std::string_view piece) const;
     [[nodiscard]] const DecodeRules& rules() const { return rules_; }
 
   private:
@@ -32,6 +34,9 @@ class TokenDecoder {
     Result<void> add_metaspace(const Json& json, const std::string& where);
     Result<void> add_strip(const Json& json, const std::string& where);
     Result<void> add_word_piece(const Json& json, const std::string& where);
+    Result<void> add_suffix(const Json& json, const std::string& where);
+    // An error where another decoder stands before it.
+    [[nodiscard]] Result<void> check_alone(const char* type, const std::string& where) const;
     [[nodiscard]] Result<std::string> word_piece_text(std::string_view piece, bool is_first) const;
 
     struct WordPieces {
@@ -40,7 +45,9 @@ class TokenDecoder {
     };
 
     std::vector<std::pair<Pattern, std::string>> replacements_;
-    std::optional<WordPieces> word_pieces_;  // where it is there, nothing else is
+    std::optional<WordPieces> word_pieces_;  // where one of these is there, nothing else is
+    bool spaces_ = false;                    // before every piece but the first
+    std::string suffix_;                     // ends a word: a space, or nothing in the last piece
     bool byte_level_ = false;
     bool byte_fallback_ = false;
     bool fused_ = false;

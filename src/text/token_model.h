@@ -7,9 +7,16 @@
 #include <vector>
 
 #include "base/result.h"
+#include "files/json.h"
 #include "text/vocabulary.h"
 
 namespace nanolith {
+
+// What is said of a word that a model has no piece for, and no unknown token either.
+inline Error unknown_word(std::string_view word) {
+    return fail(NL_ERROR_INVALID_ARGUMENT, "the text has the word ", show_json(word),
+                ": expected words that the vocabulary has pieces for, since it has no unknown token");
+}
 
 // Immutable, so it may be used from any thread.
 class TokenModel {

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/cores.h"
 #include "base/hex.h"
 #include "files/open_file.h"
 #include "text/json_tokenizer.h"
+#include "text/part_workers.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/tekken.h"
 #include "text/text_stream.h"
@@ -56,7 +58,7 @@ Tokenizer::~Tokenizer() = default;
 
 Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t flags) const {
     constexpr uint32_t kKnownFlags =
-        NL_ENCODE_ADD_BOS | NL_ENCODE_ADD_EOS | NL_ENCODE_ADD_SPECIAL | NL_ENCODE_SPECIAL_AS_TEXT;
+        NL_ENCODE_ADD_BOS | NL_ENCODE_ADD_EOS | NL_ENCODE_ADD_SPECIAL | NL_ENCODE_SPECIAL_AS_TEXT | NL_ENCODE_PARALLEL;
     if ((flags & ~kKnownFlags) != 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags),
                     ": expected 0 or a sum of NL_ENCODE_*, bits of ", hex(kKnownFlags));
@@ -79,8 +81,9 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
     std::vector<int32_t> tokens;
     if (add_special) tokens = before_;
     if (add_bos) tokens.push_back(bos_);
-    TokenFilter filter;
-    filter.special = (flags & NL_ENCODE_SPECIAL_AS_TEXT) == 0;
+    EncodeRules rules;
+    rules.filter.special = (flags & NL_ENCODE_SPECIAL_AS_TEXT) == 0;
+    if ((flags & NL_ENCODE_PARALLEL) != 0) rules.max_threads = std::min(available_cores(), kMaxEncodingThreads);
     std::string valid;
     if (!is_valid_utf8(text)) {
         valid = replace_invalid_utf8(text);
@@ -89,7 +92,7 @@ Result<std::vector<int32_t>> Tokenizer::encode(std::string_view text, uint32_t f
     // Room for a token a byte, so that a long list hardly ever grows: one that does is there twice meanwhile. What is
     // not written to takes addresses only.
     tokens.reserve(text.size() + tokens.size() + after_.size() + 2);
-    NL_TRY(encode_part(text, filter, true, tokens));
+    NL_TRY(encode_part(text, rules, true, tokens));
     if (add_special) tokens.insert(tokens.end(), after_.begin(), after_.end());
     if (add_eos) tokens.push_back(eos_);
     return tokens;

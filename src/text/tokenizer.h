@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,6 +25,12 @@ struct DecodeRules {
     // encoder removes extra spaces anyway).
     bool drops_first_space = false;
     bool drops_leading_spaces = false;
+};
+
+// How a text is encoded.
+struct EncodeRules {
+    TokenFilter filter;
+    int32_t max_threads = 1;  // that may work on it, the caller's among them
 };
 
 // Immutable after load, so every member may be called from any thread.
@@ -48,7 +55,7 @@ class Tokenizer {
 
     // Appends the tokens of `text`, which is valid UTF-8 of at most kMaxTextBytes. `at_start`: nothing stands before
     // it, so that a tokenizer which puts a space before a text does.
-    [[nodiscard]] virtual Result<void> encode_part(std::string_view text, const TokenFilter& filter, bool at_start,
+    [[nodiscard]] virtual Result<void> encode_part(std::string_view text, const EncodeRules& rules, bool at_start,
                                                    std::vector<int32_t>& tokens) const = 0;
 
     // One more than the highest token.
@@ -62,6 +69,8 @@ class Tokenizer {
     struct Surface {
         std::string bytes;     // a byte token's single byte; of control tokens nothing
         bool is_text = false;  // may begin with a space that is the encoder's
+        // In place of `bytes` where no further text follows.
+        std::optional<std::string> last_bytes = {};
     };
     // `is_first`: no token before it gave text.
     [[nodiscard]] virtual Result<Surface> surface(int32_t token, bool is_first) const = 0;

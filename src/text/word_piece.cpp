@@ -17,9 +17,9 @@ class WordPiece::Encoder final : public TokenModel::Encoder {
         const size_t before = tokens.size();
         if (count_characters(word) <= model_->max_characters_ && model_->append_pieces(word, tokens)) return {};
         tokens.resize(before);
-        NL_ASSIGN(const int32_t unknown, model_->unknown(word));
+        if (model_->unk_ < 0) return unknown_word(word);
         make_room(tokens, 1);
-        tokens.push_back(unknown);
+        tokens.push_back(model_->unk_);
         return {};
     }
 
@@ -63,12 +63,6 @@ bool WordPiece::append_pieces(std::string_view word, std::vector<int32_t>& token
         index = &continuations_;
     }
     return true;
-}
-
-Result<int32_t> WordPiece::unknown(std::string_view word) const {
-    if (unk_ >= 0) return unk_;
-    return fail(NL_ERROR_INVALID_ARGUMENT, "the text has the word ", show_json(word),
-                ": expected words that the vocabulary has pieces for, since it has no unknown token");
 }
 
 std::unique_ptr<TokenModel::Encoder> WordPiece::make_encoder(size_t /*text_bytes*/) const {

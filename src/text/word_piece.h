@@ -32,7 +32,6 @@ class WordPiece final : public TokenModel {
     void fill_indexes(const std::string& prefix);
     // Appends the word's pieces. False where it can't be made of pieces: what was appended stays.
     [[nodiscard]] bool append_pieces(std::string_view word, std::vector<int32_t>& tokens) const;
-    [[nodiscard]] Result<int32_t> unknown(std::string_view word) const;
 
     Vocabulary vocabulary_;
     PieceIndex beginnings_;     // pieces that may begin a word

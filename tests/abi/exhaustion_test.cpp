@@ -296,5 +296,35 @@ TEST_F(ExhaustionTest, Threads) {
     }
 }
 
+// Encoding on several cores takes the threads that there are, and leaves none.
+TEST_F(ExhaustionTest, ThreadsOfEncoding) {
+    const std::string folder = std::string(NL_UNIT_DATA) + "/bpe_bytes";
+    nl_tokenizer* loaded = nullptr;
+    NL_CHECK(nl_tokenizer_load(folder.data(), folder.size(), &loaded));
+    const TokenizerHandle tokenizer(loaded);
+    std::string text;
+    while (text.size() < 300'000) text += "the lamp near the river ";
+    const auto encode = [&](uint32_t flags) {
+        Tokens tokens(text.size());
+        size_t count = 0;
+        const nl_status status =
+            nl_tokenizer_encode(tokenizer.get(), text.data(), text.size(), flags, tokens.data(), tokens.size(), &count);
+        EXPECT_EQ(status, NL_OK) << nl_last_error();
+        tokens.resize(count);
+        return tokens;
+    };
+    const Tokens expected = encode(0);
+    EXPECT_GT(expected.size(), 10'000U);
+    const std::ptrdiff_t before = threads_of_this_process();
+    for (int64_t given = 0; given <= 2; ++given) {
+        SCOPED_TRACE(given);
+        most_threads = living_threads + given;
+        EXPECT_EQ(encode(NL_ENCODE_PARALLEL), expected);
+        most_threads = INT64_MAX;
+        for (int i = 0; i < 1000 && threads_of_this_process() > before; ++i) usleep(1000);
+        EXPECT_EQ(threads_of_this_process(), before);
+    }
+}
+
 }  // namespace
 }  // namespace nanolith::test

@@ -31,8 +31,9 @@ void write(const std::string& path, const std::string& text) {
 }
 
 // A tokenizer.json of a kind that is not known.
-constexpr const char* kWordLevel = R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"
-                                   R"("post_processor":null,"decoder":null,"model":{"type":"WordLevel","vocab":{}}})";
+constexpr const char* kUnknownModel =
+    R"({"version":"1.0","added_tokens":[],"normalizer":null,"pre_tokenizer":null,)"
+    R"("post_processor":null,"decoder":null,"model":{"type":"Syllables","vocab":{}}})";
 
 TEST(ModelAbi, DescribesWhatIsSupported) {
     const TinyModel model;
@@ -73,11 +74,11 @@ TEST(ModelAbi, JsonIsUtf8WhateverAFolderIsCalled) {
 
 TEST(ModelAbi, SaysWhyAPartIsNotUsable) {
     const TinyModel model;
-    write(model.path() + "/tokenizer.json", kWordLevel);
+    write(model.path() + "/tokenizer.json", kUnknownModel);
     std::string text = describe(model.path());
     EXPECT_TRUE(has_line(text, "model: supported")) << text;
     EXPECT_NE(text.find("tokenizer: not supported: "), std::string::npos) << text;
-    EXPECT_NE(text.find("WordLevel"), std::string::npos) << text;
+    EXPECT_NE(text.find("Syllables"), std::string::npos) << text;
 
     write(model.path() + "/config.json", R"({"architectures":["MambaForCausalLM"]})");
     text = describe(model.path());
@@ -108,11 +109,11 @@ TEST(ModelAbi, RefusesBadArguments) {
 // Without its tokenizer, which is of an unknown kind, a model still works on tokens.
 TEST(ModelAbi, AnEngineLeavesAnUnknownTokenizerOut) {
     const TinyModel model;
-    write(model.path() + "/tokenizer.json", kWordLevel);
+    write(model.path() + "/tokenizer.json", kUnknownModel);
     const EngineHandle engine = make_engine(model);
     ASSERT_NE(engine, nullptr);
     nl_tokenizer* tokenizer = nullptr;
-    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "WordLevel", nl_engine_tokenizer(engine.get(), &tokenizer));
+    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "Syllables", nl_engine_tokenizer(engine.get(), &tokenizer));
     EXPECT_EQ(tokenizer, nullptr);
     const int32_t tokens[] = {1, 2, 3};
     nl_chunk* chunk = nullptr;

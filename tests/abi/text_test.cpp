@@ -34,7 +34,7 @@ TEST_F(Text, RefusesWrongArguments) {
     EXPECT_INVALID("text", nl_tokenizer_encode(good, nullptr, 1, 0, nullptr, 0, &size_));
     EXPECT_INVALID("text_length", nl_tokenizer_encode(good, "a", SIZE_MAX, 0, nullptr, 0, &size_));
     EXPECT_INVALID("text_length", nl_tokenizer_encode(good, "a", size_t{1} << 40U, 0, nullptr, 0, &size_));
-    EXPECT_INVALID("flags is 0x10", nl_tokenizer_encode(good, "a", 1, 16, nullptr, 0, &size_));
+    EXPECT_INVALID("flags is 0x20", nl_tokenizer_encode(good, "a", 1, 32, nullptr, 0, &size_));
     EXPECT_INVALID("flags", nl_tokenizer_encode(good, "a", 1, UINT32_MAX, nullptr, 0, &size_));
     EXPECT_INVALID("count", nl_tokenizer_encode(good, "a", 1, 0, nullptr, 0, nullptr));
     EXPECT_INVALID("tokenizer", nl_tokenizer_decode(nullptr, nullptr, 0, nullptr, 0, &size_));

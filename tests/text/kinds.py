@@ -352,6 +352,102 @@ def nfkd():
     return byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKD())
 
 
+def clip():
+    """Words that end with a suffix, spelled byte by byte."""
+    pattern = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
+    words.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(pattern), "removed", invert=True),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+        ]
+    )
+    words.train_from_iterator(
+        [text.lower() for text in corpus.PARAGRAPHS],
+        trainers.BpeTrainer(
+            vocab_size=700, initial_alphabet=alphabet, end_of_word_suffix="</w>", show_progress=False
+        ),
+    )
+    # Published vocabularies have every byte with the suffix too.
+    state = json.loads(words.to_str())["model"]
+    pieces = list(dict.fromkeys(alphabet + [c + "</w>" for c in alphabet] + list(state["vocab"])))
+    vocab = {piece: i for i, piece in enumerate(pieces + ["<|startoftext|>", "<|endoftext|>"])}
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocab,
+            [tuple(merge) for merge in state["merges"]],
+            unk_token="<|endoftext|>",
+            continuing_subword_prefix="",
+            end_of_word_suffix="</w>",
+        )
+    )
+    tokenizer.normalizer = normalizers.Sequence(
+        [normalizers.NFC(), normalizers.Replace(Regex(r"\s+"), " "), normalizers.Lowercase()]
+    )
+    tokenizer.pre_tokenizer = words.pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_tokens([special("<|startoftext|>"), special("<|endoftext|>")])
+    tokenizer.post_processor = processors.RobertaProcessing(
+        ("<|endoftext|>", vocab["<|endoftext|>"]),
+        ("<|startoftext|>", vocab["<|startoftext|>"]),
+        add_prefix_space=False,
+        trim_offsets=False,
+    )
+    return tokenizer
+
+
+def gpt1():
+    return train(
+        models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"),
+        {"vocab_size": 500, "end_of_word_suffix": "</w>"},
+        texts=KNOWN,
+        normalizer=normalizers.BertNormalizer(),
+        pre_tokenizer=pre_tokenizers.BertPreTokenizer(),
+        decoder=decoders.BPEDecoder("</w>"),
+        first=[special("<unk>")],
+        added=[plain("[N]", normalized=True)],
+    )
+
+
+def affixes():
+    """A prefix and a suffix, and words of other makes."""
+    return train(
+        models.BPE(unk_token="<unk>", continuing_subword_prefix="##", end_of_word_suffix="@@", fuse_unk=True),
+        {"vocab_size": 700, "continuing_subword_prefix": "##", "end_of_word_suffix": "@@"},
+        texts=KNOWN,
+        normalizer=normalizers.Sequence([normalizers.Nmt(), normalizers.NFKC()]),
+        pre_tokenizer=pre_tokenizers.Sequence(
+            [pre_tokenizers.CharDelimiterSplit(" "), pre_tokenizers.FixedLength(7), pre_tokenizers.Punctuation()]
+        ),
+        decoder=decoders.BPEDecoder("@@"),
+        first=[special("<unk>")],
+    )
+
+
+def word_level():
+    """No decoder: spaces stand between the words."""
+    return train(
+        models.WordLevel(unk_token="[UNK]"),
+        {"vocab_size": 300},
+        trainer=trainers.WordLevelTrainer,
+        texts=KNOWN,
+        normalizer=normalizers.Sequence([normalizers.NFD(), normalizers.StripAccents()]),
+        pre_tokenizer=pre_tokenizers.Whitespace(),
+        first=[special("[UNK]"), special("[PAD]")],
+        added=[plain("<tool_call>")],
+    )
+
+
+def spelled_bytes():
+    """Bytes spelled by the normalizer, so that patterns see the spelling."""
+    return byte_level(
+        pre_tokenizers.Split(Regex(r"\u0120?\w+|\u0120?[^\w\u0120]+|\u0120+"), "isolated"),
+        normalizer=normalizers.Sequence([normalizers.NFC(), normalizers.ByteLevel()]),
+        added=[plain("<tool_call>", normalized=True), special("<|end|>")],
+    )
+
+
 def bert():
     return train(
         models.WordPiece(unk_token="[UNK]"),
@@ -486,6 +582,11 @@ JSON_KINDS = {
         odd,
         splits,
         nfkd,
+        clip,
+        gpt1,
+        affixes,
+        word_level,
+        spelled_bytes,
         bert,
         word_piece,
         t5,

@@ -3,7 +3,8 @@
 import ctypes
 
 BUFFER_TOO_SMALL = 8
-MODES = {"plain": 0, "special": 4, "text": 8}  # NL_ENCODE_ADD_SPECIAL, NL_ENCODE_SPECIAL_AS_TEXT
+# NL_ENCODE_ADD_SPECIAL, NL_ENCODE_SPECIAL_AS_TEXT, NL_ENCODE_PARALLEL
+MODES = {"plain": 0, "special": 4, "text": 8, "parallel": 16}
 
 
 class Tokenizer:

@@ -3,7 +3,7 @@
 
     random_vocabularies.py LIBNANOLITH.SO [--tokenizers N] [--texts N] [--seed N]
 
-N tokenizers of each of the models Unigram, WordPiece and tekken.json. Needs what make_fixtures.py needs.
+N tokenizers of each of the models Unigram, WordPiece, WordLevel, BPE with affixes, and tekken.json. Needs what make_fixtures.py needs.
 """
 
 import argparse
@@ -76,6 +76,92 @@ def word_piece(rng, texts):
     return "tokenizer.json", tokenizer.to_str()
 
 
+def random_merges(rng, pieces, prefix):
+    """Pairs of pieces that are a piece when they are put together."""
+    known = set(pieces)
+    pairs = []
+    for piece in pieces:
+        cuts = [cut for cut in range(1, len(piece)) if piece[:cut] in known and prefix + piece[cut:] in known]
+        pairs += [(piece[:cut], prefix + piece[cut:]) for cut in cuts if rng.random() < 0.8]
+    rng.shuffle(pairs)
+    return pairs
+
+
+def random_cutter(rng):
+    cutters = [
+        pre_tokenizers.Whitespace(),
+        pre_tokenizers.WhitespaceSplit(),
+        pre_tokenizers.BertPreTokenizer(),
+        pre_tokenizers.CharDelimiterSplit(rng.choice(" ae.漢")),
+        pre_tokenizers.FixedLength(rng.choice([1, 2, 5, 40])),
+        pre_tokenizers.Digits(individual_digits=rng.random() < 0.5),
+        pre_tokenizers.Metaspace(prepend_scheme=rng.choice(["always", "first", "never"]), split=rng.random() < 0.5),
+    ]
+    return rng.choice(cutters + [pre_tokenizers.Sequence(rng.sample(cutters, 2))])
+
+
+def random_normalizer(rng):
+    some = [
+        normalizers.Nmt(),
+        normalizers.NFKC(),
+        normalizers.NFD(),
+        normalizers.Lowercase(),
+        normalizers.StripAccents(),
+        normalizers.Strip(),
+    ]
+    return normalizers.Sequence(rng.sample(some, rng.randrange(4)))
+
+
+def bpe(rng, texts):
+    """Affixes of all kinds; every other time the words are bytes."""
+    prefix, suffix = rng.choice([("", "</w>"), ("##", ""), ("@", "e"), ("a", "</w>"), ("##", "漢"), ("", "")])
+    by_bytes = rng.random() < 0.5
+    if by_bytes:
+        spell = {byte: c for c, byte in kinds.byte_spelling().items()}
+        texts = ["".join(spell[byte] for byte in text.encode()) for text in texts]
+    pieces = random_pieces(rng, texts, 300)
+    single = sorted({c for c in "".join(pieces) if rng.random() < 0.95})
+    forms = [prefix * (rng.random() < 0.5) + piece + suffix * (rng.random() < 0.4) for piece in pieces]
+    singles = [form for c in single for form in (c, prefix + c, c + suffix, prefix + c + suffix) if rng.random() < 0.9]
+    fallback = kinds.BYTES if rng.random() < 0.5 else []
+    vocab = {piece: i for i, piece in enumerate(dict.fromkeys(["<unk>"] + singles + forms + fallback))}
+    options = {name: rng.random() < 0.5 for name in ("fuse_unk", "ignore_merges")}
+    options["byte_fallback"] = not prefix + suffix and rng.random() < 0.5
+    tokenizer = Tokenizer(
+        models.BPE(
+            vocab,
+            random_merges(rng, list(vocab), prefix),
+            unk_token=rng.choice(["<unk>", None]),
+            continuing_subword_prefix=prefix,
+            end_of_word_suffix=suffix,
+            **options,
+        )
+    )
+    tokenizer.normalizer = random_normalizer(rng)
+    tokenizer.pre_tokenizer = random_cutter(rng)
+    if by_bytes and rng.random() < 0.5:
+        tokenizer.normalizer = normalizers.Sequence([random_normalizer(rng), normalizers.ByteLevel()])
+    elif by_bytes:
+        end = pre_tokenizers.ByteLevel(add_prefix_space=rng.random() < 0.5, use_regex=rng.random() < 0.5)
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([random_cutter(rng), end])
+    decoder = rng.choice([decoders.BPEDecoder(suffix or "e"), decoders.ByteLevel(), None])
+    if decoder is not None:
+        tokenizer.decoder = decoder
+    return "tokenizer.json", tokenizer.to_str()
+
+
+def word_level(rng, texts):
+    words = {word for text in texts for word in text.split(rng.choice([" ", None]))}
+    words |= {c for text in texts[:50] for c in text} - {""}
+    words = sorted(words - {""})
+    rng.shuffle(words)
+    vocab = {word: i for i, word in enumerate(dict.fromkeys(["[UNK]"] + words[: rng.choice([50, 1000])]))}
+    tokenizer = Tokenizer(models.WordLevel(vocab, unk_token="[UNK]"))
+    tokenizer.normalizer = random_normalizer(rng)
+    tokenizer.pre_tokenizer = random_cutter(rng)
+    return "tokenizer.json", tokenizer.to_str()
+
+
 def tekken(rng, texts):
     pieces = [piece.encode() for piece in random_pieces(rng, texts, 300)]
     pieces += [piece[: rng.randrange(2, 5)] for piece in pieces]
@@ -107,7 +193,7 @@ def main():
     options = parser.parse_args()
     rng = random.Random(options.seed)
     total = 0
-    for make in (unigram, word_piece, tekken):
+    for make in (unigram, word_piece, word_level, bpe, tekken):
         wrong = 0
         for _ in range(options.tokenizers):
             texts = corpus.random_texts(options.texts, rng.randrange(2**31))

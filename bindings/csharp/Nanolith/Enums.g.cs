@@ -82,7 +82,7 @@ namespace Nanolith
         Parameters = 14,
     }
 
-    /// <summary>What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1. A newer library may know more values.</summary>
+    /// <summary>How a text is encoded: flags for nl_tokenizer_encode. Since 0.1. A newer library may know more values.</summary>
     [Flags]
     public enum EncodeFlags : uint
     {
@@ -96,6 +96,8 @@ namespace Nanolith
         AddSpecial = 4,
         /// <summary>Read the spelling of special tokens in the text (for example "&lt;|im_end|&gt;") as the characters that it is made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.</summary>
         SpecialAsText = 8,
+        /// <summary>Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so, others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If the system refuses to make a thread, the call goes on with those that it has. Since 0.2.</summary>
+        Parallel = 16,
     }
 
     /// <summary>Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1. A newer library may know more values.</summary>
@@ -250,7 +252,7 @@ namespace Nanolith
     /// <summary>Number formats of weights on the device, activations and the key-value cache. Since 0.1. A newer library may know more values.</summary>
     public enum Dtype
     {
-        /// <summary>bf16 for 16-bit model files where the device is fast at it, else float32</summary>
+        /// <summary>the model files' own format, or bf16 where the device does not compute in that</summary>
         Auto = 0,
         /// <summary>NL_DTYPE_F32</summary>
         F32 = 1,

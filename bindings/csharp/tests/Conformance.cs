@@ -218,6 +218,11 @@ sealed class State : IDisposable
         return format.Render(messages.ToArray(), (ChatFlags)Int(a[0]));
     }
 
+    RenderedChat RenderJson(string[] a)
+    {
+        return format.RenderJson(Unquote(a[2]), Int(a[1]), (ChatFlags)Int(a[0]));
+    }
+
     static int Best(float[] logits)
     {
         return Array.IndexOf(logits, logits.Max());
@@ -285,6 +290,8 @@ sealed class State : IDisposable
             case "format_name": return Word(format.Name);
             case "render": return Words(Render(a).Tokens);
             case "ends": return Words(Render(a).Ends);
+            case "render_json": return Words(RenderJson(a).Tokens);
+            case "ends_json": return Words(RenderJson(a).Ends);
             case "free": Free(a[0]); return Nothing;
             default: throw new Failure("unknown operation " + line[0]);
         }

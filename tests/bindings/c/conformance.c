@@ -466,6 +466,22 @@ static nl_status render(state_t *state, char **a, size_t count, int gives_ends) 
     return status;
 }
 
+/* Renders a chat that is a JSON object. `a` has the flags, the number of messages and the object. */
+static nl_status render_json(state_t *state, char **a, int gives_ends) {
+    static int32_t tokens[kMaxWords];
+    size_t ends[kMaxNames];
+    const size_t num_ends = (size_t)atoi(a[1]);
+    if (num_ends > kMaxNames) die("too many messages", a[1]);
+    const char *request = unquote(a[2]);
+    size_t count = 0;
+    const nl_status status = nl_chat_format_render_json(state->format, request, strlen(request), (uint32_t)atoi(a[0]),
+                                                        ends, num_ends, tokens, kMaxWords, &count);
+    if (status != NL_OK) return status;
+    if (!gives_ends) give_numbers(state, tokens, count);
+    for (size_t i = 0; i < num_ends && gives_ends; ++i) give_number(state, (long long)ends[i]);
+    return status;
+}
+
 static nl_status format_name(state_t *state) {
     char name[64];
     size_t length = 0;
@@ -531,6 +547,8 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "format_name") == 0) return format_name(state);
     if (strcmp(call, "render") == 0) return render(state, a, count, 0);
     if (strcmp(call, "ends") == 0) return render(state, a, count, 1);
+    if (strcmp(call, "render_json") == 0) return render_json(state, a, 0);
+    if (strcmp(call, "ends_json") == 0) return render_json(state, a, 1);
     if (strcmp(call, "tokens") == 0) {
         name_tokens(state, a, count);
     } else if (strcmp(call, "free") == 0) {

@@ -9,8 +9,8 @@ import json
 import pathlib
 import urllib.parse
 
-from chat_models import FIXTURES, chat_models
-from reference import Reference, apply_chat_template
+from chat_models import FIXTURES, chat_models, tools_model
+from reference import Reference, apply_chat_template, apply_to_request, chat_tokenizer
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXPECTED = HERE.parent / "expected"
@@ -594,6 +594,8 @@ def chats(s):
         s.extend(name, "ask_polm" if name == "c" else "ask_bralm")
         s.generate(name, 4)
 
+    chats_as_json(s)
+
     s.scenario("chat_errors", "Formats and messages that can't be had")
     s.add("tokenizer @model")
     s.fails("NOT_FOUND", "template", "format %")
@@ -612,6 +614,55 @@ def chats(s):
     s.fails("INVALID_ARGUMENT", "contents[0]", "render 0 1 [INST] =")
     s.fails("INVALID_ARGUMENT", "roles[0]", "render 0 2 x =")
     s.fails("INVALID_ARGUMENT", "roles[1]", "render 0 1 x 0 y =")
+
+
+TOOL = {"type": "function", "function": {"name": "ring", "parameters": {"type": "object", "properties": {}}}}
+REQUESTS = [
+    {"messages": [{"role": "user", "content": "Größe?"}]},
+    {
+        "messages": [
+            {"role": "user", "content": "Ring the bell"},
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "ring", "arguments": {"n": 2}}}]},
+            {"role": "tool", "content": "rung"},
+        ],
+        "tools": [TOOL],
+        "variables": {"mood": "cheerful"},
+    },
+]
+
+
+def chats_as_json(s):
+    s.scenario("chat_json", "Chats that are JSON objects, as a template and as a format that is named take them")
+    entry = tools_model()
+    s.add("tokenizer @work/chats/tools")
+    s.add("format %")
+    for request in REQUESTS:
+        request = {**request, "date": "2024-07-04"}
+        for generation in (False, True):
+            text, tokens = apply_to_request(entry, request, generation)
+            # A message ends after its end-of-message token; the part that lists the tools ends with one too.
+            parts = text.split("<|im_end|>\n")[: len(request["messages"]) + ("tools" in request)]
+            beginnings = ["".join(part + "<|im_end|>\n" for part in parts[:count]) for count in range(1, len(parts) + 1)]
+            ends = [len(chat_tokenizer(entry).encode(text, add_special_tokens=False)) for text in beginnings]
+            asked = quote(json.dumps(request, ensure_ascii=False))
+            s.add("render_json", int(generation), len(request["messages"]), asked, "=", *tokens)
+            s.add("ends_json", int(generation), len(request["messages"]), asked, "=", *ends["tools" in request :])
+            s.add("render_json", int(generation), 0, asked, "=", *tokens)
+    s.fails("INVALID_ARGUMENT", "num_ends", "render_json 0 2", quote(json.dumps(REQUESTS[0])), "=")
+    s.fails("INVALID_ARGUMENT", "well-formed", "render_json 0 0", quote('{"messages": ?}'), "=")
+    s.fails("INVALID_ARGUMENT", "messages[0]", "render_json 0 0", quote('{"messages": [{}]}'), "=")
+    s.fails("INVALID_ARGUMENT", "date", "render_json 0 0", quote(json.dumps({**REQUESTS[0], "date": "today"})), "=")
+    s.fails("INVALID_ARGUMENT", "flags", "render_json", UNKNOWN_FLAG, 0, quote(json.dumps(REQUESTS[0])), "=")
+    entry = chat_models()["chatml"]
+    s.add("tokenizer @work/chats/chatml")
+    s.add("format chatml")
+    for case in entry["cases"][2:12:3]:
+        messages = [{"role": role, "content": text} for role, text in case["messages"]]
+        asked = quote(json.dumps({"messages": messages}, ensure_ascii=False))
+        s.add("render_json", int(case["generation"]), 0, asked, "=", *case["tokens"])
+        ends = prefix_ends(entry, case["messages"])
+        s.add("ends_json", int(case["generation"]), len(messages), asked, "=", *ends)
+    s.fails("INVALID_ARGUMENT", "tools", "render_json 0 0", quote(json.dumps({**REQUESTS[0], "tools": [TOOL]})), "=")
 
 
 def errors(s):

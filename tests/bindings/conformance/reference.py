@@ -4,6 +4,7 @@ Chunks are reproduced from their definition in nanolith.h: a chunk's keys and va
 chunks in view, in float32, and its keys are then turned to the position that it has in a context.
 """
 
+import datetime
 import pathlib
 
 import numpy as np
@@ -12,6 +13,7 @@ import torch
 from chat_models import FIXTURES
 from transformers import AutoModelForCausalLM, PreTrainedTokenizerFast
 from transformers.cache_utils import DynamicCache
+from transformers.utils import chat_template_utils
 
 MODEL = pathlib.Path(__file__).resolve().parents[3] / "examples" / "model"
 # A greedy token is expected only where the best logit leads by this, and so is a top-k where the k-th does; a draw, only
@@ -117,15 +119,41 @@ class Reference:
         return pieces + [self.text.decode(tokens)[len(said) :]]
 
 
-def apply_chat_template(entry, chat, generation=False):
-    """What the template of an entry of chat_models makes of [role, text] pairs."""
-    tokenizer = PreTrainedTokenizerFast(
+def chat_tokenizer(entry):
+    return PreTrainedTokenizerFast(
         tokenizer_file=str(FIXTURES / entry["folder"] / "tokenizer.json"), **entry["config"]
     )
+
+
+def apply_chat_template(entry, chat, generation=False):
+    """What the template of an entry of chat_models makes of [role, text] pairs."""
     messages = [{"role": role, "content": text} for role, text in chat]
     return list(
-        tokenizer.apply_chat_template(messages, add_generation_prompt=generation, tokenize=True, return_dict=False)
+        chat_tokenizer(entry).apply_chat_template(
+            messages, add_generation_prompt=generation, tokenize=True, return_dict=False
+        )
     )
+
+
+def apply_to_request(entry, request, generation=False):
+    """The text that the entry's template makes of a request of nl_chat_format_render_json, and its tokens."""
+    date = datetime.datetime.fromisoformat(request["date"])
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return date
+
+    chat_template_utils.datetime = Clock
+    tokenizer = chat_tokenizer(entry)
+    text = tokenizer.apply_chat_template(
+        request["messages"],
+        tools=request.get("tools"),
+        add_generation_prompt=generation,
+        tokenize=False,
+        **request.get("variables", {}),
+    )
+    return text, tokenizer.encode(text, add_special_tokens=False)
 
 
 def mix(x):

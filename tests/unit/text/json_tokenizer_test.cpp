@@ -11,6 +11,7 @@
 #include "support/temp_folder.h"
 #include "text/pattern.h"
 #include "text/pattern_syntax.h"
+#include "text/text_stream.h"
 #include "text/utf8.h"
 
 namespace nanolith {
@@ -87,10 +88,8 @@ TEST(JsonTokenizer, CutsSpelledBytesBehindByteLevel) {
 
 TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
     Parts parts;
-    parts.normalizer = R"({"type":"ByteLevel"})";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"ByteLevel\"");
-    parts.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Nmt"}]})";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"Nmt\"");
+    parts.normalizer = R"({"type":"Sequence","normalizers":[{"type":"NFC"},{"type":"Other"}]})";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "normalizer \"Other\"");
     parts = {};
     parts.pre_tokenizer = R"({"type":"UnicodeScripts"})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "pre_tokenizer \"UnicodeScripts\"");
@@ -105,8 +104,13 @@ TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
         parts.decoder = R"({"type":"Sequence","decoders":[)" + decoders + "]}";
         expect_refused(parts, NL_ERROR_UNSUPPORTED, "\"WordPiece\"");
     }
-    parts.decoder = "null";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "no decoder");
+    const std::string suffix = R"({"type":"BPEDecoder","suffix":"</w>"})";
+    for (const std::string& decoders : {R"({"type":"ByteFallback"},)" + suffix, suffix + R"(,{"type":"Fuse"})"}) {
+        parts.decoder = R"({"type":"Sequence","decoders":[)" + decoders + "]}";
+        expect_refused(parts, NL_ERROR_UNSUPPORTED, "\"BPEDecoder\"");
+    }
+    parts.decoder = R"({"type":"BPEDecoder","suffix":""})";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "decoder.suffix");
     parts.decoder =
         R"({"type":"Sequence","decoders":[{"type":"Fuse"},{"type":"Strip","content":"x","start":1,"stop":0}]})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "\"Strip\"");
@@ -114,12 +118,48 @@ TEST(JsonTokenizer, NamesWhatItDoesNotKnow) {
     parts.post_processor = R"({"type":"Other"})";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "post_processor \"Other\"");
     parts = {};
-    parts.model = R"("type":"WordLevel")";
-    expect_refused(parts, NL_ERROR_UNSUPPORTED, "model \"WordLevel\"");
+    parts.model = R"("type":"Other")";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "model \"Other\"");
     parts.model = R"("type":"BPE","dropout":0.1)";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "model.dropout is 0.1");
-    parts.model = R"("type":"BPE","end_of_word_suffix":"</w>")";
+    parts.model = R"("type":"BPE","continuing_subword_prefix":"\u2581")";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "continuing_subword_prefix");
+    parts.model = R"("type":"BPE","end_of_word_suffix":")" + std::string(65, 'x') + "\"";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "end_of_word_suffix");
+    parts.model = R"("type":"BPE","byte_fallback":true,"end_of_word_suffix":"</w>")";
+    expect_refused(parts, NL_ERROR_UNSUPPORTED, "byte_fallback");
+}
+
+// A merge's second piece loses the prefix that it must have.
+TEST(JsonTokenizer, RefusesAMergeShorterThanThePrefix) {
+    Parts parts;
+    parts.model = R"("type":"BPE","continuing_subword_prefix":"##")";
+    parts.merges = R"([["a","b"]])";
+    expect_refused(parts, NL_ERROR_BAD_MODEL, "continuing_subword_prefix");
+}
+
+// What ends a word is a space where another word follows, and nothing where none does: a stream tells as soon as it
+// can know.
+TEST(JsonTokenizer, EndsWordsWithASpaceOnceAnotherFollows) {
+    Parts parts;
+    parts.model = R"("type":"BPE","end_of_word_suffix":"</w>")";
+    parts.vocab = R"({"a":0,"b</w>":1,"x</w>y</w>":2})";
+    parts.merges = "[]";
+    parts.decoder = R"({"type":"BPEDecoder","suffix":"</w>"})";
+    const auto tokenizer = parts.load();
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    EXPECT_EQ(*(*tokenizer)->decode(Tokens{0, 1, 0, 1}), "ab ab");
+    EXPECT_EQ(*(*tokenizer)->decode(Tokens{1, 2}), "b xy");
+    EXPECT_EQ(*(*tokenizer)->decode(Tokens{2, 0}), "x y a");
+    TextStream stream(*tokenizer);
+    EXPECT_EQ(*stream.push(0), "a");
+    EXPECT_EQ(*stream.push(1), "b");
+    EXPECT_EQ(*stream.push(2), " x");
+    EXPECT_EQ(*stream.push(0), " y a");
+    EXPECT_EQ(stream.finish(), "");
+    EXPECT_EQ(*stream.push(2), "x");
+    EXPECT_EQ(stream.finish(), "y");
+    EXPECT_EQ(*stream.push(0), "a");
 }
 
 TEST(JsonTokenizer, RefusesAContradictoryVocabulary) {
@@ -201,6 +241,18 @@ TEST(JsonTokenizer, NamesWhatAModelCanNotSpell) {
         EXPECT_EQ(unknown.error().status, NL_ERROR_INVALID_ARGUMENT);
         EXPECT_NE(unknown.error().message.find(text), std::string::npos) << unknown.error().message;
     }
+    const std::string word_level = R"("type":"WordLevel","unk_token":"?","vocab":{"a":0,"b":1})";
+    const auto word_level_tokenizer = load_model(word_level);
+    ASSERT_TRUE(word_level_tokenizer.ok()) << word_level_tokenizer.error().message;
+    EXPECT_EQ(*(*word_level_tokenizer)->encode("b", 0), (Tokens{1}));
+    const auto unknown_word = (*word_level_tokenizer)->encode("ab", 0);
+    ASSERT_FALSE(unknown_word.ok());
+    EXPECT_NE(unknown_word.error().message.find("\"ab\""), std::string::npos) << unknown_word.error().message;
+    for (const std::string field : {"unk_token", "vocab"}) {
+        std::string without = word_level;
+        without.replace(without.find(field), 1, "-");
+        expect_refused_model(without, NL_ERROR_BAD_MODEL, field);
+    }
     for (const std::string field : {"unk_token", "continuing_subword_prefix", "max_input_chars_per_word", "vocab"}) {
         std::string without = word_piece;
         without.replace(without.find(field), 1, "-");
@@ -213,7 +265,8 @@ TEST(JsonTokenizer, SurvivesDamagedFiles) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    for (const std::string name : {"gpt2", "llama2", "odd", "splits", "bert", "t5", "unigram_ties"}) {
+    for (const std::string name :
+         {"gpt2", "llama2", "odd", "splits", "bert", "t5", "unigram_ties", "clip", "affixes", "word_level"}) {
         std::ifstream file(std::string(NL_TEXT_FIXTURES) + "/" + name + "/tokenizer.json", std::ios::binary);
         std::stringstream text;
         text << file.rdbuf();
@@ -292,8 +345,8 @@ TEST(JsonTokenizer, ReadsTheFoldersOtherFiles) {
 
 // Quadratic time would take hours.
 TEST(JsonTokenizer, TakesAMegabyteOfAnything) {
-    for (const std::string name :
-         {"llama3", "llama2", "nfkd", "sp_first", "bert", "t5", "albert", "unigram_ties", "tekken"}) {
+    for (const std::string name : {"llama3", "llama2", "nfkd", "sp_first", "bert", "t5", "albert", "unigram_ties",
+                                   "clip", "affixes", "tekken"}) {
         const auto tokenizer = Tokenizer::load(std::string(NL_TEXT_FIXTURES) + "/" + name);
         ASSERT_TRUE(tokenizer.ok());
         for (const std::string part : {"a", " ", "\xF0\x9F\x91\xA9\xE2\x80\x8D", "\xCC\x81\xCC\xA3", "<"}) {
@@ -340,19 +393,24 @@ TEST(Pattern, EndsExponentialMatching) {
 }
 
 // To Oniguruma they are more than Unicode says.
+// As the tokenizers package splits it: inside a class the numbers of latin-1 are no word characters.
 TEST(Pattern, KnowsOnigurumasWordCharacters) {
-    const std::string word = "a\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE_b";
-    for (const char* expression : {"\\w+", "[\\w]+"}) {
+    const std::string text = "a\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE_b\u00F7";
+    const auto words = [&](const char* expression) {
         const auto pattern = Pattern::regex(expression, "file");
-        ASSERT_TRUE(pattern.ok());
+        EXPECT_TRUE(pattern.ok());
         Pattern::Finder finder(*pattern);
-        const std::string text = word + "\u00F7";
         finder.start(text);
-        Span match;
-        ASSERT_TRUE(*finder.next(match));
-        EXPECT_EQ(match.end, word.size());
-        EXPECT_FALSE(*finder.next(match));
-    }
+        std::vector<std::string> found;
+        for (Span match; *finder.next(match);) found.push_back(text.substr(match.begin, match.end - match.begin));
+        return found;
+    };
+    using Words = std::vector<std::string>;
+    EXPECT_EQ(words("\\w+"), Words{"a\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE_b"});
+    EXPECT_EQ(words("\\W+"), Words{"\u00F7"});
+    EXPECT_EQ(words("[\\w]+"), (Words{"a", "_b"}));
+    EXPECT_EQ(words("[^\\w]+"), (Words{"\u00B2\u00B3\u00B9\u00BC\u00BD\u00BE", "\u00F7"}));
+    EXPECT_EQ(words("[\\w\u00F7]+"), (Words{"a", "_b\u00F7"}));
 }
 
 TEST(Pattern, MovesOnBehindEmptyMatches) {

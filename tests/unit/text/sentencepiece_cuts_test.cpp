@@ -13,6 +13,7 @@
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_normalizer.h"
 #include "text/sentencepiece_tokenizer.h"
+#include "text/tokenizer.h"
 
 namespace nanolith {
 namespace {
@@ -157,6 +158,13 @@ bool is_unigram(const std::string& path) {
     return path.find("unigram") != std::string::npos;
 }
 
+// The tokens of the text, encoded by at most `threads` threads; a short text gets fewer.
+Result<Tokens> encode_on_threads(const Tokenizer& tokenizer, const std::string& text, int32_t threads) {
+    Tokens tokens;
+    NL_TRY(tokenizer.encode_part(text, {{}, threads}, true, tokens));
+    return tokens;
+}
+
 TEST(SentencePieceCuts, ChangeNoToken) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(testing::Message() << "seed " << seed);
@@ -186,8 +194,11 @@ TEST(SentencePieceCuts, ChangeNoToken) {
                 const auto got = (*cut)->encode(text, 0);
                 ASSERT_EQ(together.ok(), expected.has_value());
                 ASSERT_EQ(got.ok(), expected.has_value());
+                const auto on_threads = encode_on_threads(**cut, text, 2 + round % 4);
+                ASSERT_EQ(on_threads.ok(), expected.has_value());
                 if (!expected) continue;
                 ++texts;
+                ASSERT_EQ(*on_threads, *got);
                 ASSERT_EQ(*together, *expected);
                 if (*got != *expected && is_unigram(path) && same_score(whole, *got, *expected)) continue;
                 ASSERT_EQ(*got, *expected);
@@ -214,6 +225,9 @@ TEST(SentencePieceCuts, ChangeNoTokenOfALongText) {
         const auto got = (*tokenizer)->encode(text, 0);
         ASSERT_TRUE(expected.has_value());
         ASSERT_TRUE(got.ok()) << got.error().message;
+        const auto parallel = (*tokenizer)->encode(text, NL_ENCODE_PARALLEL);
+        ASSERT_TRUE(parallel.ok()) << parallel.error().message;
+        EXPECT_EQ(*parallel, *got);
         if (*got != *expected && is_unigram(path)) {
             EXPECT_TRUE(same_score(whole, *got, *expected));
         } else {
@@ -261,6 +275,12 @@ TEST(SentencePieceCuts, SayWhereThereAreNone) {
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().status, NL_ERROR_INVALID_ARGUMENT);
     EXPECT_NE(refused.error().message.find("more than 65536 bytes"), std::string::npos) << refused.error().message;
+    // The sentence tells the first such place, whatever other threads come to meanwhile.
+    const std::string twice =
+        "river " + std::string(2 * kMaxPartBytes, 'z') + " lamp " + std::string(2 * kMaxPartBytes, 'z');
+    const auto on_threads = encode_on_threads(**tokenizer, twice, 4);
+    ASSERT_FALSE(on_threads.ok());
+    EXPECT_EQ(on_threads.error().message, refused.error().message);
     // Anything else between them helps.
     std::string text;
     while (text.size() < 4 * kMaxPartBytes) text += std::string(kMaxPartBytes / 2, 'z') + ".";

@@ -106,7 +106,7 @@ TEST(Tekken, NamesWhatItDoesNotKnow) {
     Parts parts;
     parts.version = "v99";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "version is \"v99\"");
-    for (const std::string pattern : {"\\\\w", "\\\\W+", "[a--b]", "\\\\b", "[a&&b]"}) {
+    for (const std::string pattern : {"[a--b]", "\\\\b", "[a&&b]"}) {
         parts = {};
         parts.pattern = pattern;
         expect_refused(parts, NL_ERROR_UNSUPPORTED, "pattern");

@@ -56,7 +56,7 @@ TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
         malloc_trim(0);  // or what texts before left behind would be used again and not counted
         ASSERT_TRUE(reset_peak());
         const size_t before = peak();
-        const auto tokens = (*tokenizer)->encode(text, 0);
+        const auto tokens = (*tokenizer)->encode(text, NL_ENCODE_PARALLEL);
         const size_t most = peak();
         const size_t taken = most > before ? most - before : 0;  // the kernel's counts are off by some pages
         ASSERT_TRUE(tokens.ok()) << tokens.error().message;
@@ -68,7 +68,7 @@ TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
 
 INSTANTIATE_TEST_SUITE_P(, TokenizerMemory,
                          testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first", "bert", "t5",
-                                         "unigram_ties", "tekken"),
+                                         "unigram_ties", "clip", "affixes", "tekken"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace

@@ -101,6 +101,11 @@ pub const NL_ENCODE_ADD_SPECIAL: i32 = 4;
 /// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
 /// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
 pub const NL_ENCODE_SPECIAL_AS_TEXT: i32 = 8;
+/// Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so,
+/// others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and
+/// no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If
+/// the system refuses to make a thread, the call goes on with those that it has. Since 0.2.
+pub const NL_ENCODE_PARALLEL: i32 = 16;
 
 pub const NL_TOKENIZER_VOCAB_SIZE: i32 = 1;
 pub const NL_TOKENIZER_BOS: i32 = 2;
@@ -192,7 +197,7 @@ pub const NL_LOG_INFO: i32 = 1;
 pub const NL_LOG_WARNING: i32 = 2;
 pub const NL_LOG_ERROR: i32 = 3;
 
-/// bf16 for 16-bit model files where the device is fast at it, else float32
+/// the model files' own format, or bf16 where the device does not compute in that
 pub const NL_DTYPE_AUTO: i32 = 0;
 pub const NL_DTYPE_F32: i32 = 1;
 /// CUDA only

@@ -91,7 +91,7 @@ impl EngineFact {
     pub const PARAMETERS: EngineFact = EngineFact(sys::NL_ENGINE_PARAMETERS);
 }
 
-/// What encoding adds to the tokens: flags for nl_tokenizer_encode. Since 0.1.
+/// How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
 /// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct EncodeFlags(pub u32);
@@ -108,6 +108,11 @@ impl EncodeFlags {
     /// made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
     /// a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
     pub const SPECIAL_AS_TEXT: EncodeFlags = EncodeFlags(sys::NL_ENCODE_SPECIAL_AS_TEXT as u32);
+    /// Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so,
+    /// others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and
+    /// no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If
+    /// the system refuses to make a thread, the call goes on with those that it has. Since 0.2.
+    pub const PARALLEL: EncodeFlags = EncodeFlags(sys::NL_ENCODE_PARALLEL as u32);
 }
 
 /// Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1.
@@ -292,7 +297,7 @@ impl Severity {
 pub struct Dtype(pub i32);
 
 impl Dtype {
-    /// bf16 for 16-bit model files where the device is fast at it, else float32
+    /// the model files' own format, or bf16 where the device does not compute in that
     pub const AUTO: Dtype = Dtype(sys::NL_DTYPE_AUTO);
     /// `NL_DTYPE_F32`
     pub const F32: Dtype = Dtype(sys::NL_DTYPE_F32);

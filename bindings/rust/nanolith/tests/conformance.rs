@@ -112,6 +112,11 @@ impl State {
         Ok(self.format()?.render(&messages, ChatFlags(number(a[0])?))?)
     }
 
+    /// Renders a chat that is a JSON object. `a` has the flags, the number of messages and the object.
+    fn render_json(&self, a: &[&str]) -> Outcome<RenderedChat> {
+        Ok(self.format()?.render_json(&unquote(a[2]), number(a[1])?, ChatFlags(number(a[0])?))?)
+    }
+
     fn several<'a, T>(map: &'a HashMap<String, T>, names: &[&str]) -> Outcome<Vec<&'a T>> {
         names.iter().map(|name| get(map, name)).collect()
     }
@@ -312,6 +317,8 @@ impl State {
             "format_name" => result.push(quote(&self.format()?.name()?)),
             "render" => result = words(&self.render(a)?.tokens),
             "ends" => result = words(&self.render(a)?.ends),
+            "render_json" => result = words(&self.render_json(a)?.tokens),
+            "ends_json" => result = words(&self.render_json(a)?.ends),
             "free" if a[0] == "engine" => self.engine = None,
             "free" => {
                 let known = self.chunks.remove(a[0]).is_some()
