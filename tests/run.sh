@@ -196,8 +196,13 @@ main() {
         elif have_nvcc; then
             emulated_cuda
         fi
-        # oneDNN as on a CPU without AVX-512, where it has no products of bfloat16.
+        # The CPU backend as on a processor with AVX2 alone, where oneDNN has no products of bfloat16, and its own kernels
+        # at each level of instructions.
         ONEDNN_MAX_CPU_ISA=AVX2 gtest parity-avx2 build/dev/bin/parity_tests --gtest_filter='*BFloat16*_cpu'
+        for isa in SSE41 AVX2 AVX512_CORE; do
+            ONEDNN_MAX_CPU_ISA=$isa gtest "unit-${isa,,}" build/dev/bin/unit_tests \
+                --gtest_filter='CpuRows*:ProductsTest*'
+        done
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev

@@ -1,4 +1,5 @@
-"""How long the library takes to encode a text, beside the packages `tokenizers` and `sentencepiece`, on one core.
+"""How long the library takes to encode a text, beside the packages `tokenizers` and `sentencepiece`, on one core; and a
+text of 16 MiB with a tokenizer.model on one core and on all that the process may run on.
 
     pip install tokenizers sentencepiece
     python3 tests/bench/encode_speed.py LIBRARY TEXT FOLDER...
@@ -62,6 +63,15 @@ def peers(folder):
     return {"tokenizers": tokenizer.encode, "sentencepiece": processor.encode}
 
 
+def compare_cores(ours, name, text):
+    data = (text * (1 + (16 << 20) // len(text))).encode()[: 16 << 20]
+    data = data.decode(errors="ignore").encode()
+    assert ours.encode(data, "parallel") == ours.encode(data, "plain")
+    one, all_cores = (best(lambda: ours.encode(data, mode), 3) for mode in ("plain", "parallel"))
+    cores = len(os.sched_getaffinity(0))
+    print(f"{name}, long text, {len(data)}: {one:.0f}, on {cores} cores {all_cores:.0f} ({one / all_cores:.2f} times as fast)")
+
+
 def main():
     library, text_file, *folders = sys.argv[1:]
     text = pathlib.Path(text_file).read_text(encoding="utf-8", errors="ignore")[: 1 << 20]
@@ -74,6 +84,8 @@ def main():
             own = best(lambda: ours.encode(data, "plain"))
             others = [f"{peer} {(t := best(lambda: encode(content))):.1f} ({own / t:.2f})" for peer, encode in peers(folder).items()]  # fmt: skip
             print(f"{folder.name}, {name}, {len(data)}: {own:.1f}, {', '.join(others)}", flush=True)
+        if not (folder / "tokenizer.json").exists():
+            compare_cores(ours, folder.name, text)
 
 
 if __name__ == "__main__":
