@@ -63,8 +63,8 @@ class Crew {
         }
     }
 
-    // Encodes the next part of the text, if there is one, and takes what can be taken. The mutex is held before and after,
-    // not meanwhile.
+    // Encodes the next part of the text, if there is one, and takes what can be taken. `lock` is held when this is
+    // called and when it returns, but not while the part is encoded.
     Result<void> work_on_next(std::unique_lock<std::mutex>& lock) {
         EncodedPart next;
         if (!work_->next(next)) {
