@@ -35,6 +35,19 @@ __device__ inline void tma_load_4d(const CUtensorMap* map, void* to, uint64_t* b
 #endif
 }
 
+// The same at element (0, x, y, 0) of a 4D tensor.
+__device__ inline void tma_load_middle(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+#ifdef NL_HOPPER
+    asm volatile(
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%5, %3, %4, "
+        "%5}], [%2];" ::"r"(shared_address(to)),
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(0)
+        : "memory");
+#else
+    __trap();
+#endif
+}
+
 // As tma_load_4d, to the same address in the shared memory of all kBlocks blocks of the cluster; the bytes count on the
 // same barrier of each (PTX "multicast::cluster").
 template <int kBlocks>

@@ -1,5 +1,6 @@
-// A model on the device with its page pool, and the operations of its forward pass. Steps of few rows are computed with
-// matrix-vector kernels that norm, activation and addition are fused into, steps of many rows with cuBLASLt.
+// A model on the device with its page pool, and the operations of its forward pass. Products of few rows are computed
+// with kernels that norm, activation and addition are fused into (streamed ones on Hopper, matrix-vector kernels
+// elsewhere and for float32), products of many rows with cuBLASLt.
 #pragma once
 
 #include <algorithm>
@@ -26,6 +27,7 @@
 #include "linear/gate.h"
 #include "linear/matmul.h"
 #include "linear/matvec.h"
+#include "linear/streamed.h"
 #include "norm/rms_norm.h"
 #include "runtime/check.h"
 #include "runtime/gpu_facts.h"
@@ -111,9 +113,10 @@ class Decoder {
     Result<void> attention_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         T* const qkv = scratch_.qkv.template as<T>();
-        if (takes_matvec(rows())) {
-            NL_TRY(matvec_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
-                                 gpu_.multiprocessors, stream_));
+        if (takes_fused(rows(), spec_.hidden_size)) {
+            const bool after_streamed = layer > 0 && ends_streamed(weights_.layers[layer - 1]);
+            NL_TRY(multiply_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
+                                   after_streamed));
         } else {
             NL_TRY(normalise(weights.attention_norm, layer > 0 && early()));
             NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
@@ -155,7 +158,7 @@ class Decoder {
     Result<void> attention_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         const int size = heads_.num_heads * heads_.head_dim;
-        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm);
+        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm, false);
     }
 
     Result<void> mlp_input(int32_t layer) {
@@ -166,9 +169,10 @@ class Decoder {
                 multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
             return experts_.choose(rows(), stream_);
         }
-        if (takes_matvec(rows()) && weights.gate_up_bias == nullptr) {
-            return matvec_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation,
-                                  spec_.intermediate_size, inner(), stream_);
+        if (takes_fused(rows(), spec_.hidden_size) && weights.gate_up_bias == nullptr) {
+            const bool after_streamed =
+                adds_streamed(weights.o_bias, weights.attention_post_norm, heads_.num_heads * heads_.head_dim);
+            return multiply_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, after_streamed);
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm, early()));
@@ -182,17 +186,20 @@ class Decoder {
             const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
             return experts_.add(normed(), experts, rows(), residual(), stream_);
         }
-        return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm);
+        const bool after_streamed = weights.gate_up_bias == nullptr && streams(rows(), spec_.hidden_size);
+        return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm,
+                          after_streamed);
     }
 
     Result<void> head() {
         const int outputs = shape_->output_rows;
         if (outputs == 0) return {};
-        if (takes_matvec(outputs)) {
+        if (takes_fused(outputs, spec_.hidden_size)) {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;
             x.rows = outputs;
-            NL_TRY(matvec_normed(x, weights_.head, spec_.vocab_size, all_logits(), gpu_.multiprocessors, stream_));
+            NL_TRY(multiply_normed(x, weights_.head, spec_.vocab_size, all_logits(),
+                                   ends_streamed(weights_.layers.back())));
         } else {
             NL_TRY(rms_norm(residual(), view_->output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
                             normed(), early(), stream_));
@@ -206,13 +213,43 @@ class Decoder {
     }
 
   private:
-    // Whether a product of so many rows is computed by matrix-vector kernels rather than by cuBLASLt.
+    static constexpr bool kMayStream = sizeof(T) == 2;
+
+    // Whether a product of so many rows of `size` elements is computed by streamed kernels; otherwise, whether by
+    // matrix-vector kernels.
+    [[nodiscard]] bool streams(int rows, int size) const {
+        if constexpr (kMayStream) {
+            return !options_.batch_invariant && streamed_supports<T>(rows, size, halves(), gpu_);
+        }
+        return false;
+    }
     [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !options_.batch_invariant; }
+    // Whether norm and activation are fused into such a product.
+    [[nodiscard]] bool takes_fused(int rows, int size) const { return streams(rows, size) || takes_matvec(rows); }
+
+    // Whether two streamed products of this step share each multiprocessor: where the memory that each needs allows it.
+    [[nodiscard]] bool halves() const requires kMayStream {
+        const int sizes[] = {spec_.hidden_size, heads_.num_heads * heads_.head_dim, spec_.intermediate_size};
+        return std::ranges::all_of(sizes, [&](int size) { return streamed_supports<T>(rows(), size, true, gpu_); });
+    }
+    // Whether add_output() is one streamed product.
+    [[nodiscard]] bool adds_streamed(const T* bias, const float* post_norm, int size) const {
+        return bias == nullptr && post_norm == nullptr && streams(rows(), size);
+    }
+    // Whether the last launch of such a layer is a streamed product.
+    [[nodiscard]] bool ends_streamed(const DeviceLayer<T>& layer) const {
+        return layer.router == nullptr && adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
+    }
+    // How a streamed product is launched; `after_streamed`: the launch before it is one too.
+    [[nodiscard]] StreamedLaunch streamed_launch(bool after_streamed) const requires kMayStream {
+        return {gpu_.multiprocessors, halves(), after_streamed, stream_};
+    }
 
     // Whether this step's launches of few blocks (norms, append, attention, sampling) may be early ones, which begin
     // while the previous launch still runs. Launches of many blocks, such as products, are never early: the GPU would
-    // put most of their blocks on the multiprocessors that the previous launch leaves first. The first launch of the
-    // first layer is not early either: it waits for the batch, so later early launches may read the batch at once.
+    // put most of their blocks on the multiprocessors that the previous launch leaves first (streamed products, which
+    // have a block a multiprocessor, are early after one another). The first launch of the first layer is not early
+    // either: it waits for the batch, so later early launches may read the batch at once.
     [[nodiscard]] bool early() const {
         constexpr int kMostRows = 64;
         return gpu_.has_early_launches() && rows() <= kMostRows;
@@ -258,9 +295,37 @@ class Decoder {
         return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), is_early, stream_);
     }
 
+    // y = norm(x) W^T, for rows that takes_fused() says.
+    template <typename Output>
+    Result<void> multiply_normed(const NormedRows<T>& x, const T* weight, int outputs, Output* y, bool after_streamed) {
+        if constexpr (kMayStream) {
+            if (streams(x.rows, x.size)) {
+                return streamed_normed(x, weight, outputs, y, streamed_launch(after_streamed));
+            }
+        }
+        return matvec_normed(x, weight, outputs, y, gpu_.multiprocessors, stream_);
+    }
+
+    // inner() = activation(norm(x) W_gate^T) * (norm(x) W_up^T), for rows that takes_fused() says.
+    Result<void> multiply_gate_up(const NormedRows<T>& x, const T* gate_up, bool after_streamed) {
+        const int outputs = spec_.intermediate_size;
+        if constexpr (kMayStream) {
+            if (streams(x.rows, x.size)) {
+                return streamed_gate_up(x, gate_up, spec_.activation, outputs, inner(),
+                                        streamed_launch(after_streamed));
+            }
+        }
+        return matvec_gate_up(x, gate_up, spec_.activation, outputs, inner(), stream_);
+    }
+
     // y = x W^T.
     template <typename Output>
     Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
+        if constexpr (kMayStream) {
+            if (streams(num_rows, size)) {
+                return streamed(x, weight, num_rows, size, outputs, y, streamed_launch(false));
+            }
+        }
         const MatmulShape shape{0, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
         NL_ASSIGN(const bool done, multiply_blocks(shape, num_rows, x, weight, y));
         if (done) return {};
@@ -270,8 +335,13 @@ class Decoder {
     }
 
     // residual += x W^T.
-    Result<void> add_product(const T* x, int size, const T* weight) {
+    Result<void> add_product(const T* x, int size, const T* weight, bool after_streamed) {
         const int hidden = spec_.hidden_size;
+        if constexpr (kMayStream) {
+            if (streams(rows(), size)) {
+                return streamed_add(x, weight, rows(), size, hidden, residual(), streamed_launch(after_streamed));
+            }
+        }
         const MatmulShape shape{0, size, hidden, kDTypeOf<T>, DType::f32, true};
         NL_ASSIGN(const bool done, multiply_blocks(shape, rows(), x, weight, residual()));
         if (done) return {};
@@ -307,8 +377,9 @@ class Decoder {
     }
 
     // residual += norm(x W^T + bias). A null bias or norm is left out.
-    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm) {
-        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight);
+    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm,
+                            bool after_streamed) {
+        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight, after_streamed);
         float* const added = scratch_.added.template as<float>();
         NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
         return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), early(), stream_);

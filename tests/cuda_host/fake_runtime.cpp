@@ -272,8 +272,9 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
     properties->multiProcessorCount = 4;
     return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-    *value = 4;  // multiprocessors: few, so that small models reach both ways to share out matrix-vector work
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+    // Few multiprocessors, so that small models reach both ways to share out matrix-vector work.
+    *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 4;
     return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 #include "block.h"
 
@@ -9,6 +10,11 @@ namespace nanolith::cuda {
 
 inline std::byte* dynamic_shared() {
     return cuda_host::shared_memory();
+}
+
+inline std::byte* dynamic_shared_1024() {
+    std::byte* const begin = dynamic_shared();
+    return begin + (1024 - reinterpret_cast<uintptr_t>(begin) % 1024) % 1024;
 }
 
 }  // namespace nanolith::cuda

@@ -90,6 +90,35 @@ TEST_P(ExecutorTest, DecodesRaggedSequencesBesidePrefill) {
     }
 }
 
+// One to eight rows of models whose rows are whole lines of 128 bytes, which products of few rows are made for on some
+// devices: sizes with and without a rest after their largest blocks, fewer and more tiles than multiprocessors.
+TEST_P(ExecutorTest, DecodesOneToEightRowsOfRandomShapes) {
+    Random random(seed_ + 30);
+    for (uint64_t i = 0; i < 3; ++i) {
+        RandomShape shape;
+        shape.num_layers = 2;
+        shape.hidden_size = 64 * static_cast<int32_t>(1 + random.below(9));
+        shape.intermediate_size = 64 * static_cast<int32_t>(1 + random.below(12));
+        shape.num_kv_heads = static_cast<int32_t>(1 + random.below(3));
+        shape.num_heads = shape.num_kv_heads * static_cast<int32_t>(1 + random.below(3));
+        shape.head_dim = 64;
+        shape.vocab_size = static_cast<int32_t>(30 + random.below(500));
+        shape.qkv_bias = random.below(2) == 0;
+        shape.output_bias = random.below(4) == 0;
+        RandomModel model(shape, GetParam().dtype, seed_ + 31 + i);
+        PagedHarness harness(*backend_, model, options(16, 40, 64), seed_);
+        ASSERT_TRUE(harness.ready());
+        std::vector<Store> tails(8);
+        for (const size_t rows : {size_t{1}, size_t{2}, size_t{3}, size_t{5}, size_t{8}}) {
+            std::vector<Job> decode;
+            for (size_t s = 0; s < rows; ++s) decode.push_back({&tails[s], 0, {}, harness.tokens(1)});
+            expect_close(harness.run(decode), "hidden " + std::to_string(shape.hidden_size) + ", inner " +
+                                                  std::to_string(shape.intermediate_size) + ", " +
+                                                  std::to_string(rows) + " rows");
+        }
+    }
+}
+
 TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + 20 + i);
