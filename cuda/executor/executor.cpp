@@ -37,6 +37,7 @@ class CudaExecutor final : public Executor {
         : device_(device),
           spec_(std::move(spec)),
           options_(options),
+          step_layers_(spec_.num_layers),
           decoder_(std::make_unique<Decoder<T>>(gpu, spec_, options)) {}
 
     ~CudaExecutor() override {
@@ -63,7 +64,10 @@ class CudaExecutor final : public Executor {
             NL_ASSIGN(const Ceiling ceiling, device_ceiling(device_, options_.dtype));
             options_.profile->set_ceiling(ceiling);
         }
-        if (options_.warm_up) NL_TRY(warm_up(*this, spec_, options_, progress, kLoaded));
+        if (options_.warm_up) {
+            const auto run = [&](const Batch& batch, int32_t num_layers) { return run_step(batch, num_layers); };
+            NL_TRY(warm_up(run, spec_, weights, options_, progress, kLoaded));
+        }
         if (options_.profile != nullptr) options_.profile->clear();
         page_table_.forget();
         num_drawn_ = 0;
@@ -223,16 +227,26 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    // Puts the forward pass on the stream, or, where it is `recording`, into a graph.
-    Result<void> enqueue_forward(bool recording) {
-        if (options_.profile == nullptr) return forward(*decoder_, spec_.num_layers);
-        NL_TRY(phases_.begin(stream_.get(), recording));
-        return forward(*decoder_, spec_.num_layers, [&](Phase) { return phases_.ended(stream_.get()); });
+    // Runs a step through the first `num_layers` layers. A profile's events are for all of them.
+    Result<void> run_step(const Batch& batch, int32_t num_layers) {
+        step_layers_ = options_.profile == nullptr ? num_layers : spec_.num_layers;
+        std::vector<int32_t> sampled(batch.output_rows.size());
+        Result<void> done = submit(batch);
+        if (done.ok()) done = collect(sampled);
+        step_layers_ = spec_.num_layers;
+        return done;
     }
 
-    // Puts the forward pass on the stream, as a graph from the second step of a shape on.
+    // Puts the forward pass on the stream, or, where it is `recording`, into a graph.
+    Result<void> enqueue_forward(bool recording) {
+        if (options_.profile == nullptr) return forward(*decoder_, step_layers_);
+        NL_TRY(phases_.begin(stream_.get(), recording));
+        return forward(*decoder_, step_layers_, [&](Phase) { return phases_.ended(stream_.get()); });
+    }
+
+    // Puts the forward pass on the stream, as a graph from the second step of a shape through all layers on.
     Result<void> launch_forward() {
-        if (batch_.shape().rows > kMaxGraphRows) return enqueue_forward(false);
+        if (batch_.shape().rows > kMaxGraphRows || step_layers_ < spec_.num_layers) return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
         if (!entry.seen) {
             NL_TRY(enqueue_forward(false));
@@ -249,6 +263,7 @@ class CudaExecutor final : public Executor {
     const int device_;
     const ModelSpec spec_;
     const ExecutorOptions options_;
+    int32_t step_layers_;  // layers of the step that is being submitted: all, but for steps that only warm up
     Stream stream_;
     std::unique_ptr<Decoder<T>> decoder_;
     std::span<const AttentionPlan* const> plans_;  // of the step that is being submitted

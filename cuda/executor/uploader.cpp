@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/read_weight.h"
+#include "base/cores.h"
 #include "executor/convert.h"
 #include "runtime/check.h"
 
@@ -11,6 +12,10 @@ namespace nanolith::cuda {
 namespace {
 
 constexpr size_t kStageBytes = size_t{16} << 20;
+// Threads that read a part, so many elements at a time. One copies about 3 GB/s out of the page cache and looks for
+// numbers that are not finite; the device takes about 50 GB/s.
+constexpr int32_t kMostReaders = 16;
+constexpr int64_t kPieceElements = 64 << 10;
 
 // Whether the device gets the elements as they are in the file. Otherwise the host makes float32 of them first.
 bool goes_as_it_is(const WeightView& weight) {
@@ -27,6 +32,7 @@ Result<Uploader> Uploader::create(cudaStream_t stream, PartProgress& progress) {
     Uploader uploader;
     uploader.stream_ = stream;
     uploader.progress_ = &progress;
+    uploader.readers_ = ThreadPool::create(std::min(available_cores(), kMostReaders));
     for (Stage& stage : uploader.stages_) {
         NL_ASSIGN(stage.host, allocate_pinned(kStageBytes, "the upload of weights"));
         NL_ASSIGN(stage.device, allocate_device(kStageBytes, "the upload of weights"));
@@ -54,11 +60,17 @@ Result<void> Uploader::upload_part(const WeightView& weight, int64_t first, int6
     const DType from_type = staged_type(weight);
     const size_t bytes = static_cast<size_t>(count) * dtype_bytes(from_type);
     NL_CUDA_TRY(cudaEventSynchronize(stage.free.get()));
-    if (goes_as_it_is(weight)) {
-        read_elements(weight, first, count, stage.host.data());
-    } else {
-        read_weight(weight, first, count, stage.host.as<float>());
-    }
+    const int64_t pieces = (count + kPieceElements - 1) / kPieceElements;
+    readers_->run(pieces, cost_of_bytes(2 * static_cast<int64_t>(bytes)), [&](int64_t piece, int32_t) {
+        const int64_t done = piece * kPieceElements;
+        const int64_t now = std::min(kPieceElements, count - done);
+        std::byte* const at = stage.host.data() + static_cast<size_t>(done) * dtype_bytes(from_type);
+        if (goes_as_it_is(weight)) {
+            read_elements(weight, first + done, now, at);
+        } else {
+            read_weight(weight, first + done, now, reinterpret_cast<float*>(at));
+        }
+    });
     if (from_type == to_type) {
         NL_CUDA_TRY(cudaMemcpyAsync(to, stage.host.data(), bytes, cudaMemcpyHostToDevice, stream_));
     } else {

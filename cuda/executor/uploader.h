@@ -2,18 +2,20 @@
 #pragma once
 
 #include <array>
+#include <memory>
 
 #include "backend/dtype.h"
 #include "backend/progress.h"
 #include "backend/weight_view.h"
+#include "base/thread_pool.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 
 namespace nanolith::cuda {
 
 // Weights are copied in parts of one stage, through two stages that alternate: while the copy of one to the device is
-// under way, the next part is read into the other. A weight that is not of the wanted type is first copied to a buffer
-// on the device and converted there.
+// under way, several threads read the next part into the other. A weight that is not of the wanted type is first copied
+// to a buffer on the device and converted there.
 class Uploader {
   public:
     // `progress` counts the bytes as they are on the device. It and `stream` outlive the uploader.
@@ -35,6 +37,7 @@ class Uploader {
 
     cudaStream_t stream_ = nullptr;
     PartProgress* progress_ = nullptr;
+    std::unique_ptr<ThreadPool> readers_;
     std::array<Stage, 2> stages_;
     size_t next_ = 0;
 };

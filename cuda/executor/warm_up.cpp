@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
+#include <tuple>
 #include <vector>
 
 #include "backend/page_size.h"
@@ -56,16 +58,21 @@ SyntheticStep make_step(int32_t rows, int32_t sequence_rows, int32_t context, in
     return step;
 }
 
-Result<void> run(Executor& executor, const Batch& batch) {
-    std::vector<int32_t> sampled(batch.output_rows.size());
-    NL_TRY(executor.submit(batch));
-    return executor.collect(sampled);
+// How many layers from the first on have one of each kind: window, rotation, and whether there are experts.
+int32_t layers_of_each_kind(const ModelSpec& spec, const ModelWeights& weights) {
+    std::set<std::tuple<int32_t, int32_t, bool>> kinds;
+    int32_t needed = 0;
+    for (int32_t layer = 0; layer < spec.num_layers; ++layer) {
+        const LayerSpec& is = spec.layers[layer];
+        if (kinds.emplace(is.window, is.rope, weights.layers[layer].router.present()).second) needed = layer + 1;
+    }
+    return needed;
 }
 
 }  // namespace
 
-Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOptions& options,
-                     const Progress& progress, double from) {
+Result<void> warm_up(const RunStep& run, const ModelSpec& spec, const ModelWeights& weights,
+                     const ExecutorOptions& options, const Progress& progress, double from) {
     std::vector<int32_t> decodes;
     for (int32_t rows = 1; rows <= std::min({kMostDecodeRows, options.max_rows, options.max_output_rows}); rows *= 2)
         decodes.push_back(rows);
@@ -79,23 +86,24 @@ Result<void> warm_up(Executor& executor, const ModelSpec& spec, const ExecutorOp
     for (int32_t rows = 1; rows <= std::min({kMostSliceRows, options.max_rows, spec.max_context}); rows *= 4)
         slices.push_back(rows);
 
+    const int32_t few_layers = layers_of_each_kind(spec, weights);
     PartProgress part(progress, from, 1, prefills.size() + slices.size() + decodes.size());
     for (const int32_t rows : prefills) {
         const int32_t context = std::min(rows, spec.max_context);
         const int32_t outputs = std::min(rows, options.max_output_rows);
-        NL_TRY(run(executor, make_step(rows, context, context, outputs, options.page_size).batch));
+        NL_TRY(run(make_step(rows, context, context, outputs, options.page_size).batch, few_layers));
         NL_TRY(part.add(1));
     }
     for (const int32_t rows : slices) {
         const int32_t context = std::min(kLongContext, spec.max_context);
-        NL_TRY(run(executor, make_step(rows, rows, context, 1, options.page_size).batch));
+        NL_TRY(run(make_step(rows, rows, context, 1, options.page_size).batch, few_layers));
         NL_TRY(part.add(1));
     }
     const int32_t context = std::min(kDecodeContext, spec.max_context);
     for (const int32_t rows : decodes) {
         const SyntheticStep step = make_step(rows, 1, context, rows, options.page_size);
-        NL_TRY(run(executor, step.batch));  // without a graph
-        NL_TRY(run(executor, step.batch));  // records one
+        NL_TRY(run(step.batch, spec.num_layers));  // without a graph
+        NL_TRY(run(step.batch, spec.num_layers));  // records one
         NL_TRY(part.add(1));
     }
     return {};

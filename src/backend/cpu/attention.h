@@ -7,8 +7,8 @@
 #include "backend/cpu/buffer.h"
 #include "backend/cpu/kv_pool.h"
 #include "backend/cpu/norm_rope.h"
-#include "backend/cpu/thread_pool.h"
 #include "backend/kernels.h"
+#include "base/thread_pool.h"
 
 namespace nanolith::cpu {
 

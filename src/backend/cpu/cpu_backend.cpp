@@ -23,7 +23,7 @@ Result<void> check_threads(int32_t num_threads) {
 
 class CpuBackend final : public Backend {
   public:
-    explicit CpuBackend(std::unique_ptr<cpu::ThreadPool> pool) : pool_(std::move(pool)) {}
+    explicit CpuBackend(std::unique_ptr<ThreadPool> pool) : pool_(std::move(pool)) {}
 
     [[nodiscard]] std::string device_name() const override { return cpu::describe_threads(pool_->num_threads()); }
     [[nodiscard]] bool supports(DType dtype) const override { return dtype != DType::f16; }
@@ -55,7 +55,7 @@ class CpuBackend final : public Backend {
     }
 
   private:
-    std::unique_ptr<cpu::ThreadPool> pool_;
+    std::unique_ptr<ThreadPool> pool_;
 };
 
 }  // namespace
@@ -63,7 +63,13 @@ class CpuBackend final : public Backend {
 Result<std::unique_ptr<Backend>> open_cpu_backend(int32_t num_threads,
                                                   const std::function<void(const std::string&)>& warn) {
     NL_TRY(check_threads(num_threads));
-    auto pool = cpu::ThreadPool::create(num_threads == 0 ? available_cores() : num_threads, warn);
+    const int32_t wanted = num_threads == 0 ? available_cores() : num_threads;
+    std::string reason;
+    auto pool = ThreadPool::create(wanted, [&](const std::string& why) { reason = why; });
+    if (pool->num_threads() < wanted && warn) {
+        warn("the CPU backend works with " + std::to_string(pool->num_threads()) + " of " + std::to_string(wanted) +
+             " threads, since the system makes no more: " + reason);
+    }
     return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(std::move(pool)));
 }
 

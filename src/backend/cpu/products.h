@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "backend/cpu/buffer.h"
-#include "backend/cpu/thread_pool.h"
 #include "base/convert.h"
+#include "base/thread_pool.h"
 
 namespace nanolith::cpu {
 

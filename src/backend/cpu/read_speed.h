@@ -1,7 +1,7 @@
 // How fast this machine reads memory.
 #pragma once
 
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 namespace nanolith::cpu {
 

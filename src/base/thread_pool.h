@@ -1,5 +1,5 @@
-// The threads of the CPU backend: made with the engine, asleep between regions, joined when it goes. The thread that
-// asks for a region works on it too, so a pool of one thread makes none.
+// A pool of threads that share the items of a region: made with the pool, asleep between regions, joined when it goes.
+// The thread that asks for a region works on it too, so a pool of one thread makes none.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 #include "base/result.h"
 
-namespace nanolith::cpu {
+namespace nanolith {
 
 // Estimates of what a region's items cost one thread, all together, in nanoseconds. They decide how many threads a
 // region is worth, for which a factor of two does not matter.
@@ -26,11 +26,11 @@ constexpr int64_t cost_of_flops(int64_t flops) {
 
 class ThreadPool {
   public:
-    // Is told in a sentence that there are fewer threads than were asked for.
-    using Warn = std::function<void(const std::string&)>;
+    // Is told why the system made fewer threads than were asked for, in its words.
+    using Warn = std::function<void(const std::string& reason)>;
 
-    // `num_threads` threads, at least 1, with the one that calls run(). Where the system gives fewer, these and a
-    // warning; one more than the pool takes could be made then, as the step loop's.
+    // `num_threads` threads, at least 1, with the one that calls run(). Where the system makes fewer, these, and
+    // `warn` is called; one more than the pool takes could be made then, as the step loop's.
     static std::unique_ptr<ThreadPool> create(int32_t num_threads, const Warn& warn = {});
     ~ThreadPool();
     ThreadPool(const ThreadPool&) = delete;
@@ -77,4 +77,4 @@ class ThreadPool {
     alignas(64) std::atomic<int64_t> next_ = 0;
 };
 
-}  // namespace nanolith::cpu
+}  // namespace nanolith

@@ -1,9 +1,9 @@
-#include "backend/cpu/thread_pool.h"
+#include "base/thread_pool.h"
 
 #include <algorithm>
 #include <system_error>
 
-namespace nanolith::cpu {
+namespace nanolith {
 namespace {
 
 // One more thread is used for each this many nanoseconds of work: waking a sleeping thread costs the waker some
@@ -41,9 +41,7 @@ std::unique_ptr<ThreadPool> ThreadPool::create(int32_t num_threads, const Warn& 
         std::thread([] {}).join();  // so one more can be had
     } catch (const std::system_error& error) {
         pool->end_workers_from(std::max(pool->num_threads() - 1, 1));
-        if (warn)
-            warn("the CPU backend works with " + std::to_string(pool->num_threads()) + " of " +
-                 std::to_string(num_threads) + " threads, since the system makes no more: " + error.what());
+        if (warn) warn(error.what());
     }
     return pool;
 }
@@ -145,4 +143,4 @@ void ThreadPool::leave_region() {
     if (seats_.fetch_sub(1, std::memory_order_acq_rel) == 1) seats_.notify_one();
 }
 
-}  // namespace nanolith::cpu
+}  // namespace nanolith

@@ -1,5 +1,5 @@
-// The CPU backend's threads: every item once, on as many threads as it is worth, and none left behind.
-#include "backend/cpu/thread_pool.h"
+// A pool of threads: every item once, on as many threads as it is worth, and none left behind.
+#include "base/thread_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace nanolith::cpu {
+namespace nanolith {
 namespace {
 
 constexpr int64_t kMuch = 1'000'000'000;  // nanoseconds: worth all threads
@@ -82,4 +82,4 @@ TEST(ThreadPoolTest, ItsThreadsEndWithIt) {
 }
 
 }  // namespace
-}  // namespace nanolith::cpu
+}  // namespace nanolith
