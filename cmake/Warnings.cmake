@@ -5,6 +5,11 @@ target_compile_options(nanolith_warnings INTERFACE
 # GCC's flow analysis takes the inactive members of a std::variant for uninitialized reads.
 target_compile_options(nanolith_warnings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
+# Of sources that are compiled together GCC takes all but the first for headers, which should have no such types.
+if(CMAKE_UNITY_BUILD)
+  target_compile_options(nanolith_warnings INTERFACE
+    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
+endif()
 if(NL_WARNINGS_AS_ERRORS)
   target_compile_options(nanolith_warnings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()

@@ -12,11 +12,19 @@ finish() {
 trap finish EXIT
 trap 'kill $(jobs -p) 2>/dev/null; failed=$((failed + 1)); exit' INT TERM
 
-pass() { passed=$((passed + 1)) && echo "ok      $*"; }
-skip() { skipped=$((skipped + 1)) && echo "skipped $*"; }
+# tell STATUS WHAT...: a line that ends with the seconds since the last one.
+told=$SECONDS
+tell() {
+    local status=$1
+    shift
+    printf '%-7s %s (%d s)\n' "$status" "$*" $((SECONDS - told))
+    told=$SECONDS
+}
+pass() { passed=$((passed + 1)) && tell ok "$*"; }
+skip() { skipped=$((skipped + 1)) && tell skipped "$*"; }
 fail() {
     failed=$((failed + 1))
-    echo "FAILED  $*"
+    tell FAILED "$*"
 }
 
 # check NAME COMMAND...: one test. Its output is shown when it fails.

@@ -13,13 +13,13 @@ logs=$PWD/build/logs
 mkdir -p "$logs"
 . scripts/counts.sh
 
-# shards PROGRAM...: how many processes share its cases, one for four cores in the long programs. The others measure
-# memory, or make threads of their own. Emulated kernels take one core each.
+# shards PROGRAM...: how many processes share its cases: in the long programs one for four cores, and two where there are
+# fewer. The others measure memory, or make threads of their own. Emulated kernels take one core each.
 shards() {
     local count=1
-    if [[ " $* " = */@(unit|parity|ops|abi)_tests\ * ]]; then count=$(($(nproc) / 4)); fi
+    if [[ " $* " = */@(unit|parity|ops|abi)_tests\ * ]]; then count=$(($(nproc) < 8 ? 2 : $(nproc) / 4)); fi
     if [[ ${NANOLITH_BACKEND_PATH:-} = */cuda_host ]]; then count=$(nproc); fi
-    echo $((count < 1 ? 1 : count > 8 ? 8 : count))
+    echo $((count > 8 ? 8 : count))
 }
 
 # gtest NAME PROGRAM [ARGUMENTS...]: counts each of the program's test cases. Its shards run side by side, and leave
@@ -55,7 +55,11 @@ gtest() {
     passed=$((passed + cases - bad - skips))
     failed=$((failed + bad))
     skipped=$((skipped + skips))
-    [ $bad = 0 ] && echo "ok      $name: $((cases - skips)) cases, $skips skipped" || echo "FAILED  $name: $bad of $cases cases"
+    if [ $bad = 0 ]; then
+        tell ok "$name: $((cases - skips)) cases, $skips skipped"
+    else
+        tell FAILED "$name: $bad of $cases cases"
+    fi
 }
 
 # suite NAME SCRIPT...: a script that ends with counts like this one's, which are added.
@@ -68,7 +72,7 @@ suite() {
     set -- $counts
     passed=$((passed + $1))
     failed=$((failed + $2))
-    skipped=$((skipped + $3))
+    skipped=$((skipped + $3)) told=$SECONDS
 }
 
 build() {  # preset, cmake options... [-- targets...]
@@ -130,7 +134,7 @@ style() {
         skip "clang-format: version 14 is not there"
     fi
     if tidy=$(clang_tool clang-tidy); then
-        check clang-tidy tests/check_tidy.sh "$tidy" build/dev
+        check clang-tidy tests/check_tidy.py "$tidy" build/dev
     else
         skip "clang-tidy: version 14 is not there"
     fi

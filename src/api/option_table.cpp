@@ -173,8 +173,8 @@ const char* type_phrase(OptionType type) {
 }
 
 const char* type_name(OptionType type) {
-    constexpr const char* kNames[] = {"int", "float", "text", "int list", "text list"};
-    return kNames[static_cast<size_t>(type)];
+    constexpr const char* kTypeNames[] = {"int", "float", "text", "int list", "text list"};
+    return kTypeNames[static_cast<size_t>(type)];
 }
 
 Result<void> check_value(const Option& option, int64_t value) {

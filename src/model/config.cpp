@@ -22,7 +22,6 @@ struct SizeField {
 };
 constexpr int64_t kMaxHeads = 1 << 14;
 constexpr int64_t kMaxHeadDim = 1 << 12;
-constexpr int64_t kMaxContext = 1 << 30;
 constexpr std::array kSizeFields = {
     SizeField{"vocab_size", &ModelSpec::vocab_size, 1 << 24},
     SizeField{"hidden_size", &ModelSpec::hidden_size, 1 << 20},

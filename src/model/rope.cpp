@@ -10,7 +10,6 @@ namespace {
 
 constexpr double kMaxTheta = 1e12;
 constexpr double kMaxFactor = 1e6;
-constexpr int64_t kMaxContext = int64_t{1} << 30;
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
 // The context before its extension: in config.json's own object, in the scaling's, or the model's context.

@@ -12,6 +12,8 @@
 
 namespace nanolith {
 
+inline constexpr int64_t kMaxContext = int64_t{1} << 30;  // tokens: the longest context that is believed
+
 enum class RopeScaling : uint8_t {
     none,
     linear,   // Chen et al., "Extending Context Window of LLMs via Position Interpolation", 2023

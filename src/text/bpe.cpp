@@ -9,13 +9,11 @@
 #include "text/byte_level.h"
 #include "text/byte_tokens.h"
 #include "text/piece_index.h"
+#include "text/space_symbol.h"
 #include "text/unicode.h"
 
 namespace nanolith {
 namespace {
-
-// How vocabularies with byte fallback write a space: U+2581.
-constexpr std::string_view kSpace = "\xE2\x96\x81";
 
 struct Pair {
     std::string_view left;
@@ -74,7 +72,7 @@ Result<MergeTable> MergeTable::read(const Json& json, const Vocabulary& vocabula
             continue;
         NL_ASSIGN(const Placed merge, read_merge((*list)[rank], rank, vocabulary, prefix_bytes, where));
         const std::string& right = vocabulary.piece(merge.merge.right);
-        if (right.starts_with(kSpace) && !vocabulary.piece(merge.left).ends_with(kSpace))
+        if (right.starts_with(kSpaceSymbol) && !vocabulary.piece(merge.left).ends_with(kSpaceSymbol))
             table.keeps_spaces_first_ = false;
         placed.push_back(merge);
     }
@@ -147,7 +145,7 @@ Result<std::unique_ptr<const Bpe>> Bpe::read(const Json& json, bool byte_level, 
     NL_TRY(bpe.read_unk(json, where));
     bpe.fill_tables();
     bpe.cuts_at_spaces_ = !byte_level && !bpe.ignore_merges_ && !bpe.has_affixes() &&
-                          bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpace) >= 0;
+                          bpe.merges_.keeps_spaces_first() && bpe.vocabulary_.find(kSpaceSymbol) >= 0;
     return std::unique_ptr<const Bpe>(std::move(made));
 }
 

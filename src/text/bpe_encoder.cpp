@@ -4,13 +4,13 @@
 #include <bit>
 #include <cstring>
 
+#include "text/space_symbol.h"
 #include "text/token_list.h"
 
 namespace nanolith {
 namespace {
 
 // How vocabularies with byte fallback write a space: U+2581.
-constexpr std::string_view kSpace = "\xE2\x96\x81";
 // Working space of words up to this many symbols is kept for the next one.
 constexpr size_t kKeptSymbols = 1U << 16U;
 
@@ -70,8 +70,8 @@ Result<void> Bpe::Encoder::encode(std::string_view word, std::vector<int32_t>& t
     size_t begin = 0;
     for (size_t at = 0; bpe_->cuts_at_spaces_ && at < word.size();) {
         // Spaces stay with each other and with what follows them.
-        while (word.substr(at).starts_with(kSpace)) at += kSpace.size();
-        at = std::min(word.find(kSpace, at), word.size());
+        while (word.substr(at).starts_with(kSpaceSymbol)) at += kSpaceSymbol.size();
+        at = std::min(word.find(kSpaceSymbol, at), word.size());
         encode_part(word.substr(begin, at - begin), tokens);
         begin = at;
     }

@@ -22,7 +22,7 @@ namespace nanolith {
 namespace {
 
 // A vocabulary of 256,000 pieces takes some 35 MB.
-constexpr size_t kMaxFileBytes = size_t{256} << 20U;
+constexpr size_t kMaxTokenizerJsonBytes = size_t{256} << 20U;
 // Most ids that added tokens may leave unused after the vocabulary.
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // Longest added token after its normalisation.
@@ -256,7 +256,7 @@ Result<Model> read_model(const Json& json, PreTokenizer& pre_tokenizer, const st
 
 Result<std::shared_ptr<const Tokenizer>> parse_json_tokenizer(std::string_view text, const std::string& path,
                                                               TokenizerConfig config) {
-    NL_ASSIGN(const Json json, parse_json_like_serde(text, path, kMaxFileBytes));
+    NL_ASSIGN(const Json json, parse_json_like_serde(text, path, kMaxTokenizerJsonBytes));
     const Json* const model = json.find("model");
     if (model == nullptr || model->as<Json::Object>() == nullptr)
         return fail(NL_ERROR_BAD_MODEL, path, ": model is missing: expected an object");
@@ -276,7 +276,7 @@ Result<std::shared_ptr<const Tokenizer>> assemble_tokenizer(std::unique_ptr<cons
 }
 
 Result<std::shared_ptr<const Tokenizer>> load_json_tokenizer(const std::string& path, TokenizerConfig config) {
-    auto text = read_file(path, kMaxFileBytes);
+    auto text = read_file(path, kMaxTokenizerJsonBytes);
     if (!text.ok()) {
         if (text.error().status == NL_ERROR_NOT_FOUND) text.error().status = NL_ERROR_BAD_MODEL;
         return std::move(text.error());

@@ -15,7 +15,7 @@
 namespace nanolith {
 namespace {
 
-constexpr const char* kWhat = "normalizer";
+constexpr const char* kNormalizer = "normalizer";
 
 class Unicode final : public Normalizer {
   public:
@@ -169,7 +169,7 @@ std::optional<NormalForm> normal_form(const std::string& type) {
 Read Normalizer::read(const Json* json, const std::string& where) {
     if (json == nullptr || json->is_null()) return std::unique_ptr<const Normalizer>();
     const JsonFields fields(*json, where, "normalizer.");
-    NL_ASSIGN(const std::string type, read_type(fields, kWhat));
+    NL_ASSIGN(const std::string type, read_type(fields, kNormalizer));
     if (const auto form = normal_form(type)) return make<Unicode>(*form);
     if (type == "Lowercase") return make<Lowercase>();
     if (type == "StripAccents") return make<StripAccents>();
@@ -192,7 +192,7 @@ Read Normalizer::read(const Json* json, const std::string& where) {
         NL_ASSIGN(const bool right, fields.boolean_or("strip_right", false));
         return make<Strip>(left, right);
     }
-    return unknown_component(where, kWhat, type);
+    return unknown_component(where, kNormalizer, type);
 }
 
 }  // namespace nanolith

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 
+#include "text/space_symbol.h"
 #include "text/utf8.h"
 
 namespace nanolith {
 namespace {
-
-// How a vocabulary writes a space: U+2581.
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 bool continues_character(char byte) {
     return (static_cast<uint8_t>(byte) & 0xC0U) == 0x80;

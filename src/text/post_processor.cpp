@@ -7,7 +7,7 @@
 namespace nanolith {
 namespace {
 
-constexpr const char* kWhat = "post_processor";
+constexpr const char* kPostProcessor = "post_processor";
 // More than any template puts.
 constexpr size_t kMaxTokens = 1024;
 
@@ -17,7 +17,7 @@ class Reader {
 
     Result<void> read(const Json& json) {
         const JsonFields fields(json, where_, "post_processor.");
-        NL_ASSIGN(const std::string type, read_type(fields, kWhat));
+        NL_ASSIGN(const std::string type, read_type(fields, kPostProcessor));
         if (type == "ByteLevel") return {};  // it changes offsets only
         if (type == "TemplateProcessing") return read_template(fields);
         if (type == "BertProcessing" || type == "RobertaProcessing") {
@@ -25,7 +25,7 @@ class Reader {
             NL_ASSIGN(const int32_t after, read_pair(fields, "sep"));
             return put({before}, {after});
         }
-        if (type != "Sequence") return unknown_component(where_, kWhat, type);
+        if (type != "Sequence") return unknown_component(where_, kPostProcessor, type);
         NL_ASSIGN(const auto* const list, read_list(fields, "processors"));
         for (const Json& member : *list) NL_TRY(read(member));
         return {};

@@ -12,7 +12,7 @@
 namespace nanolith {
 namespace {
 
-constexpr const char* kWhat = "pre_tokenizer";
+constexpr const char* kPreTokenizer = "pre_tokenizer";
 // Radford et al. 2019: how GPT-2 cuts words.
 constexpr std::string_view kGpt2Pattern =
     "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -220,17 +220,17 @@ void spell_bytes(std::string_view word, bool /*at_start*/, std::string& changed)
     append_byte_level(changed, word);
 }
 
-enum class Prepend : uint8_t { always, first, never };
+enum class PrependWhere : uint8_t { always, first, never };
 
 // Metaspace's symbol in place of spaces, and before a word.
 struct PutSymbols {
     std::string symbol;
-    Prepend prepend;
+    PrependWhere prepend;
 
     void operator()(std::string_view word, bool at_start, std::string& changed) const {
         const auto spaces = static_cast<size_t>(std::count(word.begin(), word.end(), ' '));
         changed.reserve(word.size() + (spaces + 1) * symbol.size());
-        const bool prepends = prepend == Prepend::always || (prepend == Prepend::first && at_start);
+        const bool prepends = prepend == PrependWhere::always || (prepend == PrependWhere::first && at_start);
         if (prepends && !word.starts_with(' ') && !word.starts_with(symbol)) changed += symbol;
         for (const char c : word) {
             if (c == ' ') {
@@ -250,7 +250,7 @@ class PreTokenizerReader {
 
     Result<void> read(const Json& json) {
         const JsonFields fields(json, where_, "pre_tokenizer.");
-        NL_ASSIGN(const std::string type, read_type(fields, kWhat));
+        NL_ASSIGN(const std::string type, read_type(fields, kPreTokenizer));
         if (type == "Sequence") return read_sequence(fields);
         // What stands after ByteLevel sees how bytes are spelled.
         if (std::exchange(made_.byte_level_, false)) add_change(spell_bytes);
@@ -274,7 +274,7 @@ class PreTokenizerReader {
             NL_TRY(add_split("\\s", Behavior::removed));
             return add_split(kPunctuationPattern, Behavior::isolated);
         }
-        return unknown_component(where_, kWhat, type);
+        return unknown_component(where_, kPreTokenizer, type);
     }
     [[nodiscard]] PreTokenizer& made() { return made_; }
 
@@ -318,9 +318,9 @@ class PreTokenizerReader {
         NL_ASSIGN(const bool split, fields.boolean_or("split", true));
         if (scheme != "always" && scheme != "first" && scheme != "never")
             return fields.wrong("prepend_scheme", "\"always\", \"first\" or \"never\"", NL_ERROR_UNSUPPORTED);
-        add_change(PutSymbols{symbol, scheme == "always"  ? Prepend::always
-                                      : scheme == "first" ? Prepend::first
-                                                          : Prepend::never});
+        add_change(PutSymbols{symbol, scheme == "always"  ? PrependWhere::always
+                                      : scheme == "first" ? PrependWhere::first
+                                                          : PrependWhere::never});
         if (split) add<SplitStep>(Pattern::literal(symbol), Behavior::merged_with_next, false);
         return {};
     }

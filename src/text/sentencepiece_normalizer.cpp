@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
+#include "text/space_symbol.h"
 #include "text/utf8.h"
 
 namespace nanolith {
 namespace {
 
 // How a vocabulary writes a space: U+2581.
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 }  // namespace
 

@@ -13,6 +13,7 @@
 #include "text/piece_cuts.h"
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_normalizer.h"
+#include "text/space_symbol.h"
 #include "text/token_list.h"
 
 namespace nanolith {
@@ -21,19 +22,18 @@ namespace {
 using Processor = sentencepiece::SentencePieceProcessor;
 
 // A vocabulary of 256,000 pieces takes about 5 MB.
-constexpr size_t kMaxFileBytes = size_t{64} << 20U;
+constexpr size_t kMaxSentencePieceBytes = size_t{64} << 20U;
 // Most ids that added tokens may leave unused after the model's pieces.
 constexpr int32_t kMaxUnusedTokens = 1 << 16;
 // A text that is cut has its cuts where the first allowed place after so many bytes is: the longest part's size divided
 // by this. Parts are then small enough for several threads to be busy.
 constexpr size_t kPartsInLongest = 16;
 // How a vocabulary writes a space: U+2581.
-constexpr std::string_view kSpaceSymbol = "\xE2\x96\x81";
 
 // NOT_FOUND only where there is no such file: a folder without a tokenizer is one thing, a tokenizer that can't be
 // opened another.
 Result<std::string> read_model_file(const std::string& path) {
-    auto bytes = read_file(path, kMaxFileBytes);
+    auto bytes = read_file(path, kMaxSentencePieceBytes);
     if (!bytes.ok() && bytes.error().status == NL_ERROR_NOT_FOUND) bytes.error().status = NL_ERROR_BAD_MODEL;
     return bytes;
 }

@@ -21,7 +21,7 @@ namespace nanolith {
 namespace {
 
 // Published files take some 20 MB.
-constexpr size_t kMaxFileBytes = size_t{256} << 20U;
+constexpr size_t kMaxTekkenBytes = size_t{256} << 20U;
 constexpr int64_t kMaxTokens = 1 << 24;
 constexpr int64_t kMaxSpecials = 1 << 16;
 constexpr int64_t kNumBytes = 256;
@@ -93,7 +93,7 @@ class Reader {
         if (config.eos.empty()) config.eos = "</s>";
         if (config.unk.empty()) config.unk = "<unk>";
         if (config.pad.empty()) config.pad = "<pad>";
-        NL_ASSIGN(const Json components, parse_json_object(components_of(specials), path_, kMaxFileBytes));
+        NL_ASSIGN(const Json components, parse_json_object(components_of(specials), path_, kMaxTekkenBytes));
         return assemble_tokenizer(std::move(model), PreTokenizer::matches_of(std::move(pattern)), components, path_,
                                   std::move(config));
     }
@@ -184,12 +184,12 @@ class Reader {
 
 Result<std::shared_ptr<const Tokenizer>> parse_tekken(std::string_view text, const std::string& path,
                                                       TokenizerConfig config) {
-    NL_ASSIGN(const Json json, parse_json_object(text, path, kMaxFileBytes));
+    NL_ASSIGN(const Json json, parse_json_object(text, path, kMaxTekkenBytes));
     return Reader(json, path).read(std::move(config));
 }
 
 Result<std::shared_ptr<const Tokenizer>> load_tekken(const std::string& path, TokenizerConfig config) {
-    NL_ASSIGN(const std::string text, read_file(path, kMaxFileBytes));
+    NL_ASSIGN(const std::string text, read_file(path, kMaxTekkenBytes));
     return parse_tekken(text, path, std::move(config));
 }
 

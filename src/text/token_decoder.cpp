@@ -10,7 +10,7 @@
 namespace nanolith {
 namespace {
 
-constexpr const char* kWhat = "decoder";
+constexpr const char* kDecoder = "decoder";
 
 // The byte of a piece like <0x41>.
 std::optional<char> fallback_byte(std::string_view piece) {
@@ -32,7 +32,7 @@ Result<TokenDecoder> TokenDecoder::read(const Json* json, const std::string& whe
 
 Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
     const JsonFields fields(json, where, "decoder.");
-    NL_ASSIGN(const std::string type, read_type(fields, kWhat));
+    NL_ASSIGN(const std::string type, read_type(fields, kDecoder));
     if (type == "Sequence") {
         NL_ASSIGN(const auto* const list, read_list(fields, "decoders"));
         for (const Json& member : *list) NL_TRY(add(member, where));
@@ -70,7 +70,7 @@ Result<void> TokenDecoder::add(const Json& json, const std::string& where) {
         replacements_.emplace_back(std::move(pattern), std::move(content));
         return {};
     }
-    return unknown_component(where, kWhat, type);
+    return unknown_component(where, kDecoder, type);
 }
 
 Result<void> TokenDecoder::add_metaspace(const Json& json, const std::string& where) {

@@ -36,13 +36,13 @@ void add_ragged_lengths(PagedCase& batch, int32_t page_size) {
 
 TEST_P(Attention, EveryRatioAndHeadDim) {
     Random random;
-    constexpr int32_t kPages[] = {16, 32, 64, 128, 256};
+    constexpr int32_t kPageSizes[] = {16, 32, 64, 128, 256};
     constexpr Format kFormats[] = {Format::f16, Format::bf16, Format::f32};
     int turn = random.integer(0, 1000);  // which page size and format meet which shape differs from run to run
     for (const int32_t ratio : {1, 2, 4, 7, 8, 32}) {
         for (const int32_t head_dim : {64, 80, 96, 128, 256}) {
             const Format format = kFormats[turn % 3];
-            const int32_t page_size = kPages[turn % 5];
+            const int32_t page_size = kPageSizes[turn % 5];
             ++turn;
             PagedCase batch(kind_of(ratio, head_dim, page_size, format, format), random);
             add_ragged_lengths(batch, page_size);

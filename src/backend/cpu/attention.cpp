@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <utility>
 
 #include "backend/cpu/attention_tile.h"
@@ -19,7 +18,6 @@ namespace {
 constexpr int32_t kKeyTile = 64;
 constexpr int32_t kBlockQueries = 64;
 constexpr int32_t kFewQueries = 8;  // up to here, dot products with the keys as they lie beat transposing them
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // How many rows a block takes at most, for `group` query heads a KV head: about 64 queries.
 int32_t block_rows(int32_t group) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "backend/cpu/buffer.h"
@@ -11,6 +12,8 @@
 #include "base/thread_pool.h"
 
 namespace nanolith::cpu {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // What never changes: heads, pages, and the number formats of queries and outputs.
 struct AttentionShape {

@@ -1,6 +1,5 @@
 // The CPU as Kernels. Merge, norm and rotation read and write each row once and are bound by memory.
 #include <cmath>
-#include <limits>
 #include <new>
 #include <string>
 #include <vector>
@@ -16,8 +15,6 @@
 namespace nanolith {
 namespace cpu {
 namespace {
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class HostMemory final : public DeviceMemory {
   public:

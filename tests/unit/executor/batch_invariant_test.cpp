@@ -9,7 +9,7 @@
 namespace nanolith::testing {
 namespace {
 
-constexpr int32_t kPageSize = 16;
+constexpr int32_t kInvariantPageSize = 16;
 constexpr int32_t kNumPages = 128;
 constexpr int32_t kMaxRows = 96;
 
@@ -28,7 +28,7 @@ class Feeder {
         std::iota(pages.begin(), pages.end(), 0);
         for (size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random.below(static_cast<int32_t>(i))]);
         for (const Text& text : texts) {
-            const size_t count = (text.tokens.size() + kPageSize - 1) / kPageSize;
+            const size_t count = (text.tokens.size() + kInvariantPageSize - 1) / kInvariantPageSize;
             first_entry_.push_back(static_cast<int32_t>(table_.size()));
             table_.insert(table_.end(), pages.end() - static_cast<std::ptrdiff_t>(count), pages.end());
             pages.resize(pages.size() - count);
@@ -80,7 +80,8 @@ class Feeder {
             batch_.tokens.push_back(texts_[text].tokens[i]);
             batch_.positions.push_back(base + i);
             batch_.key_positions.push_back(i);
-            batch_.slots.push_back(table_[first_entry_[text] + i / kPageSize] * kPageSize + i % kPageSize);
+            batch_.slots.push_back(table_[first_entry_[text] + i / kInvariantPageSize] * kInvariantPageSize +
+                                   i % kInvariantPageSize);
             const auto row = static_cast<int32_t>(batch_.output_rows.size());
             batch_.output_rows.push_back(row);
             batch_.kept_logits.push_back(row);
@@ -125,7 +126,7 @@ class BatchInvariant : public ExecutorTest {
     void check(const RandomShape& shape, int32_t longest) {
         Random random(seed_);
         RandomModel model(shape, GetParam().dtype, seed_);
-        ExecutorOptions invariant = options(kPageSize, kNumPages, kMaxRows);
+        ExecutorOptions invariant = options(kInvariantPageSize, kNumPages, kMaxRows);
         invariant.batch_invariant = true;
         const auto executor = backend_->create_executor(model.spec, model.weights, invariant, Progress());
         ASSERT_TRUE(executor.ok()) << executor.error().message;

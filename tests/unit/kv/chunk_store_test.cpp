@@ -5,7 +5,7 @@
 namespace nanolith {
 namespace {
 
-class ChunkStoreTest : public testing::Test {
+class ChunkStoreTest : public ::testing::Test {
   protected:
     std::shared_ptr<Chunk> add(std::vector<int32_t> tokens, int32_t level, int32_t pages,
                                ChunkStore::Identities before = {}) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr int32_t kPageSize = 16;
 
-class ContextTest : public testing::Test {
+class ContextTest : public ::testing::Test {
   protected:
     std::shared_ptr<Chunk> chunk(int32_t first_token, int32_t length) {
         std::vector<int32_t> tokens(length);

@@ -8,7 +8,7 @@ namespace {
 
 using testing::expect_error;
 
-Result<Quantization> read(const std::string& value) {
+Result<Quantization> read_quantization(const std::string& value) {
     NL_ASSIGN(const Json json, parse_json_object("{\"quantization_config\": " + value + "}", "FILE"));
     return read_quantization(JsonFields(json, "FILE"));
 }
@@ -21,7 +21,7 @@ std::string compressed(const std::string& weights, const std::string& format = "
 }
 
 TEST(Quantization, ThereIsNoneWithoutTheField) {
-    const auto none = read("null");
+    const auto none = read_quantization("null");
     ASSERT_TRUE(none.ok());
     EXPECT_FALSE(none->fp8);
 }
@@ -51,7 +51,7 @@ TEST(Quantization, TakesThePublishedForms) {
     };
     for (const auto& form : forms) {
         SCOPED_TRACE(form.what);
-        const auto read_form = read(form.value);
+        const auto read_form = read_quantization(form.value);
         ASSERT_TRUE(read_form.ok()) << read_form.error().message;
         EXPECT_TRUE(read_form->fp8);
         EXPECT_EQ(read_form->block_rows, form.block_rows);
@@ -62,7 +62,7 @@ TEST(Quantization, TakesThePublishedForms) {
 TEST(Quantization, RefusesOtherMethodsByName) {
     const auto refused = [](const std::string& value, const std::vector<std::string>& parts) {
         SCOPED_TRACE(value);
-        expect_error(read(value), NL_ERROR_UNSUPPORTED, parts);
+        expect_error(read_quantization(value), NL_ERROR_UNSUPPORTED, parts);
     };
     refused(R"({"bits": 4, "desc_act": false, "group_size": 128, "quant_method": "gptq", "sym": true})",
             {"FILE", "quantization_config.quant_method is \"gptq\"", "\"fp8\"", "compressed-tensors"});
@@ -89,7 +89,7 @@ TEST(Quantization, RefusesOtherMethodsByName) {
 TEST(Quantization, RefusesFieldsThatAreWrong) {
     const auto wrong = [](const std::string& value, const std::vector<std::string>& parts) {
         SCOPED_TRACE(value);
-        expect_error(read(value), NL_ERROR_BAD_MODEL, parts);
+        expect_error(read_quantization(value), NL_ERROR_BAD_MODEL, parts);
     };
     wrong("[]", {"quantization_config is []", "an object"});
     wrong(R"({"quant_method": 8})", {"quant_method is 8", "a string"});

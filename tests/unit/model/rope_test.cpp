@@ -14,7 +14,7 @@ using testing::fresh_seed;
 
 constexpr double kTwoPi = 2.0 * std::numbers::pi;
 
-Result<ModelRope> read(const std::string& text, const RopeDefaults& defaults = {.max_context = 4096}) {
+Result<ModelRope> read_rope(const std::string& text, const RopeDefaults& defaults = {.max_context = 4096}) {
     NL_ASSIGN(const Json json, parse_json_object(text, "FILE"));
     return read_rope(JsonFields(json, "FILE"), defaults);
 }
@@ -30,7 +30,7 @@ RopeConfig config_of(double theta, double rotated_share = 1.0, RopeScaling scali
 }
 
 TEST(Rope, ReadsBothLayouts) {
-    const auto plain = read("{}", {.theta = 500.0});
+    const auto plain = read_rope("{}", {.theta = 500.0});
     ASSERT_TRUE(plain.ok());
     EXPECT_EQ(plain->full.theta, 500.0);
     EXPECT_EQ(plain->full.scaling, RopeScaling::none);
@@ -42,7 +42,7 @@ TEST(Rope, ReadsBothLayouts) {
               "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}})",
           R"({"rope_parameters": {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32, "low_freq_factor": 1,
               "high_freq_factor": 4, "original_max_position_embeddings": 8192}, "rope_scaling": null})"}) {
-        const auto rope = read(text);
+        const auto rope = read_rope(text);
         ASSERT_TRUE(rope.ok()) << rope.error().message;
         EXPECT_EQ(rope->full.theta, 500000.0);
         EXPECT_EQ(rope->full.scaling, RopeScaling::llama3);
@@ -51,16 +51,16 @@ TEST(Rope, ReadsBothLayouts) {
         EXPECT_EQ(rope->full.high_frequency_factor, 4.0);
         EXPECT_EQ(rope->full.original_context, 8192.0);
     }
-    const auto linear = read(R"({"rope_scaling": {"type": "linear", "factor": 2.5}})");
+    const auto linear = read_rope(R"({"rope_scaling": {"type": "linear", "factor": 2.5}})");
     ASSERT_TRUE(linear.ok()) << linear.error().message;
     EXPECT_EQ(linear->full.scaling, RopeScaling::linear);
     EXPECT_EQ(linear->full.factor, 2.5);
-    const auto standard = read(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}})");
+    const auto standard = read_rope(R"({"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}})");
     ASSERT_TRUE(standard.ok());
     EXPECT_EQ(standard->full.theta, 1e6);
     for (const char* text : {R"({"partial_rotary_factor": 0.75})",
                              R"({"rope_parameters": {"rope_type": "default", "partial_rotary_factor": 0.75}})"}) {
-        const auto partial = read(text, {.is_phi = true});
+        const auto partial = read_rope(text, {.is_phi = true});
         ASSERT_TRUE(partial.ok()) << partial.error().message;
         EXPECT_EQ(partial->full.rotated_share, 0.75);
     }
@@ -68,12 +68,12 @@ TEST(Rope, ReadsBothLayouts) {
 
 TEST(Rope, LayersWithAWindowMayHaveTheirOwn) {
     const RopeDefaults gemma = {.theta = 1e6, .local_theta = 1e4, .max_context = 4096};
-    const auto defaults = read("{}", gemma);
+    const auto defaults = read_rope("{}", gemma);
     ASSERT_TRUE(defaults.ok() && defaults->windowed);
     EXPECT_EQ(defaults->full.theta, 1e6);
     EXPECT_EQ(defaults->windowed->theta, 1e4);
     // Scaling is of the layers that see everything.
-    const auto old = read(
+    const auto old = read_rope(
         R"({"rope_theta": 5e5, "rope_local_base_freq": 2e4, "rope_scaling": {"rope_type": "linear", "factor": 8}})",
         gemma);
     ASSERT_TRUE(old.ok() && old->windowed) << old.error().message;
@@ -81,17 +81,17 @@ TEST(Rope, LayersWithAWindowMayHaveTheirOwn) {
     EXPECT_EQ(old->full.scaling, RopeScaling::linear);
     EXPECT_EQ(old->windowed->theta, 2e4);
     EXPECT_EQ(old->windowed->scaling, RopeScaling::none);
-    const auto by_type = read(R"({"rope_parameters": {
+    const auto by_type = read_rope(R"({"rope_parameters": {
         "full_attention": {"rope_type": "linear", "factor": 8, "rope_theta": 5e5},
         "sliding_attention": {"rope_type": "default", "rope_theta": 2e4}}})",
-                              gemma);
+                                   gemma);
     ASSERT_TRUE(by_type.ok() && by_type->windowed) << by_type.error().message;
     EXPECT_EQ(by_type->full.theta, 5e5);
     EXPECT_EQ(by_type->full.scaling, RopeScaling::linear);
     EXPECT_EQ(by_type->full.factor, 8);
     EXPECT_EQ(by_type->windowed->theta, 2e4);
     EXPECT_EQ(by_type->windowed->scaling, RopeScaling::none);
-    const auto one = read(R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})", gemma);
+    const auto one = read_rope(R"({"rope_parameters": {"full_attention": {"rope_type": "default"}}})", gemma);
     ASSERT_TRUE(one.ok() && one->windowed);
     EXPECT_EQ(one->full.theta, 1e6);
     EXPECT_EQ(one->windowed->theta, 1e4);
@@ -100,11 +100,11 @@ TEST(Rope, LayersWithAWindowMayHaveTheirOwn) {
 TEST(Rope, RefusesScalingsItDoesNotComputeByName) {
     for (const char* type : {"dynamic", "mrope", "ntk", ""}) {
         const std::string quoted = "\"" + std::string(type) + "\"";
-        expect_error(read(R"({"rope_scaling": {"factor": 2, "type": )" + quoted + "}}"), NL_ERROR_UNSUPPORTED,
+        expect_error(read_rope(R"({"rope_scaling": {"factor": 2, "type": )" + quoted + "}}"), NL_ERROR_UNSUPPORTED,
                      {"FILE", "rope_scaling.type", quoted, "llama3", "yarn", "longrope"});
-        expect_error(read(R"({"rope_parameters": {"factor": 2, "rope_type": )" + quoted + "}}"), NL_ERROR_UNSUPPORTED,
-                     {"rope_parameters.rope_type", quoted});
-        expect_error(read(R"({"rope_parameters": {"full_attention": {"rope_type": )" + quoted + "}}}"),
+        expect_error(read_rope(R"({"rope_parameters": {"factor": 2, "rope_type": )" + quoted + "}}"),
+                     NL_ERROR_UNSUPPORTED, {"rope_parameters.rope_type", quoted});
+        expect_error(read_rope(R"({"rope_parameters": {"full_attention": {"rope_type": )" + quoted + "}}}"),
                      NL_ERROR_UNSUPPORTED, {"rope_parameters.full_attention.rope_type", quoted});
     }
 }
@@ -112,7 +112,7 @@ TEST(Rope, RefusesScalingsItDoesNotComputeByName) {
 TEST(Rope, RefusesFieldsThatAreWrong) {
     const auto wrong = [](const std::string& text, const std::vector<std::string>& parts) {
         SCOPED_TRACE(text);
-        expect_error(read(text), NL_ERROR_BAD_MODEL, parts);
+        expect_error(read_rope(text), NL_ERROR_BAD_MODEL, parts);
     };
     wrong(R"({"rope_theta": "big"})", {"rope_theta", "\"big\""});
     wrong(R"({"rope_theta": 0})", {"rope_theta is 0"});
@@ -224,7 +224,7 @@ TEST(Rope, YarnOfAPartOfTheHeadCountsItsOwnPairs) {
 
 TEST(Rope, ReadsYarnAndItsMagnitude) {
     const auto yarn = [](const std::string& more) {
-        return read(R"({"rope_theta": 1e6, "rope_scaling": {"rope_type": "yarn")" + more + "}}");
+        return read_rope(R"({"rope_theta": 1e6, "rope_scaling": {"rope_type": "yarn")" + more + "}}");
     };
     const auto qwen = yarn(R"(, "factor": 4.0, "original_max_position_embeddings": 32768)");
     ASSERT_TRUE(qwen.ok()) << qwen.error().message;
@@ -255,9 +255,9 @@ TEST(Rope, ReadsYarnAndItsMagnitude) {
 
 TEST(Rope, LongRopeDividesEachPairByItsOwn) {
     for (const char* type : {"longrope", "su", "yarn"}) {  // as Phi-3 has called it
-        const auto rope = read(R"({"rope_theta": 16, "original_max_position_embeddings": 1024, "rope_scaling": {
+        const auto rope = read_rope(R"({"rope_theta": 16, "original_max_position_embeddings": 1024, "rope_scaling": {
             "short_factor": [1, 1.5, 2, 4], "long_factor": [2, 3, 5, 8], "type": ")" +
-                               std::string(type) + "\"}}");
+                                    std::string(type) + "\"}}");
         ASSERT_TRUE(rope.ok()) << rope.error().message;
         EXPECT_EQ(rope->full.scaling, RopeScaling::longrope);
         EXPECT_EQ(rope->full.original_context, 1024.0);
@@ -269,13 +269,13 @@ TEST(Rope, LongRopeDividesEachPairByItsOwn) {
         EXPECT_EQ(near.magnitudes, std::vector<float>(4, 1.0954451F));
         EXPECT_EQ(far.magnitudes, near.magnitudes);
     }
-    EXPECT_EQ(read(R"({"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1],
+    EXPECT_EQ(read_rope(R"({"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1],
                        "attention_factor": 1.25}})")
                   ->full.magnitude,
               1.25);
     // No longer than it was: nothing to make up for.
     EXPECT_EQ(
-        read(R"({"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]}})")->full.magnitude,
+        read_rope(R"({"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [1]}})")->full.magnitude,
         1.0);
 }
 

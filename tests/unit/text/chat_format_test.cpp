@@ -87,7 +87,7 @@ class Folder {
     test::TempFolder folder_;
 };
 
-class ChatFormats : public testing::Test {
+class ChatFormats : public ::testing::Test {
   protected:
     void SetUp() override {
         auto json = read_json_object(fixture("chats.json"));

@@ -73,7 +73,7 @@ Tokens numbers_up_to(int32_t count) {
 TEST(PartWorkers, KeepTheOrder) {
     for (const int32_t threads : {1, 2, 3, 8}) {
         for (const int32_t count : {0, 1, 2, 500}) {
-            SCOPED_TRACE(testing::Message() << threads << " threads, " << count << " parts");
+            SCOPED_TRACE(::testing::Message() << threads << " threads, " << count << " parts");
             Numbers work(count);
             const auto done = work_on_parts(work, threads);
             ASSERT_TRUE(done.ok()) << done.error().message;

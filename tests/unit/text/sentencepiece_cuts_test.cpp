@@ -167,7 +167,7 @@ Result<Tokens> encode_on_threads(const Tokenizer& tokenizer, const std::string& 
 
 TEST(SentencePieceCuts, ChangeNoToken) {
     const unsigned seed = std::random_device{}();
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::cout << "seed " << seed << "\n";
     const auto folder = std::filesystem::temp_directory_path() / ("nanolith_cuts_" + std::to_string(seed));
     std::filesystem::create_directory(folder);
@@ -188,7 +188,7 @@ TEST(SentencePieceCuts, ChangeNoToken) {
             TextMaker maker(seed + static_cast<unsigned>(number), pieces);
             for (int round = 0; round < 150; ++round) {
                 const std::string text = maker.text(40);
-                SCOPED_TRACE(testing::Message() << "text " << testing::PrintToString(text));
+                SCOPED_TRACE(::testing::Message() << "text " << ::testing::PrintToString(text));
                 const auto expected = encode(whole, text);
                 const auto together = (*uncut)->encode(text, 0);
                 const auto got = (*cut)->encode(text, 0);

@@ -25,7 +25,7 @@ std::string piece(size_t rank, const std::string& base64) {
 }
 
 // A file of the 256 bytes, "ab" (300 - 4 = rank 256) and what a test puts in.
-struct Parts {
+struct TekkenParts {
     std::string version = "v3";
     std::string pattern = "[^ ]+| ";
     int64_t vocab_size = 261;
@@ -48,7 +48,7 @@ struct Parts {
     }
 };
 
-void expect_refused(const Parts& parts, nl_status status, const std::string& text) {
+void expect_refused(const TekkenParts& parts, nl_status status, const std::string& text) {
     const auto tokenizer = parts.load();
     ASSERT_FALSE(tokenizer.ok()) << text;
     EXPECT_EQ(tokenizer.error().status, status) << tokenizer.error().message;
@@ -57,7 +57,7 @@ void expect_refused(const Parts& parts, nl_status status, const std::string& tex
 }
 
 TEST(Tekken, TakesASmallOne) {
-    const auto loaded = Parts().load();
+    const auto loaded = TekkenParts().load();
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;
     const Tokenizer& tokenizer = **loaded;
     EXPECT_EQ(tokenizer.vocab_size(), 261);
@@ -73,7 +73,7 @@ TEST(Tekken, TakesASmallOne) {
 }
 
 TEST(Tekken, RefusesWhatContradictsItself) {
-    Parts parts;
+    TekkenParts parts;
     parts.vocab_size = 262;
     expect_refused(parts, NL_ERROR_BAD_MODEL, "default_vocab_size is 262");
     parts.vocab_size = 200;
@@ -103,7 +103,7 @@ TEST(Tekken, RefusesWhatContradictsItself) {
 }
 
 TEST(Tekken, NamesWhatItDoesNotKnow) {
-    Parts parts;
+    TekkenParts parts;
     parts.version = "v99";
     expect_refused(parts, NL_ERROR_UNSUPPORTED, "version is \"v99\"");
     for (const std::string pattern : {"[a--b]", "\\\\b", "[a&&b]"}) {
@@ -115,7 +115,7 @@ TEST(Tekken, NamesWhatItDoesNotKnow) {
 
 // A special token may be spelled as a piece is; the piece is still made of a text's characters.
 TEST(Tekken, LetsASpecialTokenHideAPiece) {
-    Parts parts;
+    TekkenParts parts;
     parts.specials = R"(,"special_tokens":[{"rank":0,"token_str":"ab"}])";
     const auto tokenizer = parts.load();
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
@@ -127,7 +127,7 @@ TEST(Tekken, LetsASpecialTokenHideAPiece) {
 TEST(Tekken, IsReadWhereAFolderHasNoOther) {
     const test::TempFolder folder;
     EXPECT_EQ(Tokenizer::load(folder.path()).error().status, NL_ERROR_NOT_FOUND);
-    folder.write("tekken.json", Parts().json());
+    folder.write("tekken.json", TekkenParts().json());
     folder.write("tokenizer_config.json", R"({"bos_token":"</s>","chat_template":"x"})");
     const auto tokenizer = Tokenizer::load(folder.path());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
@@ -142,7 +142,7 @@ TEST(Tekken, SurvivesDamagedFiles) {
     const unsigned seed = std::random_device{}();
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
-    const std::string json = Parts().json();
+    const std::string json = TekkenParts().json();
     for (int round = 0; round < 300; ++round) {
         std::string damaged = json;
         // The sizes and the pattern stand in front of the vocabulary.

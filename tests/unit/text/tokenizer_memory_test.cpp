@@ -42,7 +42,7 @@ std::string repeated(const std::string& part) {
     return text;
 }
 
-class TokenizerMemory : public testing::TestWithParam<const char*> {};
+class TokenizerMemory : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
     if (!kMemoryIsOurs) GTEST_SKIP() << "the sanitizer's memory counts too";
@@ -67,8 +67,8 @@ TEST_P(TokenizerMemory, IsSixteenBytesAByteOfText) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, TokenizerMemory,
-                         testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first", "bert", "t5",
-                                         "unigram_ties", "clip", "affixes", "tekken"),
+                         ::testing::Values("llama3", "llama2", "odd", "sp_unigram", "sp_first", "bert", "t5",
+                                           "unigram_ties", "clip", "affixes", "tekken"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 }  // namespace

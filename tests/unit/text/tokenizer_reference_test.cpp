@@ -56,7 +56,7 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const To
     return text + stream.finish();
 }
 
-class TokenizerReference : public testing::TestWithParam<const char*> {
+class TokenizerReference : public ::testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
         auto loaded = Tokenizer::load(fixture(GetParam()));
@@ -116,12 +116,12 @@ TEST_P(TokenizerReference, FindsItsPieces) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, TokenizerReference,
-                         testing::Values("gpt2", "llama3", "qwen2", "cl100k", "cl100k_now", "falcon", "o200k",
-                                         "deepseek", "starcoder", "roberta", "llama2", "mistral", "gemma", "metaspace",
-                                         "odd", "splits", "nfkd", "clip", "gpt1", "affixes", "word_level",
-                                         "spelled_bytes", "bert", "word_piece", "t5", "albert", "unigram_ties",
-                                         "tekken", "tekken_odd", "sp_plain", "sp_legacy", "sp_first", "sp_never",
-                                         "sp_unigram", "sp_unigram_bytes"),
+                         ::testing::Values("gpt2", "llama3", "qwen2", "cl100k", "cl100k_now", "falcon", "o200k",
+                                           "deepseek", "starcoder", "roberta", "llama2", "mistral", "gemma",
+                                           "metaspace", "odd", "splits", "nfkd", "clip", "gpt1", "affixes",
+                                           "word_level", "spelled_bytes", "bert", "word_piece", "t5", "albert",
+                                           "unigram_ties", "tekken", "tekken_odd", "sp_plain", "sp_legacy", "sp_first",
+                                           "sp_never", "sp_unigram", "sp_unigram_bytes"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 // No fixture without a test.
