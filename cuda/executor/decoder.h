@@ -164,6 +164,9 @@ class Decoder {
     Result<void> mlp_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router != nullptr) {
+            if constexpr (kMayStream) {
+                if (streams_experts()) return stream_router(weights);
+            }
             NL_TRY(normalise(weights.mlp_norm, early()));
             NL_TRY(
                 multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
@@ -184,6 +187,9 @@ class Decoder {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router != nullptr) {
             const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
+            if constexpr (kMayStream) {
+                if (streams_experts()) return experts_.stream_out(experts, rows(), residual(), streamed_launch(true));
+            }
             return experts_.add(normed(), experts, rows(), residual(), stream_);
         }
         const bool after_streamed = weights.gate_up_bias == nullptr && streams(rows(), spec_.hidden_size);
@@ -232,13 +238,22 @@ class Decoder {
         const int sizes[] = {spec_.hidden_size, heads_.num_heads * heads_.head_dim, spec_.intermediate_size};
         return std::ranges::all_of(sizes, [&](int size) { return streamed_supports<T>(rows(), size, true, gpu_); });
     }
+    // Whether layers with experts, and their routers, are streamed products.
+    [[nodiscard]] bool streams_experts() const {
+        if constexpr (kMayStream) {
+            return streams(rows(), spec_.hidden_size) &&
+                   streamed_experts_support<T>(experts_.rows_of(rows()), halves(), gpu_);
+        }
+        return false;
+    }
     // Whether add_output() is one streamed product.
     [[nodiscard]] bool adds_streamed(const T* bias, const float* post_norm, int size) const {
         return bias == nullptr && post_norm == nullptr && streams(rows(), size);
     }
     // Whether the last launch of such a layer is a streamed product.
     [[nodiscard]] bool ends_streamed(const DeviceLayer<T>& layer) const {
-        return layer.router == nullptr && adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
+        if (layer.router != nullptr) return streams_experts();
+        return adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
     }
     // How a streamed product is launched; `after_streamed`: the launch before it is one too.
     [[nodiscard]] StreamedLaunch streamed_launch(bool after_streamed) const requires kMayStream {
@@ -304,6 +319,16 @@ class Decoder {
             }
         }
         return matvec_normed(x, weight, outputs, y, gpu_.multiprocessors, stream_);
+    }
+
+    // The router's logits, the choice by them and the activations of the chosen experts, where streams_experts().
+    Result<void> stream_router(const DeviceLayer<T>& weights) requires kMayStream {
+        const bool after_streamed =
+            adds_streamed(weights.o_bias, weights.attention_post_norm, heads_.num_heads * heads_.head_dim);
+        const NormedRows<T> x = normed_rows(weights.mlp_norm);
+        NL_TRY(multiply_normed(x, weights.router, spec_.experts.count, experts_.logits(), after_streamed));
+        const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
+        return experts_.stream_in(x, experts, streamed_launch(true));
     }
 
     // inner() = activation(norm(x) W_gate^T) * (norm(x) W_up^T), for rows that takes_fused() says.

@@ -63,6 +63,23 @@ Result<void> Experts<T>::add(const T* x, const ExpertLayer<T>& layer, int rows, 
     return add_experts(outputs_.as<float>(), view, spec_.top_k, rows, hidden_, residual, stream);
 }
 
+template <typename T>
+Result<void> Experts<T>::stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how) {
+    if constexpr (sizeof(T) == 2) {
+        return streamed_experts_gate_up(rows_of(x.rows), x, logits(), activation_, layer.gate_up, routing(),
+                                        inner_.as<T>(), how);
+    }
+    return fail(NL_ERROR_INTERNAL, "streamed experts have 16-bit weights");
+}
+
+template <typename T>
+Result<void> Experts<T>::stream_out(const ExpertLayer<T>& layer, int rows, float* residual, const StreamedLaunch& how) {
+    if constexpr (sizeof(T) == 2) {
+        return streamed_experts_down(rows_of(rows), inner_.as<T>(), layer.down, routing(), residual, how);
+    }
+    return fail(NL_ERROR_INTERNAL, "streamed experts have 16-bit weights");
+}
+
 template class Experts<float>;
 template class Experts<__half>;
 template class Experts<__nv_bfloat16>;

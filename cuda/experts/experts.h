@@ -6,6 +6,7 @@
 #include "backend/executor.h"
 #include "backend/model_spec.h"
 #include "experts/routing.h"
+#include "experts/streamed_experts.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
@@ -26,7 +27,15 @@ class Experts {
 
     // Where the router's logits [rows, experts] belong.
     [[nodiscard]] float* logits() const { return logits_.as<float>(); }
-    // Chooses by logits() which experts compute the rows.
+
+    // Few rows, where streamed_experts_support(): both steps of them are streamed products.
+    [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
+    // Chooses by logits() which experts compute the rows x of the residual stream, and computes their activations.
+    Result<void> stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how);
+    // residual += what these experts give, each by its share.
+    Result<void> stream_out(const ExpertLayer<T>& layer, int rows, float* residual, const StreamedLaunch& how);
+
+    // Any number of rows. Chooses by logits() which experts compute them.
     Result<void> choose(int rows, cudaStream_t stream);
     // residual += the chosen experts of x, each by its share: x [rows, hidden], residual [rows, hidden].
     Result<void> add(const T* x, const ExpertLayer<T>& layer, int rows, float* residual, cudaStream_t stream);

@@ -1,10 +1,8 @@
-// choose: a warp for each row finds its best experts one after the other, each after the last in the order of
-// (logit, number). group: a block for each expert reads all choices twice, to count those of experts before it and then
-// to write its own in order; no atomics, so that sums come in the same order every time. add: a block for each row.
-// Bytes: 4 experts a row; 8 pairs an expert (from L2); 4 top_k hidden a row. Bound by latency for few rows.
-#include <climits>
-
+// choose: a warp for each row. group: a block for each expert reads all choices twice, to count those of experts before
+// it and then to write its own in order; no atomics, so that sums come in the same order every time. add: a block for
+// each row. Bytes: 4 experts a row; 8 pairs an expert (from L2); 4 top_k hidden a row. Bound by latency for few rows.
 #include "device/reduce.cuh"
+#include "experts/choose.cuh"
 #include "experts/routing.h"
 #include "runtime/launch.h"
 
@@ -15,61 +13,12 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int kWarps = kThreads / kWarp;
 
-struct Best {
-    float logit;
-    int expert;  // INT_MAX: none
-};
-
-__device__ inline bool is_before(const Best& a, const Best& b) {
-    return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
-}
-
-// The best expert after `last`.
-__device__ inline Best next_best(const float* logits, int count, const Best& last, int lane) {
-    Best best{-INFINITY, INT_MAX};
-    for (int i = lane; i < count; i += kWarp) {
-        const Best candidate{logits[i], i};
-        if (is_before(last, candidate) && is_before(candidate, best)) best = candidate;
-    }
-#pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-        const Best other{__shfl_xor_sync(kAllLanes, best.logit, step), __shfl_xor_sync(kAllLanes, best.expert, step)};
-        if (is_before(other, best)) best = other;
-    }
-    return best;
-}
-
 __global__ void __launch_bounds__(kThreads)
     choose_kernel(const float* logits, ExpertSpec spec, int rows, int32_t* experts, float* shares) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int row = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / kWarp;
     if (row >= rows) return;
-    logits += static_cast<int64_t>(row) * spec.count;
-    experts += static_cast<int64_t>(row) * spec.top_k;
-    shares += static_cast<int64_t>(row) * spec.top_k;
-
-    Best best{INFINITY, -1};
-    float highest = 0;
-    float total = 0;
-    for (int j = 0; j < spec.top_k; ++j) {
-        best = next_best(logits, spec.count, best, lane);
-        if (best.expert == INT_MAX) best.expert = j;  // of NaN alone
-        if (j == 0) highest = best.logit;
-        const float mass = expf(best.logit - highest);
-        total += mass;
-        if (lane == 0) {
-            experts[j] = best.expert;
-            shares[j] = mass;
-        }
-    }
-    if (!spec.normalized) {
-        total = 0;
-        for (int i = lane; i < spec.count; i += kWarp) total += expf(logits[i] - highest);
-        total = warp_sum(total);
-    }
-    if (lane == 0) {
-        for (int j = 0; j < spec.top_k; ++j) shares[j] /= total;
-    }
+    choose_experts(logits + static_cast<int64_t>(row) * spec.count, spec,
+                   experts + static_cast<int64_t>(row) * spec.top_k, shares + static_cast<int64_t>(row) * spec.top_k);
 }
 
 // Sum over the block of what each thread counted.

@@ -60,6 +60,16 @@ T __shfl_up_sync(unsigned, T value, unsigned step) {
     const int source = cuda_host::lane() - static_cast<int>(step);
     return cuda_host::exchange_value(value, source < 0 ? cuda_host::lane() : source, "shfl_up");
 }
+template <typename T>
+T __reduce_max_sync(unsigned mask, T value) {
+    for (int step = 16; step > 0; step /= 2) value = std::max(value, __shfl_xor_sync(mask, value, step));
+    return value;
+}
+template <typename T>
+T __reduce_min_sync(unsigned mask, T value) {
+    for (int step = 16; step > 0; step /= 2) value = std::min(value, __shfl_xor_sync(mask, value, step));
+    return value;
+}
 inline int __popc(unsigned bits) {
     return __builtin_popcount(bits);
 }

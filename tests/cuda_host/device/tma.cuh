@@ -10,7 +10,7 @@
 
 namespace nanolith::cuda {
 
-inline void tma_load_middle(const CUtensorMap* map, void* to, uint64_t*, int x, int y) {
+inline void tma_load_upper(const CUtensorMap* map, void* to, uint64_t*, int x, int y, int z) {
     cuda_host::TensorMap tensor{};
     std::memcpy(&tensor, map, sizeof tensor);
     const auto address = reinterpret_cast<uintptr_t>(to);
@@ -18,7 +18,8 @@ inline void tma_load_middle(const CUtensorMap* map, void* to, uint64_t*, int x, 
     for (uint64_t c = 0; c < tensor.extents[3]; ++c) {
         for (uint64_t b = 0; b < tensor.extents[2]; ++b) {
             for (uint64_t a = 0; a < tensor.extents[1]; ++a, ++line) {
-                const uint64_t at[3] = {static_cast<uint64_t>(x) + a, static_cast<uint64_t>(y) + b, c};
+                const uint64_t at[3] = {static_cast<uint64_t>(x) + a, static_cast<uint64_t>(y) + b,
+                                        static_cast<uint64_t>(z) + c};
                 const bool inside = at[0] < tensor.sizes[1] && at[1] < tensor.sizes[2] && at[2] < tensor.sizes[3];
                 const char* const from =
                     tensor.base + at[0] * tensor.strides[0] + at[1] * tensor.strides[1] + at[2] * tensor.strides[2];

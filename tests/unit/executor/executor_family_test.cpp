@@ -277,6 +277,37 @@ TEST_P(FamilyExecutorTest, ExpertsOfOtherSizes) {
     }
 }
 
+// Few rows of sizes that streamed products take, up to four rows a step, more than one chunk of columns and sizes that
+// end within a chunk, many experts of which few are chosen, and outputs that do not fill the last tile.
+TEST_P(FamilyExecutorTest, ExpertsOfFewRows) {
+    struct Sizes {
+        int32_t hidden, inner, count, top_k;
+    };
+    for (const Sizes& sizes : {Sizes{64, 64, 3, 3}, Sizes{320, 128, 20, 8}, Sizes{128, 576, 5, 1}}) {
+        RandomShape shape = with_experts(sizes.count, sizes.top_k, true);
+        shape.hidden_size = sizes.hidden;
+        shape.numbers.experts.intermediate_size = sizes.inner;
+        RandomModel model(shape, GetParam().dtype, seed_ + 1);
+        PagedHarness harness(*backend_, model, options(16, 40), seed_);
+        ASSERT_TRUE(harness.ready());
+        for (const size_t rows : {1, 3, 4}) {
+            SCOPED_TRACE(std::to_string(sizes.hidden) + " elements, " + std::to_string(sizes.inner) + " inside, " +
+                         std::to_string(rows) + " rows");
+            std::vector<Store> stores(rows);
+            Deviation deviation;
+            for (int step = 0; step < 2; ++step) {
+                std::vector<Job> jobs;
+                for (Store& store : stores) {
+                    const Job first{&store, 0, {}, {}};
+                    jobs.push_back({&store, 0, {}, harness.clear_tokens(first, 1, kMargin)});
+                }
+                deviation.add(harness.run(jobs));
+            }
+            expect_close(deviation, "few rows");
+        }
+    }
+}
+
 // Every row of a batch chooses the same experts, the others get none; and a batch of one row.
 TEST_P(FamilyExecutorTest, RowsThatChooseTheSameExperts) {
     RandomModel model(with_experts(6, 2, true), GetParam().dtype, seed_ + 1);
