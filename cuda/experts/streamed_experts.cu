@@ -5,7 +5,7 @@
 //
 // Bytes: 3 * pairs * hidden * intermediate * sizeof(T), each read once for each pair. Flops: twice the number of these
 // weights. Bound by memory and, at one row, by two launches that can fetch no weights before the router is done: on an
-// H200 23.8 us for 50 MB and 13.0 us for 25 MB. 82 to 89 registers, no spills (sm_90a, nvcc 13.0).
+// H200 23.8 us for 50 MB and 13.0 us for 25 MB. 88 or 89 registers, no spills (sm_90a, nvcc 13.0).
 #include "experts/streamed_experts.h"
 
 #include "device/activation.cuh"
