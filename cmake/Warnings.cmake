@@ -6,10 +6,8 @@ target_compile_options(nanolith_warnings INTERFACE
 target_compile_options(nanolith_warnings INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-maybe-uninitialized>)
 # Of sources that are compiled together GCC takes all but the first for headers, which should have no such types.
-if(CMAKE_UNITY_BUILD)
-  target_compile_options(nanolith_warnings INTERFACE
-    $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>)
-endif()
+target_compile_options(nanolith_warnings INTERFACE
+  $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>)
 if(NL_WARNINGS_AS_ERRORS)
   target_compile_options(nanolith_warnings INTERFACE $<$<COMPILE_LANGUAGE:C,CXX>:-Werror>)
 endif()

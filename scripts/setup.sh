@@ -42,6 +42,12 @@ install_missing() {
         echo "They can't be installed here: that takes apt-get, and root or sudo." >&2
         return 1
     fi
+    # Of scripts that run side by side one installs at a time.
+    (flock 9 && apt_install "${missing_packages[@]}") 9>"${TMPDIR:-/tmp}/nanolith-install-$(id -u).lock" || return 1
+    missing_packages=()
+}
+
+apt_install() {  # packages...
     local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -q -y)
     if ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1; then
         echo "Running apt-get update"
@@ -49,10 +55,8 @@ install_missing() {
     fi
     echo "Running apt-get install"
     # Lists that are out of date name files that are gone: a second try with new ones.
-    as_root "${apt[@]}" install --no-install-recommends "${missing_packages[@]}" ||
-        { as_root "${apt[@]}" update && as_root "${apt[@]}" install --no-install-recommends "${missing_packages[@]}"; } ||
-        return 1
-    missing_packages=()
+    as_root "${apt[@]}" install --no-install-recommends "$@" ||
+        { as_root "${apt[@]}" update && as_root "${apt[@]}" install --no-install-recommends "$@"; }
 }
 
 use_build_tools() {

@@ -48,19 +48,26 @@ class Unit:
         return done.returncode == 0, told
 
 
+def sources_of(file):
+    """A source, or those that CMake compiles together in a file of its own."""
+    if "/Unity/unity_" not in file:
+        return [file]
+    return re.findall(r'#include "(.*)"', pathlib.Path(file).read_text())
+
+
 def units_of(database, folder):
     """The units, and for each the command that compiles it. CUDA's host code is compiled a second time for its
     emulation, which is left out."""
     groups, seen = {}, set()
     for entry in json.loads(database.read_text()):
-        source = os.path.relpath(entry["file"])
-        if source in seen or not re.fullmatch(r"(src|cuda|tests|examples)/.*\.(c|cpp)", source):
-            continue
-        seen.add(source)
         target = re.search(r" -o (\S+\.dir)/", entry["command"]).group(1)
         flags = re.sub(r" (-O\d|-o \S+|-c \S+)", "", entry["command"])
-        top, kind = source.split("/")[0], os.path.splitext(source)[1]
-        groups.setdefault((top, kind, target, flags, entry["directory"]), []).append(source)
+        for source in map(os.path.relpath, sources_of(entry["file"])):
+            if source in seen or not re.fullmatch(r"(src|cuda|tests|examples)/.*\.(c|cpp)", source):
+                continue
+            seen.add(source)
+            top, kind = source.split("/")[0], os.path.splitext(source)[1]
+            groups.setdefault((top, kind, target, flags, entry["directory"]), []).append(source)
     units, commands = [], []
     for (top, kind, _, flags, directory), sources in groups.items():
         for first in range(0, len(sources), AT_ONCE):
