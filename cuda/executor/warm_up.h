@@ -14,10 +14,10 @@ namespace nanolith::cuda {
 // Runs a step through the first `num_layers` layers of the model, and waits for its end.
 using RunStep = std::function<Result<void>(const Batch& batch, int32_t num_layers)>;
 
-// Runs decode steps of the usual sizes through all layers, twice each, and prefill steps of some sizes through the
-// first layers, as many as have one of each kind: this loads their kernels, chooses the algorithms of matrix products
-// and records graphs. The steps read page 0, which must hold finite numbers, and write no page. They are the part of
-// `progress` from `from` to 1.
+// Runs decode steps of the usual sizes through all layers, twice each, and prefill steps of some sizes through only as
+// many layers, from the first on, as it takes to have one of each kind. This loads the kernels, chooses the algorithms
+// of matrix products and records the graphs of decode steps. The steps read page 0, which must hold finite numbers, and
+// write no page. They are the part of `progress` from `from` to 1.
 Result<void> warm_up(const RunStep& run, const ModelSpec& spec, const ModelWeights& weights,
                      const ExecutorOptions& options, const Progress& progress, double from);
 

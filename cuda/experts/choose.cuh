@@ -17,7 +17,7 @@ __device__ inline bool is_before(const Best& a, const Best& b) {
     return a.logit > b.logit || (a.logit == b.logit && a.expert < b.expert);
 }
 
-// Numbers above 0 that are in the order of the logits; of zeros the sign does not matter.
+// Maps logits to unsigned numbers above 0 in the same order; -0 and +0 become the same number.
 __device__ inline unsigned ordered(float logit) {
     const unsigned bits = __float_as_uint(logit + 0.0F);
     return (bits >> 31U) != 0 ? ~bits : bits | 0x80000000U;
@@ -64,8 +64,8 @@ __device__ inline Best next_best(const RowLogits& logits, const Best& last) {
 }
 
 // Writes the top_k experts of a row to `experts`, the best first, each after the last in the order of (logit, number),
-// and how much each counts to `shares`. logits [experts]. Rows of NaN choose some experts. To be called by a whole
-// warp.
+// and the factors by which their outputs are added, which softmax gives, to `shares`. logits [experts]. Where
+// logits are NaN, experts are chosen whose outputs say nothing. To be called by all lanes of a warp.
 __device__ inline void choose_experts(const float* logits, const ExpertSpec& spec, int32_t* experts, float* shares) {
     const RowLogits row(logits, spec.count);
     Best best{INFINITY, -1};

@@ -30,7 +30,8 @@ class Experts {
 
     // Few rows, where streamed_experts_support(): both steps of them are streamed products.
     [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
-    // Chooses by logits() which experts compute the rows x of the residual stream, and computes their activations.
+    // Chooses by logits() the experts of each of the rows x of the residual stream, and computes what these experts'
+    // down projections take: activation(gate) * up of the normalised row.
     Result<void> stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how);
     // residual += what these experts give, each by its share.
     Result<void> stream_out(const ExpertLayer<T>& layer, int rows, float* residual, const StreamedLaunch& how);

@@ -21,7 +21,8 @@ namespace {
 constexpr int kMostRows = 4;
 constexpr int kMostPairs = 64;
 
-// Tiles of four rows of gate and four of up of the experts of all pairs, one pair after the other.
+// Gate and up: a tile is four rows of W_gate of a pair's expert and the rows of W_up with the same numbers. First come
+// all tiles of pair 0, then those of pair 1, and so on.
 struct GateUpChunks {
     const ChunkMap* map;
     const int32_t* experts;  // [pairs] in shared memory
@@ -36,7 +37,8 @@ struct GateUpChunks {
     }
 };
 
-// Tiles of the outputs of all rows, one row after the other; each has the chunks of all of its row's experts.
+// Down: a tile is eight outputs of a row, and has their weights in each of the row's experts, one expert's chunks after
+// the other's. First come all tiles of row 0, then those of row 1, and so on.
 struct DownChunks {
     const ChunkMap* map;
     const int32_t* experts;  // [pairs] in shared memory
@@ -157,8 +159,8 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     multiply_tiles(block, ring, 1, multiply, store);
 }
 
-// The router before has few tiles: most of its blocks end early, and without more than half of the memory two blocks of
-// this launch would meet where one of them and one of the launch before that have gone.
+// The router's launch has few tiles, so that most of its blocks end at once. Where a block of the launch before the
+// router has ended too, a multiprocessor has room for two halves; more than half keeps it to one block of this launch.
 SharedSizes gate_up_sizes(const ExpertRows& rows, bool half) {
     return shared_sizes(1, rows.rows, rows.hidden, half ? SharedPart::more_than_half : SharedPart::all);
 }

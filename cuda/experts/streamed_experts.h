@@ -1,5 +1,6 @@
-// The chosen experts of up to four rows of 16-bit activations on Hopper, in two launches: each expert's weights stream
-// to the tensor cores as those of linear/streamed.h do, once for each row that chose it.
+// A layer's experts for up to four rows of 16-bit activations on Hopper, in two launches. Each row has chosen some of
+// them; an expert's weights are read through shared memory to the tensor cores, as linear/streamed.h does it, once for
+// each row that has chosen it.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,6 @@
 // Weights on their way to the tensor cores: each warp of a block fetches chunks of the block's tiles to a ring in
-// shared memory and multiplies them with rows of activations there. Which weights a chunk has is the source's matter:
-// MatrixChunks here, those of chosen experts in experts/streamed_experts.cu.
+// shared memory and multiplies them with rows of activations there. A ring's Source says
+// which weights a chunk has: MatrixChunks here those of one matrix, others in experts/streamed_experts.cu.
 #pragma once
 
 #include <cuda.h>
@@ -51,7 +51,8 @@ struct MatrixChunks {
 
     [[nodiscard]] __device__ int chunks_per_tile() const { return chunks_of(size); }
     [[nodiscard]] __device__ int lines(int chunk) const { return lines_of_chunk(size, chunk); }
-    // Begins the copy of a chunk to `to`, whose bytes count on `filled`. One lane calls it.
+    // Starts the copy of a chunk to `to` in shared memory; its bytes count on the barrier `filled`. To be called by one
+    // lane.
     __device__ void fetch(int tile, int chunk, std::byte* to, uint64_t* filled) const {
         tma_load_upper(&map->map, to, filled, chunk * kLinesOfChunk, tile * map->tile_rows, 0);
     }

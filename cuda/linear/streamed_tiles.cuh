@@ -75,13 +75,14 @@ inline SharedSizes shared_sizes(int rows, int x_rows, int size, SharedPart part)
 }
 
 // A block for each multiprocessor, also where there are fewer tiles: if one launch left a multiprocessor out, two
-// blocks of the next early one could meet on another, and both would take twice as long.
+// blocks of the next early one could meet on another, which would take longer than all others.
 inline LaunchShape streamed_shape(const SharedSizes& sizes, const StreamedLaunch& how) {
     return {dim3(static_cast<unsigned>(how.multiprocessors)), dim3(kStreamedThreads),
             static_cast<size_t>(sizes.bytes()), how.early};
 }
 
-// A block's shared memory, and its share of the tiles, which may be empty.
+// Where the parts of a block's shared memory are, and the tiles [first, end) that the block computes: none in some
+// blocks, where there are fewer tiles than blocks.
 struct BlockOfTiles {
     std::byte* chunks;
     std::byte* x;

@@ -1,7 +1,9 @@
 // How long an engine takes to be made from a model's folder, through the public header.
 //
-//   bench_loading --folder FOLDER [--device cpu|cuda|cuda:N] [--times N]    makes an engine N times (3)
-//   bench_loading --folder FOLDER --model NAME                              writes the folder first: random weights
+//   bench_loading --folder FOLDER [--model NAME] [--device cpu|cuda|cuda:N] [--times N]
+//
+// It makes an engine of the model in FOLDER N times (3). With --model it first writes FOLDER: random weights in the
+// shape of a known model.
 //
 // `weights` is the time until the progress callback tells that the weights are on the device (0.8 of the whole there),
 // `engine` that of the whole call. The first engine of a process on a GPU also makes CUDA's context and loads kernels.

@@ -123,7 +123,7 @@ inline std::string folder_config(const Shape& shape) {
     return text + ", \"hidden_act\": \"silu\", \"rms_norm_eps\": 1e-06, \"torch_dtype\": \"bfloat16\"}\n";
 }
 
-// Writes config.json and model.safetensors; whether that worked.
+// Makes the folder and writes config.json and model.safetensors to it. False where the weights could not be written.
 inline bool write_model_folder(const Shape& shape, const std::filesystem::path& folder) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
