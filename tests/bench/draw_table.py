@@ -2,8 +2,8 @@
 """The table of whole models: puts figures into whole_models.json and draws from it what the documents show.
 
     tests/bench/draw_table.py                              writes the charts and the tables of RESULTS.md and README.md
-    tests/bench/draw_table.py --add FILE... [--commit C]   first takes figures in that bench_whole_model or a peer's script
-                                                           wrote (--json); C is the commit that Nanolith was built from
+    tests/bench/draw_table.py --add FILE... [--commit C]   first takes figures in, which bench_whole_model or a peer's
+                                                           script wrote (--json); C is Nanolith's commit
     tests/bench/draw_table.py --check                      fails where one of them is not what this script writes
 
 The charts are docs/speed-light.svg and docs/speed-dark.svg. Tables stand between two marks that are comments.
@@ -26,8 +26,17 @@ NAMES = {
     "llama-3.2-1b": "Llama-3.2-1B",
     "llama-3.1-8b": "Llama-3.1-8B",
     "qwen3-30b-a3b": "Qwen3-30B-A3B",
+    "qwen3-0.6b on a CPU": "Qwen3-0.6B on a CPU",
 }
 CASES = ["batch1", "shared", "random", "prefill", "load", "sampling"]
+CHART_CASES = CASES[:4]
+WORDS = {
+    "load/first": "loading, a process' first engine",
+    "load/later": "loading, later engines",
+    "sampling/greedy": "256 conversations, greedy",
+    "sampling/filtered": "256 conversations, top-k and top-p",
+    "sampling/share": "what top-k and top-p add to a step",
+}
 README_ROWS = 8
 README_ROWS_OF_A_CASE = 2  # of one case of one model
 
@@ -64,19 +73,13 @@ def words(key):
         return f"{size} requests of random lengths"
     if case == "prefill":
         return f"prefill of {count(int(size))}"
-    if case == "load":
-        return {"first": "loading, a process' first engine", "later": "loading, later engines"}[size]
-    return {
-        "greedy": "256 conversations, greedy",
-        "filtered": "256 conversations, top-k and top-p",
-        "share": "what top-k and top-p add to a step",
-    }[size]
+    return WORDS[key]
 
 
 def place(key):
     """Where a row stands in its model's table."""
     case, size = key.split("/")
-    return CASES.index(case), int(size) if size.isdigit() else 0
+    return CASES.index(case), int(size) if size.isdigit() else list(WORDS).index(key)
 
 
 def rows_of(data):
@@ -87,7 +90,10 @@ def rows_of(data):
 
 
 def add_report(data, report, commit):
-    rows = data["models"].setdefault(report["model"], {})
+    model = report["model"] + ("" if "NVIDIA" in report["device"] else " on a CPU")
+    if model not in NAMES:
+        raise SystemExit(f"a report is of {model}: expected one of {', '.join(NAMES)}")
+    rows = data["models"].setdefault(model, {})
     program = report["program"]
     version = f"{report['version']}, commit {commit}" if program == OURS and commit else report["version"]
     for entry in report["rows"]:
@@ -98,7 +104,7 @@ def add_report(data, report, commit):
         row[program] = {
             "value": round(entry["value"], 4),
             "version": version,
-            "device": report["device"],
+            "device": re.sub(r"^cuda:\d+ ", "", report["device"]),
             "date": report["date"],
         }
 
@@ -160,15 +166,34 @@ def sources(data):
         yield f"- {'Nanolith' if program == OURS else program}: {ran}."
 
 
+def summary(data):
+    rows = [row for _, _, row in rows_of(data) if OURS in row]
+    bars = [row for row in rows if "bar" in row]
+    met = sum(met_text(row) == "yes" for row in bars)
+    peers = [row for row in rows if best_peer(row)]
+    behind = sum(ratio(row, row[OURS]["value"], row[best_peer(row)]["value"]) < 1 for row in peers)
+    return (
+        f"Bars met: {met} of {len(bars)}. Rows with a peer that did the same: {len(peers)}; "
+        f"a peer is ahead in {behind} of them."
+    )
+
+
+def table_line(cells):
+    return re.sub(" +", " ", "| " + " | ".join(cells) + " |")
+
+
 def results_table(data):
-    lines = [*sources(data), ""]
-    lines += ["| model | what | unit | Nanolith | vLLM | llama.cpp | beside the best peer | floor | share of it | bar | met |"]
-    lines += ["| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
+    lines = [summary(data), "", *sources(data)]
+    head = ["", "unit", "Nanolith", *PEERS, "beside the best peer", "floor", "share of it", "bar", "met"]
+    last = None
     for model, key, row in rows_of(data):
-        cells = [NAMES[model], words(key), row["unit"], *(figure(row, name) for name in [OURS, *PEERS])]
+        if model != last:
+            lines += ["", f"**{NAMES[model]}**", "", table_line(head), "| --- " * len(head) + "|"]
+            last = model
+        cells = [words(key), row["unit"], *(figure(row, name) for name in [OURS, *PEERS])]
         floor = number(row["floor"]) if "floor" in row else ""
         cells += [ahead_text(row), floor, share_of_floor(row), bar_text(row), met_text(row)]
-        lines.append("| " + " | ".join(cells) + " |")
+        lines.append(table_line(cells))
     return lines
 
 
@@ -199,18 +224,34 @@ def with_table(text, lines):
     begin, end = "<!-- whole models: made by tests/bench/draw_table.py -->", "<!-- end of whole models -->"
     if begin not in text or end not in text:
         raise SystemExit(f"no {begin} or {end} in a document")
-    inside = "\n".join(["", *lines, ""]) + "\n"
+    inside = "\n".join(["\n", *lines, "\n"])
     return re.sub(re.escape(begin) + ".*?" + re.escape(end), lambda _: begin + inside + end, text, flags=re.S)
 
 
 # ---- Charts ----
 
 THEMES = {
-    "light": {"text": "#1f2328", "faint": "#59636e", "line": "#d1d9e0", OURS: "#0969da", "vLLM": "#bc4c00", "llama.cpp": "#1a7f37"},
-    "dark": {"text": "#f0f6fc", "faint": "#9198a1", "line": "#3d444d", OURS: "#58a6ff", "vLLM": "#f0883e", "llama.cpp": "#3fb950"},
+    "light": {
+        "text": "#1f2328",
+        "faint": "#59636e",
+        "line": "#d1d9e0",
+        "page": "#ffffff",
+        OURS: "#0969da",
+        "vLLM": "#bc4c00",
+        "llama.cpp": "#1a7f37",
+    },
+    "dark": {
+        "text": "#f0f6fc",
+        "faint": "#9198a1",
+        "line": "#3d444d",
+        "page": "#0d1117",
+        OURS: "#58a6ff",
+        "vLLM": "#f0883e",
+        "llama.cpp": "#3fb950",
+    },
 }
-WIDTH, LEFT, RIGHT = 760, 268, 70
-LANE, HEADING, TOP = 19, 27, 78
+WIDTH, LEFT, RIGHT = 760, 252, 118
+LANE, HEADING, TOP = 17, 27, 66
 
 
 class Chart:
@@ -229,47 +270,47 @@ class Chart:
     def at(self, share):
         return LEFT + (WIDTH - LEFT - RIGHT) * min(share, 1)
 
-    def bar(self, y, share):
-        width = self.at(share) - LEFT
-        self.parts.append(f'<rect x="{LEFT}" y="{y - 10}" width="{width:.1f}" height="12" rx="2" fill="{self.theme[OURS]}"/>')
+    def bar(self, x, y, width):
+        style = f'height="12" rx="2" fill="{self.theme[OURS]}"'
+        self.parts.append(f'<rect x="{x}" y="{y - 10}" width="{width:.1f}" {style}/>')
 
     def mark(self, program, x, y):
-        colour = self.theme[program]
+        style = f'fill="{self.theme[program]}" stroke="{self.theme["page"]}"'
         if program == "vLLM":
-            self.parts.append(f'<circle cx="{x:.1f}" cy="{y - 4}" r="4.5" fill="{colour}"/>')
+            self.parts.append(f'<circle cx="{x:.1f}" cy="{y - 4}" r="5" {style}/>')
         else:
-            path = f"M{x:.1f} {y - 10} l5 6 l-5 6 l-5 -6 z"
-            self.parts.append(f'<path d="{path}" fill="{colour}"/>')
+            self.parts.append(f'<path d="M{x:.1f} {y - 11} l6 7 l-6 7 l-6 -7 z" {style}/>')
 
     def line(self, x, top, bottom):
         self.parts.append(f'<line x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{bottom}" stroke="{self.theme["line"]}"/>')
 
-    def key(self, version):
+    def key(self):
         self.text(16, 28, "Speed, as a share of what the device's memory and products allow", weight="bold", size=14)
         x = LEFT
         for program in [OURS, *PEERS]:
             if program == OURS:
-                self.parts.append(f'<rect x="{x}" y="43" width="22" height="12" rx="2" fill="{self.theme[OURS]}"/>')
+                self.bar(x, 53, 22)
             else:
                 self.mark(program, x + 16, 53)
-            self.text(x + 28, 53, version[program], "faint")
+            self.text(x + 28, 53, "Nanolith" if program == OURS else program, "faint")
             x += 125
 
     def row(self, y, key, row):
         self.text(LEFT - 10, y, words(key), "faint", anchor="end")
-        self.bar(y, ratio(row, row[OURS]["value"], row["floor"]))
+        self.bar(LEFT, y, self.at(ratio(row, row[OURS]["value"], row["floor"])) - LEFT)
         for program in PEERS:
             if program in row and "note" not in row[program]:
                 self.mark(program, self.at(ratio(row, row[program]["value"], row["floor"])), y)
-        self.text(WIDTH - RIGHT + 8, y, figure(row, OURS), "text")
+        self.text(WIDTH - RIGHT + 8, y, f"{number(row[OURS]['value'])} {row['unit']}")
 
 
 def draw(data, theme):
-    rows = [each for each in rows_of(data) if OURS in each[2] and "floor" in each[2]]
+    rows = [(model, key, row) for model, key, row in rows_of(data) if OURS in row and "floor" in row]
+    rows = [each for each in rows if each[1].split("/")[0] in CHART_CASES]
     models = list(dict.fromkeys(model for model, _, _ in rows))
     bottom = TOP + len(rows) * LANE + len(models) * HEADING
     chart = Chart(theme)
-    chart.key({OURS: "Nanolith", "vLLM": "vLLM", "llama.cpp": "llama.cpp"})
+    chart.key()
     for share in (0, 0.25, 0.5, 0.75, 1):
         chart.line(chart.at(share), TOP, bottom)
         chart.text(chart.at(share), bottom + 18, f"{share:.0%}", "faint", anchor="middle")
@@ -285,8 +326,8 @@ def draw(data, theme):
     body = "\n".join(chart.parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + 32}" width="{WIDTH}" '
-        f'height="{bottom + 32}" font-family="system-ui, sans-serif" role="img" aria-label="For each model and workload, '
-        f'the share of what the device allows that Nanolith, vLLM and llama.cpp reach.">\n{body}\n</svg>\n'
+        f'height="{bottom + 32}" font-family="system-ui, sans-serif" role="img" aria-label="For each model and '
+        f'workload, the share of what the device allows that Nanolith, vLLM and llama.cpp reach.">\n{body}\n</svg>\n'
     )
 
 

@@ -1,5 +1,5 @@
-"""What is measured of a whole model, for the scripts that run peers: the sizes of each case, as bench_whole_model has them
-(tests/bench/whole_model/cases.cpp), and the figures as a table and as JSON (README.md in this folder)."""
+"""What is measured of a whole model, for the scripts that run peers: the sizes of each case, as bench_whole_model has
+them (tests/bench/whole_model/cases.cpp), and the figures as lines and as JSON (README.md in this folder)."""
 
 import argparse
 import dataclasses
@@ -64,9 +64,9 @@ def random_tokens(count, vocab_size):
     return [random.randrange(vocab_size) for _ in range(count)]
 
 
-def arguments(description, formatter=argparse.RawDescriptionHelpFormatter):
+def arguments(description):
     """The options that every peer's script has."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=formatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="a model folder, bench_whole_model's --into say")
     parser.add_argument("--case", action="append", choices=CASES, help="all where none is given")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go as JSON")
@@ -87,7 +87,8 @@ class Report:
 
     def add(self, key, value, unit):
         self.rows.append({"key": key, "value": value, "unit": unit})
-        print(f"{self.head['program']} {self.head['version']}, {self.head['model']}: {key} {value:.5g} {unit}", flush=True)
+        who = f"{self.head['program']} {self.head['version']}, {self.head['model']}"
+        print(f"{who}: {key} {value:.5g} {unit}", flush=True)
 
     def write(self, path):
         if path is None:

@@ -15,8 +15,8 @@
 //            sampling  ms a step of 256 conversations, greedy and with top-k and top-p
 //            All of them where none is given. On a CPU they are smaller: see kCpuWorkload.
 // --ceiling  what memory reads at most, --tflops what products reach at most, --link what goes to the device at most:
-//            the floors are made of these. On a GPU 4.5 TB/s, 792 TFLOP/s and 55 GB/s, as measured on an H200; on a
-//            CPU there are floors only for what is given.
+//            the floors are made of these. On a GPU an H200's 4.5 TB/s, 792 TFLOP/s and 55 GB/s (PCIe 5.0); on a CPU
+//            there are floors only for what is given.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
