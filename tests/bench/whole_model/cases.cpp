@@ -35,8 +35,12 @@ double median_of_turns(const Once& once) {
 
 // With commas between thousands.
 std::string count_text(int64_t count) {
-    std::string text = std::to_string(count);
-    for (auto at = static_cast<int64_t>(text.size()) - 3; at > 0; at -= 3) text.insert(static_cast<size_t>(at), ",");
+    const std::string digits = std::to_string(count);
+    std::string text;
+    for (size_t i = 0; i < digits.size(); ++i) {
+        if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
+        text += digits[i];
+    }
     return text;
 }
 
@@ -188,14 +192,14 @@ double Cases::seconds_to_draw(const Caches& caches, int32_t count) {
     return seconds;
 }
 
-void Cases::shared_by(const nl_chunk* chunk, int32_t conversations) {
-    const Caches caches = this->conversations(conversations, chunk);
-    const int32_t count = work_.shared_tokens;
-    const double seconds = median_of_turns([&] { return seconds_to_draw(caches, count); });
-    const double floor = floor_of(sizes_, ceilings_, decode_rows(conversations, work_.chunk, kPrompt + count / 2.0));
-    add({"shared/" + std::to_string(conversations),
-         count_text(conversations) + " conversations behind a chunk of " + count_text(work_.chunk), "tokens/s",
-         conversations * count / seconds, floor > 0 ? conversations / floor : 0});
+void Cases::shared_by(const nl_chunk* chunk, int32_t count) {
+    const Caches caches = conversations(count, chunk);
+    const int32_t tokens = work_.shared_tokens;
+    const double seconds = median_of_turns([&] { return seconds_to_draw(caches, tokens); });
+    const double floor = floor_of(sizes_, ceilings_, decode_rows(count, work_.chunk, kPrompt + tokens / 2.0));
+    add({"shared/" + std::to_string(count),
+         count_text(count) + " conversations behind a chunk of " + count_text(work_.chunk), "tokens/s",
+         count * tokens / seconds, floor > 0 ? count / floor : 0});
 }
 
 void Cases::shared() {

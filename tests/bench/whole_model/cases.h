@@ -52,7 +52,7 @@ class Cases {
     void sampling();
 
     double batch1_at(int32_t context);
-    void shared_by(const nl_chunk* chunk, int32_t conversations);
+    void shared_by(const nl_chunk* chunk, int32_t count);
     double random_floor(const std::vector<int32_t>& in, const std::vector<int32_t>& out) const;
 
     Session& session();
