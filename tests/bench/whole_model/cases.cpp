@@ -89,12 +89,11 @@ const Workload kCpuWorkload = {
     .rows = 8,
 };
 
-Cases::Cases(std::string folder, std::string device, const Ceilings& ceilings, uint32_t seed)
-    : folder_(std::move(folder)),
-      device_(std::move(device)),
+Cases::Cases(Setup setup, const Ceilings& ceilings, uint32_t seed)
+    : setup_(std::move(setup)),
       ceilings_(ceilings),
-      sizes_(read_sizes(folder_)),
-      work_(is_gpu(device_) ? kGpuWorkload : kCpuWorkload),
+      sizes_(read_sizes(setup_.folder)),
+      work_(is_gpu(setup_.device) ? kGpuWorkload : kCpuWorkload),
       seed_(seed),
       random_(seed) {}
 
@@ -113,7 +112,7 @@ void Cases::add(Row row) {
 }
 
 Session& Cases::session() {
-    if (!session_) session_ = std::make_unique<Session>(folder_, device_);
+    if (!session_) session_ = std::make_unique<Session>(setup_);
     return *session_;
 }
 

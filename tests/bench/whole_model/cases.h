@@ -33,7 +33,7 @@ inline constexpr const char* kCases[] = {"load", "batch1", "shared", "random", "
 
 class Cases {
   public:
-    Cases(std::string folder, std::string device, const Ceilings& ceilings, uint32_t seed);
+    Cases(Setup setup, const Ceilings& ceilings, uint32_t seed);
 
     // Measures one of kCases and adds its rows.
     void run(const std::string& name);
@@ -64,8 +64,7 @@ class Cases {
     double seconds_to_draw(const Caches& caches, int32_t count);
     void add(Row row);
 
-    const std::string folder_;
-    const std::string device_;
+    const Setup setup_;
     const Ceilings ceilings_;
     const ModelSizes sizes_;
     const Workload& work_;

@@ -1,7 +1,7 @@
 // A whole model's speed through the public C interface alone, beside the least time that the device could need.
 //
 //   bench_whole_model (--folder FOLDER | --model NAME [--into FOLDER]) [--case NAME]... [--device cpu|cuda|cuda:N]
-//                     [--json FILE] [--seed N] [--ceiling TB/s] [--tflops N] [--link GB/s]
+//                     [--json FILE] [--seed N] [--batch-tokens N] [--ceiling TB/s] [--tflops N] [--link GB/s]
 //
 // --folder   a Hugging Face model folder.
 // --model    random weights of a known model's shape (bench/shapes.h), written once to the folder of --into, NAME in
@@ -14,6 +14,7 @@
 //            prefill   tokens a second of a chunk of 8,192
 //            sampling  ms a step of 256 conversations, greedy and with top-k and top-p
 //            All of them where none is given. On a CPU they are smaller: see kCpuWorkload.
+// --batch-tokens  most tokens that a step computes (NL_OPTION_MAX_BATCH_TOKENS).
 // --ceiling  what memory reads at most, --tflops what products reach at most, --link what goes to the device at most:
 //            the floors are made of these. On a GPU an H200's 4.5 TB/s, 792 TFLOP/s and 55 GB/s (PCIe 5.0); on a CPU
 //            there are floors only for what is given.
@@ -32,10 +33,9 @@ namespace {
 using namespace nanolith::bench;
 
 struct Arguments {
-    std::string folder;
+    Setup setup = {"", "cuda", 0};
     std::string model;
     std::string into;
-    std::string device = "cuda";
     std::string json;
     std::vector<std::string> cases;
     uint32_t seed = 1;
@@ -52,10 +52,10 @@ bool set_argument(const std::string& name, const std::string& value, Arguments& 
     const struct {
         const char* name;
         std::string* text;
-    } texts[] = {{"--folder", &arguments.folder},
+    } texts[] = {{"--folder", &arguments.setup.folder},
                  {"--model", &arguments.model},
                  {"--into", &arguments.into},
-                 {"--device", &arguments.device},
+                 {"--device", &arguments.setup.device},
                  {"--json", &arguments.json}};
     for (const auto& each : texts) {
         if (name != each.name) continue;
@@ -72,8 +72,9 @@ bool set_argument(const std::string& name, const std::string& value, Arguments& 
         return true;
     }
     if (name == "--seed") arguments.seed = static_cast<uint32_t>(std::atoll(value.c_str()));
+    if (name == "--batch-tokens") arguments.setup.batch_tokens = std::atoi(value.c_str());
     if (name == "--case") arguments.cases.push_back(value);
-    return name == "--seed" || (name == "--case" && is_case(value));
+    return name == "--seed" || name == "--batch-tokens" || (name == "--case" && is_case(value));
 }
 
 bool parse(int argc, char** argv, Arguments& arguments) {
@@ -82,7 +83,7 @@ bool parse(int argc, char** argv, Arguments& arguments) {
     }
     if (arguments.cases.empty()) arguments.cases.assign(std::begin(kCases), std::end(kCases));
     const bool known = arguments.model.empty() || find_shape(arguments.model) != nullptr;
-    return argc % 2 == 1 && known && arguments.folder.empty() != arguments.model.empty();
+    return argc % 2 == 1 && known && arguments.setup.folder.empty() != arguments.model.empty();
 }
 
 // False, with a message, where the folder could not be written.
@@ -90,14 +91,14 @@ bool make_folder(Arguments& arguments) {
     if (arguments.model.empty()) return true;
     const auto folder = arguments.into.empty() ? std::filesystem::temp_directory_path() / arguments.model
                                                : std::filesystem::path(arguments.into);
-    arguments.folder = folder.string();
+    arguments.setup.folder = folder.string();
     const std::string failure = write_model_folder(*find_shape(arguments.model), folder);
     if (!failure.empty()) std::fprintf(stderr, "bench_whole_model: %s\n", failure.c_str());
     return failure.empty();
 }
 
 Ceilings ceilings_of(const Arguments& arguments) {
-    const bool gpu = arguments.device.rfind("cuda", 0) == 0;
+    const bool gpu = arguments.setup.device.rfind("cuda", 0) == 0;
     const auto given = [&](double value, double of_gpu) { return value >= 0 ? value : gpu ? of_gpu : 0; };
     return {1e12 * given(arguments.ceiling, 4.5), 1e12 * given(arguments.tflops, 792), 1e9 * given(arguments.link, 55)};
 }
@@ -114,7 +115,7 @@ std::string words_of(const Ceilings& ceilings) {
 
 std::string name_of(const Arguments& arguments) {
     if (!arguments.model.empty()) return arguments.model;
-    const auto folder = std::filesystem::path(arguments.folder).lexically_normal();
+    const auto folder = std::filesystem::path(arguments.setup.folder).lexically_normal();
     return (folder.has_filename() ? folder : folder.parent_path()).filename().string();
 }
 
@@ -126,15 +127,15 @@ int main(int argc, char** argv) {
         std::fprintf(stderr,
                      "usage: bench_whole_model (--folder FOLDER | --model NAME [--into FOLDER]) [--case NAME]...\n"
                      "                         [--device cpu|cuda|cuda:N] [--json FILE] [--seed N]\n"
-                     "                         [--ceiling TB/s] [--tflops N] [--link GB/s]\n"
+                     "                         [--batch-tokens N] [--ceiling TB/s] [--tflops N] [--link GB/s]\n"
                      "       NAME of a model: qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n"
                      "       NAME of a case: load, batch1, shared, random, prefill or sampling\n");
         return 2;
     }
     if (!make_folder(arguments)) return 1;
     const Ceilings ceilings = ceilings_of(arguments);
-    Cases cases(arguments.folder, arguments.device, ceilings, arguments.seed);
-    std::fprintf(stderr, "%s, seed %u\n", arguments.folder.c_str(), arguments.seed);
+    Cases cases(arguments.setup, ceilings, arguments.seed);
+    std::fprintf(stderr, "%s, seed %u\n", arguments.setup.folder.c_str(), arguments.seed);
     for (const std::string& name : arguments.cases) cases.run(name);
     const Report report = {name_of(arguments), cases.device_name(), words_of(ceilings), cases.rows()};
     print(report);

@@ -17,11 +17,14 @@ Options make_options(int32_t kind) {
     return Options(options);
 }
 
-Session::Session(const std::string& folder, const std::string& device) {
+Session::Session(const Setup& setup) {
     const Options options = make_options(NL_OPTIONS_ENGINE);
-    must(nl_options_set_text(options.get(), NL_OPTION_DEVICE, device.data(), device.size()), "device");
+    must(nl_options_set_text(options.get(), NL_OPTION_DEVICE, setup.device.data(), setup.device.size()), "device");
+    if (setup.batch_tokens > 0) {
+        must(nl_options_set_int(options.get(), NL_OPTION_MAX_BATCH_TOKENS, setup.batch_tokens), "batch tokens");
+    }
     nl_engine* engine = nullptr;
-    must(nl_engine_create(folder.data(), folder.size(), options.get(), &engine), "engine");
+    must(nl_engine_create(setup.folder.data(), setup.folder.size(), options.get(), &engine), "engine");
     engine_.reset(engine);
 }
 

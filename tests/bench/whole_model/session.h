@@ -25,10 +25,17 @@ void must(nl_status status, const char* doing);
 
 Options make_options(int32_t kind);
 
+// What is loaded, and how.
+struct Setup {
+    std::string folder;
+    std::string device;
+    int32_t batch_tokens = 0;  // NL_OPTION_MAX_BATCH_TOKENS; 0: its default
+};
+
 // A model folder on a device.
 class Session {
   public:
-    Session(const std::string& folder, const std::string& device);
+    explicit Session(const Setup& setup);
 
     [[nodiscard]] int64_t fact(int32_t fact) const;
     [[nodiscard]] std::string device() const;
