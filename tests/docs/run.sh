@@ -7,4 +7,5 @@ python3 check_test.py
 python3 check_names.py
 python3 find_twins.py
 python3 ../../docs/draw_chunk.py --check
+python3 draw_table_test.py
 python3 ../bench/draw_table.py --check
