@@ -90,7 +90,8 @@ def rows_of(data):
 
 
 def add_report(data, report, commit):
-    model = report["model"] + ("" if "NVIDIA" in report["device"] else " on a CPU")
+    on_gpu = any(word in report["device"] for word in ("NVIDIA", "GPU"))
+    model = report["model"] + ("" if on_gpu else " on a CPU")
     if model not in NAMES:
         raise SystemExit(f"a report is of {model}: expected one of {', '.join(NAMES)}")
     rows = data["models"].setdefault(model, {})

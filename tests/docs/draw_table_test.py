@@ -61,6 +61,9 @@ class Rows(unittest.TestCase):
         self.assertEqual(changed["nanolith"]["value"], 1.2346)
         self.assertEqual(changed["nanolith"]["version"], "0.2.0, commit abc1234")
         self.assertEqual((changed["vLLM"]["value"], changed["bar"], changed["floor"]), (3, 1, 0.5))
+        draw_table.add_report(data, {**report, "device": "cpu (2 threads)", "date": "2026-02-02"}, "")
+        self.assertEqual(changed["nanolith"]["version"], "0.2.0, commit abc1234")
+        self.assertIn("batch1/128", data["models"]["qwen3-0.6b on a CPU"])
         with self.assertRaises(SystemExit):
             draw_table.add_report(data, {**report, "model": "other", "device": "NVIDIA H200", "date": ""}, "")
 
