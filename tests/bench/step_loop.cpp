@@ -1,8 +1,11 @@
 // The step loop above the kernels, with random weights of known models' shapes: what callers see of it.
 //
 //   bench_step_loop [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]...
+//                   [--threads N] [--prompt N] [--requests N] [--batch N] [--top yes]
 //
 //   decode    tokens a second of 1, 8 and 64 generations
+//   many      the same of as many generations as --requests says, greedy or, with --top yes, with top-k and top-p
+//   prefill   a chunk of 8,192 tokens, in steps of as many as --batch says
 //   threads   as many threads that each step one cache, beside one thread that steps all of them in one call
 //   fair      gaps between a running conversation's tokens while 32,768 tokens are prefilled, and the prefill's speed
 //   first     the first token after an engine is made, beside the second's
@@ -36,6 +39,8 @@ struct Arguments {
     int32_t threads = 32;
     int32_t prompt = 32768;
     int32_t requests = 256;
+    int32_t batch = 2048;
+    bool top = false;
 };
 
 double milliseconds_since(Clock::time_point begin) {
@@ -81,6 +86,7 @@ class Bench {
         EngineOptions options;
         options.device = arguments_.device;
         options.num_pages = arguments_.device == "cpu" ? 1024 : 6144;
+        options.max_batch_tokens = arguments_.batch;
         if (!arguments_.folder.empty()) {
             engine_ = must(Engine::create(arguments_.folder, options));
         } else {
@@ -112,22 +118,40 @@ class Bench {
     }
 
     void decode() {
-        for (const int32_t count : {1, 8, 64}) {
-            std::vector<std::unique_ptr<Cache>> caches;
-            for (int32_t i = 0; i < count; ++i) {
-                caches.push_back(cache());
-                must(engine_->extend(*caches.back(), tokens(120)));
-            }
-            constexpr int32_t kTokens = 400;
-            const auto begin = Clock::now();
-            std::vector<std::shared_ptr<Generation>> generations;
-            for (auto& each : caches)
-                generations.push_back(must(engine_->generate(*each, {}, {.max_tokens = kTokens, .end_tokens = false})));
-            for (auto& generation : generations) read_all(*generation);
-            const double ms = milliseconds_since(begin);
-            std::printf("decode   %3d generations: %8.0f tokens/s, %.3f ms a step\n", count,
-                        count * kTokens / ms * 1000, ms / kTokens);
+        for (const int32_t count : {1, 8, 64}) decode(count);
+    }
+
+    void decode(int32_t count) {
+        std::vector<std::unique_ptr<Cache>> caches;
+        for (int32_t i = 0; i < count; ++i) {
+            caches.push_back(cache());
+            must(engine_->extend(*caches.back(), tokens(120)));
+            if (arguments_.top)
+                must(engine_->set_sampling(*caches.back(), {.temperature = 1, .top_k = 50, .top_p = 0.9F}));
         }
+        constexpr int32_t kTokens = 400;
+        const auto begin = Clock::now();
+        std::vector<std::shared_ptr<Generation>> generations;
+        for (auto& each : caches)
+            generations.push_back(must(engine_->generate(*each, {}, {.max_tokens = kTokens, .end_tokens = false})));
+        for (auto& generation : generations) read_all(*generation);
+        const double ms = milliseconds_since(begin);
+        std::printf("decode   %3d generations: %8.0f tokens/s, %.3f ms a step\n", count, count * kTokens / ms * 1000,
+                    ms / kTokens);
+    }
+
+    void prefill() {
+        constexpr int32_t kLength = 8192;
+        std::vector<double> times;
+        for (int turn = 0; turn < 12; ++turn) {
+            const Tokens chunk = tokens(kLength);
+            const auto begin = Clock::now();
+            must(engine_->prefill(chunk, 1, {}));
+            times.push_back(milliseconds_since(begin));
+        }
+        const double ms = percentile(times, 0.5);
+        std::printf("prefill  %d tokens in steps of at most %d: %.2f ms (the first %.2f), %.0f tokens/s\n", kLength,
+                    arguments_.batch, ms, times[0], kLength / ms * 1000);
     }
 
     double step_together(std::vector<std::unique_ptr<Cache>>& caches, int32_t steps) {
@@ -256,6 +280,8 @@ class Bench {
 
     void run(const std::string& name) {
         if (name == "decode") decode();
+        if (name == "many") decode(arguments_.requests);
+        if (name == "prefill") prefill();
         if (name == "threads") threads();
         if (name == "fair") fair();
         if (name == "first") first();
@@ -345,6 +371,10 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             arguments.prompt = std::atoi(value.c_str());
         } else if (name == "--requests") {
             arguments.requests = std::atoi(value.c_str());
+        } else if (name == "--batch") {
+            arguments.batch = std::atoi(value.c_str());
+        } else if (name == "--top") {
+            arguments.top = value == "yes";
         } else {
             return false;
         }
@@ -361,7 +391,7 @@ int main(int argc, char** argv) {
         std::fprintf(stderr,
                      "usage: %s [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]... "
                      "[--threads N] "
-                     "[--prompt N] [--requests N]\n",
+                     "[--prompt N] [--requests N] [--batch N] [--top yes]\n",
                      argv[0]);
         return 2;
     }
