@@ -282,10 +282,14 @@ class Decoder {
         return kinds;
     }
 
-    // The most that a step may have: every row may be a sequence of its own, with any number of segments.
+    // The most that a step may have: every row may be a sequence of its own, with any number of segments. All
+    // conversations of a step, which draw a token each, may share a chunk.
     static PlanCapacity step_capacity(const ExecutorOptions& options) {
         constexpr int32_t kAny = std::numeric_limits<int32_t>::max();
-        return {.rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
+        PlanCapacity most{
+            .rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
+        most.cascade_rows = std::max(most.cascade_rows, options.max_output_rows);
+        return most;
     }
 
     [[nodiscard]] int rows() const { return shape_->rows; }
