@@ -113,6 +113,8 @@ class Decoder {
         return cuda::copy_page(pool, copy.from, copy.to, stream_);
     }
 
+    [[nodiscard]] bool has_outputs() const { return shape_->output_rows > 0; }
+
     Result<void> attention_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         T* const qkv = scratch_.qkv.template as<T>();
@@ -203,7 +205,6 @@ class Decoder {
 
     Result<void> head() {
         const int outputs = shape_->output_rows;
-        if (outputs == 0) return {};
         if (takes_fused(outputs, spec_.hidden_size)) {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;

@@ -19,22 +19,26 @@ namespace nanolith {
 //   mlp_output(layer)         x += norm(W_down h)
 //   head()                    output rows: final norm, logits, draw
 //
-// `ended(phase)` is called after each of them, and may fail too.
+// has_outputs() tells whether the step has output rows. Where it has none, as the slices of a chunk's prefill, only the
+// keys and values of the last layer are read by anybody, so that attention_input() is the last operation.
+//
+// `ended(phase)` is called after each of them, done or left out, and may fail too.
 template <typename Device, typename Ended>
 Result<void> forward(Device& device, int32_t num_layers, const Ended& ended) {
     for (int32_t layer = 0; layer < num_layers; ++layer) {
+        const bool is_read = layer + 1 < num_layers || device.has_outputs();
         NL_TRY(device.attention_input(layer));
         NL_TRY(ended(Phase::attention_input));
-        NL_TRY(device.attention(layer));
+        if (is_read) NL_TRY(device.attention(layer));
         NL_TRY(ended(Phase::attention));
-        NL_TRY(device.attention_output(layer));
+        if (is_read) NL_TRY(device.attention_output(layer));
         NL_TRY(ended(Phase::attention_output));
-        NL_TRY(device.mlp_input(layer));
+        if (is_read) NL_TRY(device.mlp_input(layer));
         NL_TRY(ended(Phase::mlp_input));
-        NL_TRY(device.mlp_output(layer));
+        if (is_read) NL_TRY(device.mlp_output(layer));
         NL_TRY(ended(Phase::mlp_output));
     }
-    NL_TRY(device.head());
+    if (device.has_outputs()) NL_TRY(device.head());
     return ended(Phase::head);
 }
 

@@ -77,11 +77,14 @@ Traffic product(double rows, double inputs, double outputs, double element) {
     return {inputs * outputs * element, 0, 2 * rows * inputs * outputs};
 }
 
-void add_attention(StepTraffic& traffic, const Sizes& s, const Visible& seen) {
+void add_attention_input(StepTraffic& traffic, const Sizes& s) {
     Traffic& input = traffic[index_of(Phase::attention_input)];
     input += product(s.rows, s.hidden, s.queries + 2 * s.keys, s.element);
     input += {s.rows * s.hidden * kFloatBytes,
               s.rows * s.queries * s.element + s.written_rows * 2 * s.keys * s.kv_element, 0};
+}
+
+void add_attention(StepTraffic& traffic, const Sizes& s, const Visible& seen) {
     const double output = s.rows * s.queries * s.element;
     traffic[index_of(Phase::attention)] +=
         {output + seen.distinct_tokens * 2 * s.keys * s.kv_element, output, 4 * s.queries * seen.seen_tokens};
@@ -119,6 +122,8 @@ StepTraffic step_traffic(const ModelSpec& spec, const ExecutorOptions& options, 
     const Sizes sizes(spec, options, batch);
     std::map<int32_t, Visible> by_window;
     for (const LayerSpec& layer : spec.layers) {
+        add_attention_input(traffic, sizes);
+        if (&layer == &spec.layers.back() && sizes.output_rows == 0) break;  // see forward()
         const auto [seen, is_new] = by_window.try_emplace(layer.window);
         if (is_new) seen->second = visible(batch, layer.window);
         add_attention(traffic, sizes, seen->second);

@@ -40,6 +40,7 @@ class CpuExecutor final : public Executor {
 
     // The operations of forward(), which alone calls them, while a step is computed.
     Result<void> embed();
+    [[nodiscard]] bool has_outputs() const { return !batch_->output_rows.empty(); }
     Result<void> attention_input(int32_t layer);
     Result<void> attention(int32_t layer);
     Result<void> attention_output(int32_t layer);

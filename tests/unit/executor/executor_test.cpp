@@ -201,6 +201,24 @@ TEST_P(ExecutorTest, PoisonedPagesShow) {
     EXPECT_EQ(sampled, std::vector<int32_t>(3, kNoToken));
 }
 
+// A step that draws nothing leaves keys and values that later steps find.
+TEST_P(ExecutorTest, StepsWithoutDrawsFillTheCache) {
+    for (const RandomShape& shape : kShapes) {
+        RandomModel model(shape, GetParam().dtype, seed_ + 60);
+        PagedHarness harness(*backend_, model, options(16, 12), seed_);
+        ASSERT_TRUE(harness.ready());
+        Store tail;
+        const Job job{&tail, 0, {}, harness.tokens(37)};
+        OwnedBatch batch = harness.make_batch({job});
+        batch.output_rows.clear();
+        batch.sampling.clear();
+        batch.kept_logits.clear();
+        ASSERT_TRUE(run_step(harness.executor(), batch, {}).ok());
+        harness.run_reference({job});
+        expect_close(harness.run({{&tail, 0, {}, harness.tokens(3)}}), describe(shape, 16));
+    }
+}
+
 // The logits of the last token computed again, its key being in the cache already.
 TEST_P(ExecutorTest, RowWithoutSlotWritesNothing) {
     RandomModel model(kShapes[2], GetParam().dtype, seed_ + 50);
