@@ -46,8 +46,8 @@ constexpr int32_t padded_rows(int32_t rows, bool batch_invariant) {
 }
 
 // One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far: the first that cuBLASLt
-// names, or for products of many rows that are met while choose_by_timing() holds the fastest of several that cut no
-// sum into parts, so that which one it is changes no bit of the result. For one stream.
+// names, or for products y = x W^T of many rows that are met while choose_by_timing() holds the fastest of several that
+// cut no sum into parts, so that which one it is changes no bit of the result. For one stream.
 class Matmul {
   public:
     static Result<std::unique_ptr<Matmul>> create();
@@ -55,8 +55,7 @@ class Matmul {
     Matmul(const Matmul&) = delete;
     Matmul& operator=(const Matmul&) = delete;
 
-    // While `on`, new shapes of many rows are timed, which waits for the stream and multiplies into y several times:
-    // for products whose results nobody needs.
+    // While `on`, new shapes of many rows are timed, which waits for the stream: for steps that nobody waits for.
     void choose_by_timing(bool on) { times_ = on; }
 
     // false, and nothing done, where cuBLASLt has no algorithm for the shape: it need not for sizes that are no
