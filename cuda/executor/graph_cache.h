@@ -9,9 +9,10 @@
 
 namespace nanolith::cuda {
 
-// Keeps the most recently used graphs. The first steps of a shape are launched without a graph: the first one also loads
-// kernels and chooses algorithms, neither of which a recording may do, and a recording takes longer than several steps
-// save by it, so that it would be lost on shapes that soon give way to others, as when conversations end one by one.
+// Keeps the most recently used graphs. The first steps of a shape are launched without a graph: the first one also
+// loads kernels and chooses algorithms, neither of which a recording may do, and a recording takes longer than several
+// steps save by it, so that it would be lost on shapes that soon give way to others, as when conversations end one by
+// one.
 class GraphCache {
   public:
     struct Entry {
