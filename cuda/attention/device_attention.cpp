@@ -48,6 +48,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
     shape.causal = spec.causal;
     shape.batch_invariant = spec.batch_invariant;
+    shape.cascade_rows = capacity.cascade_rows;
     shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
     shape.has_short = spec.dtype != DType::f32 && !shape.fp8 && !spec.batch_invariant && short_supports(gpu.major);
     if (spec.dtype == DType::f32) {

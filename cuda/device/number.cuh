@@ -78,4 +78,33 @@ __device__ void store_pack(T* to, const float (&values)[kPack<T>]) {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(rounded);
 }
 
+// Reads N values, with one access where they are 16 bytes (at a 16-byte aligned address), else one by one.
+template <typename T, int N>
+__device__ void load_values(const T* from, float (&values)[N]) {
+    if constexpr (N == kPack<T>) {
+        load_pack(from, values);
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] = to_float(from[i]);
+    }
+}
+
+// Writes N values, with one access where they are 8 or 16 bytes (at an address aligned so), else one by one.
+template <typename T, int N>
+__device__ void store_values(T* to, const float (&values)[N]) {
+    if constexpr (N == kPack<T>) {
+        store_pack(to, values);
+    } else if constexpr (N * sizeof(T) == sizeof(uint2)) {
+        alignas(8) T rounded[N];
+#pragma unroll
+        for (int i = 0; i < N; ++i) rounded[i] = from_float<T>(values[i]);
+        uint2 raw;
+        memcpy(&raw, rounded, sizeof raw);
+        *reinterpret_cast<uint2*>(to) = raw;
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; ++i) to[i] = from_float<T>(values[i]);
+    }
+}
+
 }  // namespace nanolith::cuda

@@ -80,6 +80,9 @@ class Decoder {
         return {};
     }
 
+    // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.
+    void choose_products_by_timing(bool on) { matmul_->choose_by_timing(on); }
+
     // The attention plans of a step, which are sent to the device with its batch; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written) {
         return attention_.plan(step, written);
@@ -171,7 +174,8 @@ class Decoder {
         T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm, early()));
         NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
-        return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), stream_);
+        return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), early(),
+                    stream_);
     }
 
     Result<void> mlp_output(int32_t layer) {
@@ -259,15 +263,13 @@ class Decoder {
         return streamed_launch(after_streamed ? After::streamed : After::other);
     }
 
-    // Whether this step's launches of few blocks (norms, append, attention, sampling) may be early ones, which begin
-    // while the previous launch still runs. Launches of many blocks, such as products, are never early: the GPU would
-    // put most of their blocks on the multiprocessors that the previous launch leaves first (streamed products, which
-    // have a block a multiprocessor, are early after one another). The first launch of the first layer is not early
-    // either: it waits for the batch, so later early launches may read the batch at once.
-    [[nodiscard]] bool early() const {
-        constexpr int kMostRows = 64;
-        return gpu_.has_early_launches() && rows() <= kMostRows;
-    }
+    // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones, which
+    // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its
+    // last block has ended, a little sooner. Products are never early: the GPU would put most of their blocks on the
+    // multiprocessors that the previous launch leaves first (streamed products, which have a block a multiprocessor,
+    // are early after one another). The first launch of the first layer is not early either: it waits for the batch, so
+    // later early launches may read the batch at once.
+    [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
 
     // Whether append and attention of the layer are one launch in this step.
     [[nodiscard]] bool is_short(int32_t layer) const {
@@ -305,10 +307,14 @@ class Decoder {
         return kinds;
     }
 
-    // The most that a step may have: every row may be a sequence of its own, with any number of segments.
+    // The most that a step may have: every row may be a sequence of its own, with any number of segments. All
+    // conversations of a step, which draw a token each, may share a chunk.
     static PlanCapacity step_capacity(const ExecutorOptions& options) {
         constexpr int32_t kAny = std::numeric_limits<int32_t>::max();
-        return {.rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
+        PlanCapacity most{
+            .rows = options.max_rows, .sequences = options.max_rows, .segments = kAny, .page_table = kAny};
+        most.cascade_rows = std::max(most.cascade_rows, options.max_output_rows);
+        return most;
     }
 
     [[nodiscard]] int rows() const { return shape_->rows; }

@@ -21,8 +21,12 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Batches of more rows run without a graph: their launches cost little beside their work.
-constexpr int kMaxGraphRows = 64;
+// Batches of more rows run without a graph: their launches cost little beside their work, and their shapes, those of
+// prefills, seldom come again.
+constexpr int kMaxGraphRows = 512;
+// Steps of a shape that run without a graph before one is recorded, while an executor warms up and later.
+constexpr int kPlainStepsOfWarmUp = 1;
+constexpr int kPlainSteps = 3;
 // The share of the progress of the executor's creation when the weights are on the device.
 constexpr double kLoaded = 0.8;
 
@@ -66,7 +70,11 @@ class CudaExecutor final : public Executor {
         }
         if (options_.warm_up) {
             const auto run = [&](const Batch& batch, int32_t num_layers) { return run_step(batch, num_layers); };
+            decoder_->choose_products_by_timing(true);
+            plain_steps_ = kPlainStepsOfWarmUp;
             NL_TRY(warm_up(run, spec_, weights, options_, progress, kLoaded));
+            plain_steps_ = kPlainSteps;
+            decoder_->choose_products_by_timing(false);
         }
         if (options_.profile != nullptr) options_.profile->clear();
         page_table_.forget();
@@ -245,13 +253,13 @@ class CudaExecutor final : public Executor {
         return forward(*decoder_, step_layers_, [&](Phase) { return phases_.ended(stream_.get()); });
     }
 
-    // Puts the forward pass on the stream, as a graph from the second step of a shape through all layers on.
+    // Puts the forward pass on the stream, as a graph once some steps of its shape have gone through all layers.
     Result<void> launch_forward() {
         if (batch_.shape().rows > kMaxGraphRows || step_layers_ < spec_.num_layers) return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
-        if (!entry.seen) {
+        if (entry.steps < plain_steps_) {
             NL_TRY(enqueue_forward(false));
-            entry.seen = true;
+            ++entry.steps;
             return {};
         }
         if (!entry.graph) {
@@ -271,6 +279,7 @@ class CudaExecutor final : public Executor {
     PageTable page_table_;
     DeviceBatch batch_;
     GraphCache graphs_;
+    int plain_steps_ = kPlainSteps;
     StepSlots slots_;
     PhaseEvents phases_;    // for options_.profile
     size_t num_drawn_ = 0;  // output rows of the step submitted last

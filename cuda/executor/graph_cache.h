@@ -9,14 +9,15 @@
 
 namespace nanolith::cuda {
 
-// Keeps the most recently used graphs. A step is recorded when its shape is met for the second time: the first time it
-// is launched without a graph, which also loads kernels and chooses algorithms, neither of which a recording may do.
+// Keeps the most recently used graphs. The first steps of a shape are launched without a graph: the first one also loads
+// kernels and chooses algorithms, neither of which a recording may do, and a recording takes longer than several steps
+// save by it, so that it would be lost on shapes that soon give way to others, as when conversations end one by one.
 class GraphCache {
   public:
     struct Entry {
         BatchShape shape;
-        Graph graph;        // null until recorded
-        bool seen = false;  // a step of this shape has been launched
+        Graph graph;    // null until recorded
+        int steps = 0;  // of this shape that were launched without a graph
     };
 
     // The entry of `shape`. Where there is none it is made, and may replace the one that was used longest ago.

@@ -56,7 +56,7 @@ Result<void> Experts<T>::add(const T* x, const ExpertLayer<T>& layer, int rows, 
     const GroupedProduct<T> up{x,           layer.gate_up, view.begins, view.pairs, pairs,
                                spec_.top_k, spec_.count,   hidden_,     2 * inner};
     NL_TRY(multiply_grouped(up, gate_up_.as<T>(), stream));
-    NL_TRY(gate<T>(gate_up_.as<T>(), nullptr, activation_, pairs, inner, gated, stream));
+    NL_TRY(gate<T>(gate_up_.as<T>(), nullptr, activation_, pairs, inner, gated, false, stream));
     const GroupedProduct<T> down{gated,       layer.down,  view.begins, nullptr, pairs,
                                  spec_.top_k, spec_.count, inner,       hidden_};
     NL_TRY(multiply_grouped(down, outputs_.as<float>(), stream));

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
+#include <span>
 #include <unordered_map>
 
 #include "backend/dtype.h"
@@ -44,13 +45,19 @@ constexpr int32_t padded_rows(int32_t rows, bool batch_invariant) {
     return (rows + kInvariantRows - 1) / kInvariantRows * kInvariantRows;
 }
 
-// One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far. For one stream.
+// One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far: the first that cuBLASLt
+// names, or for products of many rows that are met while choose_by_timing() holds the fastest of several that cut no
+// sum into parts, so that which one it is changes no bit of the result. For one stream.
 class Matmul {
   public:
     static Result<std::unique_ptr<Matmul>> create();
     ~Matmul();
     Matmul(const Matmul&) = delete;
     Matmul& operator=(const Matmul&) = delete;
+
+    // While `on`, new shapes of many rows are timed, which waits for the stream and multiplies into y several times:
+    // for products whose results nobody needs.
+    void choose_by_timing(bool on) { times_ = on; }
 
     // false, and nothing done, where cuBLASLt has no algorithm for the shape: it need not for sizes that are no
     // multiple of 16 bytes.
@@ -63,10 +70,22 @@ class Matmul {
     };
 
     Matmul() = default;
-    Result<const Problem*> find_problem(const MatmulShape& shape);
+    // The operands of a product on the device.
+    struct Operands {
+        const void* x;
+        const void* weight;
+        void* y;
+        cudaStream_t stream;
+    };
+    Result<const Problem*> find_problem(const MatmulShape& shape, const Operands& operands);
+    Result<void> launch(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands);
+    Result<float> time(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands);
+    Result<void> choose(Problem& problem, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
+                        const Operands& operands);
 
     cublasLtHandle_t handle_ = nullptr;
     DeviceBuffer workspace_;
+    bool times_ = false;
     std::unordered_map<MatmulShape, std::unique_ptr<Problem>, Hash> problems_;
 };
 

@@ -1,5 +1,6 @@
-// One block for each row: a pass for the sum of squares, a second (from cache) for the result. Bytes: 4 hidden
-// to read and 2 hidden to write a row (8 and 4 where it is added to the residual stream); bound by memory.
+// One block for each row, whose threads hold their elements between the sum of squares and the result; of rows of more
+// than kHeld elements the others are read twice, the second time from cache. Bytes: 4 hidden to read and 2 hidden to
+// write a row (8 and 4 where it is added to the residual stream); bound by memory. At most 64 registers a thread.
 #include "device/dependent.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
@@ -10,42 +11,103 @@ namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 128;
+constexpr int kHeld = 4096;
+constexpr int kVector = 4;  // elements of one access, where rows are a multiple of it
 
-template <typename T>
+// Reads a row with read(at, values), N elements from `at` on, and calls write(at, values, scale) for each of these,
+// where scale is 1 / sqrt(mean of squares + epsilon).
+template <int N, typename Read, typename Write>
+__device__ void norm_row(int hidden, float epsilon, const Read& read, const Write& write) {
+    constexpr int kStep = kThreads * N;
+    constexpr int kSteps = kHeld / kStep;
+    const int first = static_cast<int>(threadIdx.x) * N;
+    float held[kSteps][N];
+    float squares = 0;
+    const auto add_squares = [&](const float(&values)[N]) {
+#pragma unroll
+        for (int i = 0; i < N; ++i) squares += values[i] * values[i];
+    };
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        if (first + step * kStep < hidden) read(first + step * kStep, held[step]);
+    }
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        if (first + step * kStep < hidden) add_squares(held[step]);
+    }
+    for (int at = first + kHeld; at < hidden; at += kStep) {
+        float values[N];
+        read(at, values);
+        add_squares(values);
+    }
+    const float scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + epsilon);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+        if (first + step * kStep < hidden) write(first + step * kStep, held[step], scale);
+    }
+    for (int at = first + kHeld; at < hidden; at += kStep) {
+        float values[N];
+        read(at, values);
+        write(at, values, scale);
+    }
+}
+
+template <int N>
+__device__ void multiply(float (&values)[N], float scale, const float* weights) {
+    float factors[N];
+    load_values(weights, factors);
+#pragma unroll
+    for (int i = 0; i < N; ++i) values[i] *= scale * factors[i];
+}
+
+template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
     wait_for_launches_before();
     const int row = static_cast<int>(blockIdx.x);
-    const float* from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;
+    const float* const from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;
     to += static_cast<int64_t>(row) * hidden;
-    float squares = 0;
-    for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) squares += from[i] * from[i];
-    const float scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + norm.epsilon);
-    for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) {
-        to[i] = from_float<T>(from[i] * scale * norm.weight[i]);
-    }
+    norm_row<N>(
+        hidden, norm.epsilon, [&](int at, float(&values)[N]) { load_values(from + at, values); },
+        [&](int at, float(&values)[N], float scale) {
+            multiply(values, scale, norm.weight + at);
+            store_values(to + at, values);
+        });
 }
 
-// Reads x twice, the second time from cache.
-template <typename T>
+template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     add_normed_kernel(const float* x, const T* bias, Norm norm, int hidden, float* residual) {
     let_next_launch_begin();
     wait_for_launches_before();
     x += static_cast<int64_t>(blockIdx.x) * hidden;
     residual += static_cast<int64_t>(blockIdx.x) * hidden;
-    const auto value = [&](int i) { return x[i] + (bias != nullptr ? to_float(bias[i]) : 0.0F); };
-    float scale = 1;
-    if (norm.weight != nullptr) {
-        float squares = 0;
-        for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) squares += value(i) * value(i);
-        scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + norm.epsilon);
+    const auto read = [&](int at, float(&values)[N]) {
+        load_values(x + at, values);
+        if (bias == nullptr) return;
+#pragma unroll
+        for (int i = 0; i < N; ++i) values[i] += to_float(bias[at + i]);
+    };
+    const auto add = [&](int at, const float(&values)[N]) {
+        float sums[N];
+        load_values(residual + at, sums);
+#pragma unroll
+        for (int i = 0; i < N; ++i) sums[i] += values[i];
+        store_values(residual + at, sums);
+    };
+    if (norm.weight == nullptr) {
+        for (int at = static_cast<int>(threadIdx.x) * N; at < hidden; at += kThreads * N) {
+            float values[N];
+            read(at, values);
+            add(at, values);
+        }
+        return;
     }
-    for (int i = static_cast<int>(threadIdx.x); i < hidden; i += kThreads) {
-        const float weight = norm.weight != nullptr ? norm.weight[i] : 1.0F;
-        residual[i] += value(i) * scale * weight;
-    }
+    norm_row<N>(hidden, norm.epsilon, read, [&](int at, float(&values)[N], float scale) {
+        multiply(values, scale, norm.weight + at);
+        add(at, values);
+    });
 }
 
 }  // namespace
@@ -54,14 +116,16 @@ template <typename T>
 Result<void> rms_norm(const float* residual, const int32_t* row_index, const Norm& norm, int rows, int hidden, T* to,
                       bool early, cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
-    return launch(rms_norm_kernel<T>, shape, stream, residual, row_index, norm, hidden, to);
+    const auto kernel = hidden % kVector == 0 ? rms_norm_kernel<T, kVector> : rms_norm_kernel<T, 1>;
+    return launch(kernel, shape, stream, residual, row_index, norm, hidden, to);
 }
 
 template <typename T>
 Result<void> add_normed(const float* x, const T* bias, const Norm& norm, int rows, int hidden, float* residual,
                         bool early, cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
-    return launch(add_normed_kernel<T>, shape, stream, x, bias, norm, hidden, residual);
+    const auto kernel = hidden % kVector == 0 ? add_normed_kernel<T, kVector> : add_normed_kernel<T, 1>;
+    return launch(kernel, shape, stream, x, bias, norm, hidden, residual);
 }
 
 #define NL_INSTANTIATE(T)                                                                                        \

@@ -30,6 +30,11 @@ class RowLayout {
         return row * row_stride_ + block * block_step_ + head * head_stride_;
     }
 
+    // Whether every row and head begins at a multiple of `elements`.
+    [[nodiscard]] bool all_multiples_of(int64_t elements) const {
+        return row_stride_ % elements == 0 && head_stride_ % elements == 0 && block_step_ % elements == 0;
+    }
+
   private:
     int64_t row_stride_ = 0;
     int64_t head_stride_ = 0;

@@ -61,6 +61,7 @@ struct PlanCapacity {
     int32_t sequences = 0;
     int32_t segments = 0;
     int32_t page_table = 0;
+    int32_t cascade_rows = 512;  // most rows of a step that read segments together with others
 };
 
 // Host arrays, with the meaning that Batch gives them. Unlike there a sequence may see no key at all, and with

@@ -1,42 +1,20 @@
-// Known models' shapes, and random weights in these shapes for benchmarks: speed does not depend on what a model
-// says.
+// Random weights in known models' shapes, for benchmarks of the library's insides: speed does not depend on what a
+// model says.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
 #include "backend/device_name.h"
+#include "bench/shapes.h"
 #include "support/random_model.h"
 
 namespace nanolith::bench {
-
-struct Shape {
-    const char* name;
-    int32_t layers, hidden, heads, kv_heads, head_dim, intermediate, vocab;
-    bool tied, qk_norm;
-    ExpertSpec experts = {};  // in place of every layer's MLP where it has any
-};
-
-inline constexpr Shape kShapes[] = {
-    {"qwen3-0.6b", 28, 1024, 16, 8, 128, 3072, 151936, true, true},
-    {"llama-3.2-1b", 16, 2048, 32, 8, 64, 8192, 128256, true, false},
-    {"llama-3.1-8b", 32, 4096, 32, 8, 128, 14336, 128256, false, false},
-    {"qwen3-30b-a3b", 48, 2048, 32, 4, 128, 6144, 151936, false, true, {128, 8, 768, true}},
-};
-
-// The shape of this name, or null.
-inline const Shape* find_shape(std::string_view name) {
-    const auto* const found =
-        std::find_if(std::begin(kShapes), std::end(kShapes), [&](const Shape& shape) { return name == shape.name; });
-    return found != std::end(kShapes) ? found : nullptr;
-}
 
 // The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
 // untied head begins one element later, so that it is another matrix than the embedding.
@@ -105,7 +83,8 @@ inline testing::RandomShape random_shape(const Shape& shape, int32_t max_context
     random.qk_norm = shape.qk_norm;
     random.tied = shape.tied;
     random.rope_theta = 500000.0F;
-    random.numbers.experts = shape.experts;
+    const ShapeExperts& experts = shape.experts;
+    random.numbers.experts = {experts.count, experts.top_k, experts.intermediate_size, experts.normalized};
     return random;
 }
 

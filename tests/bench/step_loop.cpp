@@ -2,11 +2,9 @@
 //
 //   bench_step_loop [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]...
 //
-//   decode    tokens a second of 1, 8 and 64 generations
 //   threads   as many threads that each step one cache, beside one thread that steps all of them in one call
 //   fair      gaps between a running conversation's tokens while 32,768 tokens are prefilled, and the prefill's speed
 //   first     the first token after an engine is made, beside the second's
-//   random    256 generations of 100 to 1,024 random tokens in and out
 //   host      the step loop's own cost of a token at 128 and 100,000 tokens of context, on a device that does nothing
 #include <algorithm>
 #include <chrono>
@@ -35,7 +33,6 @@ struct Arguments {
     std::vector<std::string> cases;
     int32_t threads = 32;
     int32_t prompt = 32768;
-    int32_t requests = 256;
 };
 
 double milliseconds_since(Clock::time_point begin) {
@@ -108,25 +105,6 @@ class Bench {
     static void read_all(Generation& generation) {
         int32_t buffer[256];
         while (must(generation.next(-1, buffer, {})).end == NL_END_NONE) {
-        }
-    }
-
-    void decode() {
-        for (const int32_t count : {1, 8, 64}) {
-            std::vector<std::unique_ptr<Cache>> caches;
-            for (int32_t i = 0; i < count; ++i) {
-                caches.push_back(cache());
-                must(engine_->extend(*caches.back(), tokens(120)));
-            }
-            constexpr int32_t kTokens = 400;
-            const auto begin = Clock::now();
-            std::vector<std::shared_ptr<Generation>> generations;
-            for (auto& each : caches)
-                generations.push_back(must(engine_->generate(*each, {}, {.max_tokens = kTokens, .end_tokens = false})));
-            for (auto& generation : generations) read_all(*generation);
-            const double ms = milliseconds_since(begin);
-            std::printf("decode   %3d generations: %8.0f tokens/s, %.3f ms a step\n", count,
-                        count * kTokens / ms * 1000, ms / kTokens);
         }
     }
 
@@ -234,32 +212,10 @@ class Bench {
                     took[0] / took[1]);
     }
 
-    void random() {
-        std::mt19937 lengths(1);
-        std::vector<std::unique_ptr<Cache>> caches;
-        std::vector<std::shared_ptr<Generation>> generations;
-        int64_t drawn = 0;
-        const auto begin = Clock::now();
-        for (int32_t i = 0; i < arguments_.requests; ++i) {
-            const auto in = static_cast<int32_t>(100 + lengths() % 925);
-            const auto out = static_cast<int32_t>(100 + lengths() % 925);
-            drawn += out;
-            caches.push_back(cache());
-            generations.push_back(
-                must(engine_->generate(*caches.back(), tokens(in), {.max_tokens = out, .end_tokens = false})));
-        }
-        for (auto& generation : generations) read_all(*generation);
-        const double ms = milliseconds_since(begin);
-        std::printf("random   %d requests, %lld tokens drawn in %.0f ms: %.0f tokens/s\n", arguments_.requests,
-                    static_cast<long long>(drawn), ms, static_cast<double>(drawn) / ms * 1000);
-    }
-
     void run(const std::string& name) {
-        if (name == "decode") decode();
         if (name == "threads") threads();
         if (name == "fair") fair();
         if (name == "first") first();
-        if (name == "random") random();
     }
 
   private:
@@ -343,13 +299,11 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             arguments.threads = std::atoi(value.c_str());
         } else if (name == "--prompt") {
             arguments.prompt = std::atoi(value.c_str());
-        } else if (name == "--requests") {
-            arguments.requests = std::atoi(value.c_str());
         } else {
             return false;
         }
     }
-    if (arguments.cases.empty()) arguments.cases = {"decode", "threads", "fair", "first", "random"};
+    if (arguments.cases.empty()) arguments.cases = {"threads", "fair", "first"};
     return argc % 2 == 1 && find_shape(arguments.model) != nullptr;
 }
 
@@ -360,8 +314,7 @@ int main(int argc, char** argv) {
     if (!parse(argc, argv, arguments)) {
         std::fprintf(stderr,
                      "usage: %s [--device cpu|cuda|cuda:N] [--model NAME | --folder MODEL_FOLDER] [--case NAME]... "
-                     "[--threads N] "
-                     "[--prompt N] [--requests N]\n",
+                     "[--threads N] [--prompt N]\n",
                      argv[0]);
         return 2;
     }

@@ -87,6 +87,19 @@ T atomicAdd(T* to, T value) {
     return before;
 }
 
+template <typename T>
+T atomicMax(T* to, T value) {
+    const T before = *to;
+    *to = std::max(*to, value);
+    return before;
+}
+template <typename T>
+T atomicMin(T* to, T value) {
+    const T before = *to;
+    *to = std::min(*to, value);
+    return before;
+}
+
 inline uint4 __ldcs(const uint4* from) {
     return *from;
 }

@@ -107,15 +107,23 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, 
                                                     const void*, size_t) {
     return CUBLAS_STATUS_SUCCESS;
 }
-// Knows no algorithm for odd numbers of 16-bit inputs, so that tests see what becomes of such shapes.
+// Knows no algorithm for odd numbers of 16-bit inputs, so that tests see what becomes of such shapes, and else as many
+// as are asked for, which are all the same.
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
-                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulPreference_t, int wanted,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
     const Layout& weight = layout_of(a);
-    *count = weight.type != CUDA_R_32F && weight.step % 2 != 0 ? 0 : 1;
-    results[0] = {};
+    *count = weight.type != CUDA_R_32F && weight.step % 2 != 0 ? 0 : wanted;
+    for (int i = 0; i < wanted; ++i) results[i] = {};
     return *count == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
+}
+
+// All attributes that the backend asks for are 0: sums are not cut into parts.
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t*, cublasLtMatmulAlgoConfigAttributes_t,
+                                                    void* value, size_t bytes, size_t*) {
+    std::memset(value, 0, bytes);
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description, const void* alpha, const void* a,

@@ -423,7 +423,7 @@ TEST(AttentionPlan, PromptsGoInGroups) {
 TEST(AttentionPlan, SharesWhereItPays) {
     PlanShape shape = llama_shape(0);
     shape.kernel = NarrowKernel::portable;
-    const auto queries = [&](int sequences, int32_t length) {
+    const auto queries = [&](int sequences, int32_t length, int64_t max_rows = 512) {
         Step step;
         const int32_t pages = (length + 63) / 64;
         for (int32_t i = 0; i < pages + sequences; ++i) step.page_table.push_back(i);
@@ -433,12 +433,16 @@ TEST(AttentionPlan, SharesWhereItPays) {
             step.segments.push_back({pages + i, 5, length});
             step.positions.push_back(length + 4);
         }
-        AttentionPlanner planner(shape, 512);
+        AttentionPlanner planner(shape, max_rows);
         return planner.plan(step.input()).queries.size();
     };
     EXPECT_EQ(queries(16, 8192), 32U);  // a second time for the shared segment
     EXPECT_EQ(queries(2, 64), 2U);
     EXPECT_EQ(queries(1, 8192), 1U);
+    // Where there is no room for their partial results, none share it.
+    EXPECT_EQ(queries(600, 8192, 2048), 600U);
+    shape.cascade_rows = 600;
+    EXPECT_EQ(queries(600, 8192, 2048), 1200U);
 }
 
 }  // namespace

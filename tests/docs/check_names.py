@@ -30,6 +30,7 @@ DOCUMENTS = [
     "docs/abi/README.md",
     "cuda/attention/README.md",
     "tests/README.md",
+    "tests/bench/peers/README.md",
 ]
 # What README.md's figures are taken from.
 RESULTS = "tests/bench/RESULTS.md"

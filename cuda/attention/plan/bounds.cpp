@@ -19,7 +19,7 @@ int64_t wide_splits(const PlanShape& shape) {
 }  // namespace
 
 int64_t cascade_allowance(const PlanShape& shape, int64_t max_rows) {
-    return 2 * std::min<int64_t>(max_rows, 512) * shape.heads_per_kv();
+    return 2 * std::min(max_rows, shape.cascade_rows) * shape.heads_per_kv();
 }
 
 PartialBounds partial_bounds(const PlanShape& shape, int64_t max_rows) {

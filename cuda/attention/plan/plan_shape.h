@@ -42,6 +42,7 @@ struct PlanShape {
     // A row's result depends on its own position and segments alone: no query tile is split, no segment is read once
     // for several sequences, and all query tiles have the same size.
     bool batch_invariant = false;
+    int64_t cascade_rows = 512;  // as PlanCapacity's
 
     // Query heads that share a KV head.
     [[nodiscard]] int heads_per_kv() const { return num_heads / num_kv_heads; }

@@ -11,7 +11,7 @@ class ProfileTest : public ExecutorTest {};
 
 TEST_P(ProfileTest, AddsUpThePhasesOfEachStep) {
     constexpr int32_t kPrompt = 20;
-    constexpr int32_t kDecodes = 4;  // the second one makes a graph where there are graphs, and others use it
+    constexpr int32_t kDecodes = 6;  // the fourth one makes a graph where there are graphs, and others use it
     const RandomModel model({}, GetParam().dtype, seed_);
     Profile profile;
     ExecutorOptions options = this->options(16, 4);
