@@ -250,7 +250,9 @@ class Decoder {
         if (layer.router != nullptr) return streams_experts();
         return adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
     }
-    // The launch before a streamed product.
+    // The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
+    // alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and
+    // the product after them, which takes less than half, finds as much beside each.
     enum class After : uint8_t { other, streamed, short_attention };
 
     // How a streamed product is launched.
@@ -267,8 +269,8 @@ class Decoder {
     // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its
     // last block has ended, a little sooner. Products are never early: the GPU would put most of their blocks on the
     // multiprocessors that the previous launch leaves first (streamed products, which have a block a multiprocessor,
-    // are early after one another). The first launch of the first layer is not early either: it waits for the batch, so
-    // later early launches may read the batch at once.
+    // are early after one another and after attention of short contexts). The first launch of the first layer is not
+    // early either: it waits for the batch, so later early launches may read the batch at once.
     [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
 
     // Whether append and attention of the layer are one launch in this step.

@@ -5,8 +5,12 @@
 // the cluster that merges these elements, through its shared memory.
 //
 // Bytes: K and V of all tokens, read before the wait for the launches before this one, so that nothing but the rows of
-// this step is read after it. Flops: 64 * tokens * head_dim for each 16 vectors. Bound by the chain of steps that each
-// wait for the one before: queries, scores, outputs, merging.
+// this step is read after it. Flops: 64 * tokens * head_dim for each 16 vectors. 124 registers (106 at head_dim 256),
+// no spills (sm_90a, nvcc 13.0).
+//
+// Bound by the chain of steps that each wait for the one before. Of the 5.9 us after the wait for Qwen3-0.6B's shape at
+// 128 tokens on an H200, queries take 0.8, scores 1.3, outputs until the cluster has met 2.0 and merging 1.3. Clusters
+// of 1, 2, 4 and 8 blocks gave 0.910, 0.892, 0.756 and 0.739 ms a token at 256 tokens.
 #include "attention/short/short.h"
 
 #include "attention/short/attend.cuh"
