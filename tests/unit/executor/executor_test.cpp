@@ -143,6 +143,30 @@ TEST_P(ExecutorTest, DecodesFewRowsAfterSeveralSegments) {
     }
 }
 
+// Contexts of a few thousand tokens, by one chunk that is used again and again: where several multiprocessors read them
+// for each head, some values find room only when keys have gone.
+TEST_P(ExecutorTest, DecodesOneRowAfterManySegments) {
+    Random random(seed_ + 50);
+    RandomShape shape = kShapes[4];
+    shape.max_context = 8192;
+    RandomModel model(shape, GetParam().dtype, seed_ + 51);
+    PagedHarness harness(*backend_, model, options(32, 40, 200), seed_);
+    ASSERT_TRUE(harness.ready());
+    const int32_t length = 180 + random.below(20);
+    Store chunk;
+    expect_close(harness.run({{&chunk, 0, {}, harness.tokens(length)}}), "a chunk");
+    for (const int32_t uses : {2, 3, 8, 14, 20, 26}) {
+        Store tail;
+        Job job{&tail, uses * length, {}, {}};
+        for (int32_t i = 0; i < uses; ++i) job.before.push_back({&chunk, i * length});
+        for (const int32_t rows : {3, 1}) {
+            job.tokens = harness.tokens(rows);
+            expect_close(harness.run({job}),
+                         std::to_string(rows) + " rows after " + std::to_string(uses * length) + " tokens");
+        }
+    }
+}
+
 TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + 20 + i);
