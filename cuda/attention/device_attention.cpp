@@ -5,6 +5,7 @@
 
 #include "attention/append/append.h"
 #include "attention/narrow/narrow.h"
+#include "attention/short/short.h"
 #include "attention/wide/wide.h"
 #include "rope/rope_table.h"
 #include "runtime/check.h"
@@ -41,6 +42,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
     PlanShape shape;
     shape.num_heads = spec.num_heads;
     shape.num_kv_heads = spec.num_kv_heads;
+    shape.head_dim = spec.head_dim;
     shape.page_size = spec.page_size;
     shape.multiprocessors = gpu.multiprocessors;
     shape.tile_bytes = 2 * kNarrowTokens * spec.head_dim * static_cast<int>(dtype_bytes(spec.kv_dtype));
@@ -48,6 +50,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
     shape.batch_invariant = spec.batch_invariant;
     shape.cascade_rows = capacity.cascade_rows;
     shape.fp8 = spec.kv_dtype == DType::f8_e4m3;
+    shape.has_short = spec.dtype != DType::f32 && !shape.fp8 && !spec.batch_invariant && short_supports(gpu.major);
     if (spec.dtype == DType::f32) {
         shape.kernel = NarrowKernel::plain;
     } else if (shape.fp8) {
@@ -136,8 +139,8 @@ Result<DeviceAttention::DeviceRope> DeviceAttention::make_rope(const RopeSpec& r
     return made;
 }
 
-std::span<const AttentionPlan* const> DeviceAttention::plan(const AttentionStep& step) {
-    for (size_t i = 0; i < planners_.size(); ++i) plans_[i] = &planners_[i].plan(step);
+std::span<const AttentionPlan* const> DeviceAttention::plan(const AttentionStep& step, const WrittenRows& written) {
+    for (size_t i = 0; i < planners_.size(); ++i) plans_[i] = &planners_[i].plan(step, written);
     return plans_;
 }
 
@@ -187,14 +190,47 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.output = static_cast<T*>(call.output.data);
     a.output_layout = layout_of(call.output);
     a.lse = call.lse;
-    a.rule.scale = spec_.scale * call.pages.k_scale;
-    a.rule.value_scale = call.pages.v_scale;
-    a.rule.softcap = spec_.softcap;
-    a.rule.window = call.window;
-    a.rule.causal = spec_.causal;
+    a.rule = rule_of(call);
     AttentionLaunch what = launch_of(call.counts, plan_shape_);
     what.early = call.early;
     return attend(a, heads_, what, stream);
+}
+
+AttentionRule DeviceAttention::rule_of(const AttentionCall& call) const {
+    return {.scale = spec_.scale * call.pages.k_scale,
+            .value_scale = call.pages.v_scale,
+            .softcap = spec_.softcap,
+            .window = call.window,
+            .causal = spec_.causal};
+}
+
+template <typename T>
+Result<void> DeviceAttention::run_short(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const {
+    if constexpr (sizeof(T) == 2) {
+        ShortArguments<T> a;
+        a.queries = static_cast<const T*>(rows.queries.data);
+        a.query_layout = layout_of(rows.queries);
+        a.keys = static_cast<const T*>(rows.keys.data);
+        a.key_layout = layout_of(rows.keys);
+        a.values = static_cast<const T*>(rows.values.data);
+        a.value_layout = layout_of(rows.values);
+        a.bias = static_cast<const T*>(rows.bias);
+        a.q_norm = rows.q_norm;
+        a.k_norm = rows.k_norm;
+        if (const DeviceRope* const rope = rope_of(rows.rope)) a.rope = rope->rotations.as<float2>();
+        a.pages = static_cast<T*>(rows.pages.data);
+        a.work = call.short_work;
+        a.output = static_cast<T*>(call.output.data);
+        a.output_layout = layout_of(call.output);
+        a.rule = rule_of(call);
+        return attend_short(a, heads_, call.counts.short_counts, call.early, stream);
+    }
+    return fail(NL_ERROR_INTERNAL, "float32 has no kernel for short contexts");
+}
+
+Result<void> DeviceAttention::append_and_run(const AppendCall& rows, const AttentionCall& call,
+                                             cudaStream_t stream) const {
+    return with_type(spec_.dtype, [&]<typename T>(T) { return run_short<T>(rows, call, stream); });
 }
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {

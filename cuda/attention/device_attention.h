@@ -51,6 +51,7 @@ struct AttentionCall {
     int32_t rope = kNoRope;  // of the queries, as AppendCall::rope
     int32_t window = 0;      // one of LayerKinds::windows
     WorkView work{};         // the plan of that window
+    ShortView short_work{};  // where it is one for the short kernel
     WorkCounts counts{};     // the room of its arrays
     ConstHeadRows queries{};
     Pages<const void> pages{};
@@ -76,7 +77,8 @@ class DeviceAttention {
     void release();
 
     // Plans a step: a plan for each of LayerKinds::windows, in that order, valid until the next call. Host work alone.
-    std::span<const AttentionPlan* const> plan(const AttentionStep& step);
+    // Plans of steps with `written` may be for append_and_run().
+    std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written = {});
     // The index among these of the plan for a window.
     [[nodiscard]] size_t plan_of(int32_t window) const;
     // What the plans depend on; its `window` is of no meaning.
@@ -86,6 +88,9 @@ class DeviceAttention {
     Result<void> append(const AppendCall& call, cudaStream_t stream) const;
     // The attention of every row of the plan.
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
+    // Both in one launch, for plans whose counts have `short_counts`; append() and run() take none of these. `call` has
+    // the plan, the rest of it that is in `rows` too is not read.
+    Result<void> append_and_run(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
 
   private:
     struct DeviceRope {
@@ -100,6 +105,9 @@ class DeviceAttention {
     Result<void> append_typed(const AppendCall& call, cudaStream_t stream) const;
     template <typename T>
     Result<void> run_typed(const AttentionCall& call, cudaStream_t stream) const;
+    template <typename T>
+    Result<void> run_short(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
+    [[nodiscard]] AttentionRule rule_of(const AttentionCall& call) const;
 
     AttentionSpec spec_;
     LayerKinds layers_;

@@ -99,7 +99,11 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     view_.output_rows = ints(at.output_rows);
     view_.sampling = reinterpret_cast<const SampleParams*>(base + at.sampling);
     view_.work.clear();
-    for (const WorkArrays& arrays : at.work) view_.work.push_back(arrays.view(base));
+    view_.short_work.clear();
+    for (const WorkArrays& arrays : at.work) {
+        view_.work.push_back(arrays.view(base));
+        view_.short_work.push_back(arrays.short_view(base));
+    }
     return {};
 }
 

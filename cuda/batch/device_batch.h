@@ -53,6 +53,7 @@ struct BatchView {
     const int32_t* output_rows = nullptr;
     const SampleParams* sampling = nullptr;
     std::vector<WorkView> work;  // of each plan, page_table excepted
+    std::vector<ShortView> short_work;
 };
 
 class DeviceBatch {

@@ -84,7 +84,9 @@ class Decoder {
     void choose_products_by_timing(bool on) { matmul_->choose_by_timing(on); }
 
     // The attention plans of a step, which are sent to the device with its batch; valid until the next call.
-    std::span<const AttentionPlan* const> plan(const AttentionStep& step) { return attention_.plan(step); }
+    std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written) {
+        return attention_.plan(step, written);
+    }
 
     // Begins a step: puts the copy of its batch to the device and the embeddings of its tokens on the stream. `batch`
     // must live until the last operation of the step has been called.
@@ -126,22 +128,8 @@ class Decoder {
             NL_TRY(normalise(weights.attention_norm, layer > 0 && early()));
             NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
         }
-        const int64_t row = heads_.qkv_size();
-        const int64_t dim = heads_.head_dim;
-        AppendCall append;
-        append.rope = layer_spec(layer).rope;
-        append.rows = rows();
-        append.slots = view_->slots;
-        append.key_positions = view_->key_positions;
-        append.queries = {qkv, row, dim};
-        append.keys = {qkv + heads_.num_heads * dim, row, dim};
-        append.values = {qkv + (heads_.num_heads + heads_.num_kv_heads) * dim, row, dim};
-        append.bias = weights.qkv_bias;
-        append.q_norm = norm(weights.q_norm);
-        append.k_norm = norm(weights.k_norm);
-        append.pages = {layer_pages(layer)};
-        append.early = early();
-        return attention_.append(append, stream_);
+        if (is_short(layer)) return {};  // attention() appends
+        return attention_.append(append_call(layer), stream_);
     }
 
     Result<void> attention(int32_t layer) {
@@ -152,18 +140,21 @@ class Decoder {
         call.window = layer_is.window;
         call.work = view_->work[plan];
         call.work.page_table = page_table_;
+        call.short_work = view_->short_work[plan];
         call.counts = shape_->work[plan];
         call.queries = {scratch_.qkv.data(), heads_.qkv_size(), heads_.head_dim};
         call.pages = {layer_pages(layer)};
         call.output = {attended(), int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
         call.early = early();
+        if (is_short(layer)) return attention_.append_and_run(append_call(layer), call, stream_);
         return attention_.run(call, stream_);
     }
 
     Result<void> attention_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         const int size = heads_.num_heads * heads_.head_dim;
-        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm, false);
+        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm,
+                          is_short(layer) ? After::short_attention : After::other);
     }
 
     Result<void> mlp_input(int32_t layer) {
@@ -200,7 +191,7 @@ class Decoder {
         }
         const bool after_streamed = weights.gate_up_bias == nullptr && streams(rows(), spec_.hidden_size);
         return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm,
-                          after_streamed);
+                          after_streamed ? After::streamed : After::other);
     }
 
     Result<void> head() {
@@ -260,18 +251,54 @@ class Decoder {
         if (layer.router != nullptr) return streams_experts();
         return adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
     }
-    // How a streamed product is launched; `after_streamed`: the launch before it is one too.
+    // The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
+    // alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and
+    // the product after them, which takes less than half, finds as much beside each.
+    enum class After : uint8_t { other, streamed, short_attention };
+
+    // How a streamed product is launched.
+    [[nodiscard]] StreamedLaunch streamed_launch(After after) const requires kMayStream {
+        const bool beside_attention = after == After::short_attention && halves();
+        return {gpu_.multiprocessors, halves(), beside_attention, after == After::streamed || beside_attention,
+                stream_};
+    }
     [[nodiscard]] StreamedLaunch streamed_launch(bool after_streamed) const requires kMayStream {
-        return {gpu_.multiprocessors, halves(), after_streamed, stream_};
+        return streamed_launch(after_streamed ? After::streamed : After::other);
     }
 
     // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones, which
     // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its
     // last block has ended, a little sooner. Products are never early: the GPU would put most of their blocks on the
     // multiprocessors that the previous launch leaves first (streamed products, which have a block a multiprocessor,
-    // are early after one another). The first launch of the first layer is not early either: it waits for the batch, so
-    // later early launches may read the batch at once.
+    // are early after one another and after attention of short contexts). The first launch of the first layer is not
+    // early either: it waits for the batch, so later early launches may read the batch at once.
     [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
+
+    // Whether append and attention of the layer are one launch in this step.
+    [[nodiscard]] bool is_short(int32_t layer) const {
+        return shape_->work[attention_.plan_of(layer_spec(layer).window)].short_counts.sequences > 0;
+    }
+
+    [[nodiscard]] AppendCall append_call(int32_t layer) const {
+        const DeviceLayer<T>& weights = weights_.layers[layer];
+        T* const qkv = scratch_.qkv.template as<T>();
+        const int64_t row = heads_.qkv_size();
+        const int64_t dim = heads_.head_dim;
+        AppendCall append;
+        append.rope = layer_spec(layer).rope;
+        append.rows = rows();
+        append.slots = view_->slots;
+        append.key_positions = view_->key_positions;
+        append.queries = {qkv, row, dim};
+        append.keys = {qkv + heads_.num_heads * dim, row, dim};
+        append.values = {qkv + (heads_.num_heads + heads_.num_kv_heads) * dim, row, dim};
+        append.bias = weights.qkv_bias;
+        append.q_norm = norm(weights.q_norm);
+        append.k_norm = norm(weights.k_norm);
+        append.pages = {layer_pages(layer)};
+        append.early = early();
+        return append;
+    }
 
     static LayerKinds layer_kinds(const ModelSpec& spec) {
         LayerKinds kinds;
@@ -367,11 +394,11 @@ class Decoder {
     }
 
     // residual += x W^T.
-    Result<void> add_product(const T* x, int size, const T* weight, bool after_streamed) {
+    Result<void> add_product(const T* x, int size, const T* weight, After after) {
         const int hidden = spec_.hidden_size;
         if constexpr (kMayStream) {
             if (streams(rows(), size)) {
-                return streamed_add(x, weight, rows(), size, hidden, residual(), streamed_launch(after_streamed));
+                return streamed_add(x, weight, rows(), size, hidden, residual(), streamed_launch(after));
             }
         }
         const MatmulShape shape{0, size, hidden, kDTypeOf<T>, DType::f32, true};
@@ -409,9 +436,8 @@ class Decoder {
     }
 
     // residual += norm(x W^T + bias). A null bias or norm is left out.
-    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm,
-                            bool after_streamed) {
-        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight, after_streamed);
+    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm, After after) {
+        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight, after);
         float* const added = scratch_.added.template as<float>();
         NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
         return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), early(), stream_);

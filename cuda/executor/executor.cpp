@@ -201,7 +201,8 @@ class CudaExecutor final : public Executor {
 
     // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
     Result<void> prepare(StepSlot& slot, const Batch& batch) {
-        plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions});
+        plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions},
+                                {batch.slots, batch.key_positions});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
         if (options_.profile != nullptr) {

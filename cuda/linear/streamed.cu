@@ -77,8 +77,11 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     multiply_tiles(block, ring, x_rows, multiply, store);
 }
 
-SharedSizes matrix_sizes(int rows, int size, bool half) {
-    return shared_sizes(rows, rows, size, half ? SharedPart::less_than_half : SharedPart::all);
+SharedSizes matrix_sizes(int rows, int size, bool half, bool alone) {
+    return shared_sizes(rows, rows, size,
+                        !half   ? SharedPart::all
+                        : alone ? SharedPart::more_than_half
+                                : SharedPart::less_than_half);
 }
 
 // Of weights [parts * outputs, size].
@@ -88,7 +91,7 @@ Result<void> launch_streamed(const T* weight, int parts, const X& input, const S
     const int size = input.rows.size;
     const int num_tiles = (store.outputs * parts + kTile - 1) / kTile;
     NL_ASSIGN(const ChunkMap map, map_chunks(weight, size, store.outputs, parts, parts));
-    const SharedSizes sizes = matrix_sizes(input.rows.rows, size, how.half);
+    const SharedSizes sizes = matrix_sizes(input.rows.rows, size, how.half, how.alone);
     return launch(streamed_kernel<T, X, Store>, streamed_shape(sizes, how), how.stream, map, num_tiles, sizes, input,
                   store);
 }
@@ -98,7 +101,7 @@ Result<void> launch_streamed(const T* weight, int parts, const X& input, const S
 template <typename T>
 bool streamed_supports(int rows, int size, bool half, const GpuFacts& gpu) {
     return gpu.major == 9 && rows <= kStreamedRows && size % kLineColumns == 0 &&
-           matrix_sizes(rows, size, half).stages >= kFewestStages;
+           matrix_sizes(rows, size, half, false).stages >= kFewestStages;
 }
 
 template <typename T, typename Output>

@@ -12,6 +12,7 @@
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 uint3 threadIdx;
@@ -26,7 +27,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kLanes = 32;
 
-enum class State { ready, at_warp, at_block, done };
+enum class State { ready, at_warp, at_block, at_cluster, done };
 
 struct Fiber {
     std::vector<char> stack = std::vector<char>(kStackBytes);
@@ -34,6 +35,7 @@ struct Fiber {
     jmp_buf resume{};
     bool started = false;
     State state = State::done;
+    unsigned arrivals = 0;  // at barriers of the cluster
 };
 
 struct Warp {
@@ -43,30 +45,48 @@ struct Warp {
     std::array<std::array<uint64_t, kLanes>, 2> values{};
 };
 
-// Everything about the block that runs now.
+// Everything about a block of the cluster that runs now.
 struct Block {
     std::deque<Fiber> fibers;  // made once; they stay where they are
     std::vector<Warp> warps;
     std::vector<std::byte> shared;
-    const std::function<void()>* thread = nullptr;
-    jmp_buf scheduler{};
     unsigned current = 0;
     unsigned live = 0;
     unsigned at_barrier = 0;
 };
 
-Block block;
+struct Cluster {
+    std::array<Block, kMostBlocks> blocks;
+    unsigned size = 1;
+    unsigned rank = 0;  // of the block that runs
+    const std::function<void()>* thread = nullptr;
+    jmp_buf scheduler{};
+    unsigned arrived = 0;   // threads at the barrier of the cluster
+    unsigned barriers = 0;  // that are complete
+
+    [[nodiscard]] Block& running() { return blocks[rank]; }
+    [[nodiscard]] unsigned live() const {
+        unsigned all = 0;
+        for (unsigned i = 0; i < size; ++i) all += blocks[i].live;
+        return all;
+    }
+};
+
+Cluster cluster;
 
 [[noreturn]] void die(const char* what) {
-    std::fprintf(stderr, "cuda_host: block (%u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y, block.current, what);
+    std::fprintf(stderr, "cuda_host: block (%u, %u), thread %u: %s\n", blockIdx.x, blockIdx.y,
+                 cluster.running().current, what);
     std::abort();
 }
 
 void yield() {
-    if (_setjmp(block.fibers[block.current].resume) == 0) _longjmp(block.scheduler, 1);
+    Block& block = cluster.running();
+    if (_setjmp(block.fibers[block.current].resume) == 0) _longjmp(cluster.scheduler, 1);
 }
 
 void release_block_if_complete() {
+    Block& block = cluster.running();
     if (block.live == 0 || block.at_barrier < block.live) return;
     block.at_barrier = 0;
     for (Fiber& fiber : block.fibers) {
@@ -74,21 +94,35 @@ void release_block_if_complete() {
     }
 }
 
+void release_cluster_if_complete() {
+    if (cluster.arrived == 0 || cluster.arrived < cluster.live()) return;
+    cluster.arrived = 0;
+    ++cluster.barriers;
+    for (unsigned i = 0; i < cluster.size; ++i) {
+        for (Fiber& fiber : cluster.blocks[i].fibers) {
+            if (fiber.state == State::at_cluster) fiber.state = State::ready;
+        }
+    }
+}
+
 // Runs one thread after another, each when the scheduler resumes it.
 void fiber_main() {
     while (true) {
-        (*block.thread)();
+        (*cluster.thread)();
+        Block& block = cluster.running();
         block.fibers[block.current].state = State::done;
         --block.live;
         release_block_if_complete();  // threads that have ended no longer count at barriers
+        release_cluster_if_complete();
         yield();
     }
 }
 
 void resume(unsigned index) {
+    Block& block = cluster.running();
     block.current = index;
     threadIdx = uint3{index, 0, 0};
-    if (_setjmp(block.scheduler) != 0) return;
+    if (_setjmp(cluster.scheduler) != 0) return;
     Fiber& fiber = block.fibers[index];
     if (fiber.started) _longjmp(fiber.resume, 1);
     fiber.started = true;
@@ -105,7 +139,7 @@ std::vector<unsigned> thread_order(unsigned count) {
     return order;
 }
 
-void prepare(unsigned threads, size_t shared_bytes) {
+void prepare(Block& block, unsigned threads, size_t shared_bytes) {
     while (block.fibers.size() < threads) {
         Fiber& fiber = block.fibers.emplace_back();
         getcontext(&fiber.start);
@@ -117,47 +151,91 @@ void prepare(unsigned threads, size_t shared_bytes) {
     block.shared.assign(shared_bytes + 16, std::byte{0xff});
     block.live = threads;
     block.at_barrier = 0;
-    for (unsigned i = 0; i < threads; ++i) block.fibers[i].state = State::ready;
+    for (Fiber& fiber : block.fibers) fiber.state = State::done;
+    for (unsigned i = 0; i < threads; ++i) {
+        block.fibers[i].state = State::ready;
+        block.fibers[i].arrivals = 0;
+    }
 }
 
-void run_block(const std::vector<unsigned>& order, size_t shared_bytes) {
-    prepare(static_cast<unsigned>(order.size()), shared_bytes);
-    while (block.live > 0) {
+// From block (x, y) on.
+void run_cluster(unsigned x, unsigned y, const std::vector<unsigned>& order, size_t shared_bytes) {
+    cluster.arrived = 0;
+    cluster.barriers = 0;
+    for (unsigned rank = 0; rank < cluster.size; ++rank)
+        prepare(cluster.blocks[rank], static_cast<unsigned>(order.size()), shared_bytes);
+    while (cluster.live() > 0) {
         bool progress = false;
-        for (const unsigned index : order) {
-            if (block.fibers[index].state != State::ready) continue;
-            progress = true;
-            resume(index);
+        for (cluster.rank = 0; cluster.rank < cluster.size; ++cluster.rank) {
+            blockIdx = uint3{x + cluster.rank, y, 0};
+            for (const unsigned index : order) {
+                if (cluster.running().fibers[index].state != State::ready) continue;
+                progress = true;
+                resume(index);
+            }
         }
+        cluster.rank = 0;
         if (!progress) die("waits for threads that never come (a barrier or an exchange in divergent code)");
     }
 }
 
 }  // namespace
 
-void run_grid(dim3 grid, dim3 block_size, size_t shared_bytes, const std::function<void()>& thread) {
+void run_grid(dim3 grid, dim3 block_size, size_t shared_bytes, unsigned blocks_of_cluster,
+              const std::function<void()>& thread) {
     if (block_size.x % kLanes != 0 || block_size.y != 1 || block_size.z != 1 || grid.z != 1) {
         die("expected blocks of whole warps in one dimension and a grid of at most two");
     }
-    block.thread = &thread;
+    if (blocks_of_cluster < 1 || blocks_of_cluster > kMostBlocks || grid.x % blocks_of_cluster != 0) {
+        die("expected clusters of at most 8 blocks that divide the grid");
+    }
+    cluster.size = blocks_of_cluster;
+    cluster.thread = &thread;
     gridDim = grid;
     blockDim = block_size;
     const std::vector<unsigned> order = thread_order(block_size.x);
     for (unsigned y = 0; y < grid.y; ++y) {
-        for (unsigned x = 0; x < grid.x; ++x) {
-            blockIdx = uint3{x, y, 0};
-            run_block(order, shared_bytes);
-        }
+        for (unsigned x = 0; x < grid.x; x += cluster.size) run_cluster(x, y, order, shared_bytes);
     }
 }
 
 std::byte* shared_memory() {
+    Block& block = cluster.running();
     void* at = block.shared.data();
     size_t space = block.shared.size();
     return static_cast<std::byte*>(std::align(16, 0, at, space));
 }
 
+unsigned cluster_rank() {
+    return cluster.rank;
+}
+
+std::byte* in_block(const std::byte* shared, unsigned rank) {
+    if (rank >= cluster.size) die("names a block that its cluster does not have");
+    const std::ptrdiff_t offset = shared - shared_memory();
+    const unsigned own = std::exchange(cluster.rank, rank);
+    std::byte* const there = shared_memory() + offset;
+    cluster.rank = own;
+    return there;
+}
+
+void arrive_at_cluster() {
+    Block& block = cluster.running();
+    ++block.fibers[block.current].arrivals;
+    ++cluster.arrived;
+    release_cluster_if_complete();
+}
+
+void wait_for_cluster() {
+    Block& block = cluster.running();
+    Fiber& fiber = block.fibers[block.current];
+    if (cluster.barriers >= fiber.arrivals) return;
+    fiber.state = State::at_cluster;
+    yield();
+}
+
 void synchronise_block() {
+    Block& block = cluster.running();
     block.fibers[block.current].state = State::at_block;
     ++block.at_barrier;
     release_block_if_complete();
@@ -165,6 +243,7 @@ void synchronise_block() {
 }
 
 uint64_t exchange(uint64_t value, int source, const char* kind) {
+    Block& block = cluster.running();
     const unsigned first = block.current / kLanes * kLanes;
     Warp& warp = block.warps[block.current / kLanes];
     const unsigned half = warp.exchanges % 2;

@@ -17,17 +17,26 @@ extern dim3 gridDim;
 
 namespace cuda_host {
 
-// Runs `thread` for every thread of every block, one block after the other. Dynamic shared memory and uninitialised
-// device memory are filled with 0xff, which reads as NaN. Ends the process with a message where threads wait for
-// others that never come. NL_CUDA_HOST_ORDER: 0 runs the threads of a block in order (default), 1 backwards,
-// another number shuffled by this seed.
-void run_grid(dim3 grid, dim3 block, size_t shared_bytes, const std::function<void()>& thread);
+// Runs `thread` for every thread of every block, one cluster of `cluster` blocks along the grid's x after the other;
+// the blocks of a cluster run at the same time, so that kernels for them may have no static shared memory. Dynamic
+// shared memory and uninitialised device memory are filled with 0xff, which reads as NaN. Ends the process with a
+// message where threads wait for others that never come. NL_CUDA_HOST_ORDER: 0 runs the threads of a block in order
+// (default), 1 backwards, another number shuffled by this seed.
+void run_grid(dim3 grid, dim3 block, size_t shared_bytes, unsigned cluster, const std::function<void()>& thread);
 
 // The dynamic shared memory of the block that runs now.
 std::byte* shared_memory();
 
 // Waits for all threads of the block.
 void synchronise_block();
+
+// The number of the running block in its cluster, and where block `rank` has what this one has at `shared`.
+constexpr unsigned kMostBlocks = 8;  // of a cluster
+unsigned cluster_rank();
+std::byte* in_block(const std::byte* shared, unsigned rank);
+// The two halves of a barrier of the cluster's threads.
+void arrive_at_cluster();
+void wait_for_cluster();
 
 // Waits for all lanes of the warp and gives lane `source` 's value. `kind` tells exchanges apart: lanes that meet in
 // different ones are an error.

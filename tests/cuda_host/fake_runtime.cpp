@@ -277,6 +277,11 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
     *value = attribute == cudaDevAttrComputeCapabilityMajor ? 9 : 4;
     return cudaSuccess;
 }
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+    *attributes = {};
+    attributes->ptxVersion = 90;
+    return cudaSuccess;
+}
 cudaError_t cudaDriverGetVersion(int* version) {
     *version = CUDART_VERSION;
     return cudaSuccess;

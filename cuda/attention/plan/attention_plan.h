@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "attention/plan/short_work.h"
 #include "attention/plan/work.h"
 
 namespace nanolith::cuda {
@@ -16,6 +17,7 @@ struct AttentionPlan {
     std::vector<RowPartials> row_partials;  // [rows, HeadGroups::count]
     std::vector<int32_t> partials;          // the lists that RowPartials name
     std::vector<Merge> merges;              // the row groups that no item merges
+    ShortPlan short_plan;                   // where it has sequences, all of the above are empty
 };
 
 }  // namespace nanolith::cuda

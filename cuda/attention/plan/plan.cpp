@@ -8,7 +8,17 @@ namespace nanolith::cuda {
 AttentionPlanner::AttentionPlanner(const PlanShape& shape, int64_t max_rows)
     : shape_(shape), tiler_(shape, max_rows), splitter_(shape), merging_(shape, max_rows) {}
 
-const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step) {
+const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step, const WrittenRows& written) {
+    if (plan_short(shape_, step, written, plan_.short_plan)) {
+        plan_.queries.clear();
+        plan_.spans.clear();
+        plan_.narrow.clear();
+        plan_.wide.clear();
+        plan_.row_partials.clear();
+        plan_.partials.clear();
+        plan_.merges.clear();
+        return plan_;
+    }
     // Cascades and the overlap of wide and narrow items bring partial results, and there may be no room for all of
     // them. Without both there is.
     constexpr struct {

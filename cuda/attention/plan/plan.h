@@ -6,7 +6,8 @@
 //   3. merging.h      where partial results are written, and who merges them
 //   4. items.h        the items as the kernels read them; wide_order.h orders those of the wide kernel
 //
-// The words are those of cuda/attention/README.md. Cost: in the order of rows, segments and items.
+// A step for the short kernel has a plan of its own instead (short_plan.h). The words are those of
+// cuda/attention/README.md. Cost: in the order of rows, segments and items.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "attention/plan/merging.h"
 #include "attention/plan/plan_shape.h"
 #include "attention/plan/query_tiles.h"
+#include "attention/plan/short_plan.h"
 #include "attention/plan/splits.h"
 #include "backend/kernels.h"
 
@@ -27,8 +29,9 @@ class AttentionPlanner {
     // Plans have no more partial results than partial_bounds() gives for `max_rows`.
     AttentionPlanner(const PlanShape& shape, int64_t max_rows);
 
-    // The step must be one that check_step accepts. The plan is valid until the next call.
-    const AttentionPlan& plan(const AttentionStep& step);
+    // The step must be one that check_step accepts. The plan is valid until the next call. `written`: of a step whose
+    // keys and values may be written by the attention's own launch (the short kernel).
+    const AttentionPlan& plan(const AttentionStep& step, const WrittenRows& written = {});
 
   private:
     const PlanShape shape_;

@@ -29,12 +29,14 @@ constexpr double kMergeCost = 2.0;
 struct PlanShape {
     int num_heads = 0;  // query heads
     int num_kv_heads = 0;
+    int head_dim = 0;
     int page_size = 0;  // tokens
     int multiprocessors = 0;
     int tile_bytes = 0;  // of a KV tile: K and V of one KV head and kNarrowTokens tokens
     NarrowKernel kernel = NarrowKernel::portable;
-    bool fp8 = false;      // pages are fp8 e4m3
-    int wide_vectors = 0;  // vectors of a full item of the wide kernel; 0: there is no wide kernel
+    bool fp8 = false;        // pages are fp8 e4m3
+    bool has_short = false;  // there is the short kernel, for steps whose keys and values are written by the attention
+    int wide_vectors = 0;    // vectors of a full item of the wide kernel; 0: there is no wide kernel
     bool causal = true;
     int window = 0;  // a row at position p attends to positions above p - window; 0: no window
     // A row's result depends on its own position and segments alone: no query tile is split, no segment is read once

@@ -30,6 +30,11 @@ void put_all(std::byte* to, const std::vector<T>& from, size_t count) {
 
 WorkCounts count_work(const AttentionPlan& plan) {
     WorkCounts counts;
+    counts.short_counts = plan.short_plan.counts;
+    if (counts.short_counts.sequences > 0) {
+        counts.short_tiles = round_up(plan.short_plan.tiles.size(), 64);
+        return counts;
+    }
     const size_t least = least_room(plan.row_partials.size());
     counts.row_partials = plan.row_partials.size();
     counts.queries = round_up(plan.queries.size(), least);
@@ -59,7 +64,10 @@ WorkArrays::WorkArrays(Layout& layout, const WorkCounts& counts)
       narrow_(layout.reserve<NarrowItem>(counts.narrow)),
       wide_(layout.reserve<WideItem>(counts.wide)),
       partials_(layout.reserve<int32_t>(counts.partials)),
-      merges_(layout.reserve<Merge>(counts.merges)) {}
+      merges_(layout.reserve<Merge>(counts.merges)),
+      short_sequences_(layout.reserve<ShortSequence>(static_cast<size_t>(counts.short_counts.sequences))),
+      short_tiles_(layout.reserve<ShortTile>(counts.short_tiles)),
+      short_rows_(layout.reserve<ShortRow>(counts.short_tiles > 0 ? kShortRows : 0)) {}
 
 void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
     put_all(base + row_partials_, plan.row_partials, 0);
@@ -69,6 +77,10 @@ void WorkArrays::put(std::byte* base, const AttentionPlan& plan) const {
     put_all(base + wide_, plan.wide, counts_.wide);
     put_all(base + partials_, plan.partials, 0);
     put_all(base + merges_, plan.merges, 0);
+    if (counts_.short_counts.sequences == 0) return;
+    put_all(base + short_sequences_, plan.short_plan.sequences, 0);
+    put_all(base + short_tiles_, plan.short_plan.tiles, 0);
+    put_all(base + short_rows_, plan.short_plan.rows, 0);
 }
 
 WorkView WorkArrays::view(const std::byte* base) const {
@@ -81,6 +93,12 @@ WorkView WorkArrays::view(const std::byte* base) const {
     view.partials = reinterpret_cast<const int32_t*>(base + partials_);
     view.merges = reinterpret_cast<const Merge*>(base + merges_);
     return view;
+}
+
+ShortView WorkArrays::short_view(const std::byte* base) const {
+    return {reinterpret_cast<const ShortSequence*>(base + short_sequences_),
+            reinterpret_cast<const ShortTile*>(base + short_tiles_),
+            reinterpret_cast<const ShortRow*>(base + short_rows_)};
 }
 
 }  // namespace nanolith::cuda

@@ -17,6 +17,8 @@ struct WorkCounts {
     size_t wide = 0;
     size_t partials = 0;
     size_t merges = 0;
+    size_t short_tiles = 0;
+    ShortCounts short_counts;
 
     bool operator==(const WorkCounts&) const = default;
 };
@@ -40,6 +42,8 @@ class WorkArrays {
     void put(std::byte* base, const AttentionPlan& plan) const;
     // The arrays of the block at `base`; page_table is not set.
     [[nodiscard]] WorkView view(const std::byte* base) const;
+    // Likewise, of a plan for the short kernel.
+    [[nodiscard]] ShortView short_view(const std::byte* base) const;
     [[nodiscard]] const WorkCounts& counts() const { return counts_; }
 
   private:
@@ -51,6 +55,9 @@ class WorkArrays {
     size_t wide_ = 0;
     size_t partials_ = 0;
     size_t merges_ = 0;
+    size_t short_sequences_ = 0;
+    size_t short_tiles_ = 0;
+    size_t short_rows_ = 0;
 };
 
 }  // namespace nanolith::cuda

@@ -16,11 +16,12 @@ namespace emulated {
 // Every lane's `operand`, by lane; what it points to must live until the next meeting of the warp.
 template <typename T>
 const T* const* all_lanes(const T* operand) {
-    static const T* operands[1024];
+    static const T* operands[cuda_host::kMostBlocks][1024];
+    const T** const of_block = operands[cuda_host::cluster_rank()];
     cuda_host::exchange(0, 0, "mma");  // all have done with the ones before
-    operands[threadIdx.x] = operand;
+    of_block[threadIdx.x] = operand;
     cuda_host::exchange(0, 0, "mma");
-    return operands + threadIdx.x / 32 * 32;
+    return of_block + threadIdx.x / 32 * 32;
 }
 
 inline uint32_t half_word(uint32_t pair, int which) {

@@ -25,7 +25,7 @@ Result<void> launch(void (*kernel)(Parameters...), const LaunchShape& shape, cud
                     std::type_identity_t<Parameters>... arguments) {
     NL_CUDA_TRY(cuda_host::check_launch(shape.grid, shape.block, shape.shared_bytes));
     cuda_host::submit(stream, [=] {
-        cuda_host::run_grid(shape.grid, shape.block, shape.shared_bytes, [=] { kernel(arguments...); });
+        cuda_host::run_grid(shape.grid, shape.block, shape.shared_bytes, 1, [=] { kernel(arguments...); });
     });
     return {};
 }

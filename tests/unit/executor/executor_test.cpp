@@ -119,6 +119,54 @@ TEST_P(ExecutorTest, DecodesOneToEightRowsOfRandomShapes) {
     }
 }
 
+// Contexts of a few hundred tokens, which some devices read with several multiprocessors for each head: some of their
+// shares have tokens of two segments, others none; with new tokens at a page's beginning and end.
+TEST_P(ExecutorTest, DecodesFewRowsAfterSeveralSegments) {
+    Random random(seed_ + 40);
+    for (const RandomShape& shape : {kShapes[1], kShapes[4]}) {
+        RandomModel model(shape, GetParam().dtype, seed_ + 41);
+        PagedHarness harness(*backend_, model, options(32, 60, 330), seed_);
+        ASSERT_TRUE(harness.ready());
+        Store chunk, first, second;
+        const int32_t length = 150 + random.below(80);
+        const int32_t tail = 60 + random.below(40);
+        expect_close(harness.run({{&chunk, 0, {}, harness.tokens(length)}}), "a chunk");
+        expect_close(harness.run({{&first, length, {{&chunk, 0}}, harness.tokens(tail)},
+                                  {&second, 1000 + length, {{&chunk, 1000}}, harness.tokens(3)}}),
+                     "tails after it");
+        for (const int32_t rows : {1, 2, 7}) {
+            std::vector<Job> jobs = {{&first, length, {{&chunk, 0}}, harness.tokens(rows)}};
+            if (rows == 2) jobs.push_back({&second, 1000 + length, {{&chunk, 1000}}, harness.tokens(4)});
+            expect_close(harness.run(jobs), describe(shape, 32) + ", " + std::to_string(rows) + " rows after " +
+                                                std::to_string(length) + " and " + std::to_string(tail) + " tokens");
+        }
+    }
+}
+
+// Contexts of a few thousand tokens, by one chunk that is used again and again: where several multiprocessors read them
+// for each head, some values find room only when keys have gone.
+TEST_P(ExecutorTest, DecodesOneRowAfterManySegments) {
+    Random random(seed_ + 50);
+    RandomShape shape = kShapes[4];
+    shape.max_context = 8192;
+    RandomModel model(shape, GetParam().dtype, seed_ + 51);
+    PagedHarness harness(*backend_, model, options(32, 40, 200), seed_);
+    ASSERT_TRUE(harness.ready());
+    const int32_t length = 180 + random.below(20);
+    Store chunk;
+    expect_close(harness.run({{&chunk, 0, {}, harness.tokens(length)}}), "a chunk");
+    for (const int32_t uses : {2, 3, 8, 14, 20, 26}) {
+        Store tail;
+        Job job{&tail, uses * length, {}, {}};
+        for (int32_t i = 0; i < uses; ++i) job.before.push_back({&chunk, i * length});
+        for (const int32_t rows : {3, 1}) {
+            job.tokens = harness.tokens(rows);
+            expect_close(harness.run({job}),
+                         std::to_string(rows) + " rows after " + std::to_string(uses * length) + " tokens");
+        }
+    }
+}
+
 TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + 20 + i);
