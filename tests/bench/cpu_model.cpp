@@ -1,4 +1,5 @@
-// Prefill and decode of one sequence on the CPU, with random weights of a known model's shape.
+// Prefill and decode of one sequence on the CPU, with random weights of a known model's shape, and where their time
+// goes.
 //
 //   bench_cpu_model [MODEL] [float32|bfloat16] [threads] [prefill] [decode tokens]
 //
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/profile.h"
 #include "bench/known_models.h"
 #include "support/random_model.h"
 #include "support/steps.h"
@@ -77,6 +79,8 @@ int main(int argc, char** argv) {
     ExecutorOptions options;
     options.dtype = dtype;
     options.page_size = kPageSize;
+    Profile profile;
+    options.profile = &profile;
     const int32_t num_threads = argc > 3 ? std::atoi(argv[3]) : 0;
     const int32_t prefill = argc > 4 ? std::atoi(argv[4]) : 512;
     const int32_t decode = argc > 5 ? std::atoi(argv[5]) : 32;
@@ -101,6 +105,8 @@ int main(int argc, char** argv) {
         best = std::min(best, seconds);
         total += seconds;
     }
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
+    profile.clear();
     double best_step = 1e9;
     double all_steps = 0;
     for (int32_t step = 0; step < decode; ++step) {
@@ -112,5 +118,6 @@ int main(int argc, char** argv) {
     std::printf("%-26s %8s %12s %12s\n", "", "tokens", "best tok/s", "mean tok/s");
     report("prefill", prefill, best, total / kRepeats);
     report("decode, one by one", 1, best_step, all_steps / decode);
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
     return 0;
 }
