@@ -260,8 +260,17 @@ class BlockAttention {
         const int64_t head = shape_.pool.num_kv_heads + block_.kv_head;
         float* const sums = scratch_.sums() + int64_t{walk.first_row} * group_ * dim_;
         for_each_page(tile, head, [&](const auto* values, int64_t at, int64_t count) {
-            tile_product(scratch_.scores() + at, kKeyTile, values, dim_, num_queries(walk), dim_, count, true, sums,
-                         dim_);
+            const auto add = [&](const auto* rows) {
+                tile_product(scratch_.scores() + at, kKeyTile, rows, dim_, num_queries(walk), dim_, count, true, sums,
+                             dim_);
+            };
+            if constexpr (std::is_same_v<P, BFloat16>) {
+                if (num_queries(walk) > kFewRows) {  // widened once, and not for every few rows
+                    convert(values, count * dim_, scratch_.widened());
+                    return add(scratch_.widened());
+                }
+            }
+            add(values);
         });
     }
 

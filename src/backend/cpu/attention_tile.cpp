@@ -41,8 +41,8 @@ NL_INLINE void all_rows(const float* a, int64_t a_stride, const T* b, int64_t b_
                                   c_stride);
     if constexpr (Rows > 1) {
         if (m < rows)
-            all_rows<Lanes, (Rows + 1) / 2>(a + m * a_stride, a_stride, b, b_stride, rows - m, columns, depth,
-                                            accumulate, c + m * c_stride, c_stride);
+            all_rows<Lanes, Rows - 1>(a + m * a_stride, a_stride, b, b_stride, rows - m, columns, depth, accumulate,
+                                      c + m * c_stride, c_stride);
     }
 }
 

@@ -102,8 +102,7 @@ NL_INLINE void panel_rows(const PackedProduct& of, const float* panel, const flo
     }
     if constexpr (Rows > 1) {
         if (row < rows)
-            panel_rows<Lanes, (Rows + 1) / 2>(of, panel, x + row * of.x_stride, rows - row, outputs,
-                                              y + row * of.y_stride);
+            panel_rows<Lanes, Rows - 1>(of, panel, x + row * of.x_stride, rows - row, outputs, y + row * of.y_stride);
     }
 }
 

@@ -35,7 +35,7 @@ constexpr int64_t kMostDotRows = 32;
 // less packing counts.
 constexpr int64_t kPackedOutputs = 64;
 constexpr int64_t kPackedDepth = 512;
-constexpr int64_t kPackedRows = 264;
+constexpr int64_t kPackedRows = 132;
 
 // Rows that a tile of a product of many rows may have. padded_rows() gives sums of these.
 constexpr std::array<int64_t, 6> kTileRows = {256, 128, 64, 48, 32, 16};
