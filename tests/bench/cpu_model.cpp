@@ -1,6 +1,10 @@
-// Prefill and decode of one sequence on the CPU, with random weights of a known model's shape.
+// Prefill and decode of one sequence on the CPU, with random weights of a known model's shape, and where their time
+// goes.
 //
-//   bench_cpu_model [MODEL] [float32|bfloat16] [threads] [prefill] [decode tokens]
+//   bench_cpu_model [MODEL] [float32|bfloat16] [threads] [prefill] [decode tokens] [conversations]
+//
+// With conversations, so many decode steps of that many sequences follow, each of which has the prefilled tokens as its
+// first segment and a page of its own.
 //
 // MODEL is a name of bench/known_models.h, qwen3-0.6b say. qwen3-30b-a3b/24 has 2 of that model's 48 layers and a small
 // vocabulary.
@@ -14,6 +18,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/profile.h"
 #include "bench/known_models.h"
 #include "support/random_model.h"
 #include "support/steps.h"
@@ -49,8 +54,29 @@ Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int
     return testing::sequence_step(table, first, std::move(tokens));
 }
 
+// Row `step` of each conversation behind a chunk of so many tokens, which is in the table's first pages; the others are
+// the conversations'.
+Batch conversations_step(std::span<const int32_t> table, int32_t chunk, int32_t count, int32_t step,
+                         int32_t vocab_size) {
+    Batch batch;
+    batch.page_table = table;
+    const auto first_page = static_cast<int32_t>(table.size()) - count;
+    for (int32_t i = 0; i < count; ++i) {
+        batch.tokens.push_back((step * 7919 + i) % vocab_size);
+        batch.positions.push_back(chunk + step);
+        batch.key_positions.push_back(step);
+        batch.slots.push_back(table[first_page + i] * kPageSize + step);
+        batch.segments.push_back({0, chunk, 0});
+        batch.segments.push_back({first_page + i, step + 1, chunk});
+        batch.sequences.push_back({i, 1, 2 * i, 2});
+        batch.output_rows.push_back(i);
+    }
+    batch.sampling.resize(count);
+    return batch;
+}
+
 double seconds_of(Executor& executor, const Batch& batch) {
-    int32_t sampled[1];
+    std::vector<int32_t> sampled(batch.output_rows.size());
     const auto begin = Clock::now();
     const auto ran = testing::run_step(executor, batch, sampled);
     if (!ran.ok()) {
@@ -77,10 +103,13 @@ int main(int argc, char** argv) {
     ExecutorOptions options;
     options.dtype = dtype;
     options.page_size = kPageSize;
+    Profile profile;
+    options.profile = &profile;
     const int32_t num_threads = argc > 3 ? std::atoi(argv[3]) : 0;
     const int32_t prefill = argc > 4 ? std::atoi(argv[4]) : 512;
     const int32_t decode = argc > 5 ? std::atoi(argv[5]) : 32;
-    options.num_pages = (prefill + decode) / kPageSize + 1;
+    const int32_t conversations = argc > 6 ? std::atoi(argv[6]) : 0;
+    options.num_pages = (prefill + decode) / kPageSize + 1 + conversations;
 
     const testing::RandomModel model(shape, dtype, 1);
     auto backend = open_cpu_backend(num_threads);
@@ -101,6 +130,8 @@ int main(int argc, char** argv) {
         best = std::min(best, seconds);
         total += seconds;
     }
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
+    profile.clear();
     double best_step = 1e9;
     double all_steps = 0;
     for (int32_t step = 0; step < decode; ++step) {
@@ -112,5 +143,18 @@ int main(int argc, char** argv) {
     std::printf("%-26s %8s %12s %12s\n", "", "tokens", "best tok/s", "mean tok/s");
     report("prefill", prefill, best, total / kRepeats);
     report("decode, one by one", 1, best_step, all_steps / decode);
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
+    if (conversations == 0) return 0;
+    profile.clear();
+    best_step = 1e9;
+    all_steps = 0;
+    for (int32_t step = 0; step < std::min(decode, kPageSize); ++step) {
+        const double seconds =
+            seconds_of(**executor, conversations_step(table, prefill, conversations, step, shape.vocab_size));
+        best_step = std::min(best_step, seconds);
+        all_steps += seconds;
+    }
+    report("conversations", conversations, best_step, all_steps / std::min(decode, kPageSize));
+    for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
     return 0;
 }

@@ -1,8 +1,9 @@
 // Tiling: a block is up to 64 queries (rows times the query heads of one KV head) that walk their segments' keys in
 // tiles of 64. Per tile: the keys are read once from their pages; scores = queries x keys, online softmax, sums +=
 // weights x values. Flops: 4 * head_dim a query and visible key. Bytes: K and V once a block, so prefill is bound by
-// the multiply-add units and decode (a few queries) by memory. Scores, softmax and sums are float32 whatever the pool
-// is: float32 and bfloat16 are multiplied as they lie in the pages, other formats are widened a page's part at a time.
+// the multiply-add units and decode (a few queries) by memory; decode rows that share a segment read it together.
+// Scores, softmax and sums are float32 whatever the pool is: bfloat16 is multiplied as it lies in the pages where
+// queries are few, keys are packed as float32 where there are more, other formats are widened a page's part at a time.
 #include "backend/cpu/attention.h"
 
 #include <algorithm>
@@ -10,19 +11,12 @@
 #include <utility>
 
 #include "backend/cpu/attention_tile.h"
+#include "backend/cpu/dot_products.h"
+#include "backend/cpu/packed_products.h"
 #include "backend/cpu/rows.h"
 
 namespace nanolith::cpu {
 namespace {
-
-constexpr int32_t kKeyTile = 64;
-constexpr int32_t kBlockQueries = 64;
-constexpr int32_t kFewQueries = 8;  // up to here, dot products with the keys as they lie beat transposing them
-
-// How many rows a block takes at most, for `group` query heads a KV head: about 64 queries.
-int32_t block_rows(int32_t group) {
-    return std::max(1, kBlockQueries / group);
-}
 
 // Float32 memory of one thread, for blocks of up to block_rows(group) rows.
 class Scratch {
@@ -36,18 +30,19 @@ class Scratch {
     static int64_t elements(const AttentionShape& shape) {
         const Scratch scratch(nullptr, shape);
         const int64_t all = scratch.num_queries_ * (2 * scratch.head_dim_ + kKeyTile + 2) +
-                            (2 * int64_t{kKeyTile} + 1) * scratch.head_dim_;
+                            packed_size(kKeyTile, scratch.head_dim_) + (kKeyTile + 2) * scratch.head_dim_;
         constexpr int64_t kLine = kAlignment / sizeof(float);
         return (all + kLine - 1) / kLine * kLine;
     }
-    [[nodiscard]] float* queries() const { return memory_; }                                 // [queries][head_dim]
-    [[nodiscard]] float* sums() const { return queries() + num_queries_ * head_dim_; }       // [queries][head_dim]
-    [[nodiscard]] float* scores() const { return sums() + num_queries_ * head_dim_; }        // [queries][kKeyTile]
-    [[nodiscard]] float* keys() const { return scores() + num_queries_ * kKeyTile; }         // [head_dim][kKeyTile]
-    [[nodiscard]] float* widened() const { return keys() + int64_t{kKeyTile} * head_dim_; }  // [kKeyTile][head_dim]
-    [[nodiscard]] float* turn() const { return widened() + int64_t{kKeyTile} * head_dim_; }  // [head_dim]
-    [[nodiscard]] float* highest() const { return turn() + head_dim_; }                      // [queries]
-    [[nodiscard]] float* totals() const { return highest() + num_queries_; }                 // [queries]
+    [[nodiscard]] float* queries() const { return memory_; }                                    // [queries][head_dim]
+    [[nodiscard]] float* sums() const { return queries() + num_queries_ * head_dim_; }          // [queries][head_dim]
+    [[nodiscard]] float* scores() const { return sums() + num_queries_ * head_dim_; }           // [queries][kKeyTile]
+    [[nodiscard]] float* keys() const { return scores() + num_queries_ * kKeyTile; }            // packed
+    [[nodiscard]] float* widened() const { return keys() + packed_size(kKeyTile, head_dim_); }  // [kKeyTile][head_dim]
+    [[nodiscard]] float* turn() const { return widened() + int64_t{kKeyTile} * head_dim_; }     // [head_dim]
+    [[nodiscard]] float* query() const { return turn() + head_dim_; }                           // [head_dim]
+    [[nodiscard]] float* highest() const { return query() + head_dim_; }                        // [queries]
+    [[nodiscard]] float* totals() const { return highest() + num_queries_; }                    // [queries]
 
   private:
     float* memory_;
@@ -68,25 +63,63 @@ const float* readable(const P* page, int64_t size, float* widened) {
     return widened;
 }
 
-// The first token of a segment that a query at `position` sees through a window (0: none), were it not for the
-// segment's end.
-int64_t first_visible(const Segment& segment, int32_t position, int32_t window) {
-    return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - segment.base + 1 - window, 0);
+// The first token that a query at `position` sees through a window (0: none) of a segment that begins at `base`, were
+// it not for the segment's end.
+int64_t first_visible(int32_t base, int32_t position, int32_t window) {
+    return window == 0 ? 0 : std::max<int64_t>(int64_t{position} - base + 1 - window, 0);
 }
 
-// After the last token that a query at `position` sees; not above 0 where it sees none.
-int64_t end_visible(const Segment& segment, int32_t position, bool causal) {
-    return causal ? std::min<int64_t>(segment.length, int64_t{position} - segment.base + 1) : segment.length;
+// After the last token of `length` that a query at `position` sees; not above 0 where it sees none.
+int64_t end_visible(int32_t base, int32_t length, int32_t position, bool causal) {
+    return causal ? std::min<int64_t>(length, int64_t{position} - base + 1) : length;
+}
+
+// A query's softmax so far: sums [head_dim] of values times weights, the highest score, and the weights' total.
+struct Partial {
+    float* sums;
+    float& highest;
+    float& total;
+
+    static int64_t size(const AttentionShape& shape) { return int64_t{shape.pool.head_dim} + 2; }
+    static Partial at(float* memory, int64_t dim) { return {memory, memory[dim], memory[dim + 1]}; }
+};
+
+// Divides by the total, and stores. Changes the sums.
+void write_output(const AttentionShape& shape, const AttentionTensors& tensors, const Partial& result, int64_t row,
+                  int64_t head) {
+    const int64_t dim = shape.pool.head_dim;
+    scale_row(result.sums, result.total == 0 ? 0.0F : tensors.pages.v_scale / result.total, dim, result.sums);
+    store_head(shape.output_dtype, result.sums, dim, tensors.output, row, head);
+    if (tensors.lse != nullptr)
+        tensors.lse[row * shape.num_heads + head] =
+            result.total == 0 ? -kInfinity : result.highest + std::log(result.total);
+}
+
+// Adds up partial results that lie `stride` numbers apart. The order is theirs, so the sums are always the same.
+void merge(const float* partials, int64_t num_parts, int64_t stride, int64_t dim, const Partial& to) {
+    to.highest = -kInfinity;
+    for (int64_t part = 0; part < num_parts; ++part) to.highest = std::fmax(to.highest, partials[part * stride + dim]);
+    const float highest = to.highest == -kInfinity ? 0 : to.highest;  // no numbers, but there may be NaN
+    std::fill_n(to.sums, dim, 0.0F);
+    to.total = 0;
+    for (int64_t part = 0; part < num_parts; ++part) {
+        const float* const from = partials + part * stride;
+        const float weight = std::exp(from[dim] - highest);
+        for (int64_t i = 0; i < dim; ++i) to.sums[i] += weight * from[i];
+        to.total += weight * from[dim + 1];
+    }
 }
 
 // A block's computation, for pages of P.
 template <typename P>
 class BlockAttention {
   public:
-    BlockAttention(const AttentionShape& shape, const AttentionStep& step, const AttentionRule& rule,
-                   const AttentionTensors& tensors, const AttentionBlock& block, const Scratch& scratch)
+    BlockAttention(const AttentionShape& shape, const AttentionStep& step, const AttentionPlan& plan,
+                   const AttentionRule& rule, const AttentionTensors& tensors, const AttentionBlock& block,
+                   const Scratch& scratch)
         : shape_(shape),
           step_(step),
+          plan_(plan),
           rule_(rule),
           tensors_(tensors),
           block_(block),
@@ -95,25 +128,50 @@ class BlockAttention {
           group_(shape.group()),
           num_queries_(int64_t{block.num_rows} * shape.group()) {}
 
-    void run() const {
+    // `partials` is where a block that is a part leaves its results.
+    void run(float* partials) const {
         std::fill_n(scratch_.sums(), num_queries_ * dim_, 0.0F);
         std::fill_n(scratch_.highest(), num_queries_, -kInfinity);
         std::fill_n(scratch_.totals(), num_queries_, 0.0F);
-        const Sequence& sequence = step_.sequences[block_.sequence];
-        for (int32_t i = 0; i < sequence.num_segments; ++i) attend_segment(step_.segments[sequence.first_segment + i]);
-        for (int64_t query = 0; query < num_queries_; ++query) write_output(query);
+        for (int32_t i = 0; i < block_.num_walks; ++i) attend(plan_.walks[block_.first_walk + i]);
+        for (int64_t query = 0; query < num_queries_; ++query) {
+            const Partial result{scratch_.sums() + query * dim_, scratch_.highest()[query], scratch_.totals()[query]};
+            if (block_.first_partial < 0) {
+                write_output(shape_, tensors_, result, plan_.rows[block_.first_row + query / group_],
+                             query_head(query));
+                continue;
+            }
+            const Partial to = Partial::at(partials + (block_.first_partial + query) * Partial::size(shape_), dim_);
+            std::copy_n(result.sums, dim_, to.sums);
+            to.highest = result.highest;
+            to.total = result.total;
+        }
     }
 
   private:
-    // Tokens [first, first + count) of a segment.
+    // Tokens [first, first + count) of a walk's segment.
     struct Tile {
         const int32_t* pages;
         int64_t first;
         int64_t count;
     };
 
-    [[nodiscard]] int32_t position(int32_t row) const { return step_.positions[block_.first_row + row]; }
+    // Of a row of the walk: its row of the step, that row's position, and the base of the segment for it.
+    [[nodiscard]] int32_t step_row(const AttentionWalk& walk, int64_t row) const {
+        return plan_.rows[block_.first_row + walk.first_row + row];
+    }
+    [[nodiscard]] int32_t position(const AttentionWalk& walk, int64_t row) const {
+        return step_.positions[step_row(walk, row)];
+    }
+    [[nodiscard]] int32_t base(const AttentionWalk& walk, int64_t row) const {
+        return plan_.bases[walk.first_base + row];
+    }
+    [[nodiscard]] int64_t num_queries(const AttentionWalk& walk) const { return int64_t{walk.num_rows} * group_; }
     [[nodiscard]] int64_t query_head(int64_t query) const { return int64_t{block_.kv_head} * group_ + query % group_; }
+    // Whether dot products with the keys as they lie beat packing them.
+    [[nodiscard]] bool few(const AttentionWalk& walk) const {
+        return num_queries(walk) <= kFewRows && !shape_.batch_invariant;
+    }
 
     // Calls visit(rows [count][head_dim], offset in tile, count) for each page's part of the tile: keys, or values
     // with `head` counted on from them.
@@ -131,24 +189,27 @@ class BlockAttention {
         }
     }
 
-    // The block's queries, times the scale, rotated for the segment.
-    void load_queries(const Segment& segment) const {
+    // The walk's queries, times the scale, rotated for the segment, in the order that their products with keys take.
+    void load_queries(const AttentionWalk& walk) const {
         const float scale = rule_.scale * tensors_.pages.k_scale;
-        for (int32_t row = 0; row < block_.num_rows; ++row) {
+        const bool spread = few(walk) && std::is_same_v<P, BFloat16>;
+        for (int32_t row = 0; row < walk.num_rows; ++row) {
             const float* turn = nullptr;
             if (rule_.turns != nullptr) {
                 // A row before the beginning of a causal segment sees none of it; any rotation will do.
-                const int64_t distance = int64_t{position(row)} - segment.base;
+                const int64_t distance = int64_t{position(walk, row)} - base(walk, row);
                 turn = rule_.turns->turn(rule_.causal ? std::max<int64_t>(distance, 0) : distance, scratch_.turn());
             }
             for (int64_t query = int64_t{row} * group_; query < int64_t{row + 1} * group_; ++query) {
-                float* const to = scratch_.queries() + query * dim_;
-                const float* const from = load_query(block_.first_row + row, query_head(query), to);
+                float* const at = scratch_.queries() + query * dim_;
+                float* const to = spread ? scratch_.query() : at;
+                const float* const from = load_query(step_row(walk, row), query_head(query), to);
                 if (turn != nullptr) {
                     rotate(from, turn, dim_, scale, to);
                 } else {
                     scale_row(from, scale, dim_, to);
                 }
+                if (spread) spread_pairs(to, dim_, at);
             }
         }
     }
@@ -162,81 +223,101 @@ class BlockAttention {
         return to;
     }
 
-    void compute_scores(const Tile& tile) const {
-        const bool few = num_queries_ <= kFewQueries && !shape_.batch_invariant;
-        for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count) {
-            if (few) {
-                dot_scores(scratch_.queries(), num_queries_, keys, count, dim_, scratch_.scores() + at, kKeyTile);
-                return;
-            }
-            for (int64_t i = 0; i < dim_; ++i) {
-                float* to = scratch_.keys() + i * kKeyTile + at;
-                for (int64_t t = 0; t < count; ++t) to[t] = to_float(keys[t * dim_ + i]);
-            }
-        });
-        if (few) return;
-        tile_product(scratch_.queries(), dim_, scratch_.keys(), kKeyTile, num_queries_, tile.count, dim_, false,
-                     scratch_.scores(), kKeyTile);
+    // Has a tile's keys or values, as for_each_page() gives them, brought to the second-level cache meanwhile: products
+    // with few rows would wait for memory, since they read too short runs of it.
+    void prefetch(const Tile& tile, int64_t head) const {
+        const int64_t page_size = shape_.pool.page_size;
+        constexpr int64_t kLine = 64 / sizeof(P);
+        for (int64_t token = tile.first; token < tile.first + tile.count; ++token) {
+            const P* const from = static_cast<const P*>(tensors_.pages.data) +
+                                  shape_.pool.key_tile(tile.pages[token / page_size], head) + token % page_size * dim_;
+            for (int64_t i = 0; i < dim_; i += kLine) __builtin_prefetch(from + i, 0, 2);
+        }
     }
 
-    void add_values(const Tile& tile) const {
+    void compute_scores(const AttentionWalk& walk, const Tile& tile) const {
+        for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count) {
+            using Key = std::remove_const_t<std::remove_pointer_t<decltype(keys)>>;
+            float* const scores = scratch_.scores() + at;
+            if (few(walk)) {
+                const DotProducts<Key> of{keys, scratch_.queries(), dim_, scores, kKeyTile, false};
+                dot_products(of, num_queries(walk), count);
+                return;
+            }
+            pack(keys, dim_, count, dim_, scratch_.keys());
+            const PackedProduct of{.packed = scratch_.keys(),
+                                   .outputs = count,
+                                   .depth = dim_,
+                                   .x = scratch_.queries(),
+                                   .x_stride = dim_,
+                                   .y = scores,
+                                   .y_stride = kKeyTile};
+            packed_product(of, num_queries(walk));
+        });
+    }
+
+    void add_values(const AttentionWalk& walk, const Tile& tile) const {
         const int64_t head = shape_.pool.num_kv_heads + block_.kv_head;
+        float* const sums = scratch_.sums() + int64_t{walk.first_row} * group_ * dim_;
         for_each_page(tile, head, [&](const auto* values, int64_t at, int64_t count) {
-            tile_product(scratch_.scores() + at, kKeyTile, values, dim_, num_queries_, dim_, count, true,
-                         scratch_.sums(), dim_);
+            const auto add = [&](const auto* rows) {
+                tile_product(scratch_.scores() + at, kKeyTile, rows, dim_, num_queries(walk), dim_, count, true, sums,
+                             dim_);
+            };
+            if constexpr (std::is_same_v<P, BFloat16>) {
+                if (num_queries(walk) > kFewRows) {  // widened once, and not for every few rows
+                    convert(values, count * dim_, scratch_.widened());
+                    return add(scratch_.widened());
+                }
+            }
+            add(values);
         });
     }
 
     // Turns a tile's scores into weights.
-    void weigh(const Segment& segment, const Tile& tile) const {
-        for (int64_t query = 0; query < num_queries_; ++query) {
-            const int32_t at = position(static_cast<int32_t>(query / group_));
-            float* scores = scratch_.scores() + query * kKeyTile;
+    void weigh(const AttentionWalk& walk, const Tile& tile) const {
+        for (int64_t i = 0; i < num_queries(walk); ++i) {
+            const int64_t row = i / group_;
+            const int64_t query = walk.first_row * group_ + i;
+            float* scores = scratch_.scores() + i * kKeyTile;
             if (rule_.softcap > 0) {
                 // Of whole tiles: how a score is rounded must not depend on how many are beside it.
                 std::fill(scores + tile.count, scores + kKeyTile, 0.0F);
                 softcap(scores, kKeyTile, rule_.softcap);
             }
-            const int64_t from =
-                std::clamp<int64_t>(first_visible(segment, at, rule_.window) - tile.first, 0, tile.count);
-            const int64_t to =
-                std::clamp<int64_t>(end_visible(segment, at, rule_.causal) - tile.first, from, tile.count);
+            const int64_t first = first_visible(base(walk, row), position(walk, row), rule_.window);
+            const int64_t end = end_visible(base(walk, row), walk.length, position(walk, row), rule_.causal);
+            const int64_t from = std::clamp<int64_t>(first - tile.first, 0, tile.count);
+            const int64_t to = std::clamp<int64_t>(end - tile.first, from, tile.count);
             std::fill_n(scores, from, 0.0F);
             softmax_tile(scores + from, to - from, tile.count - from, scratch_.highest() + query,
                          scratch_.totals() + query, scratch_.sums() + query * dim_, dim_);
         }
     }
 
-    void attend_segment(const Segment& segment) const {
-        // The first row sees the first of the block's tokens, the last row the last.
-        // Tiles begin at multiples of their size, whatever rows the block has.
-        const int64_t begin = first_visible(segment, position(0), rule_.window) / kKeyTile * kKeyTile;
-        const int64_t end = end_visible(segment, position(block_.num_rows - 1), rule_.causal);
-        if (begin >= end) return;
-        load_queries(segment);
-        for (int64_t first = begin; first < end; first += kKeyTile) {
-            const Tile tile{step_.page_table.data() + segment.first_page, first,
-                            std::min<int64_t>(kKeyTile, end - first)};
-            compute_scores(tile);
-            weigh(segment, tile);
-            add_values(tile);
+    void attend(const AttentionWalk& walk) const {
+        int64_t first = walk.end;
+        int64_t end = 0;
+        for (int32_t row = 0; row < walk.num_rows; ++row) {
+            first = std::min(first, first_visible(base(walk, row), position(walk, row), rule_.window));
+            end = std::max(end, end_visible(base(walk, row), walk.length, position(walk, row), rule_.causal));
         }
-    }
-
-    void write_output(int64_t query) const {
-        const int64_t row = block_.first_row + query / group_;
-        const int64_t head = query_head(query);
-        const float total = scratch_.totals()[query];
-        float* const sums = scratch_.sums() + query * dim_;
-        scale_row(sums, total == 0 ? 0.0F : tensors_.pages.v_scale / total, dim_, sums);
-        store_head(shape_.output_dtype, sums, dim_, tensors_.output, row, head);
-        if (tensors_.lse != nullptr)
-            tensors_.lse[row * shape_.num_heads + head] =
-                total == 0 ? -kInfinity : scratch_.highest()[query] + std::log(total);
+        // Tiles begin at multiples of their size, whatever rows the block has.
+        first = std::max<int64_t>(first / kKeyTile * kKeyTile, walk.begin);
+        end = std::min<int64_t>(end, walk.end);
+        if (first >= end) return;
+        load_queries(walk);
+        for (; first < end; first += kKeyTile) {
+            const Tile tile{step_.page_table.data() + walk.first_page, first, std::min<int64_t>(kKeyTile, end - first)};
+            compute_scores(walk, tile);
+            weigh(walk, tile);
+            add_values(walk, tile);
+        }
     }
 
     const AttentionShape& shape_;
     const AttentionStep& step_;
+    const AttentionPlan& plan_;
     const AttentionRule& rule_;
     const AttentionTensors& tensors_;
     const AttentionBlock& block_;
@@ -245,15 +326,6 @@ class BlockAttention {
     const int64_t group_;
     const int64_t num_queries_;
 };
-
-int64_t block_cost(const AttentionStep& step, const AttentionBlock& block) {
-    const Sequence& sequence = step.sequences[block.sequence];
-    const int32_t position = step.positions[block.first_row + block.num_rows - 1];
-    int64_t keys = 0;
-    for (int32_t i = 0; i < sequence.num_segments; ++i)
-        keys += std::max<int64_t>(end_visible(step.segments[sequence.first_segment + i], position, true), 0);
-    return keys * block.num_rows;
-}
 
 }  // namespace
 
@@ -269,34 +341,28 @@ Result<void> Attention::reserve(int32_t num_threads) {
 }
 
 void Attention::plan(const AttentionStep& step) {
-    next_blocks_.clear();
-    const int32_t most_rows = block_rows(shape_.group());
-    for (size_t i = 0; i < step.sequences.size(); ++i) {
-        const Sequence& sequence = step.sequences[i];
-        for (int32_t row = 0; row < sequence.num_rows; row += most_rows) {
-            AttentionBlock block{static_cast<int32_t>(i), sequence.first_row + row,
-                                 std::min(most_rows, sequence.num_rows - row)};
-            block.cost = block_cost(step, block);
-            for (block.kv_head = 0; block.kv_head < shape_.pool.num_kv_heads; ++block.kv_head)
-                next_blocks_.push_back(block);
-        }
-    }
-    std::stable_sort(next_blocks_.begin(), next_blocks_.end(),
-                     [](const AttentionBlock& a, const AttentionBlock& b) { return a.cost > b.cost; });
-    std::swap(blocks_, next_blocks_);
-    cost_ = 0;
-    for (const AttentionBlock& block : blocks_) cost_ += block.cost;
+    AttentionPlan next = plan_attention(step, {.group = shape_.group(),
+                                               .num_kv_heads = shape_.pool.num_kv_heads,
+                                               .num_threads = scratch_threads_,
+                                               .batch_invariant = shape_.batch_invariant});
+    partials_.resize(static_cast<size_t>(next.num_partials * Partial::size(shape_)));
+    plan_ = std::move(next);
     step_ = step;
 }
 
 void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, ThreadPool& pool) {
     const int64_t elements = Scratch::elements(shape_);
-    const int64_t cost = cost_of_flops(4 * cost_ * shape_.group() * shape_.pool.head_dim);
+    const int64_t flops_of_query = 4 * int64_t{shape_.group()} * shape_.pool.head_dim;
     const auto attend = [&]<typename P>(P) {
-        pool.run(static_cast<int64_t>(blocks_.size()), cost, [&](int64_t i, int32_t thread) {
+        const int64_t cost = cost_of_flops(plan_.cost * flops_of_query);
+        pool.run(static_cast<int64_t>(plan_.blocks.size()), cost, [&](int64_t i, int32_t thread) {
             const Scratch scratch(scratch_.data() + thread * elements, shape_);
-            BlockAttention<P>(shape_, step_, rule, tensors, blocks_[i], scratch).run();
+            BlockAttention<P>(shape_, step_, plan_, rule, tensors, plan_.blocks[i], scratch).run(partials_.data());
         });
+        pool.run(static_cast<int64_t>(plan_.merges.size()), cost_of_flops(plan_.num_partials * flops_of_query),
+                 [&](int64_t i, int32_t thread) {
+                     merge_parts(plan_.merges[i], tensors, scratch_.data() + thread * elements);
+                 });
     };
     switch (shape_.pool.dtype) {
         case DType::f32:
@@ -307,6 +373,21 @@ void Attention::run(const AttentionRule& rule, const AttentionTensors& tensors, 
             return attend(BFloat16());
         case DType::f8_e4m3:
             return attend(Float8E4M3());
+    }
+}
+
+// `scratch` has room for a query's results.
+void Attention::merge_parts(const AttentionMerge& merged, const AttentionTensors& tensors, float* scratch) const {
+    const int64_t dim = shape_.pool.head_dim;
+    const int64_t group = shape_.group();
+    const int64_t num_queries = merged.num_rows * group;
+    const int64_t size = Partial::size(shape_);
+    const Partial result = Partial::at(scratch, dim);
+    for (int64_t query = 0; query < num_queries; ++query) {
+        merge(partials_.data() + (merged.first_partial + query) * size, merged.num_parts, num_queries * size, dim,
+              result);
+        write_output(shape_, tensors, result, plan_.rows[merged.first_row + query / group],
+                     merged.kv_head * group + query % group);
     }
 }
 

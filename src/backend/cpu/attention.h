@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "backend/cpu/attention_plan.h"
 #include "backend/cpu/buffer.h"
 #include "backend/cpu/kv_pool.h"
 #include "backend/cpu/norm_rope.h"
@@ -43,15 +44,6 @@ struct AttentionTensors {
     float* lse = nullptr;    // null, or the log-sum-exps [rows, num_heads]; -infinity for a row that sees no key
 };
 
-// Rows [first_row, first_row + num_rows) of the step, all of `sequence`, and the query heads that share `kv_head`.
-struct AttentionBlock {
-    int32_t sequence = 0;
-    int32_t first_row = 0;
-    int32_t num_rows = 0;
-    int32_t kv_head = 0;
-    int64_t cost = 0;  // queries times keys in view
-};
-
 class Attention {
   public:
     explicit Attention(const AttentionShape& shape) : shape_(shape) {}
@@ -61,8 +53,8 @@ class Attention {
     // Makes room for runs on up to `num_threads` threads.
     Result<void> reserve(int32_t num_threads);
 
-    // Divides the step's work; its arrays stay as they are until the last run. Throws std::bad_alloc, and then the step
-    // planned before is still there.
+    // Divides the step's work for as many threads as there is room for; its arrays stay as they are until the last run.
+    // Throws std::bad_alloc, and then the step planned before is still there.
     void plan(const AttentionStep& step);
 
     // Attends to the planned step on the pool's threads, for which there is room. A row that sees no key has output 0.
@@ -71,11 +63,12 @@ class Attention {
     [[nodiscard]] const AttentionShape& shape() const { return shape_; }
 
   private:
+    void merge_parts(const AttentionMerge& merged, const AttentionTensors& tensors, float* scratch) const;
+
     AttentionShape shape_;
     AttentionStep step_;
-    std::vector<AttentionBlock> blocks_;  // of step_, the most expensive first
-    std::vector<AttentionBlock> next_blocks_;
-    int64_t cost_ = 0;  // of step_: queries times keys in view
+    AttentionPlan plan_;           // of step_
+    std::vector<float> partials_;  // of plan_: sums [head_dim], the highest score, the total
     Buffer<float> scratch_;
     int32_t scratch_threads_ = 0;
 };

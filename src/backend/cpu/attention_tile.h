@@ -13,12 +13,6 @@ void tile_product(const float* a, int64_t a_stride, const float* b, int64_t b_st
 void tile_product(const float* a, int64_t a_stride, const BFloat16* b, int64_t b_stride, int64_t rows, int64_t columns,
                   int64_t depth, bool accumulate, float* c, int64_t c_stride);
 
-// scores[q * score_stride + t] = queries[q] . keys[t] for few queries; both are rows of `dim`.
-void dot_scores(const float* queries, int64_t num_queries, const float* keys, int64_t num_keys, int64_t dim,
-                float* scores, int64_t score_stride);
-void dot_scores(const float* queries, int64_t num_queries, const BFloat16* keys, int64_t num_keys, int64_t dim,
-                float* scores, int64_t score_stride);
-
 // Adds a tile of scores to a running softmax (Milakov and Gimelshein, Online normalizer calculation for softmax): the
 // first `visible` of the `count` scores become exp(score - highest), the others 0; `highest` and `total` move on, and
 // sums[dim] shrinks by what `highest` grew.

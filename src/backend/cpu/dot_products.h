@@ -8,8 +8,7 @@
 
 namespace nanolith::cpu {
 
-// The most rows that are still "few": their product is bound by memory, and weights are read in the order in which they
-// lie.
+// Rows for which each weight is read once.
 constexpr int64_t kFewRows = 8;
 
 // The operands of the product y = x W^T, or y += x W^T where `accumulate`:
@@ -25,15 +24,16 @@ struct DotProducts {
     bool accumulate = false;
 };
 
-// Computes that for r < rows and n < outputs. With `few`, each weight is read once for all rows. Without it the depth
-// is cut into pieces for which five rows of x fit the first-level cache, and the weights are read once for every five
-// rows: they should fit the second-level cache. How a row's sum is rounded depends on `few`, and on no other row.
-void dot_products(const DotProducts<float>& of, int64_t rows, int64_t outputs, bool few);
-void dot_products(const DotProducts<BFloat16>& of, int64_t rows, int64_t outputs, bool few);
+// Computes that for r < rows and n < outputs. The weights are read once for every eight rows: of more, they should fit
+// the second-level cache. How a row's sum is rounded does not depend on other rows.
+void dot_products(const DotProducts<float>& of, int64_t rows, int64_t outputs);
+void dot_products(const DotProducts<BFloat16>& of, int64_t rows, int64_t outputs);
 
 // A row of x as dot_products() reads it beside weights of its type: float32, and for BFloat16 reordered as the weights
 // are widened: of each two vectors of values, first those with an even number, then those with an odd one.
 void spread(const float* x, int64_t depth, float* to);
 void spread(const BFloat16* x, int64_t depth, float* to);
+// A row of float32 beside weights of BFloat16.
+void spread_pairs(const float* x, int64_t depth, float* to);
 
 }  // namespace nanolith::cpu

@@ -15,6 +15,7 @@
 #include "backend/cpu/dot_products.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/onednn_threads.h"
+#include "backend/cpu/packed_products.h"
 #include "backend/cpu/simd.h"
 
 namespace nanolith::cpu {
@@ -25,15 +26,25 @@ using DnnlTag = dnnl::memory::format_tag;
 
 // Outputs and rows of a tile of dot_products(): few enough that a small matrix is divided among all threads and that
 // the weights fit a core's second-level cache, many enough to read memory in long runs.
-constexpr int64_t kDotOutputs = 64;
+constexpr int64_t kDotOutputs = 48;
 constexpr int64_t kDotRows = 120;
+// Up to so many rows packing weights costs more than reading them again for every eight rows.
+constexpr int64_t kMostDotRows = 32;
+
+// A tile of packed_product(). Its weights (128 KiB as float32) stay in a core's second-level cache; the more rows, the
+// less packing counts.
+constexpr int64_t kPackedOutputs = 64;
+constexpr int64_t kPackedDepth = 512;
+constexpr int64_t kPackedRows = 132;
 
 // Rows that a tile of a product of many rows may have. padded_rows() gives sums of these.
 constexpr std::array<int64_t, 6> kTileRows = {256, 128, 64, 48, 32, 16};
 // Of every tile where a row must not depend on how many others there are: a divisor of what padded_rows() gives.
 constexpr int64_t kInvariantTileRows = 16;
-// The most outputs of a tile. Its float32 weights then fit a core's second-level cache.
+// The most outputs of a tile: its float32 weights then fit a core's second-level cache. And the fewest, which divide
+// that.
 constexpr int64_t kTileOutputs = 256;
+constexpr int64_t kLeastTileOutputs = 64;
 // Weights that a tile has at least, where the matrix has as many: less work would not be worth a call.
 constexpr int64_t kTileWeights = 64 * 1024;
 
@@ -55,9 +66,9 @@ bool has_many_rows() {
     return std::is_same_v<T, float> || has_bfloat16_products();
 }
 
-// The most rows that go through dot_products() at a time.
+// The most rows that do not go through oneDNN at a time.
 template <typename T>
-int64_t most_dot_rows(int64_t max_rows) {
+int64_t most_wide_rows(int64_t max_rows) {
     return std::max(has_many_rows<T>() ? 0 : max_rows, kFewRows);
 }
 
@@ -93,6 +104,7 @@ struct TileMemory {
     dnnl::stream stream;
     Buffer<float> y;
     Buffer<std::byte> scratch;
+    Buffer<float> packed;  // weights
 };
 
 }  // namespace
@@ -120,8 +132,8 @@ struct Products<T>::State {
 
     [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
         const int64_t shared = w.outputs / (2 * pool.num_threads());
-        const int64_t wanted = std::clamp(std::max(shared, kTileWeights / w.depth), kDotOutputs, kTileOutputs);
-        return (wanted + kDotOutputs - 1) / kDotOutputs * kDotOutputs;
+        const int64_t wanted = std::clamp(std::max(shared, kTileWeights / w.depth), kLeastTileOutputs, kTileOutputs);
+        return (wanted + kLeastTileOutputs - 1) / kLeastTileOutputs * kLeastTileOutputs;
     }
 
     Result<void> make_product(const Key& key) {
@@ -215,33 +227,65 @@ struct Products<T>::State {
                     w.depth, " matrix: ", dnnl_status2str(failed));
     }
 
-    void by_dots(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
-        const int64_t depth = w.depth;
+    // Stores rows of x in `wide`, as float32: to_wide(row of x, its depth, where).
+    template <typename ToWide>
+    void widen(const T* x, int64_t rows, int64_t depth, const ToWide& to_wide) {
         pool.run(rows, cost_of_bytes(rows * depth * static_cast<int64_t>(sizeof(T) + sizeof(float))),
-                 [&](int64_t row, int32_t) { spread(x + row * depth, depth, wide.data() + row * depth); });
-        const bool few = rows <= kFewRows && !batch_invariant;
-        const int64_t row_tiles = (rows + kDotRows - 1) / kDotRows;
-        const int64_t tiles = (w.outputs + kDotOutputs - 1) / kDotOutputs * row_tiles;
-        const int64_t weights = w.outputs * depth;
+                 [&](int64_t row, int32_t) { to_wide(x + row * depth, depth, wide.data() + row * depth); });
+    }
+
+    // Calls work(first output, first row, thread) for tiles of so many rows and outputs, those of the same weights one
+    // after another.
+    template <typename Work>
+    void for_tiles(const Matrix<T>& w, int64_t rows, int64_t row_step, int64_t output_step, const Work& work) {
+        const int64_t row_tiles = (rows + row_step - 1) / row_step;
+        const int64_t weights = w.outputs * w.depth;
         const int64_t cost =
             std::max(cost_of_bytes(weights * static_cast<int64_t>(sizeof(T))), cost_of_flops(2 * rows * weights));
-        pool.run(tiles, cost, [&](int64_t tile, int32_t) {
-            const int64_t first = tile / row_tiles * kDotOutputs;
-            const int64_t row = tile % row_tiles * kDotRows;
+        pool.run((w.outputs + output_step - 1) / output_step * row_tiles, cost, [&](int64_t tile, int32_t thread) {
+            work(tile / row_tiles * output_step, tile % row_tiles * row_step, thread);
+        });
+    }
+
+    void by_dots(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        const int64_t depth = w.depth;
+        widen(x, rows, depth, [](const T* from, int64_t size, float* to) { spread(from, size, to); });
+        for_tiles(w, rows, kDotRows, kDotOutputs, [&](int64_t first, int64_t row, int32_t) {
             const DotProducts<T> of{w.data + first * depth,
                                     wide.data() + row * depth,
                                     depth,
                                     y + row * w.outputs + first,
                                     w.outputs,
                                     accumulate};
-            dot_products(of, std::min(kDotRows, rows - row), std::min(kDotOutputs, w.outputs - first), few);
+            dot_products(of, std::min(kDotRows, rows - row), std::min(kDotOutputs, w.outputs - first));
+        });
+    }
+
+    void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
+        for_tiles(w, rows, kPackedRows, kPackedOutputs, [&](int64_t first, int64_t row, int32_t thread) {
+            const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
+            float* const packed = memories[thread].packed.data();
+            for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
+                const int64_t depth = std::min(kPackedDepth, w.depth - k);
+                pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
+                const PackedProduct of{.packed = packed,
+                                       .outputs = outputs,
+                                       .depth = depth,
+                                       .x = wide.data() + row * w.depth + k,
+                                       .x_stride = w.depth,
+                                       .y = y + row * w.outputs + first,
+                                       .y_stride = w.outputs,
+                                       .accumulate = accumulate || k > 0};
+                packed_product(of, std::min(kPackedRows, rows - row));
+            }
         });
     }
 
     ThreadPool& pool;
     const bool batch_invariant;
     OnednnThreads onednn;
-    Buffer<float> wide;  // rows of x as dot_products() takes them
+    Buffer<float> wide;  // rows of x as dot_products() or packed_product() takes them
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     std::map<Key, TileProduct> products;
     std::vector<TileMemory> memories;  // one for each thread
@@ -261,7 +305,7 @@ Products<T>::~Products() = default;
 
 template <typename T>
 uint64_t Products<T>::scratch_bytes(int64_t max_rows, int64_t max_depth) {
-    return saturating_product({most_dot_rows<T>(max_rows), max_depth, static_cast<int64_t>(sizeof(float))});
+    return saturating_product({most_wide_rows<T>(max_rows), max_depth, static_cast<int64_t>(sizeof(float))});
 }
 
 template <typename T>
@@ -269,10 +313,14 @@ Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_rows, int6
     NL_TRY(check_memory_for_onednn());
     try {
         auto state = std::make_unique<State>(pool, batch_invariant);
-        NL_ASSIGN(state->wide, Buffer<float>::allocate("rows of activations", {most_dot_rows<T>(max_rows), max_depth}));
+        NL_ASSIGN(state->wide,
+                  Buffer<float>::allocate("rows of activations", {most_wide_rows<T>(max_rows), max_depth}));
         for (int32_t thread = 0; thread < pool.num_threads(); ++thread) {
             NL_ASSIGN(auto y, Buffer<float>::allocate("a tile of a product", {kTileRows.front(), kTileOutputs}));
-            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}});
+            NL_ASSIGN(auto packed,
+                      Buffer<float>::allocate("packed weights",
+                                              {has_many_rows<T>() ? 0 : packed_size(kPackedOutputs, kPackedDepth)}));
+            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}, std::move(packed)});
         }
         return Products(std::move(state));
     } catch (const dnnl::error& error) {
@@ -295,7 +343,11 @@ template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
     if (state_->takes_tiles(rows)) return state_->many_rows(w, x, rows, y, accumulate);
-    state_->by_dots(w, x, rows, y, accumulate);
+    if (rows <= kMostDotRows || state_->batch_invariant) {
+        state_->by_dots(w, x, rows, y, accumulate);
+    } else {
+        state_->by_packing(w, x, rows, y, accumulate);
+    }
     return {};
 }
 

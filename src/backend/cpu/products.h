@@ -23,15 +23,16 @@ struct Matrix {
 // overwritten and mean nothing.
 int64_t padded_rows(int64_t rows);
 
-// Runs products on the pool's threads: few rows through dot_products(), more through oneDNN, or through dot_products()
-// too where the processor does not multiply bfloat16. Both read the one row-major copy of the weights. A product of
-// many rows is cut into tiles; oneDNN's are of a few shapes, so that all of its primitives are made beforehand, by
-// prepare(). Not thread-safe.
+// Runs products on the pool's threads: few rows through dot_products(), more through oneDNN, or through
+// packed_product() where the processor does not multiply bfloat16. All read the one row-major copy of the weights. A
+// product of many rows is cut into tiles; oneDNN's are of a few shapes, so that all of its primitives are made
+// beforehand, by prepare(). Not thread-safe.
 template <typename T>
 class Products {
   public:
     // The largest product that will be computed has `max_rows` rows and a matrix of depth `max_depth`.
-    // `batch_invariant`: as ExecutorOptions', all rows go through tiles of one shape. The pool outlives this.
+    // `batch_invariant`: as ExecutorOptions', all rows go through tiles of one shape, or dot products. The pool
+    // outlives this.
     static Result<Products> create(ThreadPool& pool, int64_t max_rows, int64_t max_depth, bool batch_invariant);
     // Bytes that create() will allocate for rows of x, at most.
     static uint64_t scratch_bytes(int64_t max_rows, int64_t max_depth);

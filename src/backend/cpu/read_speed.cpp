@@ -25,8 +25,11 @@ Result<double> measure_read_speed(ThreadPool& pool) {
         const auto begin = std::chrono::steady_clock::now();
         pool.run(kParts, cost, [&](int64_t part, int32_t) {
             const uint64_t* const from = words.data() + part * kPartWords;
+            // Four runs at a time: of one alone a processor does not fetch as far ahead as it could.
+            constexpr int64_t kRun = kPartWords / 4;
             uint64_t sum = 0;
-            for (int64_t i = 0; i < kPartWords; ++i) sum += from[i];
+            for (int64_t i = 0; i < kRun; ++i)
+                sum += from[i] + from[kRun + i] + from[2 * kRun + i] + from[3 * kRun + i];
             sums.data()[part] = sum;  // so that the reads are not left out
         });
         const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
