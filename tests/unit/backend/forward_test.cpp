@@ -11,7 +11,9 @@ namespace {
 // Records the names of the operations that forward() calls, in order; an operation that the test names fails.
 class RecordingDevice {
   public:
-    explicit RecordingDevice(std::string fail_at = {}) : fail_at_(std::move(fail_at)) {}
+    explicit RecordingDevice(std::string fail_at = {}, bool has_outputs = true)
+        : fail_at_(std::move(fail_at)), has_outputs_(has_outputs) {}
+    [[nodiscard]] bool has_outputs() const { return has_outputs_; }
     Result<void> attention_input(int32_t layer) { return call("attention_input", layer); }
     Result<void> attention(int32_t layer) { return call("attention", layer); }
     Result<void> attention_output(int32_t layer) { return call("attention_output", layer); }
@@ -28,6 +30,7 @@ class RecordingDevice {
         return {};
     }
     std::string fail_at_;
+    bool has_outputs_;
     std::string calls_;
 };
 
@@ -37,6 +40,13 @@ TEST(Forward, CallsTheOperationsOfEveryLayerInOrder) {
     EXPECT_EQ(device.calls(),
               "attention_input(0) attention(0) attention_output(0) mlp_input(0) mlp_output(0) "
               "attention_input(1) attention(1) attention_output(1) mlp_input(1) mlp_output(1) head ");
+}
+
+TEST(Forward, EndsWithTheLastLayersKeysAndValuesWithoutOutputRows) {
+    RecordingDevice device("", false);
+    ASSERT_TRUE(forward(device, 2).ok());
+    EXPECT_EQ(device.calls(),
+              "attention_input(0) attention(0) attention_output(0) mlp_input(0) mlp_output(0) attention_input(1) ");
 }
 
 TEST(Forward, StopsAtAnError) {
