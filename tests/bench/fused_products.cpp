@@ -103,7 +103,7 @@ class Layer {
     Result<void> apart_mlp(bool by_cublas) {
         NL_TRY(normalise());
         NL_TRY(product(by_cublas, normed(), hidden(), 2 * inner(), out()));
-        NL_TRY(gate<Number>(out(), nullptr, Activation::silu, rows_, inner(), inner_out(), stream_.get()));
+        NL_TRY(gate<Number>(out(), nullptr, Activation::silu, rows_, inner(), inner_out(), false, stream_.get()));
         NL_TRY(product(by_cublas, inner_out(), inner(), hidden(), added()));
         return add();
     }
@@ -181,7 +181,7 @@ class Layer {
                            [&](int size) { return streamed_supports<Number>(rows_, size, true, gpu_); });
     }
     [[nodiscard]] StreamedLaunch how(bool chained) const {
-        return {gpu_.multiprocessors, halves(), chained, stream_.get()};
+        return {gpu_.multiprocessors, halves(), false, chained, stream_.get()};
     }
     [[nodiscard]] NormedRows<Number> rows_to_norm() const { return {residual(), norm(), nullptr, rows_, hidden()}; }
     [[nodiscard]] Norm norm() const { return {norm_weight_.as<float>(), 1e-5F}; }
