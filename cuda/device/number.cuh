@@ -6,6 +6,7 @@
 #include <cuda_fp16.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace nanolith::cuda {
 
@@ -75,7 +76,9 @@ __device__ void store_pack(T* to, const float (&values)[kPack<T>]) {
     alignas(16) T rounded[kPack<T>];
 #pragma unroll
     for (int i = 0; i < kPack<T>; ++i) rounded[i] = from_float<T>(values[i]);
-    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(rounded);
+    uint4 raw;
+    memcpy(&raw, rounded, sizeof raw);
+    *reinterpret_cast<uint4*>(to) = raw;
 }
 
 // Reads N values, with one access where they are 16 bytes (at a 16-byte aligned address), else one by one.

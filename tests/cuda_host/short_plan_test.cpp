@@ -17,7 +17,7 @@ namespace nanolith::cuda {
 namespace {
 
 // Segments of one sequence each, with pages that no other segment has.
-struct Step {
+struct ShortStep {
     std::vector<int32_t> page_table;
     std::vector<Segment> segments;
     std::vector<Sequence> sequences;
@@ -54,14 +54,14 @@ class ShortPlanTest : public ::testing::Test {
         return shape;
     }
 
-    Segment segment(Step& step, const PlanShape& shape, int length, int32_t base) {
+    Segment segment(ShortStep& step, const PlanShape& shape, int length, int32_t base) {
         const auto first = static_cast<int32_t>(step.page_table.size());
         for (int done = 0; done < length; done += shape.page_size) step.page_table.push_back(next_page_++);
         return {first, length, base};
     }
 
     // `rows` rows at the end of a tail, after a few chunks.
-    void add_sequence(Step& step, const PlanShape& shape, int rows, int most_tokens) {
+    void add_sequence(ShortStep& step, const PlanShape& shape, int rows, int most_tokens) {
         Sequence sequence{static_cast<int32_t>(step.positions.size()), rows, static_cast<int32_t>(step.segments.size()),
                           1};
         int32_t base = 0;
@@ -83,8 +83,8 @@ class ShortPlanTest : public ::testing::Test {
         step.sequences.push_back(sequence);
     }
 
-    Step step(const PlanShape& shape) {
-        Step step;
+    ShortStep step(const PlanShape& shape) {
+        ShortStep step;
         for (int rows = 1 + below(kShortRows); rows > 0;) {
             const int count = 1 + below(rows);
             add_sequence(step, shape, count, 1 + below(120));
@@ -121,7 +121,7 @@ std::map<int32_t, Seen> tokens_of(const PlanShape& shape, const ShortPlan& plan,
     return seen;
 }
 
-void expect_all_tokens(const PlanShape& shape, const Step& step, const ShortPlan& plan) {
+void expect_all_tokens(const PlanShape& shape, const ShortStep& step, const ShortPlan& plan) {
     ASSERT_EQ(plan.sequences.size(), step.sequences.size());
     for (size_t s = 0; s < step.sequences.size(); ++s) {
         const Sequence& sequence = step.sequences[s];
@@ -182,7 +182,7 @@ TEST_F(ShortPlanTest, TilesHaveWhatRowsSee) {
     int taken = 0;
     for (int turn = 0; turn < 400; ++turn) {
         const PlanShape shape = this->shape();
-        const Step step = this->step(shape);
+        const ShortStep step = this->step(shape);
         ShortPlan plan;
         if (!plan_short(shape, step.input(), step.written(), plan)) continue;
         ++taken;
@@ -198,7 +198,7 @@ TEST_F(ShortPlanTest, LeavesOtherStepsToOtherKernels) {
     PlanShape shape = this->shape();
     shape.multiprocessors = 132;
     shape.window = 0;
-    Step step;
+    ShortStep step;
     add_sequence(step, shape, 2, 40);
     add_sequence(step, shape, 1, 40);
     for (size_t row = 0; row < 3; ++row) {
@@ -226,10 +226,10 @@ TEST_F(ShortPlanTest, LeavesOtherStepsToOtherKernels) {
     shape.has_short = false;
     EXPECT_FALSE(takes());
     shape.has_short = true;
-    Step rows;
+    ShortStep rows;
     add_sequence(rows, shape, kShortRows + 1, 1);
     EXPECT_FALSE(plan_short(shape, rows.input(), rows.written(), plan));
-    Step longer;
+    ShortStep longer;
     add_sequence(longer, shape, 1, 1);
     longer.segments.back() = segment(longer, shape, 10000, 0);
     longer.positions = {9999};
@@ -244,7 +244,7 @@ TEST_F(ShortPlanTest, PlannersGoFromOneToTheOther) {
     shape.window = 0;
     shape.multiprocessors = 132;
     AttentionPlanner planner(shape, 100);
-    Step step;
+    ShortStep step;
     add_sequence(step, shape, 1, 20);
     for (int turn = 0; turn < 2; ++turn) {
         const AttentionPlan& other = planner.plan(step.input());
