@@ -1,5 +1,6 @@
 #include "backend/cpu/rows.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "backend/cpu/norm_rope.h"
@@ -23,7 +24,7 @@ void load_row(DType dtype, const void* from, int64_t size, float* to) {
 void store_row(DType dtype, const float* from, int64_t size, void* to) {
     switch (dtype) {
         case DType::f32:
-            std::memcpy(to, from, static_cast<size_t>(size) * sizeof(float));
+            std::copy_n(from, size, static_cast<float*>(to));
             return;
         case DType::f16:
             return convert(from, size, static_cast<Half*>(to));
