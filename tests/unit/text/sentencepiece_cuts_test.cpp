@@ -20,7 +20,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-std::string read_file(const std::string& path) {
+std::string file_bytes(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     std::stringstream text;
     text << file.rdbuf();
@@ -174,7 +174,7 @@ TEST(SentencePieceCuts, ChangeNoToken) {
     size_t texts = 0;
     for (const std::string& path : models()) {
         size_t number = 0;
-        for (const std::string& bytes : variants(read_file(path))) {
+        for (const std::string& bytes : variants(file_bytes(path))) {
             SCOPED_TRACE(path + ", variant " + std::to_string(number++));
             const std::string file = folder / "tokenizer.model";
             std::ofstream(file, std::ios::binary) << bytes;
@@ -261,7 +261,7 @@ TEST(PieceCuts, AreWhereNoPieceReachesAcross) {
 // A text that can't be cut is taken up to the limit, and refused beyond.
 TEST(SentencePieceCuts, SayWhereThereAreNone) {
     const std::string path = std::string(NL_UNIT_DATA) + "/bpe_bytes/tokenizer.model";
-    const std::string model = read_file(path);
+    const std::string model = file_bytes(path);
     const auto folder = std::filesystem::temp_directory_path() / ("nanolith_nocuts_" + std::to_string(getpid()));
     std::filesystem::create_directory(folder);
     const std::string file = folder / "tokenizer.model";
