@@ -88,8 +88,8 @@ class DeviceAttention {
     Result<void> append(const AppendCall& call, cudaStream_t stream) const;
     // The attention of every row of the plan.
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
-    // Both in one launch, for plans whose counts have `short_counts`; append() and run() take none of these. `call` has
-    // the plan, the rest of it that is in `rows` too is not read.
+    // append() and run() in one launch, for plans whose counts have `short_counts`; these take no other call. The plan
+    // is read from `call`; what both arguments have, from `rows`.
     Result<void> append_and_run(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
 
   private:

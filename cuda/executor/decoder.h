@@ -253,7 +253,7 @@ class Decoder {
     }
     // The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
     // alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and
-    // the product after them, which takes less than half, finds as much beside each.
+    // a block of the next product, which takes less than half, still fits beside each of them.
     enum class After : uint8_t { other, streamed, short_attention };
 
     // How a streamed product is launched.

@@ -44,7 +44,7 @@ class ShortPlanner {
                std::ranges::all_of(step_.sequences, [](const Sequence& s) { return s.num_rows > 0; });
     }
 
-    // The most blocks with which each has a multiprocessor.
+    // Chooses the most blocks a cluster with which each block of the launch has a multiprocessor to itself.
     void choose_cluster() {
         int32_t rows = 1;
         for (const Sequence& sequence : step_.sequences) rows = std::max(rows, sequence.num_rows);

@@ -64,7 +64,8 @@ __device__ __forceinline__ void weigh_unit(const Block<T, kDim>& block, const At
     }
 }
 
-// A warp's output of 16 vectors and 16 elements over the block's tiles, sent to the block that merges these elements.
+// A warp computes the partial output of 16 query vectors and 16 elements of the head over the tiles of its block, and
+// writes it to the shared memory of the block that merges these elements.
 template <typename T, int kDim>
 __device__ __forceinline__ void send_slice(const Block<T, kDim>& block, int slice, int vector_tile) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;

@@ -21,7 +21,8 @@ class HeadWork {
         return block_.num_tiles() == 0 ? 0 : block_.num_vectors() + 2 * block_.sequence.num_rows;
     }
 
-    // Chooses job number `job`, and reads what does not depend on the launches before this one.
+    // Takes head number `job` of the block's queries, new keys and new values for the next run(), and reads what of it
+    // the launches before this one do not write.
     __device__ __forceinline__ void prepare(int job) {
         vector_ = job;
         kind_ = Kind::query;

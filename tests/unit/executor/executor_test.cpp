@@ -249,7 +249,7 @@ TEST_P(ExecutorTest, PoisonedPagesShow) {
     EXPECT_EQ(sampled, std::vector<int32_t>(3, kNoToken));
 }
 
-// A step that draws nothing leaves keys and values that later steps find.
+// A step without output rows writes its tokens' keys and values of all layers, so that later steps can attend to them.
 TEST_P(ExecutorTest, StepsWithoutDrawsFillTheCache) {
     for (const RandomShape& shape : kShapes) {
         RandomModel model(shape, GetParam().dtype, seed_ + 60);
