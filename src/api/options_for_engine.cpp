@@ -35,6 +35,7 @@ EngineOptions read_engine(const nl_options& options) {
             .allow_not_finite = flag(options, NL_OPTION_ALLOW_NOT_FINITE),
             .warm_up = flag(options, NL_OPTION_WARM_UP),
             .batch_invariant = flag(options, NL_OPTION_BATCH_INVARIANT),
+            .share_prefixes = flag(options, NL_OPTION_SHARE_PREFIXES),
             .profile = flag(options, NL_OPTION_PROFILE),
             .log = options.log,
             .log_user_data = options.log_user_data,

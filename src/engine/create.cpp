@@ -88,7 +88,8 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
     : model_(std::move(model)),
       tokenizer_(std::move(tokenizer)),
       log_(options.log, options.log_user_data),
-      page_size_(options.page_size) {}
+      page_size_(options.page_size),
+      share_prefixes_(options.share_prefixes) {}
 
 Engine::~Engine() {
     scheduler_.reset();  // no step is in flight any more

@@ -27,6 +27,7 @@ struct EngineOptions {
     bool allow_not_finite = false;  // weights that are NaN or infinite are no error
     bool warm_up = true;            // everything is made ready while the engine is created
     bool batch_invariant = false;   // a row's arithmetic does not depend on the rows beside it
+    bool share_prefixes = true;     // conversations take pages that others with the same beginning have filled
     bool profile = false;           // phases of steps are timed, and logged when the engine goes
     nl_log_callback log = nullptr;
     void* log_user_data = nullptr;

@@ -147,7 +147,7 @@ namespace Nanolith
         PrivatePages = 3,
         /// <summary>NL_CACHE_PAGES times page bytes</summary>
         Bytes = 4,
-        /// <summary>taken from chunks or from a fork's origin without computing them</summary>
+        /// <summary>taken from chunks, a fork's origin or other conversations, not computed</summary>
         TokensReused = 5,
         /// <summary>computed for this cache so far</summary>
         TokensComputed = 6,
@@ -179,7 +179,7 @@ namespace Nanolith
     {
         /// <summary>drawn so far</summary>
         Tokens = 1,
-        /// <summary>of the context at its start, those that were computed already</summary>
+        /// <summary>of the context at its start, those that were computed already, also by others</summary>
         TokensReused = 2,
         /// <summary>computed for it so far, those that it drew included</summary>
         TokensComputed = 3,
@@ -299,6 +299,8 @@ namespace Nanolith
         AllowNotFinite = 15,
         /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
         Profile = 16,
+        /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
+        SharePrefixes = 17,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>

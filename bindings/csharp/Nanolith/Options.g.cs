@@ -55,6 +55,9 @@ namespace Nanolith
         /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
         public bool? Profile { get; set; }
 
+        /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
+        public bool? SharePrefixes { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -73,6 +76,7 @@ namespace Nanolith
             if (MapWeights != null) NativeOptions.Set(raw, 14, MapWeights.Value ? 1L : 0L);
             if (AllowNotFinite != null) NativeOptions.Set(raw, 15, AllowNotFinite.Value ? 1L : 0L);
             if (Profile != null) NativeOptions.Set(raw, 16, Profile.Value ? 1L : 0L);
+            if (SharePrefixes != null) NativeOptions.Set(raw, 17, SharePrefixes.Value ? 1L : 0L);
         }
     }
 

@@ -127,7 +127,7 @@ pub const NL_CACHE_PAGES: i32 = 2;
 pub const NL_CACHE_PRIVATE_PAGES: i32 = 3;
 /// NL_CACHE_PAGES times page bytes
 pub const NL_CACHE_BYTES: i32 = 4;
-/// taken from chunks or from a fork's origin without computing them
+/// taken from chunks, a fork's origin or other conversations, not computed
 pub const NL_CACHE_TOKENS_REUSED: i32 = 5;
 /// computed for this cache so far
 pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
@@ -150,7 +150,7 @@ pub const NL_END_ERROR: i32 = 7;
 
 /// drawn so far
 pub const NL_GENERATION_TOKENS: i32 = 1;
-/// of the context at its start, those that were computed already
+/// of the context at its start, those that were computed already, also by others
 pub const NL_GENERATION_TOKENS_REUSED: i32 = 2;
 /// computed for it so far, those that it drew included
 pub const NL_GENERATION_TOKENS_COMPUTED: i32 = 3;
@@ -256,6 +256,13 @@ pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
 pub const NL_OPTION_PROFILE: i32 = 16;
+/// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are
+/// still there instead of computing them, without being asked: the same chunks, then the same tokens.
+/// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+/// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk
+/// is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+/// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+pub const NL_OPTION_SHARE_PREFIXES: i32 = 17;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now

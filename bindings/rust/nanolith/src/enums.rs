@@ -171,7 +171,7 @@ impl CacheFact {
     pub const PRIVATE_PAGES: CacheFact = CacheFact(sys::NL_CACHE_PRIVATE_PAGES);
     /// NL_CACHE_PAGES times page bytes
     pub const BYTES: CacheFact = CacheFact(sys::NL_CACHE_BYTES);
-    /// taken from chunks or from a fork's origin without computing them
+    /// taken from chunks, a fork's origin or other conversations, not computed
     pub const TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_REUSED);
     /// computed for this cache so far
     pub const TOKENS_COMPUTED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_COMPUTED);
@@ -209,7 +209,7 @@ pub struct GenerationFact(pub i32);
 impl GenerationFact {
     /// drawn so far
     pub const TOKENS: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS);
-    /// of the context at its start, those that were computed already
+    /// of the context at its start, those that were computed already, also by others
     pub const TOKENS_REUSED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_REUSED);
     /// computed for it so far, those that it drew included
     pub const TOKENS_COMPUTED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_COMPUTED);
@@ -366,6 +366,13 @@ impl EngineOption {
     /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
     /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
     pub const PROFILE: EngineOption = EngineOption(sys::NL_OPTION_PROFILE);
+    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are
+    /// still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk
+    /// is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+    pub const SHARE_PREFIXES: EngineOption = EngineOption(sys::NL_OPTION_SHARE_PREFIXES);
 }
 
 /// How a cache composes its chunks. Since 0.1.
