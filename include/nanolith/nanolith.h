@@ -515,8 +515,8 @@ NL_API void nl_generation_free(nl_generation *generation);
 
 /* Facts about a generation, for nl_generation_query. Since 0.2. */
 enum NL_NAMED(GenerationFact, NL_GENERATION_) {
-    NL_GENERATION_TOKENS = 1,            /* drawn so far */
-    NL_GENERATION_TOKENS_REUSED = 2,     /* of the context at its start, those that were computed already, also by others */
+    NL_GENERATION_TOKENS = 1,        /* drawn so far */
+    NL_GENERATION_TOKENS_REUSED = 2, /* of the context at its start, those that were computed already, also by others */
     NL_GENERATION_TOKENS_COMPUTED = 3,   /* computed for it so far, those that it drew included */
     NL_GENERATION_QUEUED_US = 4,         /* microseconds from its start to its first step (or until now, or its end) */
     NL_GENERATION_FIRST_TOKEN_US = 5,    /* microseconds from its start to its first token; -1 until there is one */
@@ -719,11 +719,11 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      */
     NL_OPTION_PROFILE = 16 NL_TAKES_BOOL,
     /*
-     * 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are
-     * still there instead of computing them, without being asked: the same chunks, then the same tokens.
+     * 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+     * are still there instead of computing them, without being asked: the same chunks, then the same tokens.
      * NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-     * for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk
-     * is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+     * for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+     * chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
      * NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
      */
     NL_OPTION_SHARE_PREFIXES = 17 NL_TAKES_BOOL

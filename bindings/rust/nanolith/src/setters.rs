@@ -103,11 +103,11 @@ impl EngineOptions {
         self.set_int(sys::NL_OPTION_PROFILE, i64::from(value))
     }
 
-    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are
-    /// still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+    /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
     /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk
-    /// is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+    /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
     /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
     pub fn share_prefixes(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_SHARE_PREFIXES, i64::from(value))
