@@ -10,19 +10,15 @@
 namespace nanolith::redis {
 namespace {
 
-Result<std::unique_ptr<SharedStore>> open_store(const char* version, const SharedStoreOptions& options) {
+Result<std::unique_ptr<SharedStore>> open_store(const char* version, const std::string& text) {
     const std::string own = std::to_string(NL_VERSION_MAJOR) + "." + std::to_string(NL_VERSION_MINOR) + "." +
                             std::to_string(NL_VERSION_PATCH);
     if (version == nullptr || own != version) {
         return fail(NL_ERROR_NOT_FOUND, "libnanolith_redis.so has version ", own, ": expected ",
                     version == nullptr ? "none" : version, ", the version of libnanolith.so");
     }
-    if (options.deadline.count() < 1) {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "the shared store's deadline is ", options.deadline.count(),
-                    " ms: expected at least 1");
-    }
-    NL_ASSIGN(Address address, parse_address(options.address));
-    return std::unique_ptr<SharedStore>(std::make_unique<RedisStore>(std::move(address), options.deadline));
+    NL_ASSIGN(Address address, parse_address(text));
+    return std::unique_ptr<SharedStore>(std::make_unique<RedisStore>(std::move(address)));
 }
 
 }  // namespace
@@ -30,10 +26,9 @@ Result<std::unique_ptr<SharedStore>> open_store(const char* version, const Share
 
 // Catches what open_store() throws: no exception may cross into the library that loaded this one.
 extern "C" __attribute__((visibility("default"))) void nl_shared_store_open(
-    const char* version, const nanolith::SharedStoreOptions& options,
-    nanolith::Result<std::unique_ptr<nanolith::SharedStore>>& result) {
+    const char* version, const std::string& address, nanolith::Result<std::unique_ptr<nanolith::SharedStore>>& result) {
     try {
-        result = nanolith::redis::open_store(version, options);
+        result = nanolith::redis::open_store(version, address);
     } catch (const std::bad_alloc&) {
         result = nanolith::fail(NL_ERROR_OUT_OF_MEMORY, "host memory is exhausted");
     } catch (const std::exception& error) {

@@ -49,8 +49,8 @@ Result<void> RedisStore::connect(Clock::time_point deadline) {
 }
 
 template <typename Part, typename Step, typename Done>
-Result<void> RedisStore::in_windows(std::span<const Part> parts, const Step& step, const Done& done) {
-    const auto deadline = Clock::now() + deadline_;
+Result<void> RedisStore::in_windows(std::span<const Part> parts, Time within, const Step& step, const Done& done) {
+    const auto deadline = Clock::now() + within;
     NL_TRY(connect(deadline));
     for (size_t first = 0; first < parts.size(); first += kWindow) {
         const auto window = parts.subspan(first, std::min(kWindow, parts.size() - first));
@@ -62,10 +62,10 @@ Result<void> RedisStore::in_windows(std::span<const Part> parts, const Step& ste
     return {};
 }
 
-Result<size_t> RedisStore::read(std::span<const Wanted> parts) {
+Result<size_t> RedisStore::read(std::span<const Wanted> parts, Time within) {
     size_t filled = 0;
     NL_TRY(in_windows(
-        parts, [&](auto window, auto deadline) { return read_window(window, deadline, filled); },
+        parts, within, [&](auto window, auto deadline) { return read_window(window, deadline, filled); },
         [&](size_t asked) { return filled < asked; }));
     return filled;
 }
@@ -93,9 +93,9 @@ Result<RedisStore::Refusal> RedisStore::read_window(std::span<const Wanted> part
     return refusal;
 }
 
-Result<void> RedisStore::write(std::span<const Given> parts) {
+Result<void> RedisStore::write(std::span<const Given> parts, Time within) {
     return in_windows(
-        parts, [&](auto window, auto deadline) { return write_window(window, deadline); },
+        parts, within, [&](auto window, auto deadline) { return write_window(window, deadline); },
         [](size_t) { return false; });
 }
 

@@ -12,11 +12,10 @@ namespace nanolith::redis {
 
 class RedisStore final : public SharedStore {
   public:
-    RedisStore(Address address, std::chrono::milliseconds deadline)
-        : address_(std::move(address)), deadline_(deadline) {}
+    explicit RedisStore(Address address) : address_(std::move(address)) {}
 
-    Result<size_t> read(std::span<const Wanted> parts) override;
-    Result<void> write(std::span<const Given> parts) override;
+    Result<size_t> read(std::span<const Wanted> parts, Time within) override;
+    Result<void> write(std::span<const Given> parts, Time within) override;
 
   private:
     // Connects where there is no connection; fails at once while the last failure is recent.
@@ -30,10 +29,9 @@ class RedisStore final : public SharedStore {
     Result<Refusal> write_window(std::span<const Given> parts, Clock::time_point deadline);
     // Runs one of these on a few parts after another, until done(parts) says so or a command is refused.
     template <typename Part, typename Step, typename Done>
-    Result<void> in_windows(std::span<const Part> parts, const Step& step, const Done& done);
+    Result<void> in_windows(std::span<const Part> parts, Time within, const Step& step, const Done& done);
 
     Address address_;
-    std::chrono::milliseconds deadline_;
     std::unique_ptr<Connection> connection_;
     std::optional<Clock::time_point> failed_at_;
 };

@@ -4,11 +4,11 @@
 
 namespace nanolith {
 
-Result<std::unique_ptr<SharedStore>> open_shared_store(const SharedStoreOptions& options) {
+Result<std::unique_ptr<SharedStore>> open_shared_store(const std::string& address) {
     const Error missing{NL_ERROR_NOT_FOUND, " is no shared store of this library: it does not export "};
     NL_ASSIGN(const PluginFunction open,
               find_in_plugin("libnanolith_redis.so", "the shared store", kSharedStoreOpenName, missing));
-    return make_with<SharedStore, SharedStoreOpen>(open, own_version(), options);
+    return make_with<SharedStore, SharedStoreOpen>(open, own_version(), address);
 }
 
 }  // namespace nanolith

@@ -13,14 +13,6 @@
 
 namespace nanolith {
 
-struct SharedStoreOptions {
-    // redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or unix:PATH of a socket. Characters with a meaning of their
-    // own are written as %XX in USER and PASSWORD.
-    std::string address;
-    // The most time that a call takes, connecting included, but for what the system takes to resolve a host's name.
-    std::chrono::milliseconds deadline{1000};
-};
-
 // A connection, made by the first call that needs one. After a call that failed because the server could not be reached
 // or did not answer in time, the connection is closed, and calls of the next second fail at once. Not thread-safe:
 // whoever wants several calls under way opens several.
@@ -40,21 +32,27 @@ class SharedStore {
         std::span<const std::byte> bytes;
     };
 
+    // Both calls take at most the time `within`, connecting included, but for what the system takes to resolve a host's
+    // name. TIMEOUT where that is not enough.
+    using Time = std::chrono::milliseconds;
+
     // Fills the parts in order, up to the first whose value the server lacks or has in another length; how many were
     // filled. What the server sends is not checked any further. After an error the parts have undefined contents.
-    virtual Result<size_t> read(std::span<const Wanted> parts) = 0;
+    virtual Result<size_t> read(std::span<const Wanted> parts, Time within) = 0;
 
     // Stores the parts in order. After an error the server may have some of them.
-    virtual Result<void> write(std::span<const Given> parts) = 0;
+    virtual Result<void> write(std::span<const Given> parts, Time within) = 0;
 };
 
-// Opens libnanolith_redis.so, found next to this library or in NANOLITH_BACKEND_PATH. NOT_FOUND where it is missing,
-// INVALID_ARGUMENT where the address is none. Does not connect yet.
-Result<std::unique_ptr<SharedStore>> open_shared_store(const SharedStoreOptions& options);
+// Opens libnanolith_redis.so, found next to this library or in NANOLITH_BACKEND_PATH. `address` is
+// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or unix:PATH of a socket; characters with a meaning of their own
+// are written as %XX in USER and PASSWORD. NOT_FOUND where the library is missing, INVALID_ARGUMENT where the address
+// is none. Does not connect yet.
+Result<std::unique_ptr<SharedStore>> open_shared_store(const std::string& address);
 
 // The function that the library exports as kSharedStoreOpenName. `version` must be equal to the library's own
 // nl_version(), since C++ objects cross this boundary.
-using SharedStoreOpen = void(const char* version, const SharedStoreOptions& options,
+using SharedStoreOpen = void(const char* version, const std::string& address,
                              Result<std::unique_ptr<SharedStore>>& result);
 constexpr const char* kSharedStoreOpenName = "nl_shared_store_open";
 

@@ -26,14 +26,14 @@ const int told = setenv("NANOLITH_BACKEND_PATH", NL_PLUGIN_FOLDER, 0);
 // Within it every call ends whose deadline is far shorter: only a call that hangs takes longer.
 constexpr milliseconds kHangs{20000};
 
-std::unique_ptr<SharedStore> open(const std::string& address, milliseconds deadline = kHangs) {
-    auto opened = open_shared_store({address, deadline});
+std::unique_ptr<SharedStore> open(const std::string& address) {
+    auto opened = open_shared_store(address);
     EXPECT_TRUE(opened.ok()) << opened.error().message;
     return opened.ok() ? std::move(*opened) : nullptr;
 }
 
 Error error_of(const std::string& address) {
-    auto opened = open_shared_store({address, kHangs});
+    auto opened = open_shared_store(address);
     EXPECT_FALSE(opened.ok()) << address;
     return opened.ok() ? Error{NL_OK, ""} : opened.error();
 }
@@ -48,14 +48,14 @@ Bytes random_bytes(std::mt19937& random, size_t count) {
     return bytes;
 }
 
-Result<void> put(SharedStore& store, const std::string& key, const Bytes& bytes) {
+Result<void> put(SharedStore& store, const std::string& key, const Bytes& bytes, milliseconds within = kHangs) {
     const SharedStore::Given part{key, bytes};
-    return store.write({&part, 1});
+    return store.write({&part, 1}, within);
 }
 
-Result<size_t> get(SharedStore& store, const std::string& key, Bytes& into) {
+Result<size_t> get(SharedStore& store, const std::string& key, Bytes& into, milliseconds within = kHangs) {
     const SharedStore::Wanted part{key, into};
-    return store.read({&part, 1});
+    return store.read({&part, 1}, within);
 }
 
 TEST(SharedStore, GivesBackWhatWasStored) {
@@ -73,12 +73,12 @@ TEST(SharedStore, GivesBackWhatWasStored) {
         given.push_back({std::string("key \0\r\n$", 8) + std::to_string(i), values[i]});
         read.emplace_back(values[i].size());
     }
-    ASSERT_TRUE(store->write(given).ok());
+    ASSERT_TRUE(store->write(given, kHangs).ok());
 
     std::vector<SharedStore::Wanted> wanted;
     for (size_t i = 0; i < values.size(); ++i) wanted.push_back({given[i].key, read[i]});
     const auto other = open(server.address());  // of another engine
-    const auto filled = other->read(wanted);
+    const auto filled = other->read(wanted, kHangs);
     ASSERT_TRUE(filled.ok()) << filled.error().message;
     EXPECT_EQ(*filled, values.size());
     EXPECT_EQ(read, values) << "seed " << seed;
@@ -95,7 +95,7 @@ TEST(SharedStore, StopsAtTheFirstValueThatIsMissingOrOfAnotherLength) {
         const char* const keys[] = {"a", "b", "c", "d", "e"};
         std::vector<SharedStore::Wanted> wanted;
         for (size_t i = 0; i < 5; ++i) wanted.push_back({keys[i], into[i]});
-        return store->read(wanted);
+        return store->read(wanted, kHangs);
     };
     EXPECT_EQ(*read(10), 2U);
     EXPECT_EQ(*read(9), 1U);
@@ -141,12 +141,12 @@ TEST(SharedStore, AKilledServerIsAnErrorAndARestartedOneIsUsedAgain) {
 
 TEST(SharedStore, APausedServerCostsADeadline) {
     const RedisServer server;
-    const auto store = open(server.address(), milliseconds(200));
+    const auto store = open(server.address());
     Bytes value(4 << 20);
     ASSERT_TRUE(put(*store, "k", value).ok());
     server.pause();
     const auto begin = std::chrono::steady_clock::now();
-    const auto read = get(*store, "k", value);
+    const auto read = get(*store, "k", value, milliseconds(200));
     const auto lost = std::chrono::steady_clock::now() - begin;
     server.go_on();
     ASSERT_FALSE(read.ok());
@@ -157,10 +157,10 @@ TEST(SharedStore, APausedServerCostsADeadline) {
 
 TEST(SharedStore, APausedServerThatTakesNoMoreCostsADeadlineToo) {
     const RedisServer server;
-    const auto store = open(server.address(), milliseconds(200));
+    const auto store = open(server.address());
     ASSERT_TRUE(put(*store, "k", Bytes(10)).ok());
     server.pause();
-    const auto written = put(*store, "k", Bytes(64 << 20));
+    const auto written = put(*store, "k", Bytes(64 << 20), milliseconds(200));
     server.go_on();
     ASSERT_FALSE(written.ok());
     EXPECT_EQ(written.error().status, NL_ERROR_TIMEOUT) << written.error().message;
@@ -231,9 +231,9 @@ TEST(SharedStore, NothingListens) {
 
 Error read_from(const LyingServer::Answer& answer, size_t size) {
     const LyingServer server(answer);
-    const auto store = open(server.address(), milliseconds(300));
+    const auto store = open(server.address());
     Bytes into(size);
-    const auto read = get(*store, "k", into);
+    const auto read = get(*store, "k", into, milliseconds(300));
     EXPECT_FALSE(read.ok());
     return read.ok() ? Error{NL_OK, ""} : read.error();
 }
@@ -333,12 +333,6 @@ TEST(SharedStoreAddress, EachWrongPartIsNamed) {
     EXPECT_FALSE(has(error_of("redis://:secret%@host"), "secret"));
     for (const char* good : {"redis://host", "redis://host/", "redis://[::1]:1/2", "redis://u:p@host:1", "unix:/a b"})
         EXPECT_NE(open(good), nullptr) << good;
-}
-
-TEST(SharedStoreAddress, ADeadlineOfNothingIsRefused) {
-    const auto opened = open_shared_store({"redis://host", milliseconds(0)});
-    ASSERT_FALSE(opened.ok());
-    EXPECT_EQ(opened.error().status, NL_ERROR_INVALID_ARGUMENT);
 }
 
 }  // namespace
