@@ -63,18 +63,24 @@ int32_t ChunkStore::evictable_pages() const {
     return pages;
 }
 
-void ChunkStore::evict(int32_t pages) {
-    std::vector<const Chunk*> idle;
+std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
+    std::vector<Chunk*> idle;
     for (const auto& [identity, chunk] : chunks_)
         if (is_idle(chunk)) idle.push_back(chunk.get());
     std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) {
         return a->level != b->level ? a->level > b->level : a->last_used < b->last_used;
     });
+    std::vector<std::shared_ptr<Chunk>> evicted;
+    evicted.reserve(idle.size());
     for (const Chunk* chunk : idle) {
-        if (pages <= 0) return;
+        if (pages <= 0) break;
         pages -= chunk->pages.size();
-        remove(*chunk);
+        const auto found = chunks_.find(chunk->identity.get());
+        evicted.push_back(std::move(found->second));
+        chunks_.erase(found);
+        ++evictions_;
     }
+    return evicted;
 }
 
 }  // namespace nanolith
