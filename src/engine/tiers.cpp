@@ -1,5 +1,7 @@
 // Where a chunk is looked for before it is computed: in the host's memory, then in the store's folder. Both are an
 // engine's options. What goes wrong there costs a computation, never an answer.
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "backend/page_size.h"
@@ -23,6 +25,11 @@ double seconds_since(Clock::time_point begin) {
 
 Result<void> Engine::open_tiers(const EngineOptions& options) {
     if (options.host_bytes > 0) {
+        const int64_t memory = int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGESIZE);
+        if (options.host_bytes > memory)
+            return fail(NL_ERROR_OUT_OF_MEMORY, "host_bytes is ", options.host_bytes, ": the host has ", memory)
+                .with(NL_DETAIL_NEEDED, options.host_bytes)
+                .with(NL_DETAIL_AVAILABLE, memory);
         const auto page_bytes = static_cast<size_t>(page_bytes_);
         size_t pages = static_cast<size_t>(options.host_bytes) / page_bytes;
         const size_t most = std::max<size_t>(1, kMostBlockBytes / page_bytes);
@@ -81,7 +88,7 @@ Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
     const auto bytes = static_cast<uint64_t>(run.pages.size()) * static_cast<uint64_t>(page_bytes_);
     if (!folder_->fits(bytes)) return {};
     NL_TRY(write_saved(saved, name, {&run, 1}, folder_->path_of(name)));
-    folder_->added(name, bytes);
+    folder_->added(name);
     const std::lock_guard lock(warned_mutex_);
     warned_ = NL_OK;
     return {};

@@ -108,11 +108,9 @@ bool ChunkFolder::find(const Digest& name) {
     return true;
 }
 
-void ChunkFolder::added(const Digest& name, uint64_t bytes) {
+void ChunkFolder::added(const Digest& name) {
+    find(name);
     const std::lock_guard lock(mutex_);
-    File& file = files_[file_name(name)];
-    total_bytes_ += bytes - file.bytes;
-    file.bytes = bytes;
     if (most_bytes_ == 0 || total_bytes_ <= most_bytes_) return;
     // Others may have written, used and removed files meanwhile.
     if (const auto listed = list(); !listed.ok()) return warn_(listed.error().message);

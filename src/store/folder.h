@@ -31,7 +31,7 @@ class ChunkFolder {
     // Whether a file of so many bytes may be written.
     [[nodiscard]] bool fits(uint64_t bytes) const { return most_bytes_ == 0 || bytes <= most_bytes_; }
     // A file has been written. Those used longest ago are removed where the folder has become too large.
-    void added(const Digest& name, uint64_t bytes);
+    void added(const Digest& name);
     // Removes a file that is not what its name says, and tells why.
     void remove(const Digest& name, const std::string& why);
 

@@ -1,5 +1,6 @@
 #include "store/reader.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "store/checksum.h"
@@ -22,8 +23,12 @@ Result<void> ChunkFileReader::read_all_but_pages() {
     std::vector<std::byte> begin(std::min(kHeaderBytes, file_.size()));
     NL_TRY(read_exactly(0, begin));
     NL_ASSIGN(header_, decode_header(begin, file_.size(), path()));
-    description_.resize(header_.description_bytes);
+    description_.resize(header_.pages_begin() - kHeaderBytes);
     NL_TRY(read_exactly(kHeaderBytes, description_));
+    const auto zeros = std::span(description_).subspan(header_.description_bytes);
+    if (std::ranges::any_of(zeros, [](std::byte byte) { return byte != std::byte{0}; }))
+        return fail(NL_ERROR_BAD_FILE, path(), ": there is something between its description and its pages");
+    description_.resize(header_.description_bytes);
     checksums_.resize(static_cast<size_t>(header_.num_pages) + 1);
     NL_TRY(read_exactly(header_.checksums_begin(), std::as_writable_bytes(std::span(checksums_))));
     const uint64_t sum = checksums_.back();
