@@ -17,7 +17,7 @@ class HostMemory {
     HostMemory(std::byte* data, size_t bytes, std::function<void(std::byte*)> free)
         : data_(data, std::move(free)), bytes_(bytes) {}
 
-    [[nodiscard]] std::span<std::byte> bytes() const { return {data_.get(), bytes_}; }
+    [[nodiscard]] std::span<std::byte> bytes() const { return {data_.get(), data_ ? bytes_ : 0}; }
 
   private:
     std::unique_ptr<std::byte, std::function<void(std::byte*)>> data_{nullptr, [](std::byte*) {}};

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <system_error>
 
 #include "backend/page_size.h"
 #include "base/without_exceptions.h"
@@ -52,10 +53,14 @@ Result<void> Engine::open_tiers(const EngineOptions& options) {
         return {};
     }
     folder_ = std::move(*folder);
-    saver_ = std::make_unique<Saver>(mutex_, [this](const std::weak_ptr<Chunk>& chunk) {
-        const Result<void> saved = without_exceptions([&] { return save_to_folder(chunk); });
-        if (!saved.ok()) warn_about_folder(saved.error());
-    });
+    try {
+        saver_ = std::make_unique<Saver>(mutex_, [this](const std::weak_ptr<Chunk>& chunk) {
+            const Result<void> saved = without_exceptions([&] { return save_to_folder(chunk); });
+            if (!saved.ok()) warn_about_folder(saved.error());
+        });
+    } catch (const std::system_error& error) {
+        log_.write(NL_LOG_WARNING, "no chunks are written to files: the thread could not be started: ", error.what());
+    }
     return {};
 }
 

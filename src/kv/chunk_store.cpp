@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checksum.h"
+
 namespace nanolith {
 namespace {
 
@@ -9,12 +11,11 @@ bool is_idle(const std::shared_ptr<Chunk>& chunk) {
     return chunk.use_count() == 1;
 }
 
-// FNV-1a over 64-bit words. Only a bucket index: equality is always checked on the whole identity.
+// Only a bucket index: equality is always checked on the whole identity.
 uint64_t hash_identity(std::span<const int32_t> tokens, const ChunkStore::Identities& before) {
-    uint64_t hash = 0xcbf29ce484222325U;
-    const auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 0x100000001b3U; };
-    for (const int32_t token : tokens) mix(static_cast<uint32_t>(token));
-    for (const auto& identity : before) mix(reinterpret_cast<uintptr_t>(identity.get()));
+    uint64_t hash = checksum(std::as_bytes(tokens));
+    for (const auto& identity : before)
+        hash = (hash ^ reinterpret_cast<uintptr_t>(identity.get())) * 0x9e3779b97f4a7c15U;
     return hash;
 }
 

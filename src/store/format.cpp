@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "backend/page_size.h"
-#include "store/checksum.h"
+#include "base/checksum.h"
 
 namespace nanolith {
 namespace {

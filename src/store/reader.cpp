@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "store/checksum.h"
+#include "base/checksum.h"
 
 namespace nanolith {
 

@@ -1,6 +1,6 @@
 #include "store/writer.h"
 
-#include "store/checksum.h"
+#include "base/checksum.h"
 
 namespace nanolith {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "store/checksum.h"
+#include "base/checksum.h"
 #include "store/format.h"
 
 namespace {
