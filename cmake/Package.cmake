@@ -33,7 +33,7 @@ set(CPACK_DEBIAN_DEV_PACKAGE_NAME libnanolith-dev)
 set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 # What a program needs that is linked to libnanolith.a.
-set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libdnnl-dev, libpcre2-dev, libsentencepiece-dev, libutf8proc-dev")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "libdnnl-dev, libpcre2-dev, libsentencepiece-dev, libutf8proc-dev, nettle-dev")
 set(CPACK_COMPONENT_DEV_DESCRIPTION "Nanolith's headers, its static library, and its files for pkg-config and CMake")
 
 # cuBLASLt comes from NVIDIA's repository, in a package named after CUDA's version, of which none older than this one

@@ -25,6 +25,8 @@ need_build_tools() {
     need_header utf8proc.h libutf8proc-dev
     need_header nlohmann/json.hpp nlohmann-json3-dev
     need_header dnnl.hpp libdnnl-dev
+    need_header nettle/sha2.h nettle-dev
+    need_header xxhash.h libxxhash-dev
 }
 
 as_root() {

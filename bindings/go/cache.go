@@ -48,6 +48,13 @@ func (c *Cache) Fork() (*Cache, error) {
 	return newCache(fork, c.handle.parent), nil
 }
 
+// Save saves the conversation with its chunks, keys and values to the file at path, for [Engine.LoadCache]. The file is
+// whole or not there.
+func (c *Cache) Save(path string) error {
+	text, length := chars(path)
+	return c.call(func(cache *C.nl_cache) C.nl_status { return C.nl_cache_save(cache, text, length) })
+}
+
 // Truncate keeps the first numTokens tokens, at most what the cache holds, and forgets the rest.
 func (c *Cache) Truncate(numTokens int) error {
 	return c.call(func(cache *C.nl_cache) C.nl_status { return C.nl_cache_truncate(cache, C.size_t(numTokens)) })

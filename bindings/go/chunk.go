@@ -40,6 +40,18 @@ func (c *Chunk) Retain() (*Chunk, error) {
 	return newChunk(again, c.handle.parent), nil
 }
 
+// Save saves the chunk with its keys and values to the file at path, for [Engine.LoadChunk]. The file is whole or not
+// there.
+func (c *Chunk) Save(path string) error {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return err
+	}
+	defer c.handle.done()
+	text, length := chars(path)
+	return check(func() C.nl_status { return C.nl_chunk_save((*C.nl_chunk)(pointer), text, length) })
+}
+
 // Query gives a fact about the chunk.
 func (c *Chunk) Query(fact ChunkFact) (int64, error) {
 	pointer, err := c.handle.use()

@@ -117,6 +117,39 @@ func (e *Engine) Tokenizer() (*Tokenizer, error) {
 	return newTokenizer(tokenizer, e.handle), nil
 }
 
+// LoadChunk gives the chunk of a file that [Chunk.Save] wrote, with nothing computed. A file that is damaged or of
+// another model is StatusBadFile.
+func (e *Engine) LoadChunk(path string) (*Chunk, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	var chunk *C.nl_chunk
+	text, length := chars(path)
+	err = check(func() C.nl_status { return C.nl_chunk_load((*C.nl_engine)(pointer), text, length, &chunk) })
+	if err != nil {
+		return nil, err
+	}
+	return newChunk(chunk, e.handle), nil
+}
+
+// LoadCache gives the conversation of a file that [Cache.Save] wrote: it goes on as if it had never been away.
+func (e *Engine) LoadCache(path string) (*Cache, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	var cache *C.nl_cache
+	text, length := chars(path)
+	err = check(func() C.nl_status { return C.nl_cache_load((*C.nl_engine)(pointer), text, length, &cache) })
+	if err != nil {
+		return nil, err
+	}
+	return newCache(cache, e.handle), nil
+}
+
 // Prefill computes tokens (at least one) into a chunk, with the chunks before in view, in that order. level is its
 // place in the cascade; when pages run short, chunks that nobody holds are evicted from LevelQuery first. A chunk that is
 // still in the store is returned again at no cost. Blocks until it is computed.

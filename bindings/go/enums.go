@@ -39,6 +39,8 @@ const (
 	ErrBusy Status = C.NL_ERROR_BUSY
 	// reading or writing failed. Since 0.2
 	ErrIo Status = C.NL_ERROR_IO
+	// a saved chunk or cache is damaged, or of another model or page format. Since 0.2
+	ErrBadFile Status = C.NL_ERROR_BAD_FILE
 )
 
 // Detail: Numbers that an error may have, for nl_last_error_detail. Since 0.2.
@@ -83,6 +85,30 @@ const (
 	EnginePagesEvictable EngineFact = C.NL_ENGINE_PAGES_EVICTABLE
 	// weights of the model, a tied head counted once
 	EngineParameters EngineFact = C.NL_ENGINE_PARAMETERS
+	// in the device's pages now. This and the following since 0.2
+	EngineChunks EngineFact = C.NL_ENGINE_CHUNKS
+	// in the host's memory now (NL_OPTION_HOST_BYTES)
+	EngineHostChunks EngineFact = C.NL_ENGINE_HOST_CHUNKS
+	// that these take
+	EngineHostBytes EngineFact = C.NL_ENGINE_HOST_BYTES
+	// in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)
+	EngineFileChunks EngineFact = C.NL_ENGINE_FILE_CHUNKS
+	// that these take
+	EngineFileBytes EngineFact = C.NL_ENGINE_FILE_BYTES
+	// times that a chunk was asked for and was in the device's pages
+	EngineHits EngineFact = C.NL_ENGINE_HITS
+	// that it came back from the host's memory
+	EngineHostHits EngineFact = C.NL_ENGINE_HOST_HITS
+	// that it was read from a file
+	EngineFileHits EngineFact = C.NL_ENGINE_FILE_HITS
+	// that it was computed
+	EngineMisses EngineFact = C.NL_ENGINE_MISSES
+	// of the chunks that were not computed when they were asked for
+	EngineTokensReused EngineFact = C.NL_ENGINE_TOKENS_REUSED
+	// of those that were
+	EngineTokensComputed EngineFact = C.NL_ENGINE_TOKENS_COMPUTED
+	// of chunks from the device's pages
+	EngineEvictions EngineFact = C.NL_ENGINE_EVICTIONS
 )
 
 // EncodeFlags: How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
@@ -215,6 +241,20 @@ const (
 	LevelQuery Level = C.NL_LEVEL_QUERY
 )
 
+// Origin: Where a chunk came from, for NL_CHUNK_ORIGIN. Since 0.2.
+// A newer library may know more values.
+type Origin int32
+
+const (
+	OriginComputed Origin = C.NL_ORIGIN_COMPUTED
+	// the device's pages had it
+	OriginDevice Origin = C.NL_ORIGIN_DEVICE
+	// the host's memory (NL_OPTION_HOST_BYTES)
+	OriginHost Origin = C.NL_ORIGIN_HOST
+	// a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
+	OriginFile Origin = C.NL_ORIGIN_FILE
+)
+
 // ChunkFact: Facts about a chunk, for nl_chunk_query. Since 0.1.
 // A newer library may know more values.
 type ChunkFact int32
@@ -230,6 +270,8 @@ const (
 	ChunkTokensComputed ChunkFact = C.NL_CHUNK_TOKENS_COMPUTED
 	// handles and caches that hold it now, and calls under way
 	ChunkUsers ChunkFact = C.NL_CHUNK_USERS
+	// NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2
+	ChunkOrigin ChunkFact = C.NL_CHUNK_ORIGIN
 )
 
 // OptionsKind: What a set of options is for. Since 0.2.
@@ -329,6 +371,21 @@ const (
 	// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 	// the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
 	OptionProfile EngineOption = C.NL_OPTION_PROFILE
+	// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
+	// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+	// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+	// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
+	// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
+	// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
+	// decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+	OptionStoreFolder EngineOption = C.NL_OPTION_STORE_FOLDER
+	// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+	// [0 (default) to INT64_MAX]
+	OptionStoreBytes EngineOption = C.NL_OPTION_STORE_BYTES
+	// Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+	// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+	// them. [0 (default) to INT64_MAX]
+	OptionHostBytes EngineOption = C.NL_OPTION_HOST_BYTES
 	// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
 	// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
 	// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept

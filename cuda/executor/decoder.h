@@ -110,10 +110,8 @@ class Decoder {
         return {};
     }
 
-    Result<void> copy_page(const PageCopy& copy) {
-        const PagePool pool{pool_.data(), page_bytes(), layer_bytes(), spec_.num_layers};
-        return cuda::copy_page(pool, copy.from, copy.to, stream_);
-    }
+    Result<void> copy_page(const PageCopy& copy) { return cuda::copy_page(page_pool(), copy.from, copy.to, stream_); }
+    [[nodiscard]] PagePool page_pool() const { return {pool_.data(), page_bytes(), layer_bytes(), spec_.num_layers}; }
 
     [[nodiscard]] bool has_outputs() const { return shape_->output_rows > 0; }
 

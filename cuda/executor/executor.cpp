@@ -1,7 +1,9 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "backend/check_batch.h"
@@ -11,6 +13,7 @@
 #include "backend/progress.h"
 #include "executor/decoder.h"
 #include "executor/graph_cache.h"
+#include "executor/move_pages.h"
 #include "executor/phase_events.h"
 #include "executor/step_slots.h"
 #include "executor/warm_up.h"
@@ -148,6 +151,37 @@ class CudaExecutor final : public Executor {
         });
     }
 
+    Result<HostMemory> allocate_host(size_t bytes) override {
+        return on_device([&]() -> Result<HostMemory> {
+            NL_ASSIGN(auto pinned, allocate_pinned(bytes, "pages outside the pool"));
+            try {
+                auto owner = std::make_shared<PinnedBuffer>(std::move(pinned));
+                std::byte* const data = owner->data();
+                return HostMemory(data, bytes, [owner](std::byte*) {});
+            } catch (const std::bad_alloc&) {
+                return fail(NL_ERROR_OUT_OF_MEMORY, "host memory ran out for pages outside the pool");
+            }
+        });
+    }
+
+    Result<void> read_pages(std::span<const int32_t> pages, std::span<std::byte> to) override {
+        NL_TRY(check_moves(spec_, options_, pages, to.size()));
+        return on_device([&]() -> Result<void> {
+            NL_TRY(pages_to_host(decoder_->page_pool(), pages, to.data(), stream_.get()));
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
+            return {};
+        });
+    }
+
+    Result<void> write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) override {
+        NL_TRY(check_moves(spec_, options_, pages, from.size()));
+        return on_device([&]() -> Result<void> {
+            NL_TRY(pages_from_host(decoder_->page_pool(), pages, from.data(), stream_.get()));
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
+            return {};
+        });
+    }
+
   private:
     // Lives while a step is put on the stream. If that fails half-way, waits until the device has done what was put
     // there, because the step's slot will be used again. The draws of the step before may be overwritten then, so that
@@ -173,7 +207,7 @@ class CudaExecutor final : public Executor {
 
     // Runs `work` with the device current. After an error that breaks the device CUDA fails every later call with it.
     template <typename Work>
-    Result<void> on_device(const Work& work) {
+    std::invoke_result_t<Work> on_device(const Work& work) {
         const DeviceGuard guard(device_);
         NL_TRY(guard.result());
         return work();

@@ -110,7 +110,8 @@ enum NL_NAMED(Status, NL_ERROR_) {
     NL_ERROR_CANCELLED = 11,       /* the call was cancelled. Since 0.2 */
     NL_ERROR_TIMEOUT = 12,         /* the time given was over first; the call may be made again. Since 0.2 */
     NL_ERROR_BUSY = 13,            /* the cache is generating, or too many requests wait already. Since 0.2 */
-    NL_ERROR_IO = 14               /* reading or writing failed. Since 0.2 */
+    NL_ERROR_IO = 14,              /* reading or writing failed. Since 0.2 */
+    NL_ERROR_BAD_FILE = 15         /* a saved chunk or cache is damaged, or of another model or page format. Since 0.2 */
 };
 
 /* The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. Since 0.1. */
@@ -186,7 +187,19 @@ enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_PAGES_TOTAL = 11,
     NL_ENGINE_PAGES_FREE = 12,      /* on the free list now */
     NL_ENGINE_PAGES_EVICTABLE = 13, /* held only by chunks that nobody uses; freed when pages run short */
-    NL_ENGINE_PARAMETERS = 14       /* weights of the model, a tied head counted once */
+    NL_ENGINE_PARAMETERS = 14,      /* weights of the model, a tied head counted once */
+    NL_ENGINE_CHUNKS = 15,          /* in the device's pages now. This and the following since 0.2 */
+    NL_ENGINE_HOST_CHUNKS = 16,     /* in the host's memory now (NL_OPTION_HOST_BYTES) */
+    NL_ENGINE_HOST_BYTES = 17,      /* that these take */
+    NL_ENGINE_FILE_CHUNKS = 18,     /* in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER) */
+    NL_ENGINE_FILE_BYTES = 19,      /* that these take */
+    NL_ENGINE_HITS = 20,            /* times that a chunk was asked for and was in the device's pages */
+    NL_ENGINE_HOST_HITS = 21,       /* that it came back from the host's memory */
+    NL_ENGINE_FILE_HITS = 22,       /* that it was read from a file */
+    NL_ENGINE_MISSES = 23,          /* that it was computed */
+    NL_ENGINE_TOKENS_REUSED = 24,   /* of the chunks that were not computed when they were asked for */
+    NL_ENGINE_TOKENS_COMPUTED = 25, /* of those that were */
+    NL_ENGINE_EVICTIONS = 26        /* of chunks from the device's pages */
 };
 /* Since 0.1. */
 NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT int64_t *value);
@@ -561,6 +574,13 @@ NL_API nl_status nl_chunk_retain(const nl_chunk *chunk, NL_OUT nl_chunk **again)
 /* Since 0.1. */
 NL_API void nl_chunk_free(nl_chunk *chunk);
 
+/* Where a chunk came from, for NL_CHUNK_ORIGIN. Since 0.2. */
+enum NL_NAMED(Origin, NL_ORIGIN_) {
+    NL_ORIGIN_COMPUTED = 0,
+    NL_ORIGIN_DEVICE = 1, /* the device's pages had it */
+    NL_ORIGIN_HOST = 2,   /* the host's memory (NL_OPTION_HOST_BYTES) */
+    NL_ORIGIN_FILE = 3    /* a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER) */
+};
 /* Facts about a chunk, for nl_chunk_query. Since 0.1. */
 enum NL_NAMED(ChunkFact, NL_CHUNK_) {
     NL_CHUNK_TOKENS = 1,
@@ -568,10 +588,48 @@ enum NL_NAMED(ChunkFact, NL_CHUNK_) {
     NL_CHUNK_PAGES = 3,
     NL_CHUNK_BYTES = 4,           /* pages times page bytes */
     NL_CHUNK_TOKENS_COMPUTED = 5, /* by the call that gave this handle: 0 when the chunk was in the store */
-    NL_CHUNK_USERS = 6            /* handles and caches that hold it now, and calls under way */
+    NL_CHUNK_USERS = 6,           /* handles and caches that hold it now, and calls under way */
+    NL_CHUNK_ORIGIN = 7           /* NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2 */
 };
 /* Since 0.1. */
 NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, NL_OUT int64_t *value);
+
+/*
+ * Saves a chunk to the file at `path`, in place of one that is there, with its keys and values: nl_chunk_load has it
+ * again without computing it, in another process or on another machine. The file is whole or not there: it is written
+ * under another name in the same folder, brought to the disk, and then named. It fits engines with the same weights,
+ * tokenizer, dtype, KV_DTYPE and PAGE_SIZE, on whatever device. The first such call of an engine, or of nl_cache_save,
+ * nl_chunk_load or nl_cache_load, reads the model's weight files once more, which must be as they were when they were
+ * loaded. Since 0.2.
+ * Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens take
+ * over 256 MiB).
+ */
+NL_API nl_status nl_chunk_save(const nl_chunk *chunk, NL_ARRAY(path_length) const char *path, size_t path_length);
+/*
+ * The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned and
+ * not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of it is
+ * checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and values.
+ * Since 0.2.
+ * Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a conversation, or was
+ * made with other weights, another tokenizer or other options), UNSUPPORTED (another version of the format),
+ * CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
+ */
+NL_API nl_status nl_chunk_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
+                               NL_OUT nl_chunk **chunk);
+/*
+ * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
+ * and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+ * Errors: as nl_chunk_save, and BUSY (it is generating).
+ */
+NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char *path, size_t path_length);
+/*
+ * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
+ * the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
+ * not read again. Since 0.2.
+ * Errors: as nl_chunk_load.
+ */
+NL_API nl_status nl_cache_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
+                               NL_OUT nl_cache **cache);
 
 /* ---- Options -------------------------------------------------------------------------------- */
 
@@ -719,6 +777,25 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      */
     NL_OPTION_PROFILE = 16 NL_TAKES_BOOL,
     /*
+     * A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
+     * those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+     * processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+     * chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
+     * waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
+     * folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
+     * decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+     */
+    NL_OPTION_STORE_FOLDER = 17 NL_TAKES_TEXT,
+    /* Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+       [0 (default) to INT64_MAX] */
+    NL_OPTION_STORE_BYTES = 18 NL_TAKES_INT,
+    /*
+     * Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+     * evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+     * them. [0 (default) to INT64_MAX]
+     */
+    NL_OPTION_HOST_BYTES = 19 NL_TAKES_INT,
+    /*
      * 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
      * are still there instead of computing them, without being asked: the same chunks, then the same tokens.
      * NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
@@ -726,7 +803,7 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      * chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
      * NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
      */
-    NL_OPTION_SHARE_PREFIXES = 17 NL_TAKES_BOOL
+    NL_OPTION_SHARE_PREFIXES = 20 NL_TAKES_BOOL
 };
 
 /* How a cache composes its chunks. Since 0.1. */

@@ -3,6 +3,7 @@
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
+#include "api/path.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
@@ -91,6 +92,25 @@ nl_status nl_cache_logits(nl_cache* cache, float* logits, size_t capacity, size_
         const auto vocab = static_cast<size_t>(cache->engine->spec().vocab_size);
         NL_TRY(check_room(logits, capacity, vocab, count));
         return cache->engine->logits(*cache->cache, {logits, vocab});
+    });
+}
+
+nl_status nl_cache_save(nl_cache* cache, const char* path, size_t path_length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(cache, "cache"));
+        NL_ASSIGN(const std::string file, check_path(path, path_length));
+        return cache->engine->save(*cache->cache, file);
+    });
+}
+
+nl_status nl_cache_load(nl_engine* engine, const char* path, size_t path_length, nl_cache** cache) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(engine, "engine"));
+        NL_TRY(check_pointer(cache, "cache"));
+        NL_ASSIGN(const std::string file, check_path(path, path_length));
+        NL_ASSIGN(auto loaded, engine->engine->load_cache(file));
+        *cache = new nl_cache(engine->engine, std::move(loaded));
+        return {};
     });
 }
 

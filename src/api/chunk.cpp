@@ -4,6 +4,7 @@
 #include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/path.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
@@ -25,6 +26,8 @@ Result<int64_t> chunk_fact(const nl_chunk& handle, int32_t fact) {
             return handle.computed;
         case NL_CHUNK_USERS:
             return facts.users;
+        case NL_CHUNK_ORIGIN:
+            return handle.origin;
         default:
             return unknown_fact(NL_FACTS_CHUNK, fact, "CHUNK");
     }
@@ -42,7 +45,7 @@ nl_status nl_chunk_prefill(nl_engine* engine, const int32_t* tokens, size_t num_
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, before, num_before, "before", "num_before"));
         NL_ASSIGN(auto prefilled, engine->engine->prefill(span, level, list.chunks()));
-        *chunk = new nl_chunk(engine->engine, std::move(prefilled.chunk), prefilled.computed);
+        *chunk = new nl_chunk(engine->engine, std::move(prefilled.chunk), prefilled.computed, prefilled.origin);
         return {};
     });
 }
@@ -51,13 +54,32 @@ nl_status nl_chunk_retain(const nl_chunk* chunk, nl_chunk** again) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(chunk, "chunk"));
         NL_TRY(check_pointer(again, "again"));
-        *again = new nl_chunk(chunk->engine, chunk->engine->retain(chunk->chunk), chunk->computed);
+        *again = new nl_chunk(chunk->engine, chunk->engine->retain(chunk->chunk), chunk->computed, chunk->origin);
         return {};
     });
 }
 
 void nl_chunk_free(nl_chunk* chunk) {
     free_handle(chunk);
+}
+
+nl_status nl_chunk_save(const nl_chunk* chunk, const char* path, size_t path_length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(chunk, "chunk"));
+        NL_ASSIGN(const std::string file, check_path(path, path_length));
+        return chunk->engine->save(chunk->chunk, file);
+    });
+}
+
+nl_status nl_chunk_load(nl_engine* engine, const char* path, size_t path_length, nl_chunk** chunk) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(engine, "engine"));
+        NL_TRY(check_pointer(chunk, "chunk"));
+        NL_ASSIGN(const std::string file, check_path(path, path_length));
+        NL_ASSIGN(auto loaded, engine->engine->load_chunk(file));
+        *chunk = new nl_chunk(engine->engine, std::move(loaded.chunk), 0, loaded.origin);
+        return {};
+    });
 }
 
 nl_status nl_chunk_query(const nl_chunk* chunk, int32_t fact, int64_t* value) {

@@ -9,6 +9,38 @@ using namespace nanolith::api;
 
 namespace {
 
+Result<int64_t> store_fact(Engine& engine, int32_t fact) {
+    const Engine::StoreNumbers numbers = engine.store_numbers();
+    switch (fact) {
+        case NL_ENGINE_CHUNKS:
+            return numbers.chunks;
+        case NL_ENGINE_HOST_CHUNKS:
+            return numbers.host_chunks;
+        case NL_ENGINE_HOST_BYTES:
+            return numbers.host_bytes;
+        case NL_ENGINE_FILE_CHUNKS:
+            return numbers.file_chunks;
+        case NL_ENGINE_FILE_BYTES:
+            return numbers.file_bytes;
+        case NL_ENGINE_HITS:
+            return numbers.hits;
+        case NL_ENGINE_HOST_HITS:
+            return numbers.host_hits;
+        case NL_ENGINE_FILE_HITS:
+            return numbers.file_hits;
+        case NL_ENGINE_MISSES:
+            return numbers.misses;
+        case NL_ENGINE_TOKENS_REUSED:
+            return numbers.tokens_reused;
+        case NL_ENGINE_TOKENS_COMPUTED:
+            return numbers.tokens_computed;
+        case NL_ENGINE_EVICTIONS:
+            return numbers.evictions;
+        default:
+            return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
+    }
+}
+
 Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
     const ModelSpec& spec = engine.spec();
     switch (fact) {
@@ -41,7 +73,7 @@ Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
         case NL_ENGINE_PARAMETERS:
             return engine.model().num_parameters;
         default:
-            return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
+            return store_fact(engine, fact);
     }
 }
 

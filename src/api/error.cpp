@@ -94,6 +94,8 @@ const char* nl_status_name(nl_status status) {
             return "NL_ERROR_BUSY";
         case NL_ERROR_IO:
             return "NL_ERROR_IO";
+        case NL_ERROR_BAD_FILE:
+            return "NL_ERROR_BAD_FILE";
         default:
             return "NL_ERROR_UNKNOWN";
     }

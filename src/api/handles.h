@@ -31,10 +31,11 @@ struct nl_chunk {
     std::shared_ptr<nanolith::Engine> engine;
     std::shared_ptr<nanolith::Chunk> chunk;
     int64_t computed;
+    int32_t origin;  // NL_ORIGIN_*
     const nanolith::api::HomeProcess home;
 
-    nl_chunk(std::shared_ptr<nanolith::Engine> of, std::shared_ptr<nanolith::Chunk> what, int64_t tokens)
-        : engine(std::move(of)), chunk(std::move(what)), computed(tokens) {}
+    nl_chunk(std::shared_ptr<nanolith::Engine> of, std::shared_ptr<nanolith::Chunk> what, int64_t tokens, int32_t from)
+        : engine(std::move(of)), chunk(std::move(what)), computed(tokens), origin(from) {}
     nl_chunk(const nl_chunk&) = delete;
     nl_chunk& operator=(const nl_chunk&) = delete;
     ~nl_chunk() { engine->release(std::move(chunk)); }

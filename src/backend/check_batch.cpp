@@ -128,4 +128,17 @@ Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCo
     return {};
 }
 
+Result<void> check_moves(const ModelSpec& spec, const ExecutorOptions& options, std::span<const int32_t> pages,
+                         size_t bytes) {
+    for (size_t i = 0; i < pages.size(); ++i)
+        if (pages[i] < 0 || pages[i] >= options.num_pages)
+            return fail(NL_ERROR_INTERNAL, "pages[", i, "] is ", pages[i], ": expected 0 to ", options.num_pages - 1);
+    const size_t row = static_cast<size_t>(spec.head_dim) * dtype_bytes(options.page_dtype());
+    const size_t page = row * 2 * static_cast<size_t>(spec.num_layers) * static_cast<size_t>(spec.num_kv_heads) *
+                        static_cast<size_t>(options.page_size);
+    if (bytes != pages.size() * page)
+        return fail(NL_ERROR_INTERNAL, pages.size(), " pages of ", page, " bytes do not fit ", bytes, " bytes");
+    return {};
+}
+
 }  // namespace nanolith

@@ -23,4 +23,8 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
 // INTERNAL where a page is not in the pool.
 Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies);
 
+// INTERNAL where a page is not in the pool, or `bytes` is not what so many pages have over all layers.
+Result<void> check_moves(const ModelSpec& spec, const ExecutorOptions& options, std::span<const int32_t> pages,
+                         size_t bytes);
+
 }  // namespace nanolith

@@ -8,6 +8,7 @@
 
 #include "backend/batch.h"
 #include "backend/dtype.h"
+#include "backend/host_memory.h"
 #include "base/result.h"
 
 namespace nanolith {
@@ -66,6 +67,17 @@ class Executor {
     // Copies pages, keys and values of every layer, in the order given: after the steps in flight, before the next
     // step.
     virtual Result<void> copy_pages(std::span<const PageCopy> copies) = 0;
+
+    // ---- Pages outside the device, page first: [pages][num_layers][2, num_kv_heads, page_size, head_dim], 2 = keys,
+    // values, in the pool's format. Every device has the same order of bytes.
+    // Memory that read_pages and write_pages take, uninitialised. May be called by any thread. OUT_OF_MEMORY.
+    virtual Result<HostMemory> allocate_host(size_t bytes) = 0;
+    // Copies pages out of the pool, as the steps in flight leave them, into memory of allocate_host. They are there
+    // when the call returns.
+    virtual Result<void> read_pages(std::span<const int32_t> pages, std::span<std::byte> to) = 0;
+    // Copies pages into the pool: after the steps in flight, before the next step. No page may be named twice. When the
+    // call returns, `from`, memory of allocate_host, is free for other use.
+    virtual Result<void> write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) = 0;
 };
 
 }  // namespace nanolith

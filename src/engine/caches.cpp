@@ -99,7 +99,7 @@ Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     NL_TRY(wait_idle(lock, cache));
     auto fork = std::make_unique<Cache>();
     fork->sequence = std::make_shared<ResidentSequence>(cache.sequence->context.fork(), page_size_);
-    fork->sequence->shares_prefixes = share_prefixes_;
+    fork->sequence->shares_prefixes = cache.sequence->shares_prefixes;
     fork->sequence->sampling = cache.sequence->sampling;
     fork->sequence->next = cache.sequence->next;
     return fork;

@@ -1,6 +1,5 @@
 // Prefilling chunks and finding them again.
-#include "base/without_exceptions.h"
-#include "engine/engine.h"
+#include "engine/find_or_make.h"
 
 namespace nanolith {
 
@@ -26,24 +25,20 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
 
 Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
                                                  int32_t level, std::span<const std::shared_ptr<Chunk>> before) {
-    while (auto chunk = store_.find(*identity, level)) {
-        chunk_ended_.wait(lock, [&] { return chunk->state != Chunk::State::computing; });
-        if (chunk->state == Chunk::State::ready) return Prefilled{std::move(chunk), 0};
-        // Another thread tried, failed and removed the chunk from the store: this one tries itself.
-    }
-    auto chunk = std::make_shared<Chunk>(std::move(identity), level, PageList(*pool_));
-    store_.insert(chunk);
-    const Result<void> outcome = without_exceptions([&] { return compute_chunk(lock, *chunk, before); });
-    chunk->state = outcome.ok() ? Chunk::State::ready : Chunk::State::failed;
-    if (!outcome.ok()) store_.remove(*chunk);
-    chunk_ended_.notify_all();
-    if (!outcome.ok()) return outcome.error();
-    const int64_t computed = chunk->num_tokens();
-    return Prefilled{std::move(chunk), computed};
+    NL_ASSIGN(auto prefilled, find_or_make(lock, std::move(identity), level, [&](Chunk& chunk) -> Result<int64_t> {
+                  if (fetch(lock, chunk)) return 0;
+                  return compute_chunk(lock, chunk, before);
+              }));
+    const int64_t tokens = prefilled.chunk->num_tokens();
+    if (prefilled.origin == NL_ORIGIN_DEVICE) ++numbers_of_store_.hits;
+    (prefilled.computed > 0 ? numbers_of_store_.tokens_computed : numbers_of_store_.tokens_reused) += tokens;
+    if (prefilled.computed > 0) ++numbers_of_store_.misses;
+    if (prefilled.computed > 0 && saver_ != nullptr) saver_->add(prefilled.chunk);
+    return prefilled;
 }
 
 // The chunk's tokens are the tail of a sequence that begins with `before`; the tail's pages become the chunk's.
-Result<void> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before) {
+Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before) {
     std::vector<ChunkUse> uses;
     int32_t base = 0;
     for (const auto& predecessor : before) {
@@ -51,9 +46,11 @@ Result<void> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const std
         base += predecessor->num_tokens();
     }
     const auto sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    const auto begin = Clock::now();
     NL_TRY(compute(lock, sequence, chunk.identity->tokens, Draw::none, {}));
+    computing_.add(chunk.num_tokens(), std::chrono::duration<double>(Clock::now() - begin).count());
     chunk.pages = std::move(sequence->context.tail_pages());
-    return {};
+    return chunk.num_tokens();
 }
 
 // For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1.

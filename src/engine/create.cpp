@@ -7,6 +7,7 @@
 #include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
+#include "store/fingerprint.h"
 
 namespace nanolith {
 namespace {
@@ -92,7 +93,12 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
       share_prefixes_(options.share_prefixes) {}
 
 Engine::~Engine() {
-    scheduler_.reset();  // no step is in flight any more
+    saver_.reset();
+    buffers_.reset();
+    // No step is in flight any more once the scheduler is gone. The executor, which it has, outlives its memory.
+    if (scheduler_) scheduler_->stop();
+    host_tier_.reset();
+    scheduler_.reset();
     if (!profile_) return;
     try {
         for (const std::string& line : profile_->lines()) log_.write(NL_LOG_INFO, line);
@@ -145,6 +151,11 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     } catch (const std::system_error& error) {
         return fail(NL_ERROR_OUT_OF_MEMORY, "the engine's thread could not be started: ", error.what());
     }
+    numbers_ = digest_of_numbers(spec(), executor_options, device_name_);
+    row_bytes_ = static_cast<size_t>(spec().head_dim) * dtype_bytes(kv_dtype);
+    const size_t pages = std::max<size_t>(1, PageMove::kMostBytes / static_cast<size_t>(page_bytes_));
+    buffers_ = std::make_unique<HostBuffers>(*scheduler_, pages * static_cast<size_t>(page_bytes_));
+    NL_TRY(open_tiers(options));
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
     log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,

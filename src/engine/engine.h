@@ -14,14 +14,21 @@
 #include "backend/backend.h"
 #include "backend/profile.h"
 #include "engine/generation.h"
+#include "engine/host_buffers.h"
 #include "engine/log.h"
 #include "engine/options.h"
+#include "engine/rate.h"
+#include "engine/saver.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
 #include "kv/chunk_store.h"
 #include "kv/context.h"
 #include "kv/page_pool.h"
 #include "model/model.h"
+#include "store/folder.h"
+#include "store/host_tier.h"
+#include "store/identity.h"
+#include "store/reader.h"
 #include "text/tokenizer.h"
 
 namespace nanolith {
@@ -54,11 +61,21 @@ class Engine {
         int64_t total, free, evictable;
     };
     PageCounts page_counts();
+    struct StoreNumbers {
+        int64_t chunks = 0, evictions = 0;               // on the device
+        int64_t host_chunks = 0, host_bytes = 0;         // in the host's memory
+        int64_t file_chunks = 0, file_bytes = 0;         // in the store's folder
+        int64_t hits = 0, host_hits = 0, file_hits = 0;  // chunks that were found there when they were asked for
+        int64_t misses = 0;                              // chunks that were computed
+        int64_t tokens_reused = 0, tokens_computed = 0;  // of hits of all kinds, and of misses
+    };
+    StoreNumbers store_numbers();
 
     // ---- chunks (chunks.cpp)
     struct Prefilled {
         std::shared_ptr<Chunk> chunk;
         int64_t computed = 0;  // tokens; 0: it was in the store
+        int32_t origin = NL_ORIGIN_DEVICE;
     };
     Result<Prefilled> prefill(std::span<const int32_t> tokens, int32_t level,
                               std::span<const std::shared_ptr<Chunk>> before);
@@ -69,6 +86,12 @@ class Engine {
         int64_t level, pages, users;
     };
     ChunkFacts facts(const std::shared_ptr<Chunk>& chunk);
+
+    // ---- files (saving.cpp)
+    Result<void> save(const std::shared_ptr<Chunk>& chunk, const std::string& path);
+    Result<void> save(Cache& cache, const std::string& path);
+    Result<Prefilled> load_chunk(const std::string& path);
+    Result<std::unique_ptr<Cache>> load_cache(const std::string& path);
 
     // ---- caches (caches.cpp)
     Result<std::unique_ptr<Cache>> create_cache(int32_t composition, std::span<const std::shared_ptr<Chunk>> chunks);
@@ -107,9 +130,51 @@ class Engine {
                          Draw draw, std::span<float> logits);
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
-    Result<void> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
+    // The chunk of this identity, which `make` gives its pages where the store has it not: a function of the lock and
+    // the chunk that returns how many tokens were computed. One thread makes it, others that want it wait.
+    template <typename Make>
+    Result<Prefilled> find_or_make(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
+                                   const Make& make);
+    Result<int64_t> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
                                                 int64_t& computed);
+
+    // ---- files
+    // Some pages in order, and how many tokens they hold.
+    struct PageRun {
+        std::vector<int32_t> pages;
+        int32_t tokens = 0;
+        std::optional<std::weak_ptr<const Chunk>> of = {};  // as PageMove's
+    };
+    // What the engine's chunks are named by. The first call reads the weights' files.
+    Result<EngineMark> mark();
+    Result<void> write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
+                             const std::string& path);
+    Result<ChunkFileReader> open_saved(const std::string& path);
+    Result<void> check_room(const Saved& saved) const;
+    Result<Prefilled> load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file, int64_t first_page);
+    // Reads pages from `first` on into `pages`, which nobody else has. The mutex is not held meanwhile.
+    Result<void> read_pages(Lock& lock, const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);
+    Result<void> read_pages(const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);
+    Result<ThreadPool*> file_threads();
+    void clear_unused(std::span<std::byte> page, int32_t tokens) const;
+    // Starts a copy of these pages and notes it. Without the mutex.
+    void start_move(StartedMoves& moves, std::span<const int32_t> pages, std::span<std::byte> bytes, bool to_host,
+                    const std::optional<std::weak_ptr<const Chunk>>& of);
+
+    // ---- lower tiers (tiers.cpp)
+    struct Tier {
+        Rate rate;  // of chunks that it gave
+        int64_t asked = 0;
+    };
+    Result<void> open_tiers(const EngineOptions& options);
+    bool fetch(Lock& lock, Chunk& chunk);
+    Result<bool> fetch_from_host(Lock& lock, Chunk& chunk);
+    Result<bool> fetch_from_folder(Lock& lock, Chunk& chunk);
+    Result<void> read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader& file);
+    bool computing_is_faster(Tier& tier, int64_t tokens) const;
+    Result<void> save_to_folder(const std::weak_ptr<Chunk>& weak);
+    void warn_about_folder(const Error& error) noexcept;
 
     std::unique_ptr<Model> model_;
     Result<std::shared_ptr<const Tokenizer>> tokenizer_;
@@ -128,6 +193,22 @@ class Engine {
     std::unique_ptr<PagePool> pool_;       // outlives chunks and sequences
     ChunkStore store_;
     std::unique_ptr<Scheduler> scheduler_;
+
+    StoreNumbers numbers_of_store_;  // those that are counted
+    Tier from_host_, from_files_;
+    Rate computing_;
+    std::unique_ptr<HostTier> host_tier_;
+    std::unique_ptr<ChunkFolder> folder_;
+    std::mutex warned_mutex_;
+    nl_status warned_ = NL_OK;  // what went wrong when a chunk was last written to the folder
+
+    Digest numbers_{};        // of the model and the formats, see digest_of_numbers
+    size_t row_bytes_ = 0;    // of one token's key or value of one KV head
+    std::mutex files_mutex_;  // guards the next two; never taken while mutex_ is held
+    std::optional<EngineMark> mark_;
+    std::unique_ptr<ThreadPool> file_threads_;
+    std::unique_ptr<HostBuffers> buffers_;  // goes before the scheduler, which has the executor
+    std::unique_ptr<Saver> saver_;          // goes first, and then has written all chunks
 };
 
 }  // namespace nanolith

@@ -161,7 +161,7 @@ Result<void> Scheduler::make_room(int32_t pages) {
                               evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)")
             .with(NL_DETAIL_NEEDED, pages)
             .with(NL_DETAIL_AVAILABLE, pool_.num_free() + evictable);
-    store_.evict(missing);
+    for (const auto& chunk : store_.evict(missing)) send_down(*chunk);
     return {};
 }
 

@@ -32,6 +32,11 @@ Scheduler::Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions&
       thread_([this] { loop(); }) {}
 
 Scheduler::~Scheduler() {
+    stop();
+}
+
+void Scheduler::stop() {
+    if (!thread_.joinable()) return;
     {
         const std::lock_guard lock(mutex_);
         stopping_ = true;
@@ -42,7 +47,7 @@ Scheduler::~Scheduler() {
 
 void Scheduler::loop() {
     Lock lock(mutex_);
-    while (!stopping_ || num_in_flight_ > 0) {
+    while (!stopping_ || num_in_flight_ > 0 || !moves_.empty()) {
         const uint64_t seen = events_;
         if (!advance(lock)) sleep(lock, seen);
     }
@@ -54,6 +59,8 @@ bool Scheduler::advance(Lock& lock) {
     std::erase_if(queue_, [](const auto& request) { return request->finished; });
     end_overdue();
     wake_callers();
+    const bool moved = !moves_.empty();
+    make_moves(lock);
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
     // If the step in flight draws for nl_decode_step, the next rows of its sequences will be known when it ends. A step
     // submitted earlier could not contain them, so that each sequence would advance in every second step only.
@@ -62,7 +69,7 @@ bool Scheduler::advance(Lock& lock) {
         if (num_in_flight_ == 0) gather(lock);
         if (submit_next(lock)) return true;
     }
-    if (num_in_flight_ == 0) return false;
+    if (num_in_flight_ == 0) return moved;
     collect_oldest(lock);
     return true;
 }
@@ -77,6 +84,7 @@ bool Scheduler::submit_next(Lock& lock) {
         return {};
     });
     if (outcome.ok() && step.empty()) return num_in_flight_ == 0 && fail_one_without_pages();
+    finish_sending_down(lock);
     if (outcome.ok()) {
         wake_callers();  // those of calls that failed because there are no pages
         step.submitted = Clock::now();

@@ -11,6 +11,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -19,8 +20,10 @@
 
 #include "backend/executor.h"
 #include "engine/pacer.h"
+#include "engine/page_move.h"
 #include "engine/step.h"
 #include "kv/chunk_store.h"
+#include "store/host_tier.h"
 
 namespace nanolith {
 
@@ -41,7 +44,9 @@ class Scheduler {
     // `mutex`, `pool` and `store` belong to the engine and outlive the scheduler.
     Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex, PagePool& pool,
               ChunkStore& store);
-    ~Scheduler();  // ends the requests that remain; no call may be waiting
+    ~Scheduler();
+    // Ends the step loop and the requests that remain; no call may be waiting. Without the mutex.
+    void stop();
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
 
@@ -65,6 +70,14 @@ class Scheduler {
     Result<void> wait_idle(Lock& lock, std::span<ResidentSequence* const> sequences);
     // The same for a call that draws the sequences' next tokens: it may take over requests that compute ahead.
     Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
+    // Appends `count` pages to a list that no sequence has, as a call's are reserved. OUT_OF_PAGES.
+    Result<void> take_pages(PageList& list, int32_t count);
+    // Puts a copy of pages in the queue; it is made between two steps.
+    void start(std::shared_ptr<PageMove> move);
+    // Chunks that are evicted from now on go there. It outlives the scheduler's steps.
+    void set_host_tier(HostTier* tier) { host_tier_ = tier; }
+    // The executor's, for the moves. Without the mutex.
+    Result<HostMemory> allocate_host(size_t bytes) { return executor_->allocate_host(bytes); }
 
   private:
     // ---- The loop
@@ -72,6 +85,10 @@ class Scheduler {
     bool advance(Lock& lock);  // false: nothing can be done now
     bool submit_next(Lock& lock);
     void collect_oldest(Lock& lock);
+    void make_moves(Lock& lock);
+    Result<void> copy(const PageMove& move);
+    void send_down(const Chunk& chunk) noexcept;
+    void finish_sending_down(Lock& lock);
     void gather(Lock& lock);
     void sleep(Lock& lock, uint64_t seen);
     Result<void> send(Step& step);
@@ -123,7 +140,15 @@ class Scheduler {
     std::condition_variable work_;
     std::condition_variable idle_;  // a sequence has no request any more
     int32_t waiting_for_idle_ = 0;
-    std::vector<std::shared_ptr<Request>> queue_;     // under way, by priority and then in order of arrival
+    std::vector<std::shared_ptr<Request>> queue_;  // under way, by priority and then in order of arrival
+    std::deque<std::shared_ptr<PageMove>> moves_;
+    // Pages of evicted chunks, to be copied before a step or a move writes to them.
+    struct Descent {
+        PageMove move;
+        std::shared_ptr<HostTier::Entry> entry;
+    };
+    std::vector<std::unique_ptr<Descent>> descents_;
+    HostTier* host_tier_ = nullptr;
     std::vector<std::shared_ptr<Call>> ended_calls_;  // calls that have ended and whose callers are not woken yet
     uint64_t arrivals_ = 0;                           // calls and generations that ever added rows to the queue
     uint64_t events_ = 0;                             // changes that the loop may have to react to, counted

@@ -57,6 +57,16 @@ void OpenFile::close() {
     descriptor_ = -1;
 }
 
+FileFacts OpenFile::facts() const {
+    const auto nanoseconds = [](const timespec& time) { return int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec; };
+    return {.path = path_,
+            .device = facts_.st_dev,
+            .inode = facts_.st_ino,
+            .size = static_cast<uint64_t>(facts_.st_size),
+            .modified_ns = nanoseconds(facts_.st_mtim),
+            .changed_ns = nanoseconds(facts_.st_ctim)};
+}
+
 size_t OpenFile::read_some(size_t offset, size_t count, void* to) const noexcept {
     size_t done = 0;
     errno = 0;

@@ -5,12 +5,25 @@
 #include <sys/stat.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "base/result.h"
 
 namespace nanolith {
+
+// Which file it is and in what state: two that are equal are the same bytes, unless somebody sets clocks back.
+struct FileFacts {
+    std::string path;
+    uint64_t device = 0;
+    uint64_t inode = 0;
+    uint64_t size = 0;        // in bytes
+    int64_t modified_ns = 0;  // when its bytes were written, since 1970
+    int64_t changed_ns = 0;   // when these or its name or rights were
+
+    bool operator==(const FileFacts&) const = default;
+};
 
 // A regular file that is open for reading; closed with the object.
 class OpenFile {
@@ -28,6 +41,7 @@ class OpenFile {
     // In bytes, when it was opened.
     [[nodiscard]] size_t size() const { return static_cast<size_t>(facts_.st_size); }
     [[nodiscard]] int descriptor() const { return descriptor_; }
+    [[nodiscard]] FileFacts facts() const;  // when it was opened
 
     // Reads up to `count` bytes from `offset` on. How many there were: fewer where the file ends before. IO: the system
     // could not read. Thread-safe.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/checksum.h"
+
 namespace nanolith {
 namespace {
 
@@ -9,12 +11,11 @@ bool is_idle(const std::shared_ptr<Chunk>& chunk) {
     return chunk.use_count() == 1;
 }
 
-// FNV-1a over 64-bit words. Only a bucket index: equality is always checked on the whole identity.
+// Only a bucket index: equality is always checked on the whole identity.
 uint64_t hash_identity(std::span<const int32_t> tokens, const ChunkStore::Identities& before) {
-    uint64_t hash = 0xcbf29ce484222325U;
-    const auto mix = [&hash](uint64_t word) { hash = (hash ^ word) * 0x100000001b3U; };
-    for (const int32_t token : tokens) mix(static_cast<uint32_t>(token));
-    for (const auto& identity : before) mix(reinterpret_cast<uintptr_t>(identity.get()));
+    uint64_t hash = checksum(std::as_bytes(tokens));
+    for (const auto& identity : before)
+        hash = (hash ^ reinterpret_cast<uintptr_t>(identity.get())) * 0x9e3779b97f4a7c15U;
     return hash;
 }
 
@@ -63,18 +64,24 @@ int32_t ChunkStore::evictable_pages() const {
     return pages;
 }
 
-void ChunkStore::evict(int32_t pages) {
-    std::vector<const Chunk*> idle;
+std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
+    std::vector<Chunk*> idle;
     for (const auto& [identity, chunk] : chunks_)
         if (is_idle(chunk)) idle.push_back(chunk.get());
     std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) {
         return a->level != b->level ? a->level > b->level : a->last_used < b->last_used;
     });
+    std::vector<std::shared_ptr<Chunk>> evicted;
+    evicted.reserve(idle.size());
     for (const Chunk* chunk : idle) {
-        if (pages <= 0) return;
+        if (pages <= 0) break;
         pages -= chunk->pages.size();
-        remove(*chunk);
+        const auto found = chunks_.find(chunk->identity.get());
+        evicted.push_back(std::move(found->second));
+        chunks_.erase(found);
+        ++evictions_;
     }
+    return evicted;
 }
 
 }  // namespace nanolith

@@ -10,7 +10,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/digest.h"
 #include "kv/page_pool.h"
+#include "nanolith/nanolith.h"
 
 namespace nanolith {
 
@@ -19,6 +21,7 @@ namespace nanolith {
 struct ChunkIdentity {
     std::vector<int32_t> tokens;
     std::vector<std::shared_ptr<const ChunkIdentity>> before;
+    mutable std::optional<Digest> name = std::nullopt;  // outside the engine, once it was asked for (name_of)
 };
 
 struct Chunk {
@@ -26,12 +29,14 @@ struct Chunk {
         : identity(std::move(what)), level(cascade_level), pages(std::move(page_list)) {}
 
     enum class State { computing, ready, failed };
+    enum class Origin : int32_t { computed = NL_ORIGIN_COMPUTED, host = NL_ORIGIN_HOST, file = NL_ORIGIN_FILE };
 
     std::shared_ptr<const ChunkIdentity> identity;
     int32_t level;
     PageList pages;
     State state = State::computing;
-    uint64_t last_used = 0;  // ticks of the store
+    Origin origin = Origin::computed;  // where its pages came from
+    uint64_t last_used = 0;            // ticks of the store
 
     [[nodiscard]] int32_t num_tokens() const { return static_cast<int32_t>(identity->tokens.size()); }
 };
@@ -49,9 +54,13 @@ class ChunkStore {
 
     // How many pages belong to chunks that only the store holds.
     [[nodiscard]] int32_t evictable_pages() const;
-    // Evicts unused chunks, level 2 before 1 before 0 and the least recently used first, until `pages` pages
-    // came free. The caller has checked evictable_pages().
-    void evict(int32_t pages);
+    // Takes unused chunks out of the store, level 2 before 1 before 0 and the least recently used first, that have at
+    // least `pages` pages together. The caller has checked evictable_pages(); the pages are free when it lets go of the
+    // chunks.
+    std::vector<std::shared_ptr<Chunk>> evict(int32_t pages);
+
+    [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(chunks_.size()); }
+    [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:
     void forget_dead_identities();
@@ -60,6 +69,7 @@ class ChunkStore {
     std::unordered_map<const ChunkIdentity*, std::shared_ptr<Chunk>> chunks_;
     size_t sweep_at_ = 64;
     uint64_t ticks_ = 0;
+    int64_t evictions_ = 0;
 };
 
 }  // namespace nanolith

@@ -37,6 +37,8 @@ Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max
     model->file_dtype = projection_dtype(model->weights);
     model->num_parameters = count_parameters(model->weights);
     model->files = std::move(files.files);
+    model->folder = folder;
+    for (const auto& file : model->files) model->weight_files.push_back(file->facts());
     return model;
 }
 

@@ -25,6 +25,8 @@ struct Model {
     int64_t num_parameters = 0;       // a tied head counted once
     std::vector<int32_t> head_order;  // the weights point into it
     std::vector<std::unique_ptr<WeightFile>> files;
+    std::string folder;                   // that it was loaded from; empty: it was made in memory
+    std::vector<FileFacts> weight_files;  // what was loaded, in no particular order
 };
 
 // Loads config.json, generation_config.json where there is one, and model.safetensors or its shards. Reads no weights

@@ -42,6 +42,7 @@ class WeightFile final : public WeightSource {
     WeightFile& operator=(const WeightFile&) = delete;
     ~WeightFile() override;
 
+    [[nodiscard]] FileFacts facts() const { return file_.facts(); }
     [[nodiscard]] TensorMap take_tensors() { return std::move(tensors_); }
 
     void read(const std::byte* from, size_t size, void* to) noexcept override;

@@ -241,6 +241,9 @@ class NoExecutor final : public Executor {
     }
     Result<void> read_logits(int32_t, std::span<float>) override { return {}; }
     Result<void> copy_pages(std::span<const PageCopy>) override { return {}; }
+    Result<HostMemory> allocate_host(size_t) override { return HostMemory(); }
+    Result<void> read_pages(std::span<const int32_t>, std::span<std::byte>) override { return {}; }
+    Result<void> write_pages(std::span<const int32_t>, std::span<const std::byte>) override { return {}; }
 
   private:
     std::vector<size_t> outputs_;

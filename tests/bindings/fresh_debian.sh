@@ -20,7 +20,7 @@ leave() { umount "$folder/root/proc" "$folder/root/dev" 2>/dev/null || true; }
 trap leave EXIT
 [ $# -gt 0 ] || set -- rust go csharp
 install_packages='apt-get update -q && apt-get install -q -y /packages/*.deb binutils gcc g++ pkg-config libdnnl-dev \
-    libpcre2-dev libsentencepiece-dev libutf8proc-dev cargo golang-go mono-mcs mono-runtime libmono-system-core4.0-cil &&
+    libpcre2-dev libsentencepiece-dev libutf8proc-dev nettle-dev cargo golang-go mono-mcs mono-runtime libmono-system-core4.0-cil &&
     dpkg --audit && /nanolith/tests/bindings/packages.sh --installed'
 for language; do
     leave

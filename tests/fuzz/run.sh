@@ -18,7 +18,7 @@ install=yes
 minutes=${1:-5}
 shift $(($# > 0))
 targets=("$@")
-[ $# -gt 0 ] || targets=(config safetensors tokenizer_json tokenizer_model chat_template jinja abi)
+[ $# -gt 0 ] || targets=(config safetensors tokenizer_json tokenizer_model chat_template jinja chunk_file abi)
 
 has_libfuzzer() {
     local folder

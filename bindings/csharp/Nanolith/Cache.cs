@@ -48,6 +48,19 @@ namespace Nanolith
         }
 
         /// <summary>
+        /// Saves the conversation with its chunks, keys and values to the file at <paramref name="path"/>, for
+        /// <see cref="Engine.LoadCache"/>. The file is whole or not there.
+        /// </summary>
+        public void Save(string path)
+        {
+            byte[] text = Text.ToNative(path, nameof(path));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_cache_save(use.Raw, text, Call.Size(text)));
+            }
+        }
+
+        /// <summary>
         /// Keeps the first <paramref name="numTokens"/> tokens, at most what the cache holds, and forgets the rest.
         /// </summary>
         public void Truncate(long numTokens)

@@ -43,6 +43,19 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// Saves the chunk with its keys and values to the file at <paramref name="path"/>, for
+        /// <see cref="Engine.LoadChunk"/>. The file is whole or not there.
+        /// </summary>
+        public void Save(string path)
+        {
+            byte[] text = Text.ToNative(path, nameof(path));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_chunk_save(use.Raw, text, Call.Size(text)));
+            }
+        }
+
         /// <summary>A fact about the chunk.</summary>
         public long Query(ChunkFact fact)
         {

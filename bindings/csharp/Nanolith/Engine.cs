@@ -134,6 +134,35 @@ namespace Nanolith
         }
 
         /// <summary>
+        /// The chunk of a file that <see cref="Chunk.Save"/> wrote, with nothing computed; Status.BadFile where it is
+        /// damaged or of another model.
+        /// </summary>
+        public Chunk LoadChunk(string path)
+        {
+            byte[] text = Text.ToNative(path, nameof(path));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_chunk_load(use.Raw, text, Call.Size(text), out raw));
+                return new Chunk(raw, handle);
+            }
+        }
+
+        /// <summary>
+        /// The conversation of a file that <see cref="Cache.Save"/> wrote: it goes on as if it had never been away.
+        /// </summary>
+        public Cache LoadCache(string path)
+        {
+            byte[] text = Text.ToNative(path, nameof(path));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_cache_load(use.Raw, text, Call.Size(text), out raw));
+                return new Cache(raw, handle);
+            }
+        }
+
+        /// <summary>
         /// A context that begins with <paramref name="chunks"/> in this order; the same chunk may stand in it twice.
         /// Blocks only where exact composition must compute.
         /// </summary>

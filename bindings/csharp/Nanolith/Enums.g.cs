@@ -36,6 +36,8 @@ namespace Nanolith
         Busy = 13,
         /// <summary>reading or writing failed. Since 0.2</summary>
         Io = 14,
+        /// <summary>a saved chunk or cache is damaged, or of another model or page format. Since 0.2</summary>
+        BadFile = 15,
     }
 
     /// <summary>Numbers that an error may have, for nl_last_error_detail. Since 0.2. A newer library may know more values.</summary>
@@ -80,6 +82,30 @@ namespace Nanolith
         PagesEvictable = 13,
         /// <summary>weights of the model, a tied head counted once</summary>
         Parameters = 14,
+        /// <summary>in the device's pages now. This and the following since 0.2</summary>
+        Chunks = 15,
+        /// <summary>in the host's memory now (NL_OPTION_HOST_BYTES)</summary>
+        HostChunks = 16,
+        /// <summary>that these take</summary>
+        HostBytes = 17,
+        /// <summary>in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)</summary>
+        FileChunks = 18,
+        /// <summary>that these take</summary>
+        FileBytes = 19,
+        /// <summary>times that a chunk was asked for and was in the device's pages</summary>
+        Hits = 20,
+        /// <summary>that it came back from the host's memory</summary>
+        HostHits = 21,
+        /// <summary>that it was read from a file</summary>
+        FileHits = 22,
+        /// <summary>that it was computed</summary>
+        Misses = 23,
+        /// <summary>of the chunks that were not computed when they were asked for</summary>
+        TokensReused = 24,
+        /// <summary>of those that were</summary>
+        TokensComputed = 25,
+        /// <summary>of chunks from the device's pages</summary>
+        Evictions = 26,
     }
 
     /// <summary>How a text is encoded: flags for nl_tokenizer_encode. Since 0.1. A newer library may know more values.</summary>
@@ -206,6 +232,19 @@ namespace Nanolith
         Query = 2,
     }
 
+    /// <summary>Where a chunk came from, for NL_CHUNK_ORIGIN. Since 0.2. A newer library may know more values.</summary>
+    public enum Origin
+    {
+        /// <summary>NL_ORIGIN_COMPUTED</summary>
+        Computed = 0,
+        /// <summary>the device's pages had it</summary>
+        Device = 1,
+        /// <summary>the host's memory (NL_OPTION_HOST_BYTES)</summary>
+        Host = 2,
+        /// <summary>a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)</summary>
+        File = 3,
+    }
+
     /// <summary>Facts about a chunk, for nl_chunk_query. Since 0.1. A newer library may know more values.</summary>
     public enum ChunkFact
     {
@@ -221,6 +260,8 @@ namespace Nanolith
         TokensComputed = 5,
         /// <summary>handles and caches that hold it now, and calls under way</summary>
         Users = 6,
+        /// <summary>NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2</summary>
+        Origin = 7,
     }
 
     /// <summary>What a set of options is for. Since 0.2. A newer library may know more values.</summary>
@@ -299,8 +340,14 @@ namespace Nanolith
         AllowNotFinite = 15,
         /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
         Profile = 16,
+        /// <summary>A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and those that are asked for are looked for there before they are computed, by this engine, later ones, and other processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]</summary>
+        StoreFolder = 17,
+        /// <summary>Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit. [0 (default) to INT64_MAX]</summary>
+        StoreBytes = 18,
+        /// <summary>Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are evicted from the device's pages go there, and come back when they are asked for, which is faster than computing them. [0 (default) to INT64_MAX]</summary>
+        HostBytes = 19,
         /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
-        SharePrefixes = 17,
+        SharePrefixes = 20,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>

@@ -158,6 +158,18 @@ namespace Nanolith
         internal static extern int nl_chunk_query(IntPtr chunk, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_save(IntPtr chunk, [In] byte[] path, UIntPtr path_length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_load(IntPtr engine, [In] byte[] path, UIntPtr path_length, out IntPtr chunk);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_save(IntPtr cache, [In] byte[] path, UIntPtr path_length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_load(IntPtr engine, [In] byte[] path, UIntPtr path_length, out IntPtr cache);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_options_create(int kind, out IntPtr options);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

@@ -249,6 +249,49 @@ Result<void> CpuExecutor<T>::copy_pages(std::span<const PageCopy> copies) {
     return {};
 }
 
+template <typename T>
+Result<HostMemory> CpuExecutor<T>::allocate_host(size_t bytes) {
+    NL_ASSIGN(auto buffer, Buffer<std::byte>::allocate("pages outside the pool", {static_cast<int64_t>(bytes)}));
+    try {
+        auto owner = std::make_shared<Buffer<std::byte>>(std::move(buffer));
+        std::byte* const data = owner->data();
+        return HostMemory(data, bytes, [owner](std::byte*) {});
+    } catch (const std::bad_alloc&) {
+        return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out for pages outside the pool");
+    }
+}
+
+template <typename T>
+template <typename Copy>
+void CpuExecutor<T>::for_page_layers(std::span<const int32_t> pages, const Copy& copy) {
+    const int64_t bytes = attention_.shape().pool.page_bytes();
+    int64_t outside = 0;
+    for (const int32_t page : pages) {
+        for (Buffer<std::byte>& pool : pools_) {
+            copy(pool.data() + page * bytes, outside, static_cast<size_t>(bytes));
+            outside += bytes;
+        }
+    }
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_pages(std::span<const int32_t> pages, std::span<std::byte> to) {
+    NL_TRY(check_moves(spec_, options_, pages, to.size()));
+    for_page_layers(pages, [to](const std::byte* inside, int64_t outside, size_t bytes) {
+        std::memcpy(to.data() + outside, inside, bytes);
+    });
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) {
+    NL_TRY(check_moves(spec_, options_, pages, from.size()));
+    for_page_layers(pages, [from](std::byte* inside, int64_t outside, size_t bytes) {
+        std::memcpy(inside, from.data() + outside, bytes);
+    });
+    return {};
+}
+
 // ---- Operations -----------------------------------------------------------------------------------------
 
 // Calls work(row, thread) for `count` rows, of which each reads and writes about so many numbers.

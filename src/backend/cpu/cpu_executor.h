@@ -37,6 +37,9 @@ class CpuExecutor final : public Executor {
     Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
     Result<void> copy_pages(std::span<const PageCopy> copies) override;
+    Result<HostMemory> allocate_host(size_t bytes) override;
+    Result<void> read_pages(std::span<const int32_t> pages, std::span<std::byte> to) override;
+    Result<void> write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) override;
 
     // The operations of forward(), which alone calls them, while a step is computed.
     Result<void> embed();
@@ -60,6 +63,9 @@ class CpuExecutor final : public Executor {
     Result<void> compute(const Batch& batch);
     // The forward pass, its phases added to the profile.
     Result<void> forward_timed(const Batch& batch);
+    // Calls copy(place in the pool, place among the pages outside it, bytes) for each of the pages and layers.
+    template <typename Copy>
+    void for_page_layers(std::span<const int32_t> pages, const Copy& copy);
 
     [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
     [[nodiscard]] int64_t qkv_width() const {

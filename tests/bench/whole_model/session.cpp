@@ -7,7 +7,7 @@ namespace nanolith::bench {
 
 void must(nl_status status, const char* doing) {
     if (status == NL_OK) return;
-    std::fprintf(stderr, "bench_whole_model: %s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
+    std::fprintf(stderr, "%s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
     std::exit(EXIT_FAILURE);
 }
 

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <new>
 #include <thread>
+
+#include "backend/check_batch.h"
 
 namespace nanolith::testing {
 namespace {
@@ -66,15 +69,16 @@ class FakeExecutor final : public Executor {
             return fail(NL_ERROR_INTERNAL, "nothing to collect");
         }
         while (record_->hold != 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
-        const InFlight step = std::move(in_flight_.front());
+        InFlight step = std::move(in_flight_.front());
         in_flight_.pop_front();
         const auto rows = static_cast<int32_t>(step.batch.tokens.size());
         const int32_t took = record_->step_microseconds + rows * record_->row_microseconds;
         if (took > 0) std::this_thread::sleep_for(std::chrono::microseconds(took));
         run(step);
         kept_ = step.batch.kept_logits;
-        if (sampled.size() != drawn_.size()) fault("collect has another size than the step's outputs");
-        std::copy(drawn_.begin(), drawn_.end(), sampled.begin());
+        collected_ = step.drawn;
+        if (sampled.size() != collected_.size()) fault("collect has another size than the step's outputs");
+        std::copy(collected_.begin(), collected_.end(), sampled.begin());
         if (record_->fail_collect > 0 && record_->fail_collect-- > 0) return fail(NL_ERROR_DEVICE, "collect failed");
         return {};
     }
@@ -82,7 +86,7 @@ class FakeExecutor final : public Executor {
     Result<void> read_logits(int32_t index, std::span<float> logits) override {
         if (std::ranges::find(kept_, index) == kept_.end()) fault("logits that were not kept");
         std::ranges::fill(logits, 0.0F);
-        logits[drawn_[index]] = 1;
+        logits[collected_[index]] = 1;
         return {};
     }
 
@@ -91,8 +95,30 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
+    Result<HostMemory> allocate_host(size_t bytes) override {
+        auto owner = std::make_shared<std::vector<std::byte>>(bytes);
+        return HostMemory(owner->data(), bytes, [owner](std::byte*) {});
+    }
+
+    // A token's cell stands where its key of the first head would begin.
+    Result<void> read_pages(std::span<const int32_t> pages, std::span<std::byte> to) override {
+        NL_TRY(check_moves(spec_, options_, pages, to.size()));
+        finish_steps();
+        std::ranges::fill(to, std::byte{0});
+        for_cells(pages, to.data(), [](int32_t cell, std::byte* at) { std::memcpy(at, &cell, sizeof(cell)); });
+        return {};
+    }
+    Result<void> write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) override {
+        NL_TRY(check_moves(spec_, options_, pages, from.size()));
+        finish_steps();
+        for_cells(pages, from.data(), [](int32_t& cell, const std::byte* at) { std::memcpy(&cell, at, sizeof(cell)); });
+        return {};
+    }
+
   private:
     struct InFlight {
+        bool ran = false;
+        std::vector<int32_t> drawn = {};
         Batch batch;
         std::vector<PageCopy> copies;
         std::vector<std::pair<int32_t, int32_t>> entries;  // of the page table: where, what
@@ -119,7 +145,23 @@ class FakeExecutor final : public Executor {
         if (std::ranges::adjacent_find(slots) != slots.end()) fault("a slot twice");
     }
 
-    void run(const InFlight& step) {
+    template <typename Byte, typename Copy>
+    void for_cells(std::span<const int32_t> pages, Byte* bytes, const Copy& copy) {
+        const size_t row = static_cast<size_t>(spec_.head_dim) * dtype_bytes(options_.page_dtype());
+        const auto size = static_cast<size_t>(options_.page_size);
+        const size_t page_bytes = row * size * 2 * static_cast<size_t>(spec_.num_layers * spec_.num_kv_heads);
+        for (size_t i = 0; i < pages.size(); ++i)
+            for (size_t t = 0; t < size; ++t)
+                copy(cells_[static_cast<size_t>(pages[i]) * size + t], bytes + i * page_bytes + t * row);
+    }
+
+    void finish_steps() {
+        for (InFlight& step : in_flight_) run(step);
+    }
+
+    void run(InFlight& step) {
+        if (step.ran) return;
+        step.ran = true;
         for (const PageCopy& copy : step.copies) {
             const auto size = static_cast<size_t>(options_.page_size);
             std::copy_n(cells_.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(copy.from) * size), size,
@@ -145,6 +187,7 @@ class FakeExecutor final : public Executor {
         drawn_.clear();
         for (size_t i = 0; i < batch.output_rows.size(); ++i)
             drawn_.push_back(draw(batch, batch.output_rows[i], batch.sampling[i].uniform));
+        step.drawn = drawn_;
     }
 
     int32_t draw(const Batch& batch, int32_t row, double uniform) {
@@ -181,7 +224,8 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> table_;
     std::deque<InFlight> in_flight_;
     std::vector<PageCopy> copies_;
-    std::vector<int32_t> drawn_;
+    std::vector<int32_t> drawn_;      // by the step that ran last
+    std::vector<int32_t> collected_;  // by the step collected last
     std::vector<int32_t> kept_;
 };
 

@@ -37,7 +37,7 @@ TEST_F(ChunkStoreTest, AnIdentityOutlivesItsChunksPages) {
     auto a = add({1}, 0, 1);
     const auto behind_a = add({2}, 1, 1, {a->identity});
     a.reset();
-    store.evict(1);
+    static_cast<void>(store.evict(1));
     EXPECT_FALSE(holds({1}));
     const auto again = add({1}, 0, 1);
     EXPECT_EQ(store.find(*store.intern(std::vector<int32_t>{2}, {again->identity}), 1), behind_a);
@@ -51,12 +51,12 @@ TEST_F(ChunkStoreTest, EvictsHighLevelsFirstThenTheLeastRecentlyUsed) {
     const auto used = add({14}, 2, 4);
     EXPECT_TRUE(holds({11}));  // a use: {12} is older now
     EXPECT_EQ(store.evictable_pages(), 6);
-    store.evict(1);
+    static_cast<void>(store.evict(1));
     EXPECT_FALSE(holds({13}));
-    store.evict(1);
+    static_cast<void>(store.evict(1));
     EXPECT_FALSE(holds({12}));
     EXPECT_TRUE(holds({11}));
-    store.evict(3);
+    static_cast<void>(store.evict(3));
     EXPECT_FALSE(holds({11}));
     EXPECT_FALSE(holds({10}));
     EXPECT_TRUE(holds({14}));

@@ -57,6 +57,8 @@ pub const NL_ERROR_TIMEOUT: i32 = 12;
 pub const NL_ERROR_BUSY: i32 = 13;
 /// reading or writing failed. Since 0.2
 pub const NL_ERROR_IO: i32 = 14;
+/// a saved chunk or cache is damaged, or of another model or page format. Since 0.2
+pub const NL_ERROR_BAD_FILE: i32 = 15;
 
 /// which list element the error is about, from 0: which cache of nl_decode_step
 pub const NL_DETAIL_INDEX: i32 = 1;
@@ -89,6 +91,30 @@ pub const NL_ENGINE_PAGES_FREE: i32 = 12;
 pub const NL_ENGINE_PAGES_EVICTABLE: i32 = 13;
 /// weights of the model, a tied head counted once
 pub const NL_ENGINE_PARAMETERS: i32 = 14;
+/// in the device's pages now. This and the following since 0.2
+pub const NL_ENGINE_CHUNKS: i32 = 15;
+/// in the host's memory now (NL_OPTION_HOST_BYTES)
+pub const NL_ENGINE_HOST_CHUNKS: i32 = 16;
+/// that these take
+pub const NL_ENGINE_HOST_BYTES: i32 = 17;
+/// in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)
+pub const NL_ENGINE_FILE_CHUNKS: i32 = 18;
+/// that these take
+pub const NL_ENGINE_FILE_BYTES: i32 = 19;
+/// times that a chunk was asked for and was in the device's pages
+pub const NL_ENGINE_HITS: i32 = 20;
+/// that it came back from the host's memory
+pub const NL_ENGINE_HOST_HITS: i32 = 21;
+/// that it was read from a file
+pub const NL_ENGINE_FILE_HITS: i32 = 22;
+/// that it was computed
+pub const NL_ENGINE_MISSES: i32 = 23;
+/// of the chunks that were not computed when they were asked for
+pub const NL_ENGINE_TOKENS_REUSED: i32 = 24;
+/// of those that were
+pub const NL_ENGINE_TOKENS_COMPUTED: i32 = 25;
+/// of chunks from the device's pages
+pub const NL_ENGINE_EVICTIONS: i32 = 26;
 
 /// put the beginning-of-sequence token first; an error where there is none
 pub const NL_ENCODE_ADD_BOS: i32 = 1;
@@ -172,6 +198,14 @@ pub const NL_LEVEL_CONTEXT: i32 = 1;
 /// what few will want again
 pub const NL_LEVEL_QUERY: i32 = 2;
 
+pub const NL_ORIGIN_COMPUTED: i32 = 0;
+/// the device's pages had it
+pub const NL_ORIGIN_DEVICE: i32 = 1;
+/// the host's memory (NL_OPTION_HOST_BYTES)
+pub const NL_ORIGIN_HOST: i32 = 2;
+/// a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
+pub const NL_ORIGIN_FILE: i32 = 3;
+
 pub const NL_CHUNK_TOKENS: i32 = 1;
 /// NL_LEVEL_\*
 pub const NL_CHUNK_LEVEL: i32 = 2;
@@ -182,6 +216,8 @@ pub const NL_CHUNK_BYTES: i32 = 4;
 pub const NL_CHUNK_TOKENS_COMPUTED: i32 = 5;
 /// handles and caches that hold it now, and calls under way
 pub const NL_CHUNK_USERS: i32 = 6;
+/// NL_ORIGIN_\*: where the call that gave this handle had it from. Since 0.2
+pub const NL_CHUNK_ORIGIN: i32 = 7;
 
 /// nl_engine_create: how to load a model
 pub const NL_OPTIONS_ENGINE: i32 = 1;
@@ -256,13 +292,28 @@ pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
 pub const NL_OPTION_PROFILE: i32 = 16;
+/// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
+/// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+/// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+/// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
+/// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
+/// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
+/// decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
+pub const NL_OPTION_STORE_FOLDER: i32 = 17;
+/// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+/// \[0 (default) to INT64_MAX]
+pub const NL_OPTION_STORE_BYTES: i32 = 18;
+/// Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+/// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+/// them. \[0 (default) to INT64_MAX]
+pub const NL_OPTION_HOST_BYTES: i32 = 19;
 /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
 /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
 /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
 /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
 /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
 /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
-pub const NL_OPTION_SHARE_PREFIXES: i32 = 17;
+pub const NL_OPTION_SHARE_PREFIXES: i32 = 20;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -545,6 +596,32 @@ functions! {
     fn nl_chunk_free(chunk: *mut nl_chunk);
     /// Since 0.1.
     fn nl_chunk_query(chunk: *const nl_chunk, fact: i32, value: *mut i64) -> nl_status;
+    /// Saves a chunk to the file at `path`, in place of one that is there, with its keys and values: nl_chunk_load has it
+    /// again without computing it, in another process or on another machine. The file is whole or not there: it is written
+    /// under another name in the same folder, brought to the disk, and then named. It fits engines with the same weights,
+    /// tokenizer, dtype, KV_DTYPE and PAGE_SIZE, on whatever device. The first such call of an engine, or of nl_cache_save,
+    /// nl_chunk_load or nl_cache_load, reads the model's weight files once more, which must be as they were when they were
+    /// loaded. Since 0.2.
+    /// Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens take
+    /// over 256 MiB).
+    fn nl_chunk_save(chunk: *const nl_chunk, path: *const c_char, path_length: usize) -> nl_status;
+    /// The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned and
+    /// not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of it is
+    /// checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and values.
+    /// Since 0.2.
+    /// Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a conversation, or was
+    /// made with other weights, another tokenizer or other options), UNSUPPORTED (another version of the format),
+    /// CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
+    fn nl_chunk_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, chunk: *mut *mut nl_chunk) -> nl_status;
+    /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
+    /// and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+    /// Errors: as nl_chunk_save, and BUSY (it is generating).
+    fn nl_cache_save(cache: *mut nl_cache, path: *const c_char, path_length: usize) -> nl_status;
+    /// The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
+    /// the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
+    /// not read again. Since 0.2.
+    /// Errors: as nl_chunk_load.
+    fn nl_cache_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, cache: *mut *mut nl_cache) -> nl_status;
     /// Options of one kind with every default set, to be changed one by one:
     ///     nl_options_create(NL_OPTIONS_SAMPLING, &options);
     ///     nl_options_set_float(options, NL_OPTION_TEMPERATURE, 0.7);

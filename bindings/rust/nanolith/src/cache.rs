@@ -2,6 +2,8 @@ use crate::engine::EngineHandle;
 use crate::error::check;
 use crate::{ffi, CacheFact, Generation, GenerationOptions, Result, SamplingOptions};
 use nanolith_sys as sys;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// One conversation's context: chunks and a private tail. Made by [`Engine::cache`](crate::Engine::cache). Calls on the
@@ -39,6 +41,14 @@ impl Cache {
         // SAFETY: the handle lives.
         let raw = ffi::create(|fork| unsafe { sys::nl_cache_fork(self.raw, fork) })?;
         Ok(Cache::from_raw(raw, self.engine.clone()))
+    }
+
+    /// Saves the conversation with its chunks, keys and values to the file at `path`, for
+    /// [`Engine::load_cache`](crate::Engine::load_cache). The file is whole or not there.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref().as_os_str().as_bytes();
+        // SAFETY: the path goes with its length; the handle lives.
+        check(unsafe { sys::nl_cache_save(self.raw, path.as_ptr().cast(), path.len()) })
     }
 
     /// Keeps the first `num_tokens` tokens, at most what the cache holds, and forgets the rest.

@@ -1,6 +1,9 @@
 use crate::engine::EngineHandle;
+use crate::error::check;
 use crate::{ffi, ChunkFact, Result};
 use nanolith_sys as sys;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 
 /// A prefilled span of tokens; immutable. Clones are cheap and share one handle. Made by
@@ -40,6 +43,14 @@ impl Chunk {
         // SAFETY: the handle lives.
         let raw = ffi::create(|again| unsafe { sys::nl_chunk_retain(self.raw(), again) })?;
         Ok(Chunk::from_raw(raw, self.handle.engine.clone()))
+    }
+
+    /// Saves the chunk with its keys and values to the file at `path`, for
+    /// [`Engine::load_chunk`](crate::Engine::load_chunk). The file is whole or not there.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        let path = path.as_ref().as_os_str().as_bytes();
+        // SAFETY: the path goes with its length; the handle lives.
+        check(unsafe { sys::nl_chunk_save(self.raw(), path.as_ptr().cast(), path.len()) })
     }
 
     /// A fact about the chunk.

@@ -94,6 +94,27 @@ impl Engine {
         Ok(Chunk::from_raw(raw, self.handle.clone()))
     }
 
+    /// The chunk of a file that [`Chunk::save`] wrote, with nothing computed; an error with
+    /// [`Status::BAD_FILE`](crate::Status::BAD_FILE) where it is damaged or of another model.
+    pub fn load_chunk(&self, path: impl AsRef<Path>) -> Result<Chunk> {
+        let path = path.as_ref().as_os_str().as_bytes();
+        // SAFETY: the path goes with its length; the handle lives.
+        let raw = ffi::create(|chunk| unsafe {
+            sys::nl_chunk_load(self.handle.raw, path.as_ptr().cast(), path.len(), chunk)
+        })?;
+        Ok(Chunk::from_raw(raw, self.handle.clone()))
+    }
+
+    /// The conversation of a file that [`Cache::save`] wrote: it goes on as if it had never been away.
+    pub fn load_cache(&self, path: impl AsRef<Path>) -> Result<Cache> {
+        let path = path.as_ref().as_os_str().as_bytes();
+        // SAFETY: the path goes with its length; the handle lives.
+        let raw = ffi::create(|cache| unsafe {
+            sys::nl_cache_load(self.handle.raw, path.as_ptr().cast(), path.len(), cache)
+        })?;
+        Ok(Cache::from_raw(raw, self.handle.clone()))
+    }
+
     /// A context that begins with `chunks` in this order; the same chunk may stand in it twice. Blocks only where exact
     /// composition must compute.
     pub fn cache(&self, chunks: &[&Chunk], options: &CacheOptions) -> Result<Cache> {

@@ -38,6 +38,8 @@ impl Status {
     pub const BUSY: Status = Status(sys::NL_ERROR_BUSY);
     /// reading or writing failed. Since 0.2
     pub const IO: Status = Status(sys::NL_ERROR_IO);
+    /// a saved chunk or cache is damaged, or of another model or page format. Since 0.2
+    pub const BAD_FILE: Status = Status(sys::NL_ERROR_BAD_FILE);
 }
 
 /// Numbers that an error may have, for nl_last_error_detail. Since 0.2.
@@ -89,6 +91,30 @@ impl EngineFact {
     pub const PAGES_EVICTABLE: EngineFact = EngineFact(sys::NL_ENGINE_PAGES_EVICTABLE);
     /// weights of the model, a tied head counted once
     pub const PARAMETERS: EngineFact = EngineFact(sys::NL_ENGINE_PARAMETERS);
+    /// in the device's pages now. This and the following since 0.2
+    pub const CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_CHUNKS);
+    /// in the host's memory now (NL_OPTION_HOST_BYTES)
+    pub const HOST_CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_HOST_CHUNKS);
+    /// that these take
+    pub const HOST_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_HOST_BYTES);
+    /// in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)
+    pub const FILE_CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_CHUNKS);
+    /// that these take
+    pub const FILE_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_FILE_BYTES);
+    /// times that a chunk was asked for and was in the device's pages
+    pub const HITS: EngineFact = EngineFact(sys::NL_ENGINE_HITS);
+    /// that it came back from the host's memory
+    pub const HOST_HITS: EngineFact = EngineFact(sys::NL_ENGINE_HOST_HITS);
+    /// that it was read from a file
+    pub const FILE_HITS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_HITS);
+    /// that it was computed
+    pub const MISSES: EngineFact = EngineFact(sys::NL_ENGINE_MISSES);
+    /// of the chunks that were not computed when they were asked for
+    pub const TOKENS_REUSED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_REUSED);
+    /// of those that were
+    pub const TOKENS_COMPUTED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_COMPUTED);
+    /// of chunks from the device's pages
+    pub const EVICTIONS: EngineFact = EngineFact(sys::NL_ENGINE_EVICTIONS);
 }
 
 /// How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
@@ -239,6 +265,22 @@ impl Level {
     pub const QUERY: Level = Level(sys::NL_LEVEL_QUERY);
 }
 
+/// Where a chunk came from, for NL_CHUNK_ORIGIN. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Origin(pub i32);
+
+impl Origin {
+    /// `NL_ORIGIN_COMPUTED`
+    pub const COMPUTED: Origin = Origin(sys::NL_ORIGIN_COMPUTED);
+    /// the device's pages had it
+    pub const DEVICE: Origin = Origin(sys::NL_ORIGIN_DEVICE);
+    /// the host's memory (NL_OPTION_HOST_BYTES)
+    pub const HOST: Origin = Origin(sys::NL_ORIGIN_HOST);
+    /// a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
+    pub const FILE: Origin = Origin(sys::NL_ORIGIN_FILE);
+}
+
 /// Facts about a chunk, for nl_chunk_query. Since 0.1.
 /// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -257,6 +299,8 @@ impl ChunkFact {
     pub const TOKENS_COMPUTED: ChunkFact = ChunkFact(sys::NL_CHUNK_TOKENS_COMPUTED);
     /// handles and caches that hold it now, and calls under way
     pub const USERS: ChunkFact = ChunkFact(sys::NL_CHUNK_USERS);
+    /// NL_ORIGIN_\*: where the call that gave this handle had it from. Since 0.2
+    pub const ORIGIN: ChunkFact = ChunkFact(sys::NL_CHUNK_ORIGIN);
 }
 
 /// What a set of options is for. Since 0.2.
@@ -366,6 +410,21 @@ impl EngineOption {
     /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
     /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
     pub const PROFILE: EngineOption = EngineOption(sys::NL_OPTION_PROFILE);
+    /// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
+    /// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+    /// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+    /// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
+    /// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
+    /// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
+    /// decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
+    pub const STORE_FOLDER: EngineOption = EngineOption(sys::NL_OPTION_STORE_FOLDER);
+    /// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+    /// \[0 (default) to INT64_MAX]
+    pub const STORE_BYTES: EngineOption = EngineOption(sys::NL_OPTION_STORE_BYTES);
+    /// Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+    /// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+    /// them. \[0 (default) to INT64_MAX]
+    pub const HOST_BYTES: EngineOption = EngineOption(sys::NL_OPTION_HOST_BYTES);
     /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
     /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
     /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept

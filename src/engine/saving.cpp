@@ -1,0 +1,256 @@
+// Chunks and conversations in files: saved to a path and loaded from there, by another engine, process or machine.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/page_size.h"
+#include "base/cores.h"
+#include "engine/find_or_make.h"
+#include "store/fingerprint.h"
+#include "store/writer.h"
+
+namespace nanolith {
+namespace {
+
+constexpr int32_t kMostFileThreads = 8;
+
+std::vector<int32_t> list(std::span<const int32_t> pages) {
+    return {pages.begin(), pages.end()};
+}
+
+}  // namespace
+
+Result<EngineMark> Engine::mark() {
+    const std::lock_guard lock(files_mutex_);
+    if (!mark_) {
+        EngineMark mark;
+        NL_ASSIGN(mark.weights, digest_of_weights(*model_, folder_ != nullptr ? folder_->digests_path() : ""));
+        NL_ASSIGN(mark.tokenizer, digest_of_tokenizer(model_->folder));
+        mark.numbers = numbers_;
+        mark_ = mark;
+    }
+    return *mark_;
+}
+
+Result<ThreadPool*> Engine::file_threads() {
+    const std::lock_guard lock(files_mutex_);
+    if (!file_threads_) file_threads_ = ThreadPool::create(std::min(kMostFileThreads, available_cores()));
+    return file_threads_.get();
+}
+
+// A page that is not full would carry what another chunk left there.
+void Engine::clear_unused(std::span<std::byte> page, int32_t tokens) const {
+    const size_t tile = row_bytes_ * static_cast<size_t>(page_size_);  // of one layer, KV head, and keys or values
+    const size_t used = row_bytes_ * static_cast<size_t>(tokens);
+    for (size_t begin = 0; begin < page.size(); begin += tile) std::memset(&page[begin + used], 0, tile - used);
+}
+
+void Engine::start_move(StartedMoves& moves, std::span<const int32_t> pages, std::span<std::byte> bytes, bool to_host,
+                        const std::optional<std::weak_ptr<const Chunk>>& of) {
+    auto move = std::make_shared<PageMove>();
+    move->pages.assign(pages.begin(), pages.end());
+    move->host = {bytes};
+    move->to_host = to_host;
+    move->of = of;
+    moves.reserve();
+    {
+        const Lock lock(mutex_);
+        scheduler_->start(move);
+    }
+    moves.add(std::move(move));
+}
+
+// ---- Saving
+
+// While one buffer is written to the file, the next pages come into the other.
+Result<void> Engine::write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
+                                 const std::string& path) {
+    NL_ASSIGN(const EngineMark mark, this->mark());
+    NL_ASSIGN(const std::vector<std::byte> description, encode_description(saved));
+    const Header header{.mark = mark,
+                        .page_size = page_size_,
+                        .page_bytes = page_bytes_,
+                        .name = name,
+                        .num_pages = pages_of(saved, page_size_)};
+    NL_ASSIGN(ChunkFileWriter file, ChunkFileWriter::create(path, header, description));
+    NL_ASSIGN(const HostBuffers::Lease first, buffers_->take());
+    NL_ASSIGN(const HostBuffers::Lease second, buffers_->take());
+    const auto page_bytes = static_cast<size_t>(page_bytes_);
+    const size_t most = buffers_->buffer_bytes() / page_bytes;
+    struct Part {  // pages that one buffer takes, and how many tokens the last of them holds
+        const PageRun* run = nullptr;
+        std::span<const int32_t> pages = {};
+        int32_t tokens_of_last = 0;
+    };
+    std::vector<Part> parts;
+    for (const PageRun& run : runs) {
+        for (size_t at = 0; at < run.pages.size(); at += most) {
+            const size_t count = std::min(most, run.pages.size() - at);
+            const auto end = static_cast<int32_t>(at + count) * page_size_;
+            parts.push_back(
+                {&run, std::span(run.pages).subspan(at, count), page_size_ - std::max(0, end - run.tokens)});
+        }
+    }
+    const auto bytes_of = [&](size_t i) {
+        return (i % 2 == 0 ? first : second).bytes().first(parts[i].pages.size() * page_bytes);
+    };
+    StartedMoves moves;
+    const auto start = [&](size_t i) {
+        if (i < parts.size()) start_move(moves, parts[i].pages, bytes_of(i), true, parts[i].run->of);
+    };
+    start(0);
+    for (size_t i = 0; i < parts.size(); ++i) {
+        NL_TRY(moves.finish_oldest());
+        start(i + 1);
+        clear_unused(bytes_of(i).last(page_bytes), parts[i].tokens_of_last);
+        NL_TRY(file.add_pages(bytes_of(i)));
+    }
+    return file.finish();
+}
+
+Result<void> Engine::save(const std::shared_ptr<Chunk>& chunk, const std::string& path) {
+    NL_ASSIGN(const EngineMark mark, this->mark());
+    Saved saved;
+    PageRun run;
+    Digest name;
+    {
+        const Lock lock(mutex_);
+        saved.chunks = {{.identity = chunk->identity, .level = chunk->level, .length = chunk->num_tokens()}};
+        run = {list(chunk->pages.pages()), chunk->num_tokens()};
+        name = name_of(*chunk->identity, mark);
+    }
+    return write_saved(saved, name, {&run, 1}, path);
+}
+
+Result<void> Engine::save(Cache& cache, const std::string& path) {
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    // A fork has the same pages, which stay as they are while the cache goes on.
+    const ResidentSequence& sequence = *cache.sequence;
+    const Context context = sequence.context.fork();
+    const SamplingOptions& sampling = sequence.sampling;
+    Saved saved;
+    std::vector<PageRun> runs;
+    for (const ChunkUse& use : context.chunks()) {
+        saved.chunks.push_back({use.chunk->identity, use.chunk->level, use.length, use.base});
+        runs.push_back({list(use.chunk->pages.pages()), use.chunk->num_tokens()});
+    }
+    std::vector<int32_t> tokens = context.tokens(context.num_tokens());
+    tokens.erase(tokens.begin(), tokens.begin() + context.tail_base());
+    saved.tail = SavedTail{.tokens = std::move(tokens),
+                           .computed = context.tail_computed(),
+                           .sampling = {sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p},
+                           .seed = sampling.seed,
+                           .next = sequence.next};
+    const auto tail_pages = pages_for(context.tail_computed(), page_size_);
+    runs.push_back(
+        {list(context.tail_pages().pages().first(static_cast<size_t>(tail_pages))), context.tail_computed()});
+    lock.unlock();
+    Result<void> outcome = without_exceptions([&] { return write_saved(saved, Digest{}, runs, path); });
+    lock.lock();
+    return outcome;
+}
+
+// ---- Loading
+
+Result<ChunkFileReader> Engine::open_saved(const std::string& path) {
+    NL_ASSIGN(ChunkFileReader file, ChunkFileReader::open(path));
+    NL_ASSIGN(const EngineMark mark, this->mark());
+    NL_TRY(check_mark(file.header(), mark, page_size_, page_bytes_, path));
+    return file;
+}
+
+Result<void> Engine::check_room(const Saved& saved) const {
+    int64_t total = saved.tail ? static_cast<int64_t>(saved.tail->tokens.size()) : 0;
+    for (const SavedChunk& chunk : saved.chunks) {
+        int64_t end = static_cast<int64_t>(chunk.identity->tokens.size());
+        for (const auto& before : chunk.identity->before) end += static_cast<int64_t>(before->tokens.size());
+        total = std::max(total + chunk.length, end);
+    }
+    if (total <= spec().max_context) return {};
+    return fail(NL_ERROR_CONTEXT_FULL, "what was saved holds ", total, " tokens: the context holds ",
+                spec().max_context)
+        .with(NL_DETAIL_NEEDED, total)
+        .with(NL_DETAIL_AVAILABLE, spec().max_context);
+}
+
+Result<void> Engine::read_pages(Lock& lock, const ChunkFileReader& file, int64_t first,
+                                std::span<const int32_t> pages) {
+    lock.unlock();
+    Result<void> outcome = without_exceptions([&] { return read_pages(file, first, pages); });
+    lock.lock();
+    return outcome;
+}
+
+// While the device copies from one buffer, the next pages are read into the other.
+Result<void> Engine::read_pages(const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages) {
+    NL_ASSIGN(ThreadPool* const threads, file_threads());
+    NL_ASSIGN(const HostBuffers::Lease even, buffers_->take());
+    NL_ASSIGN(const HostBuffers::Lease odd, buffers_->take());
+    const auto page_bytes = static_cast<size_t>(page_bytes_);
+    const size_t most = buffers_->buffer_bytes() / page_bytes;
+    StartedMoves moves;
+    for (size_t at = 0; at < pages.size(); at += most) {
+        const auto some = pages.subspan(at, std::min(most, pages.size() - at));
+        if (moves.size() == 2) NL_TRY(moves.finish_oldest());  // which read the buffer that is filled now
+        const auto bytes = (at / most % 2 == 0 ? even : odd).bytes().first(some.size() * page_bytes);
+        NL_TRY(file.read_pages(first + static_cast<int64_t>(at), bytes, *threads));
+        start_move(moves, some, bytes, false, {});
+    }
+    while (moves.size() > 0) NL_TRY(moves.finish_oldest());
+    return {};
+}
+
+Result<Engine::Prefilled> Engine::load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file,
+                                             int64_t first_page) {
+    return find_or_make(lock, chunk.identity, chunk.level, [&](Chunk& made) -> Result<int64_t> {
+        NL_TRY(scheduler_->take_pages(made.pages, pages_for(made.num_tokens(), page_size_)));
+        NL_TRY(read_pages(lock, file, first_page, made.pages.pages()));
+        made.origin = Chunk::Origin::file;
+        return 0;
+    });
+}
+
+Result<Engine::Prefilled> Engine::load_chunk(const std::string& path) {
+    NL_ASSIGN(const ChunkFileReader file, open_saved(path));
+    Lock lock(mutex_);
+    NL_ASSIGN(const Saved saved,
+              decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
+    if (saved.tail)
+        return fail(NL_ERROR_BAD_FILE, path, ": it holds a conversation: expected one chunk (nl_chunk_save)");
+    if (name_of(*saved.chunks[0].identity, file.header().mark) != file.header().name)
+        return fail(NL_ERROR_BAD_FILE, path, ": the chunk's name is not that of its tokens");
+    NL_TRY(check_room(saved));
+    return load_saved(lock, saved.chunks[0], file, 0);
+}
+
+Result<std::unique_ptr<Cache>> Engine::load_cache(const std::string& path) {
+    NL_ASSIGN(const ChunkFileReader file, open_saved(path));
+    Lock lock(mutex_);
+    NL_ASSIGN(const Saved saved,
+              decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
+    if (!saved.tail)
+        return fail(NL_ERROR_BAD_FILE, path, ": it holds one chunk: expected a conversation (nl_cache_save)");
+    NL_TRY(check_room(saved));
+    std::vector<ChunkUse> uses;
+    int64_t page = 0;
+    for (const SavedChunk& chunk : saved.chunks) {
+        NL_ASSIGN(auto loaded, load_saved(lock, chunk, file, page));
+        page += loaded.chunk->pages.size();
+        uses.push_back({std::move(loaded.chunk), chunk.length, chunk.base});
+    }
+    Context context(*pool_, std::move(uses));
+    const SavedTail& tail = *saved.tail;
+    context.append(tail.tokens);
+    NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));
+    NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
+    context.set_computed(tail.computed);
+    context.tokens_reused = context.tail_base() + tail.computed;
+    auto cache = std::make_unique<Cache>();
+    cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
+    cache->sequence->sampling = {tail.sampling.temperature, tail.sampling.top_k, tail.sampling.top_p,
+                                 tail.sampling.min_p, tail.seed};
+    cache->sequence->next = tail.next;
+    return cache;
+}
+
+}  // namespace nanolith
