@@ -111,7 +111,7 @@ enum NL_NAMED(Status, NL_ERROR_) {
     NL_ERROR_TIMEOUT = 12,         /* the time given was over first; the call may be made again. Since 0.2 */
     NL_ERROR_BUSY = 13,            /* the cache is generating, or too many requests wait already. Since 0.2 */
     NL_ERROR_IO = 14,              /* reading or writing failed. Since 0.2 */
-    NL_ERROR_BAD_FILE = 15         /* a saved chunk or cache is damaged, or of another model or page format. Since 0.2 */
+    NL_ERROR_BAD_FILE = 15 /* a saved chunk or cache is damaged, or of another model or page format. Since 0.2 */
 };
 
 /* The name of a status, for example "NL_ERROR_OUT_OF_PAGES". Lives as long as the library. Since 0.1. */
@@ -601,18 +601,17 @@ NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, NL_OUT int6
  * tokenizer, dtype, KV_DTYPE and PAGE_SIZE, on whatever device. The first such call of an engine, or of nl_cache_save,
  * nl_chunk_load or nl_cache_load, reads the model's weight files once more, which must be as they were when they were
  * loaded. Since 0.2.
- * Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens take
- * over 256 MiB).
+ * Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens
+ * take over 256 MiB).
  */
 NL_API nl_status nl_chunk_save(const nl_chunk *chunk, NL_ARRAY(path_length) const char *path, size_t path_length);
 /*
- * The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned and
- * not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of it is
- * checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and values.
- * Since 0.2.
- * Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a conversation, or was
- * made with other weights, another tokenizer or other options), UNSUPPORTED (another version of the format),
- * CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
+ * The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned
+ * and not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of
+ * it is checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and
+ * values. Since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a
+ * conversation, or was made with other weights, another tokenizer or other options), UNSUPPORTED (another version of
+ * the format), CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
  */
 NL_API nl_status nl_chunk_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
                                NL_OUT nl_chunk **chunk);
@@ -777,13 +776,13 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      */
     NL_OPTION_PROFILE = 16 NL_TAKES_BOOL,
     /*
-     * A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
-     * those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+     * A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+     * and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
      * processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
-     * chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
-     * waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
-     * folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
-     * decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+     * chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+     * handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+     * where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+     * the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
      */
     NL_OPTION_STORE_FOLDER = 17 NL_TAKES_TEXT,
     /* Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
