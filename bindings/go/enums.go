@@ -371,13 +371,13 @@ const (
 	// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 	// the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
 	OptionProfile EngineOption = C.NL_OPTION_PROFILE
-	// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
-	// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+	// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+	// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
 	// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
-	// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
-	// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
-	// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
-	// decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+	// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+	// handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+	// where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+	// the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
 	OptionStoreFolder EngineOption = C.NL_OPTION_STORE_FOLDER
 	// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
 	// [0 (default) to INT64_MAX]
