@@ -109,6 +109,8 @@ const (
 	EngineTokensComputed EngineFact = C.NL_ENGINE_TOKENS_COMPUTED
 	// of chunks from the device's pages
 	EngineEvictions EngineFact = C.NL_ENGINE_EVICTIONS
+	// times that a chunk was asked for and was read from the store's server
+	EngineServerHits EngineFact = C.NL_ENGINE_SERVER_HITS
 )
 
 // EncodeFlags: How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
@@ -253,6 +255,8 @@ const (
 	OriginHost Origin = C.NL_ORIGIN_HOST
 	// a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
 	OriginFile Origin = C.NL_ORIGIN_FILE
+	// the store's server (NL_OPTION_STORE_SERVER)
+	OriginServer Origin = C.NL_ORIGIN_SERVER
 )
 
 // ChunkFact: Facts about a chunk, for nl_chunk_query. Since 0.1.
@@ -393,6 +397,18 @@ const (
 	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
 	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
 	OptionSharePrefixes EngineOption = C.NL_OPTION_SHARE_PREFIXES
+	// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+	// once: chunks that are computed are written there by a thread of the library, and those that neither the device
+	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
+	// socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+	// encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+	// or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+	// Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
+	// empty: none]
+	OptionStoreServer EngineOption = C.NL_OPTION_STORE_SERVER
+	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
+	OptionStoreDeadlineMs EngineOption = C.NL_OPTION_STORE_DEADLINE_MS
 )
 
 // Composition: How a cache composes its chunks. Since 0.1.

@@ -81,6 +81,18 @@ type EngineOptions struct {
 	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
 	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
 	SharePrefixes *bool
+	// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+	// once: chunks that are computed are written there by a thread of the library, and those that neither the device
+	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
+	// socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+	// encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+	// or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+	// Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
+	// empty: none]
+	StoreServer string
+	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
+	StoreDeadlineMs int64
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -186,6 +198,16 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.SharePrefixes != nil {
 		if err := setInt(options, C.NL_OPTION_SHARE_PREFIXES, number(*o.SharePrefixes)); err != nil {
+			return err
+		}
+	}
+	if o.StoreServer != "" {
+		if err := setText(options, C.NL_OPTION_STORE_SERVER, o.StoreServer); err != nil {
+			return err
+		}
+	}
+	if o.StoreDeadlineMs != 0 {
+		if err := setInt(options, C.NL_OPTION_STORE_DEADLINE_MS, o.StoreDeadlineMs); err != nil {
 			return err
 		}
 	}

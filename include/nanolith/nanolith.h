@@ -199,7 +199,8 @@ enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_MISSES = 23,          /* that it was computed */
     NL_ENGINE_TOKENS_REUSED = 24,   /* of the chunks that were not computed when they were asked for */
     NL_ENGINE_TOKENS_COMPUTED = 25, /* of those that were */
-    NL_ENGINE_EVICTIONS = 26        /* of chunks from the device's pages */
+    NL_ENGINE_EVICTIONS = 26,       /* of chunks from the device's pages */
+    NL_ENGINE_SERVER_HITS = 27      /* times that a chunk was asked for and was read from the store's server */
 };
 /* Since 0.1. */
 NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT int64_t *value);
@@ -579,7 +580,8 @@ enum NL_NAMED(Origin, NL_ORIGIN_) {
     NL_ORIGIN_COMPUTED = 0,
     NL_ORIGIN_DEVICE = 1, /* the device's pages had it */
     NL_ORIGIN_HOST = 2,   /* the host's memory (NL_OPTION_HOST_BYTES) */
-    NL_ORIGIN_FILE = 3    /* a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER) */
+    NL_ORIGIN_FILE = 3,   /* a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER) */
+    NL_ORIGIN_SERVER = 4  /* the store's server (NL_OPTION_STORE_SERVER) */
 };
 /* Facts about a chunk, for nl_chunk_query. Since 0.1. */
 enum NL_NAMED(ChunkFact, NL_CHUNK_) {
@@ -802,7 +804,21 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      * chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
      * NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
      */
-    NL_OPTION_SHARE_PREFIXES = 20 NL_TAKES_BOOL
+    NL_OPTION_SHARE_PREFIXES = 20 NL_TAKES_BOOL,
+    /*
+     * A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+     * once: chunks that are computed are written there by a thread of the library, and those that neither the device
+     * nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
+     * socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+     * encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+     * or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+     * Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
+     * empty: none]
+     */
+    NL_OPTION_STORE_SERVER = 21 NL_TAKES_TEXT,
+    /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+       name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
+    NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT
 };
 
 /* How a cache composes its chunks. Since 0.1. */

@@ -36,6 +36,8 @@ Result<int64_t> store_fact(Engine& engine, int32_t fact) {
             return numbers.tokens_computed;
         case NL_ENGINE_EVICTIONS:
             return numbers.evictions;
+        case NL_ENGINE_SERVER_HITS:
+            return numbers.server_hits;
         default:
             return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
     }

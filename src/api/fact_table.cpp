@@ -36,6 +36,8 @@ constexpr Fact kFacts[] = {
     {NL_FACTS_ENGINE, NL_ENGINE_TOKENS_COMPUTED, "TOKENS_COMPUTED", "tokens",
      "Tokens of chunks that were computed when they were asked for."},
     {NL_FACTS_ENGINE, NL_ENGINE_EVICTIONS, "EVICTIONS", "chunks", "Chunks evicted from the device's pages."},
+    {NL_FACTS_ENGINE, NL_ENGINE_SERVER_HITS, "SERVER_HITS", "chunks",
+     "Chunks asked for that were read from the store's server."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_VOCAB_SIZE, "VOCAB_SIZE", "tokens", "Tokens of the vocabulary."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_BOS, "BOS", "token", "The beginning-of-sequence token, or -1."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_EOS, "EOS", "token", "The end-of-sequence token, or -1."},

@@ -114,6 +114,11 @@ constexpr Option kOptions[] = {
             "Bytes of the host's memory for chunks that are evicted from the device; 0: none."),
     integer(NL_OPTION_SHARE_PREFIXES, kEngine, "SHARE_PREFIXES", {0, 1, 1},
             "1: a conversation takes over pages that another one with the same beginning has filled."),
+    text(NL_OPTION_STORE_SERVER, kEngine, "STORE_SERVER", {0, 4096}, "",
+         "A Redis or Valkey server where chunks are kept for the engines of several machines: "
+         "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH; empty: none."),
+    integer(NL_OPTION_STORE_DEADLINE_MS, kEngine, "STORE_DEADLINE_MS", {1, 600000, 1000},
+            "Milliseconds that reading a chunk from that server, or writing it there, may take."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),

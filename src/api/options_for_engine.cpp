@@ -38,6 +38,8 @@ EngineOptions read_engine(const nl_options& options) {
             .share_prefixes = flag(options, NL_OPTION_SHARE_PREFIXES),
             .store_folder = options.get<std::string>(NL_OPTION_STORE_FOLDER),
             .store_bytes = integer(options, NL_OPTION_STORE_BYTES),
+            .store_server = options.get<std::string>(NL_OPTION_STORE_SERVER),
+            .store_deadline_ms = integer(options, NL_OPTION_STORE_DEADLINE_MS),
             .host_bytes = integer(options, NL_OPTION_HOST_BYTES),
             .profile = flag(options, NL_OPTION_PROFILE),
             .log = options.log,

@@ -4,7 +4,9 @@
 // sequences wait.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -29,6 +31,7 @@
 #include "store/host_tier.h"
 #include "store/identity.h"
 #include "store/reader.h"
+#include "store/shared_tier.h"
 #include "text/tokenizer.h"
 
 namespace nanolith {
@@ -62,10 +65,11 @@ class Engine {
     };
     PageCounts page_counts();
     struct StoreNumbers {
-        int64_t chunks = 0, evictions = 0;               // on the device
-        int64_t host_chunks = 0, host_bytes = 0;         // in the host's memory
-        int64_t file_chunks = 0, file_bytes = 0;         // in the store's folder
-        int64_t hits = 0, host_hits = 0, file_hits = 0;  // chunks that were found there when they were asked for
+        int64_t chunks = 0, evictions = 0;        // on the device
+        int64_t host_chunks = 0, host_bytes = 0;  // in the host's memory
+        int64_t file_chunks = 0, file_bytes = 0;  // in the store's folder
+        int64_t hits = 0, host_hits = 0, file_hits = 0,
+                server_hits = 0;                         // chunks that were found there when they were asked for
         int64_t misses = 0;                              // chunks that were computed
         int64_t tokens_reused = 0, tokens_computed = 0;  // of hits of all kinds, and of misses
     };
@@ -150,6 +154,13 @@ class Engine {
     Result<EngineMark> mark();
     Result<void> write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
                              const std::string& path);
+    // Gives away the runs' pages in order, some at a time. Without the mutex.
+    using GivePages = std::function<Result<void>(std::span<const std::byte> pages)>;
+    Result<void> take_from_device(std::span<const PageRun> runs, const GivePages& give);
+    // Fills the pages, which nobody else has, some at a time: `read` gives those from the `at`-th on. Without the
+    // mutex.
+    using ReadPages = std::function<Result<void>(int64_t at, std::span<std::byte> pages)>;
+    Result<void> bring_to_device(std::span<const int32_t> pages, const ReadPages& read);
     Result<ChunkFileReader> open_saved(const std::string& path);
     Result<void> check_room(const Saved& saved) const;
     Result<Prefilled> load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file, int64_t first_page);
@@ -171,9 +182,16 @@ class Engine {
     bool fetch(Lock& lock, Chunk& chunk);
     Result<bool> fetch_from_host(Lock& lock, Chunk& chunk);
     Result<bool> fetch_from_folder(Lock& lock, Chunk& chunk);
+    Result<bool> fetch_from_server(Lock& lock, Chunk& chunk);
     Result<void> read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader& file);
     bool computing_is_faster(Tier& tier, int64_t tokens) const;
+    Result<void> open_folder(const EngineOptions& options);
+    Result<void> open_server(const EngineOptions& options);
+    void start_saver();
     Result<void> save_to_folder(const std::weak_ptr<Chunk>& weak);
+    Result<void> save_to_server(const std::weak_ptr<Chunk>& weak);
+    void warn_about_server(const Error& error) noexcept;
+    void server_answered() noexcept;
     void warn_about_folder(const Error& error) noexcept;
 
     std::unique_ptr<Model> model_;
@@ -195,12 +213,15 @@ class Engine {
     std::unique_ptr<Scheduler> scheduler_;
 
     StoreNumbers numbers_of_store_;  // those that are counted
-    Tier from_host_, from_files_;
+    Tier from_host_, from_files_, from_server_;
     Rate computing_;
     std::unique_ptr<HostTier> host_tier_;
     std::unique_ptr<ChunkFolder> folder_;
+    std::unique_ptr<SharedTier> server_;
+    std::chrono::milliseconds server_deadline_{};  // of one chunk
     std::mutex warned_mutex_;
-    nl_status warned_ = NL_OK;  // what went wrong when a chunk was last written to the folder
+    bool server_failed_ = false;  // when it was last asked
+    nl_status warned_ = NL_OK;    // what went wrong when a chunk was last written to the folder
 
     Digest numbers_{};        // of the model and the formats, see digest_of_numbers
     size_t row_bytes_ = 0;    // of one token's key or value of one KV head

@@ -61,7 +61,6 @@ void Engine::start_move(StartedMoves& moves, std::span<const int32_t> pages, std
 
 // ---- Saving
 
-// While one buffer is written to the file, the next pages come into the other.
 Result<void> Engine::write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
                                  const std::string& path) {
     NL_ASSIGN(const EngineMark mark, this->mark());
@@ -72,6 +71,12 @@ Result<void> Engine::write_saved(const Saved& saved, const Digest& name, std::sp
                         .name = name,
                         .num_pages = pages_of(saved, page_size_)};
     NL_ASSIGN(ChunkFileWriter file, ChunkFileWriter::create(path, header, description));
+    NL_TRY(take_from_device(runs, [&](std::span<const std::byte> pages) { return file.add_pages(pages); }));
+    return file.finish();
+}
+
+// While one buffer is given away, the next pages come into the other.
+Result<void> Engine::take_from_device(std::span<const PageRun> runs, const GivePages& give) {
     NL_ASSIGN(const HostBuffers::Lease first, buffers_->take());
     NL_ASSIGN(const HostBuffers::Lease second, buffers_->take());
     const auto page_bytes = static_cast<size_t>(page_bytes_);
@@ -102,9 +107,9 @@ Result<void> Engine::write_saved(const Saved& saved, const Digest& name, std::sp
         NL_TRY(moves.finish_oldest());
         start(i + 1);
         clear_unused(bytes_of(i).last(page_bytes), parts[i].tokens_of_last);
-        NL_TRY(file.add_pages(bytes_of(i)));
+        NL_TRY(give(bytes_of(i)));
     }
-    return file.finish();
+    return {};
 }
 
 Result<void> Engine::save(const std::shared_ptr<Chunk>& chunk, const std::string& path) {
@@ -181,9 +186,14 @@ Result<void> Engine::read_pages(Lock& lock, const ChunkFileReader& file, int64_t
     return outcome;
 }
 
-// While the device copies from one buffer, the next pages are read into the other.
 Result<void> Engine::read_pages(const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages) {
     NL_ASSIGN(ThreadPool* const threads, file_threads());
+    return bring_to_device(
+        pages, [&](int64_t at, std::span<std::byte> bytes) { return file.read_pages(first + at, bytes, *threads); });
+}
+
+// While the device copies from one buffer, the next pages are read into the other.
+Result<void> Engine::bring_to_device(std::span<const int32_t> pages, const ReadPages& read) {
     NL_ASSIGN(const HostBuffers::Lease even, buffers_->take());
     NL_ASSIGN(const HostBuffers::Lease odd, buffers_->take());
     const auto page_bytes = static_cast<size_t>(page_bytes_);
@@ -193,7 +203,7 @@ Result<void> Engine::read_pages(const ChunkFileReader& file, int64_t first, std:
         const auto some = pages.subspan(at, std::min(most, pages.size() - at));
         if (moves.size() == 2) NL_TRY(moves.finish_oldest());  // which read the buffer that is filled now
         const auto bytes = (at / most % 2 == 0 ? even : odd).bytes().first(some.size() * page_bytes);
-        NL_TRY(file.read_pages(first + static_cast<int64_t>(at), bytes, *threads));
+        NL_TRY(read(static_cast<int64_t>(at), bytes));
         start_move(moves, some, bytes, false, {});
     }
     while (moves.size() > 0) NL_TRY(moves.finish_oldest());

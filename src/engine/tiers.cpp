@@ -1,5 +1,5 @@
-// Where a chunk is looked for before it is computed: in the host's memory, then in the store's folder. Both are an
-// engine's options. What goes wrong there costs a computation, never an answer.
+// Where a chunk is looked for before it is computed: in the host's memory, then in the store's folder, then on the
+// store's server. All are an engine's options. What goes wrong there costs a computation, never an answer.
 #include <unistd.h>
 
 #include <algorithm>
@@ -45,7 +45,19 @@ Result<void> Engine::open_tiers(const EngineOptions& options) {
         const Lock lock(mutex_);
         scheduler_->set_host_tier(host_tier_.get());
     }
-    if (options.store_folder.empty()) return {};
+    if (!options.store_server.empty()) NL_TRY(open_server(options));
+    if (!options.store_folder.empty()) NL_TRY(open_folder(options));
+    if (server_ != nullptr || folder_ != nullptr) start_saver();
+    return {};
+}
+
+Result<void> Engine::open_server(const EngineOptions& options) {
+    NL_ASSIGN(server_, SharedTier::open(options.store_server, static_cast<size_t>(page_bytes_)));
+    server_deadline_ = std::chrono::milliseconds(options.store_deadline_ms);
+    return {};
+}
+
+Result<void> Engine::open_folder(const EngineOptions& options) {
     auto folder = ChunkFolder::open(options.store_folder, static_cast<uint64_t>(options.store_bytes),
                                     [this](const std::string& what) { log_.write(NL_LOG_WARNING, what); });
     if (!folder.ok()) {
@@ -53,15 +65,21 @@ Result<void> Engine::open_tiers(const EngineOptions& options) {
         return {};
     }
     folder_ = std::move(*folder);
+    return {};
+}
+
+void Engine::start_saver() {
     try {
         saver_ = std::make_unique<Saver>(mutex_, [this](const std::weak_ptr<Chunk>& chunk) {
             const Result<void> saved = without_exceptions([&] { return save_to_folder(chunk); });
             if (!saved.ok()) warn_about_folder(saved.error());
+            const Result<void> sent = without_exceptions([&] { return save_to_server(chunk); });
+            if (!sent.ok()) warn_about_server(sent.error());
         });
     } catch (const std::system_error& error) {
-        log_.write(NL_LOG_WARNING, "no chunks are written to files: the thread could not be started: ", error.what());
+        log_.write(NL_LOG_WARNING,
+                   "no chunks are written to lower tiers: the thread could not be started: ", error.what());
     }
-    return {};
 }
 
 // The same trouble again and again, as with a full disk, is one line of the log.
@@ -76,7 +94,48 @@ void Engine::warn_about_folder(const Error& error) noexcept {
     }));
 }
 
+// While a server fails, that is one line of the log.
+void Engine::warn_about_server(const Error& error) noexcept {
+    if (error.status == NL_ERROR_CANCELLED) return;  // the chunk was evicted before
+    static_cast<void>(without_exceptions([&]() -> Result<void> {
+        const std::lock_guard lock(warned_mutex_);
+        if (server_failed_) return {};
+        server_failed_ = true;
+        log_.write(NL_LOG_WARNING, error.message);
+        return {};
+    }));
+}
+
+void Engine::server_answered() noexcept {
+    const std::lock_guard lock(warned_mutex_);
+    server_failed_ = false;
+}
+
+Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
+    if (server_ == nullptr) return {};
+    NL_ASSIGN(const EngineMark mark, this->mark());
+    PageRun run;
+    Digest name;
+    {
+        const Lock lock(mutex_);
+        const auto chunk = weak.lock();
+        if (chunk == nullptr) return {};
+        run = {{chunk->pages.pages().begin(), chunk->pages.pages().end()}, chunk->num_tokens(), weak};
+        name = name_of(*chunk->identity, mark);
+    }
+    const auto deadline = Clock::now() + server_deadline_;
+    int64_t page = 0;
+    NL_TRY(take_from_device({&run, 1}, [&](std::span<const std::byte> pages) -> Result<void> {
+        NL_TRY(server_->write(name, page, pages, deadline));
+        page += static_cast<int64_t>(pages.size()) / page_bytes_;
+        return {};
+    }));
+    server_answered();
+    return {};
+}
+
 Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
+    if (folder_ == nullptr) return {};
     NL_ASSIGN(const EngineMark mark, this->mark());
     Saved saved;
     PageRun run;
@@ -129,6 +188,11 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
         chunk.origin = Chunk::Origin::file;
         return true;
     }
+    if (server_ != nullptr && fetched(from_server_, [&] { return fetch_from_server(lock, chunk); })) {
+        ++numbers_of_store_.server_hits;
+        chunk.origin = Chunk::Origin::server;
+        return true;
+    }
     return false;
 }
 
@@ -174,6 +238,32 @@ Result<bool> Engine::fetch_from_folder(Lock& lock, Chunk& chunk) {
         return false;
     }
     return std::move(outcome.error());
+}
+
+// A server that fails is asked again with a later chunk.
+Result<bool> Engine::fetch_from_server(Lock& lock, Chunk& chunk) {
+    const auto deadline = Clock::now() + server_deadline_;
+    lock.unlock();
+    const Result<EngineMark> mark = without_exceptions([&] { return this->mark(); });
+    lock.lock();
+    if (!mark.ok()) return mark.error();
+    const Digest name = name_of(*chunk.identity, *mark);
+    NL_TRY(scheduler_->take_pages(chunk.pages, pages_for(chunk.num_tokens(), page_size_)));
+    bool has_all = true;
+    lock.unlock();
+    const Result<void> brought = without_exceptions([&] {
+        return bring_to_device(chunk.pages.pages(), [&](int64_t at, std::span<std::byte> bytes) -> Result<void> {
+            NL_ASSIGN(has_all, server_->read(name, at, bytes, deadline));
+            if (has_all) return {};
+            return nanolith::fail(NL_ERROR_NOT_FOUND, "the store's server lacks a page");
+        });
+    });
+    if (brought.ok() || !has_all)
+        server_answered();
+    else
+        warn_about_server(brought.error());
+    lock.lock();
+    return brought.ok();
 }
 
 // The chunk's pages from a file of one chunk, which must be this one.

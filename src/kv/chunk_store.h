@@ -29,7 +29,12 @@ struct Chunk {
         : identity(std::move(what)), level(cascade_level), pages(std::move(page_list)) {}
 
     enum class State { computing, ready, failed };
-    enum class Origin : int32_t { computed = NL_ORIGIN_COMPUTED, host = NL_ORIGIN_HOST, file = NL_ORIGIN_FILE };
+    enum class Origin : int32_t {
+        computed = NL_ORIGIN_COMPUTED,
+        host = NL_ORIGIN_HOST,
+        file = NL_ORIGIN_FILE,
+        server = NL_ORIGIN_SERVER
+    };
 
     std::shared_ptr<const ChunkIdentity> identity;
     int32_t level;

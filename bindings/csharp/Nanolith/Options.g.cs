@@ -67,6 +67,12 @@ namespace Nanolith
         /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
         public bool? SharePrefixes { get; set; }
 
+        /// <summary>A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document once: chunks that are computed are written there by a thread of the library, and those that neither the device nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later. Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]</summary>
+        public string StoreServer { get; set; }
+
+        /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
+        public long? StoreDeadlineMs { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -89,6 +95,8 @@ namespace Nanolith
             if (StoreBytes != null) NativeOptions.Set(raw, 18, StoreBytes.Value);
             if (HostBytes != null) NativeOptions.Set(raw, 19, HostBytes.Value);
             if (SharePrefixes != null) NativeOptions.Set(raw, 20, SharePrefixes.Value ? 1L : 0L);
+            if (StoreServer != null) NativeOptions.Set(raw, 21, StoreServer);
+            if (StoreDeadlineMs != null) NativeOptions.Set(raw, 22, StoreDeadlineMs.Value);
         }
     }
 

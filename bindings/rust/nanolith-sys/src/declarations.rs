@@ -115,6 +115,8 @@ pub const NL_ENGINE_TOKENS_REUSED: i32 = 24;
 pub const NL_ENGINE_TOKENS_COMPUTED: i32 = 25;
 /// of chunks from the device's pages
 pub const NL_ENGINE_EVICTIONS: i32 = 26;
+/// times that a chunk was asked for and was read from the store's server
+pub const NL_ENGINE_SERVER_HITS: i32 = 27;
 
 /// put the beginning-of-sequence token first; an error where there is none
 pub const NL_ENCODE_ADD_BOS: i32 = 1;
@@ -205,6 +207,8 @@ pub const NL_ORIGIN_DEVICE: i32 = 1;
 pub const NL_ORIGIN_HOST: i32 = 2;
 /// a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
 pub const NL_ORIGIN_FILE: i32 = 3;
+/// the store's server (NL_OPTION_STORE_SERVER)
+pub const NL_ORIGIN_SERVER: i32 = 4;
 
 pub const NL_CHUNK_TOKENS: i32 = 1;
 /// NL_LEVEL_\*
@@ -314,6 +318,18 @@ pub const NL_OPTION_HOST_BYTES: i32 = 19;
 /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
 /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
 pub const NL_OPTION_SHARE_PREFIXES: i32 = 20;
+/// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+/// once: chunks that are computed are written there by a thread of the library, and those that neither the device
+/// nor the tiers above have are looked for there. redis://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE] or unix:PATH of a
+/// socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+/// encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+/// or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+/// Whoever may write to the server decides what is read as the chunks' keys and values. \[at most 4096 bytes; default
+/// empty: none]
+pub const NL_OPTION_STORE_SERVER: i32 = 21;
+/// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+/// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
+pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now

@@ -136,6 +136,24 @@ impl EngineOptions {
     pub fn share_prefixes(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_SHARE_PREFIXES, i64::from(value))
     }
+
+    /// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+    /// once: chunks that are computed are written there by a thread of the library, and those that neither the device
+    /// nor the tiers above have are looked for there. redis://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE] or unix:PATH of a
+    /// socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+    /// encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+    /// or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+    /// Whoever may write to the server decides what is read as the chunks' keys and values. \[at most 4096 bytes; default
+    /// empty: none]
+    pub fn store_server(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_STORE_SERVER, value.as_ref())
+    }
+
+    /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+    /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
+    pub fn store_deadline_ms(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
+    }
 }
 
 impl CacheOptions {

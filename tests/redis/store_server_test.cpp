@@ -1,0 +1,189 @@
+// Engines that share a server: a chunk that one has computed the others read, and a server that is gone, slow, full or
+// that gives other bytes costs a computation, never an answer.
+#include <hiredis/hiredis.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "abi/abi_fixtures.h"
+#include "redis_server.h"
+
+namespace nanolith::testing {
+namespace {
+
+using namespace nanolith::test;
+
+struct ServerLog {
+    std::mutex mutex;
+    int warnings = 0;
+    std::string text;
+
+    static void write(void* self, int32_t severity, const char* message, size_t length) {
+        auto& log = *static_cast<ServerLog*>(self);
+        const std::lock_guard lock(log.mutex);
+        if (severity < NL_LOG_WARNING) return;
+        ++log.warnings;
+        log.text += std::string(message, length) + "\n";
+    }
+};
+
+EngineHandle make_engine_with(const std::string& model, const std::string& address, ServerLog* log = nullptr,
+                              int64_t deadline_ms = 20000) {
+    const OptionsHandle options = make_options(NL_OPTIONS_ENGINE);
+    EXPECT_EQ(set_device(options.get(), "cpu"), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_THREADS, 1), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_NUM_PAGES, 64), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_PAGE_SIZE, 16), NL_OK);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_STORE_DEADLINE_MS, deadline_ms), NL_OK);
+    EXPECT_EQ(nl_options_set_text(options.get(), NL_OPTION_STORE_SERVER, address.data(), address.size()), NL_OK);
+    if (log != nullptr) {
+        EXPECT_EQ(nl_options_set_log(options.get(), ServerLog::write, log), NL_OK);
+    }
+    nl_engine* engine = nullptr;
+    EXPECT_EQ(nl_engine_create(model.data(), model.size(), options.get(), &engine), NL_OK) << nl_last_error();
+    return EngineHandle(engine);
+}
+
+Tokens answer_behind(nl_engine* engine, const nl_chunk* chunk) {
+    const CacheHandle cache = make_cache(engine, {chunk});
+    extend(cache.get(), some_tokens(3, 8));
+    return decode(cache.get(), 8);
+}
+
+// A connection of the test's own.
+class Client {
+  public:
+    explicit Client(const RedisServer& server) : context_(redisConnectUnix(server.socket().c_str())) {}
+    Client(const Client&) = delete;
+    Client& operator=(const Client&) = delete;
+    ~Client() { redisFree(context_); }
+
+    template <typename... Arguments>
+    std::string run(const char* format, Arguments... arguments) {
+        auto* const reply = static_cast<redisReply*>(redisCommand(context_, format, arguments...));
+        std::string text = reply->str != nullptr ? std::string(reply->str, reply->len) : std::to_string(reply->integer);
+        freeReplyObject(reply);
+        return text;
+    }
+    std::vector<std::string> keys() {
+        auto* const reply = static_cast<redisReply*>(redisCommand(context_, "KEYS *"));
+        std::vector<std::string> keys;
+        for (size_t i = 0; i < reply->elements; ++i) keys.emplace_back(reply->element[i]->str, reply->element[i]->len);
+        freeReplyObject(reply);
+        std::ranges::sort(keys);
+        return keys;
+    }
+
+  private:
+    redisContext* context_;
+};
+
+class StoreServer : public ::testing::Test {
+  protected:
+    // What a chunk of 40 tokens answers where an engine of its own computes it, which leaves it on the server.
+    Tokens computed_first() {
+        const EngineHandle engine = make_engine_with(model.path(), server.address());
+        const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 1));
+        EXPECT_EQ(fact(chunk.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_COMPUTED);
+        return answer_behind(engine.get(), chunk.get());
+    }
+    // The same by a later engine, and where that has the chunk from.
+    Tokens later(int64_t origin, ServerLog* log = nullptr, int64_t deadline_ms = 20000) {
+        const EngineHandle engine = make_engine_with(model.path(), server.address(), log, deadline_ms);
+        const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 1));
+        EXPECT_EQ(fact(chunk.get(), NL_CHUNK_ORIGIN), origin);
+        EXPECT_EQ(fact(chunk.get(), NL_CHUNK_TOKENS_COMPUTED), origin == NL_ORIGIN_COMPUTED ? 40 : 0);
+        EXPECT_EQ(fact(engine.get(), NL_ENGINE_SERVER_HITS), origin == NL_ORIGIN_SERVER ? 1 : 0);
+        return answer_behind(engine.get(), chunk.get());
+    }
+
+    const TinyModel model;
+    RedisServer server;
+};
+
+TEST_F(StoreServer, AnotherEngineComputesNothing) {
+    const Tokens drawn = computed_first();
+    EXPECT_EQ(Client(server).keys().size(), 3U);  // pages of 16 tokens
+    EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+}
+
+TEST_F(StoreServer, OtherTokensAndOtherModelsAreOtherChunks) {
+    computed_first();
+    const EngineHandle engine = make_engine_with(model.path(), server.address());
+    const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 2));
+    EXPECT_EQ(fact(chunk.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_COMPUTED);
+    const TinyModel other({.seed = 99});
+    const EngineHandle other_engine = make_engine_with(other.path(), server.address());
+    const ChunkHandle same_tokens = make_chunk(other_engine.get(), some_tokens(40, 1));
+    EXPECT_EQ(fact(same_tokens.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_COMPUTED);
+}
+
+// A flipped bit of every page in turn, of its keys and values or of the checksum; pages that changed places; one that
+// is gone or shorter.
+TEST_F(StoreServer, OtherBytesAreComputedInstead) {
+    const Tokens drawn = computed_first();
+    Client client(server);
+    const auto keys = client.keys();
+    ASSERT_EQ(keys.size(), 3U);
+    for (const std::string& key : keys) {
+        const int64_t size = std::stoll(client.run("STRLEN %s", key.c_str()));
+        for (const int64_t at : {int64_t{0}, size / 2, size - 1}) {
+            const auto old = client.run("GETBIT %s %lld", key.c_str(), static_cast<long long>(8 * at));
+            client.run("SETBIT %s %lld %d", key.c_str(), static_cast<long long>(8 * at), old == "0" ? 1 : 0);
+            EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);  // and stores it again
+            EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+        }
+    }
+    client.run("RENAME %s x", keys[0].c_str());
+    client.run("RENAME %s %s", keys[1].c_str(), keys[0].c_str());
+    client.run("RENAME x %s", keys[1].c_str());
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);
+    client.run("DEL %s", keys[2].c_str());
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);
+    client.run("APPEND %s x", keys[1].c_str());
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);
+    EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+}
+
+TEST_F(StoreServer, AServerThatIsGoneCostsAComputationAndALineOfTheLog) {
+    const Tokens drawn = computed_first();
+    server.kill_it();
+    ServerLog log;
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED, &log), drawn);
+    EXPECT_EQ(log.warnings, 1) << log.text;
+    EXPECT_NE(log.text.find(server.socket()), std::string::npos) << log.text;
+}
+
+TEST_F(StoreServer, AServerThatDoesNotAnswerCostsADeadline) {
+    const Tokens drawn = computed_first();
+    server.pause();
+    ServerLog log;
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED, &log, 100), drawn);
+    server.go_on();
+    EXPECT_EQ(log.warnings, 1) << log.text;
+    EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+}
+
+TEST_F(StoreServer, AFullServerKeepsNothing) {
+    Client(server).run("CONFIG SET maxmemory 1");
+    ServerLog log;
+    const EngineHandle engine = make_engine_with(model.path(), server.address(), &log);
+    const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 1));
+    const Tokens drawn = answer_behind(engine.get(), chunk.get());
+    EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);
+    EXPECT_TRUE(Client(server).keys().empty());
+}
+
+TEST_F(StoreServer, AWrongAddressIsAnError) {
+    const OptionsHandle options = make_options(NL_OPTIONS_ENGINE);
+    const std::string address = "http://host";
+    ASSERT_EQ(set_device(options.get(), "cpu"), NL_OK);
+    ASSERT_EQ(nl_options_set_text(options.get(), NL_OPTION_STORE_SERVER, address.data(), address.size()), NL_OK);
+    nl_engine* engine = nullptr;
+    EXPECT_EQ(nl_engine_create(model.path().data(), model.path().size(), options.get(), &engine),
+              NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(nl_last_error()).find("redis://"), std::string::npos) << nl_last_error();
+}
+
+}  // namespace
+}  // namespace nanolith::testing
