@@ -1,5 +1,5 @@
 # cmake --install: headers, libraries, nanolith.pc and the CMake package nanolith (target nanolith::nanolith), in the
-# components runtime, cuda and dev. See Package.cmake for archives of these.
+# components runtime, cuda, redis and dev. See Package.cmake for archives of these.
 include(CMakePackageConfigHelpers)
 
 # A library finds those that are installed beside it, wherever that is.
@@ -16,10 +16,12 @@ install(CODE "if(CMAKE_INSTALL_DO_STRIP)
                   \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libnanolith.a\" COMMAND_ERROR_IS_FATAL ANY)
 endif()" COMPONENT dev)
 # Opened at run time, from the folder that libnanolith.so is in.
-if(TARGET nanolith_cuda)
-  set_target_properties(nanolith_cuda PROPERTIES INSTALL_RPATH "$ORIGIN")
-  install(TARGETS nanolith_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT cuda)
-endif()
+foreach(plugin cuda redis)
+  if(TARGET nanolith_${plugin})
+    set_target_properties(nanolith_${plugin} PROPERTIES INSTALL_RPATH "$ORIGIN")
+    install(TARGETS nanolith_${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${plugin})
+  endif()
+endforeach()
 
 # The file finds its prefix from where it lies, so that an installation may be moved.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig
@@ -36,10 +38,10 @@ write_basic_package_version_file(${CMAKE_BINARY_DIR}/nanolith-config-version.cma
 install(FILES ${CMAKE_BINARY_DIR}/nanolith-config.cmake ${CMAKE_BINARY_DIR}/nanolith-config-version.cmake
         DESTINATION ${NL_PACKAGE_DIR} COMPONENT dev)
 
-foreach(package libnanolith0 libnanolith-cuda libnanolith-dev)
-  string(REGEX REPLACE ".*(cuda|dev)$" "\\1" component ${package})
+foreach(package libnanolith0 libnanolith-cuda libnanolith-redis libnanolith-dev)
+  string(REGEX REPLACE ".*(cuda|redis|dev)$" "\\1" component ${package})
   string(REPLACE libnanolith0 runtime component ${component})
-  if(NOT component STREQUAL "cuda" OR TARGET nanolith_cuda)
+  if(NOT component MATCHES "cuda|redis" OR TARGET nanolith_${component})
     install(FILES ${CMAKE_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} RENAME copyright
             COMPONENT ${component})
   endif()

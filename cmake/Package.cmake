@@ -1,5 +1,5 @@
 # cpack: an archive that may be unpacked anywhere (cpack -G TGZ), and Debian packages (cpack -G DEB): libnanolith0,
-# libnanolith-cuda where the CUDA backend was built, and libnanolith-dev. For packages configure with
+# libnanolith-cuda and libnanolith-redis where these were built, and libnanolith-dev. For packages configure with
 # -DCMAKE_INSTALL_PREFIX=/usr, so that libraries go to the folder of their architecture.
 set(CPACK_PACKAGE_NAME nanolith)
 set(CPACK_PACKAGE_VENDOR "Nanolith")
@@ -11,9 +11,11 @@ set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
 set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR TGZ DEB)
 set(CPACK_COMPONENTS_ALL runtime dev)
-if(TARGET nanolith_cuda)
-  list(APPEND CPACK_COMPONENTS_ALL cuda)
-endif()
+foreach(plugin cuda redis)
+  if(TARGET nanolith_${plugin})
+    list(APPEND CPACK_COMPONENTS_ALL ${plugin})
+  endif()
+endforeach()
 
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
@@ -24,7 +26,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libnanolith${PROJECT_VERSION_MAJOR})
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # and with it scripts that run ldconfig
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS libnanolith-cuda)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS "libnanolith-cuda, libnanolith-redis")
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION "Nanolith's shared library, with the CPU backend")
 
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libnanolith-dev)
@@ -55,4 +57,10 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_CUDA_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_CUDA_DESCRIPTION "Nanolith's CUDA backend; needs cuBLASLt of the CUDA toolkit and NVIDIA's driver")
+
+set(CPACK_DEBIAN_REDIS_PACKAGE_NAME libnanolith-redis)
+set(CPACK_DEBIAN_REDIS_PACKAGE_SECTION libs)
+set(CPACK_DEBIAN_REDIS_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_REDIS_PACKAGE_DEPENDS "${CPACK_DEBIAN_RUNTIME_PACKAGE_NAME} (= ${PROJECT_VERSION})")
+set(CPACK_COMPONENT_REDIS_DESCRIPTION "Nanolith's store of chunks upon a Redis or Valkey server")
 include(CPack)

@@ -121,6 +121,8 @@ setup() {
     need_command clang clang
     if ! clang_tool clang-format >/dev/null; then missing_packages+=(clang-format-14); fi
     if ! clang_tool clang-tidy >/dev/null; then missing_packages+=(clang-tidy-14); fi
+    need_library hiredis libhiredis-dev
+    need_command redis-server redis-server
     install_missing $install || echo "Going on without ${missing_packages[*]}"
     use_build_tools
 }
@@ -182,6 +184,7 @@ main() {
         skip "build of the CUDA backend: no nvcc"
     fi
 
+    if ! pkg-config --exists hiredis; then skip "the shared store: no hiredis"; fi
     if build dev "${cuda[@]}"; then
         local gpu=no environment=() ahead=
         build_ahead

@@ -106,6 +106,8 @@ constexpr Option kOptions[] = {
             "1: weights that are NaN or infinite are logged; 0: they are an error."),
     integer(NL_OPTION_PROFILE, kEngine, "PROFILE", {0, 1, 0},
             "1: each phase of each step is timed, and the log has a table of them when the engine is gone; slower."),
+    integer(NL_OPTION_SHARE_PREFIXES, kEngine, "SHARE_PREFIXES", {0, 1, 1},
+            "1: a conversation takes over pages that another one with the same beginning has filled."),
     text(NL_OPTION_STORE_FOLDER, kEngine, "STORE_FOLDER", {0, 4096}, "",
          "A folder where chunks are kept in files, for later engines and other processes; empty: none."),
     integer(NL_OPTION_STORE_BYTES, kEngine, "STORE_BYTES", {0, INT64_MAX, 0},

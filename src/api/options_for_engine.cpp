@@ -35,6 +35,7 @@ EngineOptions read_engine(const nl_options& options) {
             .allow_not_finite = flag(options, NL_OPTION_ALLOW_NOT_FINITE),
             .warm_up = flag(options, NL_OPTION_WARM_UP),
             .batch_invariant = flag(options, NL_OPTION_BATCH_INVARIANT),
+            .share_prefixes = flag(options, NL_OPTION_SHARE_PREFIXES),
             .store_folder = options.get<std::string>(NL_OPTION_STORE_FOLDER),
             .store_bytes = integer(options, NL_OPTION_STORE_BYTES),
             .host_bytes = integer(options, NL_OPTION_HOST_BYTES),

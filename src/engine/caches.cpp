@@ -29,6 +29,7 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
     }
     auto cache = std::make_unique<Cache>();
     cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    cache->sequence->shares_prefixes = share_prefixes_;
     cache->sequence->context.tokens_computed = computed;
     cache->sequence->context.tokens_reused = total - computed;
     return cache;
@@ -98,6 +99,7 @@ Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     NL_TRY(wait_idle(lock, cache));
     auto fork = std::make_unique<Cache>();
     fork->sequence = std::make_shared<ResidentSequence>(cache.sequence->context.fork(), page_size_);
+    fork->sequence->shares_prefixes = share_prefixes_;
     fork->sequence->sampling = cache.sequence->sampling;
     fork->sequence->next = cache.sequence->next;
     return fork;

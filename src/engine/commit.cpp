@@ -96,6 +96,7 @@ void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sample
     if (!slice.recomputed) {
         sequence.context.set_computed(slice.first_row + slice.num_rows);
         sequence.context.tokens_computed += slice.num_rows;
+        sequence.remember_prefix();
         if (request.generation) request.generation->computed(slice.num_rows);
     }
     if (slice.output_index >= 0) {

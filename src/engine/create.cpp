@@ -89,7 +89,8 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
     : model_(std::move(model)),
       tokenizer_(std::move(tokenizer)),
       log_(options.log, options.log_user_data),
-      page_size_(options.page_size) {}
+      page_size_(options.page_size),
+      share_prefixes_(options.share_prefixes) {}
 
 Engine::~Engine() {
     saver_.reset();

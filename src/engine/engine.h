@@ -180,6 +180,7 @@ class Engine {
     Result<std::shared_ptr<const Tokenizer>> tokenizer_;
     Log log_;
     int32_t page_size_;
+    bool share_prefixes_;
     int64_t page_bytes_ = 0;
     DType dtype_ = DType::f32;
     std::string device_name_;

@@ -98,6 +98,11 @@ int32_t Generation::deliver(int32_t token) {
     return reason;
 }
 
+void Generation::reused(int32_t tokens) {
+    const std::lock_guard lock(mutex_);
+    tokens_reused_ += tokens;
+}
+
 void Generation::computed(int32_t rows) {
     const std::lock_guard lock(mutex_);
     tokens_computed_ += rows;

@@ -58,6 +58,8 @@ class Generation {
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
     // Takes a drawn token. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
     int32_t deliver(int32_t token);
+    // To be called when so many of its tokens were found in pages of other conversations.
+    void reused(int32_t tokens);
     // To be called when `rows` rows were computed for it.
     void computed(int32_t rows);
     // Ends it. `error` is given with NL_END_ERROR, and only then.

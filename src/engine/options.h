@@ -27,6 +27,7 @@ struct EngineOptions {
     bool allow_not_finite = false;  // weights that are NaN or infinite are no error
     bool warm_up = true;            // everything is made ready while the engine is created
     bool batch_invariant = false;   // a row's arithmetic does not depend on the rows beside it
+    bool share_prefixes = true;     // conversations take pages that others with the same beginning have filled
     std::string store_folder = {};  // where chunks are kept in files; empty: nowhere
     int64_t store_bytes = 0;        // most bytes of these; 0: no limit
     int64_t host_bytes = 0;         // of the host's memory for chunks that are evicted from the device

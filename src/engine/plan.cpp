@@ -91,7 +91,10 @@ void Scheduler::plan_prefills(Step& step) {
 bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
+    if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
+        request->generation->reused(taken);
     const int32_t left = sequence.context.tail_size() - sequence.planned;
+    rows = std::min(rows, std::max(left, 1));
     bool draws = request->draw != Draw::none && rows >= left;
     const bool keeps = !request->logits.empty();
     const bool no_room =
@@ -135,6 +138,7 @@ Result<void> Scheduler::take_pages(Step& step, Request& request, int32_t rows) {
     const int32_t last = request.call && !request.started ? sequence.context.tail_size() : sequence.planned + rows;
     const int32_t missing = sequence.missing_pages(last);
     const bool copies = sequence.writes_shared_page();
+    if (!copies) sequence.forget_written_page();
     if (missing == 0 && !copies) return {};
     NL_TRY(make_room(missing + (copies ? 1 : 0)));
     if (missing > 0) sequence.context.tail_pages().grow(missing);

@@ -1,6 +1,7 @@
 #include "engine/sequence.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "backend/page_size.h"
@@ -46,11 +47,36 @@ bool ResidentSequence::writes_shared_page() const {
     return page < context.tail_pages().size() && context.tail_pages().shared(page);
 }
 
+void ResidentSequence::forget_written_page() {
+    const int32_t page = planned / page_size_;
+    if (page < context.tail_pages().size()) context.forget_page(page);
+}
+
 int32_t ResidentSequence::replace_shared_page(PageList copy) {
     replaced_index_ = planned / page_size_;
     context.tail_pages().swap_page(replaced_index_, copy);
     replaced_.emplace(std::move(copy));
     return (*replaced_)[0];
+}
+
+// Without memory there is no reuse, and nothing else is lost.
+int32_t ResidentSequence::take_prefix() noexcept {
+    if (!shares_prefixes || planned != context.tail_computed()) return 0;
+    const int32_t before = planned;
+    try {
+        context.take_prefix(page_size_);
+    } catch (const std::bad_alloc&) {
+    }
+    planned = context.tail_computed();
+    return planned - before;
+}
+
+void ResidentSequence::remember_prefix() noexcept {
+    if (!shares_prefixes) return;
+    try {
+        context.remember_prefix(page_size_);
+    } catch (const std::bad_alloc&) {
+    }
 }
 
 }  // namespace nanolith

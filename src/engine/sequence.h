@@ -36,11 +36,19 @@ class ResidentSequence {
     [[nodiscard]] int32_t missing_pages(int32_t end) const;
     // Whether the next row would be written into a page that other lists hold too.
     [[nodiscard]] bool writes_shared_page() const;
+    // To be called before that row is written into a page of this sequence alone: what the page is remembered for ends.
+    void forget_written_page();
     // Replaces that page by the only page of `copy`. The old page is kept until the next commit. Returns its number.
     int32_t replace_shared_page(PageList copy);
 
+    // ---- Pages that other conversations have filled (PrefixIndex)
+    // Takes what is remembered of the tail's next pages, where no row of it is in flight. The number of tokens.
+    int32_t take_prefix() noexcept;
+    void remember_prefix() noexcept;
+
     Context context;
     SamplingOptions sampling;
+    bool shares_prefixes = false;      // whether it takes and leaves remembered pages
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null
     int32_t draws_in_a_row = 0;        // calls of nl_decode_step in a row, no other call between them

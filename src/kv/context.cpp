@@ -39,6 +39,7 @@ Context Context::fork() const {
     fork.tail_ = tail_;
     fork.tail_computed_ = tail_computed_;
     fork.tail_pages_ = tail_pages_.share();
+    fork.nodes_ = nodes_;
     fork.tokens_reused = tail_base_ + tail_computed_;
     return fork;
 }
@@ -50,6 +51,7 @@ void Context::truncate(int32_t num_tokens, int32_t page_size) {
     while (!chunks_.empty() && chunks_.back().base >= num_tokens) chunks_.pop_back();
     if (!chunks_.empty()) chunks_.back().length = num_tokens - chunks_.back().base;
     tail_base_ = num_tokens;
+    nodes_.clear();  // other chunks are in front of the tail now
 }
 
 void Context::reserve(int32_t more) {
@@ -66,6 +68,49 @@ void Context::restore(int32_t tail_size, int32_t tail_computed, int32_t page_siz
     tail_computed_ = tail_computed;
     const int32_t pages = pages_for(tail_computed, page_size);
     if (pages < tail_pages_.size()) tail_pages_.truncate(pages);
+    const auto nodes = static_cast<size_t>(tail_computed / page_size) + 1;
+    if (nodes < nodes_.size()) nodes_.resize(nodes);
+}
+
+// The node below which page `page` of the tail is; those of all pages before it are known.
+PrefixIndex::Node Context::node_above(int32_t page) {
+    if (nodes_.empty()) {
+        std::vector<PrefixIndex::Before> before;
+        for (const ChunkUse& use : chunks_) before.push_back({use.chunk->identity, use.length});
+        nodes_.push_back(pool_->prefixes().root(before));
+    }
+    return nodes_[page];
+}
+
+void Context::take_prefix(int32_t page_size) {
+    while (tail_pages_.size() * page_size == tail_computed_ && tail_computed_ + page_size < tail_size()) {
+        const int32_t page = tail_pages_.size();
+        if (page > 0 && static_cast<size_t>(page) >= nodes_.size()) break;  // a page could not be remembered
+        const auto tokens =
+            std::span(tail_).subspan(static_cast<size_t>(tail_computed_), static_cast<size_t>(page_size));
+        const auto found = pool_->prefixes().find(node_above(page), tokens);
+        if (!found) break;
+        nodes_.reserve(nodes_.size() + 1);
+        tail_pages_.append(found->page);
+        nodes_.push_back(found->node);
+        tail_computed_ += page_size;
+        tokens_reused += page_size;
+    }
+}
+
+void Context::remember_prefix(int32_t page_size) {
+    const int32_t full = tail_computed_ / page_size;
+    for (auto page = static_cast<int32_t>(nodes_.empty() ? 0 : nodes_.size() - 1); page < full; ++page) {
+        const auto tokens =
+            std::span(tail_).subspan(static_cast<size_t>(page * page_size), static_cast<size_t>(page_size));
+        const PrefixIndex::Node above = node_above(page);
+        nodes_.reserve(nodes_.size() + 1);
+        nodes_.push_back(pool_->prefixes().remember(above, tokens, tail_pages_[page]));
+    }
+}
+
+void Context::forget_page(int32_t index) {
+    pool_->prefixes().forget(tail_pages_[index]);
 }
 
 }  // namespace nanolith

@@ -46,6 +46,15 @@ class Context {
     void reserve(int32_t more);
     void append(std::span<const int32_t> tokens);
     void set_computed(int32_t tail_computed) { tail_computed_ = tail_computed; }
+    // ---- Reuse of pages that other tails have filled (PrefixIndex)
+    // Takes remembered pages instead of computing them: as many as follow what is computed, as long as the tail has a
+    // token after them. Only where all pages of the tail are full and computed.
+    void take_prefix(int32_t page_size);
+    // Remembers the pages that are full and computed, of which `page_size` tokens each.
+    void remember_prefix(int32_t page_size);
+    // To be called before a row of the tail's page `index`, which no other list holds, is written again.
+    void forget_page(int32_t index);
+
     // Shortens the tail to `tail_size` tokens, of which the first `tail_computed` count as computed.
     void restore(int32_t tail_size, int32_t tail_computed, int32_t page_size);
 
@@ -59,6 +68,8 @@ class Context {
     std::vector<int32_t> tail_;
     int32_t tail_computed_ = 0;
     PageList tail_pages_;
+    std::vector<PrefixIndex::Node> nodes_;  // the root, then those of the tail's first pages; empty: not asked for yet
+    PrefixIndex::Node node_above(int32_t page);
 };
 
 }  // namespace nanolith

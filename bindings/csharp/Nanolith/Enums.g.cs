@@ -173,7 +173,7 @@ namespace Nanolith
         PrivatePages = 3,
         /// <summary>NL_CACHE_PAGES times page bytes</summary>
         Bytes = 4,
-        /// <summary>taken from chunks or from a fork's origin without computing them</summary>
+        /// <summary>taken from chunks, a fork's origin or other conversations, not computed</summary>
         TokensReused = 5,
         /// <summary>computed for this cache so far</summary>
         TokensComputed = 6,
@@ -205,7 +205,7 @@ namespace Nanolith
     {
         /// <summary>drawn so far</summary>
         Tokens = 1,
-        /// <summary>of the context at its start, those that were computed already</summary>
+        /// <summary>of the context at its start, those that were computed already, also by others</summary>
         TokensReused = 2,
         /// <summary>computed for it so far, those that it drew included</summary>
         TokensComputed = 3,
@@ -340,12 +340,14 @@ namespace Nanolith
         AllowNotFinite = 15,
         /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
         Profile = 16,
+        /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
+        SharePrefixes = 17,
         /// <summary>A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and those that are asked for are looked for there before they are computed, by this engine, later ones, and other processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]</summary>
-        StoreFolder = 17,
+        StoreFolder = 18,
         /// <summary>Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit. [0 (default) to INT64_MAX]</summary>
-        StoreBytes = 18,
+        StoreBytes = 19,
         /// <summary>Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are evicted from the device's pages go there, and come back when they are asked for, which is faster than computing them. [0 (default) to INT64_MAX]</summary>
-        HostBytes = 19,
+        HostBytes = 20,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>

@@ -62,6 +62,13 @@ class Program {
         for (int32_t& token : tokens) token = below(60);
         return tokens;
     }
+    // The beginning of one of two texts with which many conversations begin.
+    Tokens common() {
+        Tokens tokens(static_cast<size_t>(1 + below(100)));
+        for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(i * (i < 20 ? 3 : 3 + text_) % 60);
+        text_ = below(2);
+        return tokens;
+    }
     Conversation* any() {
         return conversations_.empty() ? nullptr : &conversations_[below(static_cast<int32_t>(conversations_.size()))];
     }
@@ -142,7 +149,7 @@ class Program {
 
     void generate(Conversation& conversation) {
         if (conversation.generation) return end_generation(conversation);
-        const Tokens prompt = some(below(40));
+        const Tokens prompt = conversation.tokens.empty() && below(2) == 0 ? common() : some(below(40));
         GenerationOptions options;
         options.max_tokens = below(3) == 0 ? 0 : 1 + below(50);
         options.min_tokens = below(4) == 0 ? below(30) : 0;
@@ -214,7 +221,7 @@ class Program {
     }
 
     void extend(Conversation& conversation) {
-        const Tokens more = some(1 + below(50));
+        const Tokens more = conversation.tokens.empty() && below(2) == 0 ? common() : some(1 + below(50));
         const auto extended = (*engine_)->extend(*conversation.cache, more);
         if (extended.ok()) conversation.tokens.insert(conversation.tokens.end(), more.begin(), more.end());
         if (!extended.ok() && conversation.generation) {
@@ -278,6 +285,7 @@ class Program {
     }
 
     std::mt19937 random_;
+    int32_t text_ = 0;
     std::unique_ptr<FakeEngine> engine_;
     std::vector<Conversation> conversations_;
     std::vector<std::shared_ptr<Chunk>> chunks_;

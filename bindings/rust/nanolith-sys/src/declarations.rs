@@ -153,7 +153,7 @@ pub const NL_CACHE_PAGES: i32 = 2;
 pub const NL_CACHE_PRIVATE_PAGES: i32 = 3;
 /// NL_CACHE_PAGES times page bytes
 pub const NL_CACHE_BYTES: i32 = 4;
-/// taken from chunks or from a fork's origin without computing them
+/// taken from chunks, a fork's origin or other conversations, not computed
 pub const NL_CACHE_TOKENS_REUSED: i32 = 5;
 /// computed for this cache so far
 pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
@@ -176,7 +176,7 @@ pub const NL_END_ERROR: i32 = 7;
 
 /// drawn so far
 pub const NL_GENERATION_TOKENS: i32 = 1;
-/// of the context at its start, those that were computed already
+/// of the context at its start, those that were computed already, also by others
 pub const NL_GENERATION_TOKENS_REUSED: i32 = 2;
 /// computed for it so far, those that it drew included
 pub const NL_GENERATION_TOKENS_COMPUTED: i32 = 3;
@@ -292,21 +292,28 @@ pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
 pub const NL_OPTION_PROFILE: i32 = 16;
-/// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
-/// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+/// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+/// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+/// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+/// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+/// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+/// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+pub const NL_OPTION_SHARE_PREFIXES: i32 = 17;
+/// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+/// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
 /// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
-/// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
-/// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
-/// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
-/// decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
-pub const NL_OPTION_STORE_FOLDER: i32 = 17;
+/// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+/// handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+/// where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+/// the folder decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
+pub const NL_OPTION_STORE_FOLDER: i32 = 18;
 /// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
 /// \[0 (default) to INT64_MAX]
-pub const NL_OPTION_STORE_BYTES: i32 = 18;
+pub const NL_OPTION_STORE_BYTES: i32 = 19;
 /// Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
 /// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
 /// them. \[0 (default) to INT64_MAX]
-pub const NL_OPTION_HOST_BYTES: i32 = 19;
+pub const NL_OPTION_HOST_BYTES: i32 = 20;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -595,16 +602,15 @@ functions! {
     /// tokenizer, dtype, KV_DTYPE and PAGE_SIZE, on whatever device. The first such call of an engine, or of nl_cache_save,
     /// nl_chunk_load or nl_cache_load, reads the model's weight files once more, which must be as they were when they were
     /// loaded. Since 0.2.
-    /// Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens take
-    /// over 256 MiB).
+    /// Errors: INVALID_ARGUMENT, IO, OUT_OF_MEMORY, DEVICE, UNSUPPORTED (it comes after so many chunks that their tokens
+    /// take over 256 MiB).
     fn nl_chunk_save(chunk: *const nl_chunk, path: *const c_char, path_length: usize) -> nl_status;
-    /// The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned and
-    /// not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of it is
-    /// checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and values.
-    /// Since 0.2.
-    /// Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a conversation, or was
-    /// made with other weights, another tokenizer or other options), UNSUPPORTED (another version of the format),
-    /// CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
+    /// The chunk of a file that nl_chunk_save wrote, at the level that it had. One that the store has already is returned
+    /// and not read again. Nothing is computed: NL_CHUNK_TOKENS_COMPUTED is 0. A file may come from anybody: every byte of
+    /// it is checked for damage, though not for malice: whoever may write it decides what is read as the chunk's keys and
+    /// values. Since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND, BAD_FILE (which says what is wrong: it is damaged, holds a
+    /// conversation, or was made with other weights, another tokenizer or other options), UNSUPPORTED (another version of
+    /// the format), CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
     fn nl_chunk_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, chunk: *mut *mut nl_chunk) -> nl_status;
     /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
     /// and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.

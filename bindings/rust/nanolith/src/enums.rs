@@ -197,7 +197,7 @@ impl CacheFact {
     pub const PRIVATE_PAGES: CacheFact = CacheFact(sys::NL_CACHE_PRIVATE_PAGES);
     /// NL_CACHE_PAGES times page bytes
     pub const BYTES: CacheFact = CacheFact(sys::NL_CACHE_BYTES);
-    /// taken from chunks or from a fork's origin without computing them
+    /// taken from chunks, a fork's origin or other conversations, not computed
     pub const TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_REUSED);
     /// computed for this cache so far
     pub const TOKENS_COMPUTED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_COMPUTED);
@@ -235,7 +235,7 @@ pub struct GenerationFact(pub i32);
 impl GenerationFact {
     /// drawn so far
     pub const TOKENS: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS);
-    /// of the context at its start, those that were computed already
+    /// of the context at its start, those that were computed already, also by others
     pub const TOKENS_REUSED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_REUSED);
     /// computed for it so far, those that it drew included
     pub const TOKENS_COMPUTED: GenerationFact = GenerationFact(sys::NL_GENERATION_TOKENS_COMPUTED);
@@ -410,13 +410,20 @@ impl EngineOption {
     /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
     /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
     pub const PROFILE: EngineOption = EngineOption(sys::NL_OPTION_PROFILE);
-    /// A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and
-    /// those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+    /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+    /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+    pub const SHARE_PREFIXES: EngineOption = EngineOption(sys::NL_OPTION_SHARE_PREFIXES);
+    /// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+    /// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
     /// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
-    /// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle
-    /// waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the
-    /// folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder
-    /// decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
+    /// chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+    /// handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+    /// where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+    /// the folder decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
     pub const STORE_FOLDER: EngineOption = EngineOption(sys::NL_OPTION_STORE_FOLDER);
     /// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
     /// \[0 (default) to INT64_MAX]

@@ -1,0 +1,54 @@
+// One connection to a server, whose every call ends by a deadline.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "address.h"
+#include "base/result.h"
+
+namespace nanolith::redis {
+
+using Clock = std::chrono::steady_clock;
+
+struct FreeReply {
+    void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
+};
+using Reply = std::unique_ptr<redisReply, FreeReply>;
+
+// After an error of any call but refused() the connection is of no more use. No call raises SIGPIPE.
+class Connection {
+  public:
+    // Connects, and logs in and selects the database where the address says so.
+    static Result<std::unique_ptr<Connection>> open(const Address& address, Clock::time_point deadline);
+
+    // Puts a command and its arguments behind those to be sent.
+    Result<void> append(std::span<const std::string_view> arguments);
+    // Sends what append() put there.
+    Result<void> send(Clock::time_point deadline);
+    // The reply to the oldest command that has none yet. TIMEOUT where the deadline passes, IO where the server
+    // closes the connection, sends what is no reply, or sends more than `most_bytes` before the reply is whole.
+    Result<Reply> receive(size_t most_bytes, Clock::time_point deadline);
+
+  private:
+    explicit Connection(redisContext* context) : context_(context) {}
+    [[nodiscard]] Error failure(const char* doing) const;
+    // Tells the system that no read or write may wait beyond the deadline, give or take 2 ms; TIMEOUT where it has
+    // passed.
+    Result<void> limit_waits(Clock::time_point deadline);
+    Result<void> command(std::span<const std::string_view> arguments, Clock::time_point deadline);
+
+    struct FreeContext {
+        void operator()(redisContext* context) const noexcept { redisFree(context); }
+    };
+    std::unique_ptr<redisContext, FreeContext> context_;
+    Clock::time_point limited_at_;
+    Clock::time_point limited_to_ = Clock::time_point::max();
+};
+
+}  // namespace nanolith::redis
