@@ -375,6 +375,13 @@ const (
 	// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 	// the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
 	OptionProfile EngineOption = C.NL_OPTION_PROFILE
+	// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+	// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+	// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+	// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
+	OptionSharePrefixes EngineOption = C.NL_OPTION_SHARE_PREFIXES
 	// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
 	// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
 	// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
@@ -390,13 +397,6 @@ const (
 	// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
 	// them. [0 (default) to INT64_MAX]
 	OptionHostBytes EngineOption = C.NL_OPTION_HOST_BYTES
-	// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
-	// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
-	// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-	// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
-	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
-	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
-	OptionSharePrefixes EngineOption = C.NL_OPTION_SHARE_PREFIXES
 	// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
 	// once: chunks that are computed are written there by a thread of the library, and those that neither the device
 	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a

@@ -59,6 +59,13 @@ type EngineOptions struct {
 	// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 	// the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
 	Profile *bool
+	// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+	// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+	// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+	// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
+	SharePrefixes *bool
 	// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
 	// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
 	// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
@@ -74,13 +81,6 @@ type EngineOptions struct {
 	// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
 	// them. [0 (default) to INT64_MAX]
 	HostBytes int64
-	// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
-	// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
-	// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-	// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
-	// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
-	// NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
-	SharePrefixes *bool
 	// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
 	// once: chunks that are computed are written there by a thread of the library, and those that neither the device
 	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
@@ -181,6 +181,11 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 			return err
 		}
 	}
+	if o.SharePrefixes != nil {
+		if err := setInt(options, C.NL_OPTION_SHARE_PREFIXES, number(*o.SharePrefixes)); err != nil {
+			return err
+		}
+	}
 	if o.StoreFolder != "" {
 		if err := setText(options, C.NL_OPTION_STORE_FOLDER, o.StoreFolder); err != nil {
 			return err
@@ -193,11 +198,6 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.HostBytes != 0 {
 		if err := setInt(options, C.NL_OPTION_HOST_BYTES, o.HostBytes); err != nil {
-			return err
-		}
-	}
-	if o.SharePrefixes != nil {
-		if err := setInt(options, C.NL_OPTION_SHARE_PREFIXES, number(*o.SharePrefixes)); err != nil {
 			return err
 		}
 	}

@@ -778,6 +778,15 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      */
     NL_OPTION_PROFILE = 16 NL_TAKES_BOOL,
     /*
+     * 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+     * are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+     * NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+     * for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+     * chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+     * NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
+     */
+    NL_OPTION_SHARE_PREFIXES = 17 NL_TAKES_BOOL,
+    /*
      * A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
      * and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
      * processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
@@ -786,25 +795,16 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      * where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
      * the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
      */
-    NL_OPTION_STORE_FOLDER = 17 NL_TAKES_TEXT,
+    NL_OPTION_STORE_FOLDER = 18 NL_TAKES_TEXT,
     /* Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
        [0 (default) to INT64_MAX] */
-    NL_OPTION_STORE_BYTES = 18 NL_TAKES_INT,
+    NL_OPTION_STORE_BYTES = 19 NL_TAKES_INT,
     /*
      * Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
      * evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
      * them. [0 (default) to INT64_MAX]
      */
-    NL_OPTION_HOST_BYTES = 19 NL_TAKES_INT,
-    /*
-     * 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
-     * are still there instead of computing them, without being asked: the same chunks, then the same tokens.
-     * NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-     * for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
-     * chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
-     * NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
-     */
-    NL_OPTION_SHARE_PREFIXES = 20 NL_TAKES_BOOL,
+    NL_OPTION_HOST_BYTES = 20 NL_TAKES_INT,
     /*
      * A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
      * once: chunks that are computed are written there by a thread of the library, and those that neither the device

@@ -257,6 +257,7 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const std::string& path) {
     context.tokens_reused = context.tail_base() + tail.computed;
     auto cache = std::make_unique<Cache>();
     cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
+    cache->sequence->shares_prefixes = share_prefixes_;
     cache->sequence->sampling = {tail.sampling.temperature, tail.sampling.top_k, tail.sampling.top_p,
                                  tail.sampling.min_p, tail.seed};
     cache->sequence->next = tail.next;

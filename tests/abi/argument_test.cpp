@@ -45,7 +45,7 @@ TEST_F(HandleArguments, Engine) {
     int32_t is_end = 77;
     EXPECT_INVALID("engine", nl_engine_query(nullptr, NL_ENGINE_VOCAB_SIZE, &value_));
     EXPECT_INVALID("value", nl_engine_query(engine_.get(), NL_ENGINE_VOCAB_SIZE, nullptr));
-    for (const int32_t fact : {-1, 0, 15, INT32_MAX})
+    for (const int32_t fact : {-1, 0, 27, INT32_MAX})
         EXPECT_INVALID("fact is " + std::to_string(fact), nl_engine_query(engine_.get(), fact, &value_));
     EXPECT_INVALID("engine", nl_engine_device(nullptr, nullptr, 0, &size_));
     EXPECT_INVALID("length", nl_engine_device(engine_.get(), nullptr, 0, nullptr));
@@ -85,7 +85,7 @@ TEST_F(HandleArguments, Chunk) {
     EXPECT_INVALID("again", nl_chunk_retain(chunk_.get(), nullptr));
     EXPECT_INVALID("chunk", nl_chunk_query(nullptr, NL_CHUNK_TOKENS, &value_));
     EXPECT_INVALID("value", nl_chunk_query(chunk_.get(), NL_CHUNK_TOKENS, nullptr));
-    for (const int32_t fact : {-1, 0, 7}) EXPECT_INVALID("fact", nl_chunk_query(chunk_.get(), fact, &value_));
+    for (const int32_t fact : {-1, 0, 8}) EXPECT_INVALID("fact", nl_chunk_query(chunk_.get(), fact, &value_));
     EXPECT_EQ(out, nullptr);
     EXPECT_EQ(value_, 77);
     EXPECT_EQ(spare_pages(engine), spare);

@@ -55,6 +55,9 @@ namespace Nanolith
         /// <summary>1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]</summary>
         public bool? Profile { get; set; }
 
+        /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
+        public bool? SharePrefixes { get; set; }
+
         /// <summary>A folder where chunks are kept in files: those that are computed are written there by a thread of the library, and those that are asked for are looked for there before they are computed, by this engine, later ones, and other processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]</summary>
         public string StoreFolder { get; set; }
 
@@ -63,9 +66,6 @@ namespace Nanolith
 
         /// <summary>Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are evicted from the device's pages go there, and come back when they are asked for, which is faster than computing them. [0 (default) to INT64_MAX]</summary>
         public long? HostBytes { get; set; }
-
-        /// <summary>1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that are still there instead of computing them, without being asked: the same chunks, then the same tokens. NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]</summary>
-        public bool? SharePrefixes { get; set; }
 
         /// <summary>A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document once: chunks that are computed are written there by a thread of the library, and those that neither the device nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later. Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]</summary>
         public string StoreServer { get; set; }
@@ -91,10 +91,10 @@ namespace Nanolith
             if (MapWeights != null) NativeOptions.Set(raw, 14, MapWeights.Value ? 1L : 0L);
             if (AllowNotFinite != null) NativeOptions.Set(raw, 15, AllowNotFinite.Value ? 1L : 0L);
             if (Profile != null) NativeOptions.Set(raw, 16, Profile.Value ? 1L : 0L);
-            if (StoreFolder != null) NativeOptions.Set(raw, 17, StoreFolder);
-            if (StoreBytes != null) NativeOptions.Set(raw, 18, StoreBytes.Value);
-            if (HostBytes != null) NativeOptions.Set(raw, 19, HostBytes.Value);
-            if (SharePrefixes != null) NativeOptions.Set(raw, 20, SharePrefixes.Value ? 1L : 0L);
+            if (SharePrefixes != null) NativeOptions.Set(raw, 17, SharePrefixes.Value ? 1L : 0L);
+            if (StoreFolder != null) NativeOptions.Set(raw, 18, StoreFolder);
+            if (StoreBytes != null) NativeOptions.Set(raw, 19, StoreBytes.Value);
+            if (HostBytes != null) NativeOptions.Set(raw, 20, HostBytes.Value);
             if (StoreServer != null) NativeOptions.Set(raw, 21, StoreServer);
             if (StoreDeadlineMs != null) NativeOptions.Set(raw, 22, StoreDeadlineMs.Value);
         }

@@ -296,6 +296,13 @@ pub const NL_OPTION_ALLOW_NOT_FINITE: i32 = 15;
 /// only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
 /// the CPU is created, the speed of memory is measured (0.2 s). \[0 (default) or 1]
 pub const NL_OPTION_PROFILE: i32 = 16;
+/// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+/// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+/// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+/// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+/// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+/// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+pub const NL_OPTION_SHARE_PREFIXES: i32 = 17;
 /// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
 /// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
 /// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
@@ -303,21 +310,14 @@ pub const NL_OPTION_PROFILE: i32 = 16;
 /// handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
 /// where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
 /// the folder decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
-pub const NL_OPTION_STORE_FOLDER: i32 = 17;
+pub const NL_OPTION_STORE_FOLDER: i32 = 18;
 /// Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
 /// \[0 (default) to INT64_MAX]
-pub const NL_OPTION_STORE_BYTES: i32 = 18;
+pub const NL_OPTION_STORE_BYTES: i32 = 19;
 /// Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
 /// evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
 /// them. \[0 (default) to INT64_MAX]
-pub const NL_OPTION_HOST_BYTES: i32 = 19;
-/// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
-/// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
-/// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-/// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
-/// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
-/// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
-pub const NL_OPTION_SHARE_PREFIXES: i32 = 20;
+pub const NL_OPTION_HOST_BYTES: i32 = 20;
 /// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
 /// once: chunks that are computed are written there by a thread of the library, and those that neither the device
 /// nor the tiers above have are looked for there. redis://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE] or unix:PATH of a

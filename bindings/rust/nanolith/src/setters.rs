@@ -103,6 +103,16 @@ impl EngineOptions {
         self.set_int(sys::NL_OPTION_PROFILE, i64::from(value))
     }
 
+    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+    /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+    /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
+    pub fn share_prefixes(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_SHARE_PREFIXES, i64::from(value))
+    }
+
     /// A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
     /// and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
     /// processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
@@ -125,16 +135,6 @@ impl EngineOptions {
     /// them. \[0 (default) to INT64_MAX]
     pub fn host_bytes(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_HOST_BYTES, value)
-    }
-
-    /// 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
-    /// are still there instead of computing them, without being asked: the same chunks, then the same tokens.
-    /// NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
-    /// for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
-    /// chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
-    /// NL_OPTION_BATCH_INVARIANT is 1. \[0 or 1 (default)]
-    pub fn share_prefixes(self, value: bool) -> Self {
-        self.set_int(sys::NL_OPTION_SHARE_PREFIXES, i64::from(value))
     }
 
     /// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
