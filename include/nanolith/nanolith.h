@@ -443,7 +443,9 @@ enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
     NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
     NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks or from a fork's origin without computing them */
-    NL_CACHE_TOKENS_COMPUTED = 6 /* computed for this cache so far */
+    NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
+    NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
+    NL_CACHE_COMPOSITION = 8      /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
 };
 /* Since 0.1. */
 NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int64_t *value);
@@ -733,13 +735,29 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
      * have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
      * one document refers to another.
      */
-    NL_COMPOSE_INDEPENDENT = 1
+    NL_COMPOSE_INDEPENDENT = 1,
+    /*
+     * As independent, and then some pages of the chunks are recomputed with all that stands before them in view, before
+     * the first tokens after the chunks are: the first page of each chunk that was computed with nothing before it, and
+     * the pages that these tokens attend to most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The recomputed
+     * pages are this cache's own; all others stay shared. Chunks of level 0 at the beginning are composed exactly. Bring
+     * a question in one call: what attends to the chunks is asked when a call or generation adds several tokens, and
+     * again by later ones while the share is not used up; no page is recomputed twice. Where more than half of the
+     * chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+     * NL_CACHE_COMPOSITION tells. Since 0.2.
+     */
+    NL_COMPOSE_BLENDED = 2
 };
 
 /* Options of a cache. Since 0.2. */
 enum NL_NAMED(CacheOption, NL_OPTION_) {
-    /* How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT] */
-    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition)
+    /* How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED] */
+    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition),
+    /*
+     * Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+     * alone, which always are. Since 0.2. [0 to 1, 0.1 by default]
+     */
+    NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT
 };
 
 /*

@@ -5,6 +5,7 @@
 #include "backend/device_name.h"
 #include "backend/page_size.h"
 #include "backend/profile.h"
+#include "backend/probe.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
@@ -137,6 +138,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .max_output_rows = executor_options.max_output_rows,
                                              .max_kept_logits = executor_options.max_kept_logits,
                                              .max_context = spec().max_context,
+                                             .probes = has_probed_layers(spec()),
                                              .step_ms = options.step_ms,
                                              .queue_limit = options.queue_limit};
     try {

@@ -13,6 +13,7 @@
 
 #include "backend/backend.h"
 #include "backend/profile.h"
+#include "engine/blend.h"
 #include "engine/generation.h"
 #include "engine/log.h"
 #include "engine/options.h"
@@ -71,7 +72,8 @@ class Engine {
     ChunkFacts facts(const std::shared_ptr<Chunk>& chunk);
 
     // ---- caches (caches.cpp)
-    Result<std::unique_ptr<Cache>> create_cache(int32_t composition, std::span<const std::shared_ptr<Chunk>> chunks);
+    Result<std::unique_ptr<Cache>> create_cache(const CacheOptions& options,
+                                                std::span<const std::shared_ptr<Chunk>> chunks);
     void release(std::unique_ptr<Cache> cache);
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
@@ -80,7 +82,7 @@ class Engine {
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
     struct CacheFacts {
-        int64_t tokens, pages, private_pages, reused, computed;
+        int64_t tokens, pages, private_pages, reused, computed, blended, composition;
     };
     CacheFacts facts(const Cache& cache);
     // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED.
@@ -108,6 +110,8 @@ class Engine {
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
     Result<void> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
+    Result<std::vector<ChunkUse>> compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
+                                                  int64_t& computed);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
                                                 int64_t& computed);
 

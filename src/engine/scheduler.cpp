@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/probe.h"
 #include "base/without_exceptions.h"
 #include "engine/generation.h"
 
@@ -113,6 +114,9 @@ void Scheduler::collect_oldest(Lock& lock) {
             if (slice.output_index < 0 || request.logits.empty()) continue;
             NL_TRY(executor_->read_logits(slice.output_index, request.logits));
         }
+        if (step.batch().probes.empty()) return {};
+        step.page_weights.resize(probed_pages(step.batch(), options_.page_size));
+        NL_TRY(executor_->read_page_weights(step.page_weights));
         return {};
     });
     const auto now = Clock::now();

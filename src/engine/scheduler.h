@@ -30,6 +30,7 @@ struct SchedulerOptions {
     int32_t max_output_rows = 256;  // most rows of a step that draw a token
     int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
+    bool probes = true;  // the model has layers that a probe adds up
     double step_ms = 0;  // see Pacer
     int64_t queue_limit = 4096;
 };
@@ -82,6 +83,11 @@ class Scheduler {
     void plan_prefills(Step& step);
     [[nodiscard]] int32_t rows_left(const Request& request) const;
     [[nodiscard]] bool may_draw(const Request& request) const;
+    [[nodiscard]] int32_t most_probe_rows() const;
+    void begin_blends();
+    bool add_blend_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
+    bool add_probe(Step& step, const std::shared_ptr<Request>& request);
+    void no_pages_for(Request& request, const Error& error);
     bool add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
     static void begin(Request& request);
     Result<void> take_pages(Step& step, Request& request, int32_t rows);
@@ -95,7 +101,8 @@ class Scheduler {
     void take_known_token(Request& request);
     void end_overdue();
     void commit(Step& step, const Result<void>& outcome);
-    void commit_slice(const Slice& slice, std::span<const int32_t> sampled);
+    void commit_slice(const Slice& slice, const Step& step);
+    void choose_blend(const Slice& slice, const Step& step);
     void fail_without_token(Request& request);
     void drew_or_failed(Request& request, int32_t token);
     void drew(Request& request, int32_t token);

@@ -17,12 +17,23 @@ void ResidentSequence::commit() {
     committed_size_ = context.tail_size();
     committed_computed_ = context.tail_computed();
     replaced_.reset();
+    before_blend_.reset();
+}
+
+void ResidentSequence::begin_blend(int32_t most_probe_rows) {
+    if (!before_blend_) before_blend_.emplace(context.chunks(), *blend);
+    blend->begin(context, most_probe_rows);
 }
 
 void ResidentSequence::roll_back() {
     if (replaced_) {
         context.tail_pages().swap_page(replaced_index_, *replaced_);
         replaced_.reset();
+    }
+    if (before_blend_) {
+        context.set_chunks(std::move(before_blend_->chunks));
+        blend.emplace(before_blend_->blend);
+        before_blend_.reset();
     }
     context.restore(committed_size_, committed_computed_, page_size_);
     planned = committed_computed_;

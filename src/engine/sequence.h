@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 
+#include "engine/blend.h"
 #include "engine/options.h"
 #include "kv/context.h"
 
@@ -39,7 +40,14 @@ class ResidentSequence {
     // Replaces that page by the only page of `copy`. The old page is kept until the next commit. Returns its number.
     int32_t replace_shared_page(PageList copy);
 
+    // ---- Blended composition
+    // Begins the blend of a request; roll_back() undoes what follows.
+    void begin_blend(int32_t most_probe_rows);
+    // Whether rows of the blend come before rows of the tail.
+    [[nodiscard]] bool blends() const { return blend && !blend->resting(); }
+
     Context context;
+    std::optional<Blend> blend;  // where it is composed so
     SamplingOptions sampling;
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null
@@ -55,12 +63,18 @@ class ResidentSequence {
     const int32_t page_size_;
     int32_t committed_size_ = 0;
     int32_t committed_computed_ = 0;
+    struct BeforeBlend {
+        std::vector<ChunkUse> chunks;
+        Blend blend;
+    };
+    std::optional<BeforeBlend> before_blend_;  // since the latest commit
     std::optional<PageList> replaced_;  // the shared page that was replaced since the latest commit
     int32_t replaced_index_ = 0;
 };
 
 // What an nl_cache handle holds. A request under way shares the sequence, which so outlives a handle that is freed.
 struct Cache {
+    int32_t composition = NL_COMPOSE_EXACT;  // how it was composed in the end
     std::shared_ptr<ResidentSequence> sequence;
 };
 

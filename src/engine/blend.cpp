@@ -1,0 +1,134 @@
+#include "engine/blend.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "backend/page_size.h"
+
+namespace nanolith {
+namespace {
+
+// Rows that a probe has at least, where there are so many. More say little more, and cost as much as they do later.
+constexpr int32_t kProbeRows = 64;
+
+// Whether the chunk's first token was computed as the first of a context, and so became an attention sink (Xiao et al.,
+// Efficient Streaming Language Models with Attention Sinks).
+bool begins_with_sink(const ChunkUse& use) {
+    return use.chunk->identity->before.empty();
+}
+
+}  // namespace
+
+bool is_recomputed(const ChunkUse& use, int32_t page) {
+    return use.blended && (*use.blended)[page] != use.chunk->pages[page];
+}
+
+BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size) {
+    BlendSize size;
+    for (const ChunkUse& use : uses) {
+        if (use.exact) continue;
+        size.all += use.length;
+        if (begins_with_sink(use)) size.first_pages += std::min(use.length, page_size);
+    }
+    return size;
+}
+
+int32_t Blend::tokens_of(const Context& context, const Page& page) const {
+    const int32_t begin = page.index * page_size_;
+    return std::min(page_size_, context.chunks()[page.chunk].length - begin);
+}
+
+// Tokens that may still be recomputed, first pages that are not yet included.
+int64_t Blend::budget(const Context& context) const {
+    int64_t left = 0;
+    for (const ChunkUse& use : context.chunks()) {
+        for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page)
+            if (is_recomputed(use, page)) left -= std::min(page_size_, use.length - page * page_size_);
+    }
+    return left + static_cast<int64_t>(share_ * static_cast<double>(blend_size(context.chunks(), page_size_).all));
+}
+
+void Blend::begin(const Context& context, int32_t most_probe_rows) {
+    const int32_t new_rows = context.tail_size() - context.tail_computed();
+    if (begun_ && new_rows < 2) return;  // a token that was drawn
+    const int64_t left = budget(context);
+    if (begun_ && left < page_size_) return;
+    const int64_t first_pages = begun_ ? 0 : blend_size(context.chunks(), page_size_).first_pages;
+    stage_ = Stage::probing;
+    probe_in_flight = false;
+    if (new_rows == 0 || most_probe_rows == 0 || left <= first_pages) return choose(context, {});
+    // Rows that follow the computed ones, or else rows from the beginning of a page: what is before them is not there.
+    probe_.first_row = context.tail_computed();
+    const int32_t wanted = std::min(kProbeRows, most_probe_rows);
+    if (new_rows > wanted) probe_.first_row = std::max(probe_.first_row, (context.tail_size() - wanted) / page_size_ * page_size_);
+    probe_.num_rows = context.tail_size() - probe_.first_row;
+    if (probe_.num_rows > most_probe_rows) choose(context, {});
+}
+
+std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<const float> page_weights) const {
+    std::vector<Page> pages;
+    size_t next = 0;
+    for (size_t chunk = 0; chunk < context.chunks().size(); ++chunk) {
+        const ChunkUse& use = context.chunks()[chunk];
+        for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page) {
+            const float weight = page_weights.empty() ? 0 : page_weights[next++];
+            if (use.exact || is_recomputed(use, page)) continue;
+            pages.push_back({chunk, page, weight, !begun_ && page == 0 && begins_with_sink(use)});
+        }
+    }
+    return pages;
+}
+
+void Blend::choose(const Context& context, std::span<const float> page_weights) {
+    std::vector<Page> pages = candidates(context, page_weights);
+    int64_t left = budget(context);
+    std::ranges::stable_sort(pages, [](const Page& a, const Page& b) {
+        return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
+    });
+    std::erase_if(pages, [&](const Page& page) {
+        const int32_t tokens = tokens_of(context, page);
+        if (!page.is_first && (tokens > left || page_weights.empty())) return true;
+        left -= tokens;
+        return false;
+    });
+    std::ranges::sort(pages, {}, [](const Page& page) { return std::tuple(page.chunk, page.index); });
+    runs_.clear();
+    num_rows_ = 0;
+    planned_ = 0;
+    has_pages = false;
+    for (const Page& page : pages) {
+        const int32_t begin = page.index * page_size_;
+        const int32_t tokens = tokens_of(context, page);
+        num_rows_ += tokens;
+        if (!runs_.empty() && runs_.back().chunk == page.chunk && runs_.back().end == begin) {
+            runs_.back().end += tokens;
+        } else {
+            runs_.push_back({page.chunk, begin, begin + tokens});
+        }
+    }
+    begun_ = true;
+    stage_ = num_rows_ > 0 ? Stage::recomputing : Stage::resting;
+}
+
+int32_t Blend::num_pages() const {
+    int32_t pages = 0;
+    for (const Run& run : runs_) pages += pages_for(run.end - run.begin, page_size_);
+    return pages;
+}
+
+std::vector<Blend::Run> Blend::take_rows(int32_t rows) {
+    std::vector<Run> taken;
+    int32_t first = 0;  // row of the run
+    for (const Run& run : runs_) {
+        const int32_t length = run.end - run.begin;
+        const int32_t from = std::max(planned_, first);
+        const int32_t to = std::min(planned_ + rows, first + length);
+        if (from < to) taken.push_back({run.chunk, run.begin + from - first, run.begin + to - first});
+        first += length;
+    }
+    planned_ += rows;
+    if (rows_left() == 0) stage_ = Stage::resting;
+    return taken;
+}
+
+}  // namespace nanolith
