@@ -138,7 +138,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .max_output_rows = executor_options.max_output_rows,
                                              .max_kept_logits = executor_options.max_kept_logits,
                                              .max_context = spec().max_context,
-                                             .probes = has_probed_layers(spec()),
+                                             .probes = !probe_layers(spec()).empty(),
                                              .step_ms = options.step_ms,
                                              .queue_limit = options.queue_limit};
     try {

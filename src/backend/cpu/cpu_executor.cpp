@@ -335,7 +335,7 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
                                    .pages = {pool.data, pool.k_scale, pool.v_scale},
                                    .output = {attended_.data(), query_width(), dim}};
     attention_.run(rule, tensors, pool_);
-    if (is_probed(spec_, layer)) probe(rule, tensors);
+    if (!batch_->probes.empty() && is_probed(spec_, layer)) probe(rule, tensors);
     return {};
 }
 
