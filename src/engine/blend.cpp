@@ -54,41 +54,51 @@ void Blend::begin(const Context& context, int32_t most_probe_rows) {
     const int64_t left = budget(context);
     if (begun_ && left < page_size_) return;
     const int64_t first_pages = begun_ ? 0 : blend_size(context.chunks(), page_size_).first_pages;
-    stage_ = Stage::probing;
     probe_in_flight = false;
-    if (new_rows == 0 || most_probe_rows == 0 || left <= first_pages) return choose(context, {});
-    // Rows that follow the computed ones, or else rows from the beginning of a page: what is before them is not there.
-    probe_.first_row = context.tail_computed();
+    if (new_rows == 0 || left <= first_pages) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
+    if (!find_probe(context, most_probe_rows)) return choose(context, {}, left);
+    stage_ = Stage::probing;
+}
+
+bool Blend::find_probe(const Context& context, int32_t most_probe_rows) {
+    const int32_t computed = context.tail_computed();
+    const int32_t new_rows = context.tail_size() - computed;
     const int32_t wanted = std::min(kProbeRows, most_probe_rows);
-    if (new_rows > wanted) probe_.first_row = std::max(probe_.first_row, (context.tail_size() - wanted) / page_size_ * page_size_);
-    probe_.num_rows = context.tail_size() - probe_.first_row;
-    if (probe_.num_rows > most_probe_rows) choose(context, {});
+    probe_ = {computed, new_rows, computed};
+    if (new_rows <= wanted) return true;
+    probe_.place = pages_for(computed, page_size_) * page_size_;
+    probe_.num_rows = std::min(wanted, context.tail_size() - probe_.place);
+    probe_.first_row = context.tail_size() - probe_.num_rows;
+    return probe_.num_rows > 0;
 }
 
 std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<const float> page_weights) const {
+    const int32_t next_row = context.tail_base() + context.tail_computed();
+    const int32_t first_seen = window_ > 0 ? next_row + 1 - window_ : 0;  // by the rows that follow
     std::vector<Page> pages;
     size_t next = 0;
     for (size_t chunk = 0; chunk < context.chunks().size(); ++chunk) {
         const ChunkUse& use = context.chunks()[chunk];
         for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page) {
-            const float weight = page_weights.empty() ? 0 : page_weights[next++];
+            const auto nearness = static_cast<float>(use.base + page * page_size_);
+            const float weight = page_weights.empty() ? nearness : page_weights[next++];
             if (use.exact || is_recomputed(use, page)) continue;
+            if (use.base + std::min(use.length, (page + 1) * page_size_) <= first_seen) continue;
             pages.push_back({chunk, page, weight, !begun_ && page == 0 && begins_with_sink(use)});
         }
     }
     return pages;
 }
 
-void Blend::choose(const Context& context, std::span<const float> page_weights) {
+void Blend::choose(const Context& context, std::span<const float> page_weights, int64_t most_tokens) {
     std::vector<Page> pages = candidates(context, page_weights);
-    int64_t left = budget(context);
     std::ranges::stable_sort(pages, [](const Page& a, const Page& b) {
         return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
     });
     std::erase_if(pages, [&](const Page& page) {
         const int32_t tokens = tokens_of(context, page);
-        if (!page.is_first && (tokens > left || page_weights.empty())) return true;
-        left -= tokens;
+        if (!page.is_first && tokens > most_tokens) return true;
+        most_tokens -= tokens;
         return false;
     });
     std::ranges::sort(pages, {}, [](const Page& page) { return std::tuple(page.chunk, page.index); });

@@ -16,10 +16,13 @@
 
 namespace nanolith {
 
-// What a probe is given: rows [first_row, first_row + num_rows) of the sequence's tail.
+// What a probe is given: rows [first_row, first_row + num_rows) of the sequence's tail, the last ones. Their keys and
+// values lie meanwhile where the rows from `place` on will have theirs: right after the computed rows where the probe
+// has all rows that follow these, else from the beginning of a page on.
 struct ProbeRows {
     int32_t first_row = 0;
     int32_t num_rows = 0;
+    int32_t place = 0;
 };
 
 class Blend {
@@ -32,7 +35,8 @@ class Blend {
         int32_t end = 0;
     };
 
-    Blend(double share, int32_t page_size) : share_(share), page_size_(page_size) {}
+    // `window`: what every layer sees through, at most; 0: some layer sees everything.
+    Blend(double share, int32_t page_size, int32_t window) : share_(share), page_size_(page_size), window_(window) {}
 
     [[nodiscard]] Stage stage() const { return stage_; }
     [[nodiscard]] bool resting() const { return stage_ == Stage::resting; }
@@ -45,7 +49,9 @@ class Blend {
     [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }
     bool probe_in_flight = false;
     // Chooses what to recompute by the page weights of the chunks (backend/batch.h), each chunk's in order.
-    void choose(const Context& context, std::span<const float> page_weights);
+    void choose(const Context& context, std::span<const float> page_weights) {
+        choose(context, page_weights, budget(context));
+    }
 
     // ---- Recomputing: the rows are the tokens of the runs, in order
     [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
@@ -63,12 +69,16 @@ class Blend {
         float weight;
         bool is_first;
     };
+    [[nodiscard]] bool find_probe(const Context& context, int32_t most_probe_rows);
+    // `page_weights` is empty where there was no probe: pages nearest to the tail are taken first.
+    void choose(const Context& context, std::span<const float> page_weights, int64_t most_tokens);
     [[nodiscard]] std::vector<Page> candidates(const Context& context, std::span<const float> page_weights) const;
     [[nodiscard]] int32_t tokens_of(const Context& context, const Page& page) const;
     [[nodiscard]] int64_t budget(const Context& context) const;
 
     const double share_;
     const int32_t page_size_;
+    const int32_t window_;
     Stage stage_ = Stage::resting;
     bool begun_ = false;  // first pages are chosen
     ProbeRows probe_;

@@ -16,6 +16,16 @@ std::vector<ChunkUse> compose_independent(std::span<const std::shared_ptr<Chunk>
     return uses;
 }
 
+// What every layer sees through, at most; 0 where a layer sees everything.
+int32_t largest_window(const ModelSpec& spec) {
+    int32_t largest = 0;
+    for (const LayerSpec& layer : spec.layers) {
+        if (layer.window == 0) return 0;
+        largest = std::max(largest, layer.window);
+    }
+    return largest;
+}
+
 // Whether a blend would recompute more than half of the chunks' tokens: then exact composition, whose chunks later
 // caches share, costs little more.
 bool blends_too_much(std::span<const ChunkUse> uses, double share, int32_t page_size) {
@@ -52,7 +62,7 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
     auto cache = std::make_unique<Cache>();
     cache->composition = composition;
     cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
-    if (composition == NL_COMPOSE_BLENDED) cache->sequence->blend.emplace(options.blend_share, page_size_);
+    if (composition == NL_COMPOSE_BLENDED) cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
     cache->sequence->context.tokens_computed = computed;
     cache->sequence->context.tokens_reused = total - computed;
     return cache;

@@ -57,23 +57,29 @@ void Step::add_recomputed(const std::shared_ptr<Request>& request, bool keep_log
     add_output(*request, slices_.back(), keep_logits);
 }
 
-// The rows go to their places in the tail, where they are overwritten later. Tokens in front of them that are not
-// computed are left out of what they see, so the rows have a segment of their own, which begins with a page.
+// The rows are written to places of the tail that are overwritten later. Tokens in front of them that are not computed
+// are left out of what they see.
 void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size) {
     ResidentSequence& sequence = *request->sequence;
     Context& context = sequence.context;
     const ProbeRows& probe = sequence.blend->probe_rows();
     const int32_t computed = context.tail_computed();
-    const int32_t own = probe.first_row > computed ? probe.first_row : 0;  // where their segment begins in the tail
-    for (int32_t row = probe.first_row; row < probe.first_row + probe.num_rows; ++row)
-        add_row(context, context.tail_base() + row, row - own,
-                context.tail_pages()[row / page_size] * page_size + row % page_size);
+    const bool follows = probe.first_row == computed;  // the rows are in one segment with the computed ones
+    const int32_t base = context.tail_base();
+    for (int32_t i = 0; i < probe.num_rows; ++i) {
+        const int32_t place = probe.place + i;
+        add_row(context, base + probe.first_row + i, follows ? place : i,
+                context.tail_pages()[place / page_size] * page_size + place % page_size);
+    }
     const size_t first_segment = batch_.segments.size();
     add_chunks(context, context.chunks().size());
     const int32_t tail = context.tail_pages().table_entry();
-    if (own > 0 && computed > 0) batch_.segments.push_back({tail, computed, context.tail_base()});
-    batch_.segments.push_back(
-        {tail + own / page_size, probe.first_row + probe.num_rows - own, context.tail_base() + own});
+    if (follows) {
+        batch_.segments.push_back({tail, computed + probe.num_rows, base});
+    } else {
+        if (computed > 0) batch_.segments.push_back({tail, computed, base});
+        batch_.segments.push_back({tail + probe.place / page_size, probe.num_rows, base + probe.first_row});
+    }
     batch_.probes.push_back({static_cast<int32_t>(batch_.sequences.size())});
     add_sequence(probe.num_rows, first_segment);
     Slice slice{request, request->sequence, probe.first_row, probe.num_rows};
