@@ -38,14 +38,10 @@ int32_t Blend::tokens_of(const Context& context, const Page& page) const {
     return std::min(page_size_, context.chunks()[page.chunk].length - begin);
 }
 
-// Tokens that may still be recomputed, first pages that are not yet included.
+// Tokens that may still be chosen, first pages that are not yet included.
 int64_t Blend::budget(const Context& context) const {
-    int64_t left = 0;
-    for (const ChunkUse& use : context.chunks()) {
-        for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page)
-            if (is_recomputed(use, page)) left -= std::min(page_size_, use.length - page * page_size_);
-    }
-    return left + static_cast<int64_t>(share_ * static_cast<double>(blend_size(context.chunks(), page_size_).all));
+    const auto all = static_cast<double>(blend_size(context.chunks(), page_size_).all);
+    return static_cast<int64_t>(share_ * all) - chosen_tokens_;
 }
 
 void Blend::begin(const Context& context, int32_t most_probe_rows) {
@@ -82,9 +78,10 @@ std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<con
         for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page) {
             const auto nearness = static_cast<float>(use.base + page * page_size_);
             const float weight = page_weights.empty() ? nearness : page_weights[next++];
-            if (use.exact || is_recomputed(use, page)) continue;
+            if (use.exact) continue;
             if (use.base + std::min(use.length, (page + 1) * page_size_) <= first_seen) continue;
-            pages.push_back({chunk, page, weight, !begun_ && page == 0 && begins_with_sink(use)});
+            pages.push_back({chunk, page, weight, !begun_ && page == 0 && begins_with_sink(use),
+                             is_recomputed(use, page)});
         }
     }
     return pages;
@@ -95,16 +92,12 @@ void Blend::choose(const Context& context, std::span<const float> page_weights, 
     std::ranges::stable_sort(pages, [](const Page& a, const Page& b) {
         return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
     });
-    std::erase_if(pages, [&](const Page& page) {
-        const int32_t tokens = tokens_of(context, page);
-        if (!page.is_first && tokens > most_tokens) return true;
-        most_tokens -= tokens;
-        return false;
-    });
+    keep_chosen(context, pages, most_tokens);
     std::ranges::sort(pages, {}, [](const Page& page) { return std::tuple(page.chunk, page.index); });
     runs_.clear();
     num_rows_ = 0;
     planned_ = 0;
+    computed_ = 0;
     has_pages = false;
     for (const Page& page : pages) {
         const int32_t begin = page.index * page_size_;
@@ -118,6 +111,19 @@ void Blend::choose(const Context& context, std::span<const float> page_weights, 
     }
     begun_ = true;
     stage_ = num_rows_ > 0 ? Stage::recomputing : Stage::resting;
+}
+
+// A page that is recomputed already costs nothing, but counts among those that the first question chose: what others
+// asked before does not make this conversation recompute pages that weigh less.
+void Blend::keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens) {
+    std::erase_if(pages, [&](const Page& page) {
+        if (page.is_recomputed && begun_) return true;
+        const int32_t tokens = tokens_of(context, page);
+        if (!page.is_first && tokens > most_tokens) return true;
+        most_tokens -= tokens;
+        chosen_tokens_ += tokens;
+        return page.is_recomputed;
+    });
 }
 
 int32_t Blend::num_pages() const {

@@ -59,6 +59,11 @@ class Blend {
     [[nodiscard]] int32_t rows_left() const { return num_rows_ - planned_; }
     // The next `rows` rows, as runs. They then count as planned; after the last one the stage is resting.
     std::vector<Run> take_rows(int32_t rows);
+    // So many more rows are computed. True: the last of them is.
+    bool computed(int32_t rows) {
+        computed_ += rows;
+        return computed_ == num_rows_;
+    }
     bool has_pages = false;  // the runs have pages of the conversation's own
 
   private:
@@ -68,6 +73,7 @@ class Blend {
         int32_t index;
         float weight;
         bool is_first;
+        bool is_recomputed;  // for another conversation
     };
     [[nodiscard]] bool find_probe(const Context& context, int32_t most_probe_rows);
     // `page_weights` is empty where there was no probe: pages nearest to the tail are taken first.
@@ -75,6 +81,8 @@ class Blend {
     [[nodiscard]] std::vector<Page> candidates(const Context& context, std::span<const float> page_weights) const;
     [[nodiscard]] int32_t tokens_of(const Context& context, const Page& page) const;
     [[nodiscard]] int64_t budget(const Context& context) const;
+    // Keeps those of the pages, the heaviest first, that are chosen and not recomputed yet.
+    void keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens);
 
     const double share_;
     const int32_t page_size_;
@@ -85,6 +93,8 @@ class Blend {
     std::vector<Run> runs_;
     int32_t num_rows_ = 0;  // of the runs
     int32_t planned_ = 0;
+    int32_t computed_ = 0;
+    int64_t chosen_tokens_ = 0;
 };
 
 // Whether the page of the conversation's chunk is recomputed already.

@@ -134,6 +134,8 @@ Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     fork->composition = cache.composition;
     fork->sequence = std::make_shared<ResidentSequence>(cache.sequence->context.fork(), page_size_);
     if (cache.sequence->blend) fork->sequence->blend.emplace(*cache.sequence->blend);
+    fork->sequence->shares_blend = cache.sequence->shares_blend;
+    fork->sequence->kept = cache.sequence->kept;
     fork->sequence->sampling = cache.sequence->sampling;
     fork->sequence->next = cache.sequence->next;
     return fork;

@@ -101,7 +101,7 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
     if (slice.rows == Rows::blended) {
         sequence.context.tokens_blended += slice.num_rows;
         sequence.context.tokens_reused -= slice.num_rows;
-        return;
+        return keep_blend(request, slice.num_rows);
     }
     if (slice.rows == Rows::tail) sequence.context.set_computed(slice.first_row + slice.num_rows);
     if (slice.output_index >= 0) {
@@ -121,6 +121,16 @@ void Scheduler::choose_blend(const Slice& slice, const Step& step) {
         sequence.blend->choose(sequence.context, weights);
     } catch (...) {
         fail(*slice.request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
+    }
+}
+
+void Scheduler::keep_blend(Request& request, int32_t rows) {
+    ResidentSequence& sequence = *request.sequence;
+    if (!sequence.blend->computed(rows) || !sequence.shares_blend || !options_.keeps_blends) return;
+    try {
+        sequence.kept = blends_.keep(sequence.context);
+    } catch (...) {
+        fail(request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
     }
 }
 

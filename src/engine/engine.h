@@ -19,6 +19,7 @@
 #include "engine/options.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 #include "kv/context.h"
 #include "kv/page_pool.h"
@@ -130,6 +131,7 @@ class Engine {
     std::condition_variable chunk_ended_;  // a chunk is no longer being computed
     std::unique_ptr<PagePool> pool_;       // outlives chunks and sequences
     ChunkStore store_;
+    BlendStore blends_;
     std::unique_ptr<Scheduler> scheduler_;
 };
 

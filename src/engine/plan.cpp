@@ -74,10 +74,17 @@ int32_t Scheduler::most_probe_rows() const {
     return options_.probes ? options_.max_rows / 2 : 0;
 }
 
+// What other conversations have recomputed of the same chunks is there for each request that begins.
 void Scheduler::begin_blends() {
     for (const auto& request : queue_) {
         if (request->blends || request->finished || !request->sequence->blend) continue;
-        request->sequence->begin_blend(most_probe_rows());
+        ResidentSequence& sequence = *request->sequence;
+        sequence.keep_before_blend();
+        if (sequence.shares_blend && options_.keeps_blends) {
+            sequence.kept = blends_.find(sequence.context.chunks());
+            if (sequence.kept) use_kept(*sequence.kept, sequence.context);
+        }
+        sequence.blend->begin(sequence.context, most_probe_rows());
         request->blends = true;
     }
 }
@@ -217,13 +224,14 @@ Result<void> Scheduler::take_pages(Step& step, Request& request, int32_t rows) {
 Result<void> Scheduler::make_room(int32_t pages) {
     const int32_t missing = pages - pool_.num_free();
     if (missing <= 0) return {};
-    const int32_t evictable = store_.evictable_pages();
+    const int32_t evictable = store_.evictable_pages() + blends_.evictable_pages();
     if (evictable < missing)
         return nanolith::fail(NL_ERROR_OUT_OF_PAGES, pages, " pages are needed, ", pool_.num_free(), " are free and ",
-                              evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)")
+                              evictable, " held by unused chunks and blends, of ", pool_.num_pages(), " in the pool (num_pages)")
             .with(NL_DETAIL_NEEDED, pages)
             .with(NL_DETAIL_AVAILABLE, pool_.num_free() + evictable);
-    store_.evict(missing);
+    blends_.evict(missing);
+    if (pool_.num_free() < pages) store_.evict(pages - pool_.num_free());
     return {};
 }
 

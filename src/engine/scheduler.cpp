@@ -23,12 +23,13 @@ std::chrono::microseconds to_duration(double microseconds) {
 }  // namespace
 
 Scheduler::Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex,
-                     PagePool& pool, ChunkStore& store)
+                     PagePool& pool, ChunkStore& store, BlendStore& blends)
     : executor_(std::move(executor)),
       options_(options),
       mutex_(mutex),
       pool_(pool),
       store_(store),
+      blends_(blends),
       pacer_(options.step_ms, options.max_rows),
       thread_([this] { loop(); }) {}
 

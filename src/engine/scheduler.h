@@ -20,6 +20,7 @@
 #include "backend/executor.h"
 #include "engine/pacer.h"
 #include "engine/step.h"
+#include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 
 namespace nanolith {
@@ -31,6 +32,9 @@ struct SchedulerOptions {
     int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
     bool probes = true;  // the model has layers that a probe adds up
+    // Conversations share what they recompute of the same chunks in the same order. What a token's logits are depends
+    // then on what others have asked before.
+    bool keeps_blends = true;
     double step_ms = 0;  // see Pacer
     int64_t queue_limit = 4096;
 };
@@ -39,9 +43,9 @@ class Scheduler {
   public:
     using Lock = std::unique_lock<std::mutex>;
 
-    // `mutex`, `pool` and `store` belong to the engine and outlive the scheduler.
+    // `mutex`, `pool`, `store` and `blends` belong to the engine and outlive the scheduler.
     Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex, PagePool& pool,
-              ChunkStore& store);
+              ChunkStore& store, BlendStore& blends);
     ~Scheduler();  // ends the requests that remain; no call may be waiting
     Scheduler(const Scheduler&) = delete;
     Scheduler& operator=(const Scheduler&) = delete;
@@ -103,6 +107,7 @@ class Scheduler {
     void commit(Step& step, const Result<void>& outcome);
     void commit_slice(const Slice& slice, const Step& step);
     void choose_blend(const Slice& slice, const Step& step);
+    void keep_blend(Request& request, int32_t rows);
     void fail_without_token(Request& request);
     void drew_or_failed(Request& request, int32_t token);
     void drew(Request& request, int32_t token);
@@ -124,6 +129,7 @@ class Scheduler {
     std::mutex& mutex_;
     PagePool& pool_;
     ChunkStore& store_;
+    BlendStore& blends_;
     Pacer pacer_;
     std::optional<Error> no_pages_;  // why the latest generation to ask for pages got none
 

@@ -20,9 +20,8 @@ void ResidentSequence::commit() {
     before_blend_.reset();
 }
 
-void ResidentSequence::begin_blend(int32_t most_probe_rows) {
+void ResidentSequence::keep_before_blend() {
     if (!before_blend_) before_blend_.emplace(context.chunks(), *blend);
-    blend->begin(context, most_probe_rows);
 }
 
 void ResidentSequence::roll_back() {
@@ -43,6 +42,10 @@ void ResidentSequence::roll_back() {
 void ResidentSequence::truncate(int32_t num_tokens) {
     if (num_tokens == this->num_tokens()) return;
     next.reset();
+    if (num_tokens < context.tail_base()) {
+        shares_blend = false;
+        kept.reset();
+    }
     context.truncate(num_tokens, page_size_);
     planned = context.tail_computed();
     commit();

@@ -8,6 +8,7 @@
 
 #include "engine/blend.h"
 #include "engine/options.h"
+#include "kv/blend_store.h"
 #include "kv/context.h"
 
 namespace nanolith {
@@ -41,13 +42,15 @@ class ResidentSequence {
     int32_t replace_shared_page(PageList copy);
 
     // ---- Blended composition
-    // Begins the blend of a request; roll_back() undoes what follows.
-    void begin_blend(int32_t most_probe_rows);
+    // To be called before a request's blend begins; roll_back() undoes what follows.
+    void keep_before_blend();
     // Whether rows of the blend come before rows of the tail.
     [[nodiscard]] bool blends() const { return blend && !blend->resting(); }
 
     Context context;
-    std::optional<Blend> blend;  // where it is composed so
+    std::optional<Blend> blend;       // where it is composed so
+    bool shares_blend = true;         // its chunks are all those of the store's result for them
+    std::shared_ptr<KeptBlend> kept;  // that result, which it uses, or null
     SamplingOptions sampling;
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null

@@ -58,7 +58,8 @@ void Step::add_recomputed(const std::shared_ptr<Request>& request, bool keep_log
 }
 
 // The rows are written to places of the tail that are overwritten later. Tokens in front of them that are not computed
-// are left out of what they see.
+// are left out of what they see. Chunks are seen as they were prefilled, so that what a question chooses does not depend
+// on what others have asked before.
 void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size) {
     ResidentSequence& sequence = *request->sequence;
     Context& context = sequence.context;
@@ -72,7 +73,8 @@ void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size)
                 context.tail_pages()[place / page_size] * page_size + place % page_size);
     }
     const size_t first_segment = batch_.segments.size();
-    add_chunks(context, context.chunks().size());
+    for (const ChunkUse& use : context.chunks())
+        batch_.segments.push_back({use.chunk->pages.table_entry(), use.length, use.base});
     const int32_t tail = context.tail_pages().table_entry();
     if (follows) {
         batch_.segments.push_back({tail, computed + probe.num_rows, base});

@@ -53,6 +53,7 @@ class PageList {
     void truncate(int32_t count);
     void clear();
     [[nodiscard]] PageList share() const;  // a second list that holds the same pages
+    [[nodiscard]] PageList share_page(int32_t index) const;  // a list that holds this one
 
     // Brings the list's entries in the page table up to date and returns the first one's index. Only the thread that
     // plans steps may call it.
