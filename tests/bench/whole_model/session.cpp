@@ -7,7 +7,7 @@ namespace nanolith::bench {
 
 void must(nl_status status, const char* doing) {
     if (status == NL_OK) return;
-    std::fprintf(stderr, "bench_whole_model: %s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
+    std::fprintf(stderr, "%s: %s: %s\n", doing, nl_status_name(status), nl_last_error());
     std::exit(EXIT_FAILURE);
 }
 
@@ -50,6 +50,15 @@ Chunk Session::prefill(const Tokens& tokens) const {
 Cache Session::conversation(const nl_chunk* chunk) const {
     nl_cache* cache = nullptr;
     must(nl_cache_create(engine_.get(), nullptr, &chunk, chunk != nullptr ? 1 : 0, &cache), "cache");
+    return Cache(cache);
+}
+
+Cache Session::composed(const std::vector<const nl_chunk*>& chunks, int32_t composition, double share) const {
+    const Options options = make_options(NL_OPTIONS_CACHE);
+    must(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, composition), "composition");
+    must(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, share), "share");
+    nl_cache* cache = nullptr;
+    must(nl_cache_create(engine_.get(), options.get(), chunks.data(), chunks.size(), &cache), "cache");
     return Cache(cache);
 }
 
