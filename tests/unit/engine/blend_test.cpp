@@ -1,4 +1,4 @@
-// Blended composition on the CPU, over random models and chunks: with a share of everything it is exact composition,
+// Blended composition on every device, over random models and chunks: with a share of everything it is exact composition,
 // with less the chosen pages alone are the conversation's own.
 #include <gtest/gtest.h>
 
@@ -38,11 +38,15 @@ std::vector<Family> families() {
             {"without rotation", without_rotation}};
 }
 
-class BlendTest : public ::testing::Test {
+class BlendTest : public ::testing::TestWithParam<bool> {
   protected:
     using Tokens = std::vector<int32_t>;
 
     void SetUp() override {
+        if (GetParam()) {
+            const auto backend = open_cuda_backend(0);
+            if (!backend.ok()) GTEST_SKIP() << "no GPU: " << backend.error().message;
+        }
         const uint32_t seed = std::random_device{}();
         std::printf("seed %u\n", seed);
         random_.seed(seed);
@@ -61,8 +65,8 @@ class BlendTest : public ::testing::Test {
         model->spec = model_->spec;
         model->weights = model_->weights;
         EngineOptions options{.dtype = NL_DTYPE_F32, .page_size = 16, .num_pages = 400, .max_batch_tokens = 8 + below(90)};
-        auto backend = open_cpu_backend(1);
-        ASSERT_TRUE(backend.ok());
+        auto backend = GetParam() ? open_cuda_backend(0) : open_cpu_backend(1);
+        ASSERT_TRUE(backend.ok()) << backend.error().message;
         auto engine = Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "no tokenizer"}, std::move(*backend),
                                      options);
         ASSERT_TRUE(engine.ok()) << engine.error().message;
@@ -115,7 +119,7 @@ class BlendTest : public ::testing::Test {
 
 constexpr float kRounding = 2e-4F;  // of float32 sums in another order, for logits of a few units
 
-TEST_F(BlendTest, AShareOfEverythingIsExactComposition) {
+TEST_P(BlendTest, AShareOfEverythingIsExactComposition) {
     for (const Family& family : families()) {
         float most = 0;  // difference that blending has to undo
         for (int run = 0; run < 4; ++run) {
@@ -141,7 +145,7 @@ TEST_F(BlendTest, AShareOfEverythingIsExactComposition) {
     }
 }
 
-TEST_F(BlendTest, AGenerationBlendsAndAForkShares) {
+TEST_P(BlendTest, AGenerationBlendsAndAForkShares) {
     make_engine({.num_layers = 3});
     const auto chunks = some_chunks();
     const CacheOptions all{.composition = NL_COMPOSE_BLENDED, .blend_share = 1, .blend_falls_back = false};
@@ -165,7 +169,7 @@ TEST_F(BlendTest, AGenerationBlendsAndAForkShares) {
     EXPECT_EQ(decode(**fork, 8), decode(*exact, 8));
 }
 
-TEST_F(BlendTest, AShareOfNothingIsFirstPages) {
+TEST_P(BlendTest, AShareOfNothingIsFirstPages) {
     make_engine({.num_layers = 3});
     const auto chunks = some_chunks();
     const auto blended =
@@ -179,7 +183,7 @@ TEST_F(BlendTest, AShareOfNothingIsFirstPages) {
     EXPECT_EQ(facts.composition, NL_COMPOSE_BLENDED);
 }
 
-TEST_F(BlendTest, ManyFirstPagesAreComposedExactly) {
+TEST_P(BlendTest, ManyFirstPagesAreComposedExactly) {
     make_engine({.num_layers = 2});
     std::vector<std::shared_ptr<Chunk>> chunks;
     for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(20), 1, {})->chunk);
@@ -188,7 +192,7 @@ TEST_F(BlendTest, ManyFirstPagesAreComposedExactly) {
     EXPECT_EQ(engine_->facts(*blended).computed, 40);
 }
 
-TEST_F(BlendTest, WhatOneConversationRecomputedOthersUse) {
+TEST_P(BlendTest, WhatOneConversationRecomputedOthersUse) {
     make_engine({.num_layers = 3});
     std::vector<std::shared_ptr<Chunk>> chunks;
     for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(160), 1, {})->chunk);
@@ -220,7 +224,7 @@ TEST_F(BlendTest, WhatOneConversationRecomputedOthersUse) {
     EXPECT_GT(engine_->facts(*again).blended, 0);
 }
 
-TEST_F(BlendTest, WindowsRecomputeNothingThatIsNotSeen) {
+TEST_P(BlendTest, WindowsRecomputeNothingThatIsNotSeen) {
     RandomShape shape{.num_layers = 3};
     shape.layers = {{0, 40}, {0, 40}, {0, 40}};
     make_engine(shape);
@@ -232,7 +236,7 @@ TEST_F(BlendTest, WindowsRecomputeNothingThatIsNotSeen) {
     EXPECT_EQ(engine_->facts(*blended).blended, 48);  // the first token sees 39 before it: three pages of 16
 }
 
-TEST_F(BlendTest, NoPageIsRecomputedTwice) {
+TEST_P(BlendTest, NoPageIsRecomputedTwice) {
     make_engine({.num_layers = 3});
     std::vector<std::shared_ptr<Chunk>> chunks;
     for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(160), 1, {})->chunk);
@@ -248,6 +252,9 @@ TEST_F(BlendTest, NoPageIsRecomputedTwice) {
     }
     EXPECT_GT(before, 32);  // more than the first pages
 }
+
+INSTANTIATE_TEST_SUITE_P(Backends, BlendTest, ::testing::Values(false, true),
+                         [](const auto& test) { return std::string(test.param ? "CUDA" : "CPU"); });
 
 }  // namespace
 }  // namespace nanolith::testing
