@@ -10,9 +10,9 @@
 
 #include "attention/attention.h"
 #include "attention/merge/partials.h"
-#include "attention/probe/probe.h"
 #include "attention/plan/plan.h"
 #include "attention/plan/work_arrays.h"
+#include "attention/probe/probe.h"
 #include "backend/kernels.h"
 #include "backend/model_spec.h"
 #include "norm/norm.h"

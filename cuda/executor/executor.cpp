@@ -283,7 +283,8 @@ class CudaExecutor final : public Executor {
 
     // Puts the forward pass on the stream, as a graph once some steps of its shape have gone through all layers.
     Result<void> launch_forward() {
-        if (batch_.shape().rows > kMaxGraphRows || !probes_.empty() || step_layers_ < spec_.num_layers) return enqueue_forward(false);
+        if (batch_.shape().rows > kMaxGraphRows || !probes_.empty() || step_layers_ < spec_.num_layers)
+            return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
         if (entry.steps < plain_steps_) {
             NL_TRY(enqueue_forward(false));

@@ -439,10 +439,10 @@ NL_API nl_status nl_cache_cancel(nl_cache *cache);
 /* Facts about a cache, for nl_cache_query. Since 0.1. */
 enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_TOKENS = 1,
-    NL_CACHE_PAGES = 2,          /* pages it uses, its chunks' included */
-    NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
-    NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
-    NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks or from a fork's origin without computing them */
+    NL_CACHE_PAGES = 2,           /* pages it uses, its chunks' included */
+    NL_CACHE_PRIVATE_PAGES = 3,   /* of these, pages outside chunks */
+    NL_CACHE_BYTES = 4,           /* NL_CACHE_PAGES times page bytes */
+    NL_CACHE_TOKENS_REUSED = 5,   /* taken from chunks or from a fork's origin without computing them */
     NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
     NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
     NL_CACHE_COMPOSITION = 8      /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
@@ -737,13 +737,15 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
      */
     NL_COMPOSE_INDEPENDENT = 1,
     /*
-     * As independent, and then some pages of the chunks are recomputed with all that stands before them in view, before
-     * the first tokens after the chunks are: the first page of each chunk that was computed with nothing before it, and
-     * the pages that these tokens attend to most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The recomputed
-     * pages are this cache's own; all others stay shared. Chunks of level 0 at the beginning are composed exactly. Bring
-     * a question in one call: what attends to the chunks is asked when a call or generation adds several tokens, and
-     * again by later ones while the share is not used up; no page is recomputed twice. Where more than half of the
-     * chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+     * As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
+     * first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
+     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
+     * tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
+     * up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
+     * The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
+     * in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
+     * was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
+     * than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
      * NL_CACHE_COMPOSITION tells. Since 0.2.
      */
     NL_COMPOSE_BLENDED = 2

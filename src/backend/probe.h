@@ -23,8 +23,9 @@ inline std::vector<int32_t> probe_layers(const ModelSpec& spec) {
         if (spec.layers[layer].window == 0) layers.push_back(layer);
     const auto step = (static_cast<int32_t>(layers.size()) + kMostProbedLayers - 1) / kMostProbedLayers;
     for (size_t i = 0; step > 1 && i < layers.size(); ++i) {
-        layers.erase(layers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                     layers.begin() + static_cast<std::ptrdiff_t>(std::min(i + static_cast<size_t>(step), layers.size())));
+        layers.erase(
+            layers.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+            layers.begin() + static_cast<std::ptrdiff_t>(std::min(i + static_cast<size_t>(step), layers.size())));
     }
     return layers;
 }

@@ -52,7 +52,8 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
     int32_t composition = options.composition;
     if (composition == NL_COMPOSE_BLENDED) {
         NL_ASSIGN(uses, compose_blended(lock, chunks, computed));
-        if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_)) composition = NL_COMPOSE_EXACT;
+        if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_))
+            composition = NL_COMPOSE_EXACT;
     }
     if (composition == NL_COMPOSE_EXACT) {
         NL_ASSIGN(uses, compose_exact(lock, chunks, computed));
@@ -62,7 +63,8 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
     auto cache = std::make_unique<Cache>();
     cache->composition = composition;
     cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
-    if (composition == NL_COMPOSE_BLENDED) cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
+    if (composition == NL_COMPOSE_BLENDED)
+        cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
     cache->sequence->context.tokens_computed = computed;
     cache->sequence->context.tokens_reused = total - computed;
     return cache;
@@ -167,8 +169,13 @@ std::vector<int32_t> Engine::tokens(const Cache& cache) {
 Engine::CacheFacts Engine::facts(const Cache& cache) {
     const Lock lock(mutex_);
     const Context& context = cache.sequence->context;
-    return {cache.sequence->num_tokens(), context.num_pages(),    context.num_private_pages(), context.tokens_reused,
-            context.tokens_computed,      context.tokens_blended, cache.composition};
+    return {cache.sequence->num_tokens(),
+            context.num_pages(),
+            context.num_private_pages(),
+            context.tokens_reused,
+            context.tokens_computed,
+            context.tokens_blended,
+            cache.composition};
 }
 
 void Engine::cancel(Cache& cache) {

@@ -4,8 +4,8 @@
 
 #include "backend/device_name.h"
 #include "backend/page_size.h"
-#include "backend/profile.h"
 #include "backend/probe.h"
+#include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
 
@@ -143,8 +143,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .step_ms = options.step_ms,
                                              .queue_limit = options.queue_limit};
     try {
-        scheduler_ = std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_,
-                                                 blends_);
+        scheduler_ =
+            std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_, blends_);
     } catch (const std::system_error& error) {
         return fail(NL_ERROR_OUT_OF_MEMORY, "the engine's thread could not be started: ", error.what());
     }

@@ -164,8 +164,8 @@ bool Scheduler::add_blend_rows(Step& step, const std::shared_ptr<Request>& reque
         }
         std::vector<ChunkPages> pages;
         for (const Blend::Run& run : blend.runs())
-            pages.push_back({run.chunk, run.begin / options_.page_size,
-                             pages_for(run.end - run.begin, options_.page_size)});
+            pages.push_back(
+                {run.chunk, run.begin / options_.page_size, pages_for(run.end - run.begin, options_.page_size)});
         sequence.context.exchange_pages(pages);
         blend.has_pages = true;
     }
@@ -227,7 +227,8 @@ Result<void> Scheduler::make_room(int32_t pages) {
     const int32_t evictable = store_.evictable_pages() + blends_.evictable_pages();
     if (evictable < missing)
         return nanolith::fail(NL_ERROR_OUT_OF_PAGES, pages, " pages are needed, ", pool_.num_free(), " are free and ",
-                              evictable, " held by unused chunks and blends, of ", pool_.num_pages(), " in the pool (num_pages)")
+                              evictable, " held by unused chunks and blends, of ", pool_.num_pages(),
+                              " in the pool (num_pages)")
             .with(NL_DETAIL_NEEDED, pages)
             .with(NL_DETAIL_AVAILABLE, pool_.num_free() + evictable);
     blends_.evict(missing);

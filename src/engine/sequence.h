@@ -71,7 +71,7 @@ class ResidentSequence {
         Blend blend;
     };
     std::optional<BeforeBlend> before_blend_;  // since the latest commit
-    std::optional<PageList> replaced_;  // the shared page that was replaced since the latest commit
+    std::optional<PageList> replaced_;         // the shared page that was replaced since the latest commit
     int32_t replaced_index_ = 0;
 };
 

@@ -58,8 +58,8 @@ void Step::add_recomputed(const std::shared_ptr<Request>& request, bool keep_log
 }
 
 // The rows are written to places of the tail that are overwritten later. Tokens in front of them that are not computed
-// are left out of what they see. Chunks are seen as they were prefilled, so that what a question chooses does not depend
-// on what others have asked before.
+// are left out of what they see. Chunks are seen as they were prefilled, so that what a question chooses does not
+// depend on what others have asked before.
 void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size) {
     ResidentSequence& sequence = *request->sequence;
     Context& context = sequence.context;
@@ -101,8 +101,7 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     for (const Blend::Run& run : sequence.blend->take_rows(num_rows)) {
         const ChunkUse& use = context.chunks()[run.chunk];
         for (int32_t token = run.begin; token < run.end; ++token)
-            add_row(context, use.base + token, token,
-                    use.pages()[token / page_size] * page_size + token % page_size);
+            add_row(context, use.base + token, token, use.pages()[token / page_size] * page_size + token % page_size);
         const size_t first_segment = batch_.segments.size();
         add_chunks(context, run.chunk);
         batch_.segments.push_back({use.pages().table_entry(), run.end, use.base});
@@ -124,8 +123,7 @@ void Step::add_row(const Context& context, int32_t position, int32_t key_positio
 // The sequence's rows are the last `num_rows` ones, its segments those from `first_segment` on.
 void Step::add_sequence(int32_t rows, size_t first_segment) {
     const auto first = static_cast<int32_t>(first_segment);
-    batch_.sequences.push_back(
-        {num_rows() - rows, rows, first, static_cast<int32_t>(batch_.segments.size()) - first});
+    batch_.sequences.push_back({num_rows() - rows, rows, first, static_cast<int32_t>(batch_.segments.size()) - first});
 }
 
 void Step::add_chunks(const Context& context, size_t count) {

@@ -23,7 +23,7 @@ enum class Rows : uint8_t {
 struct Slice {
     std::shared_ptr<Request> request;
     std::shared_ptr<ResidentSequence> sequence;  // whose rows these are; set even if the request has ended
-    int32_t first_row = 0;                       // first of its rows, counted in the sequence's tail; 0 for blended ones
+    int32_t first_row = 0;  // first of its rows, counted in the sequence's tail; 0 for blended ones
     int32_t num_rows = 0;
     int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
     Rows rows = Rows::tail;

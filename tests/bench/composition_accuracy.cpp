@@ -212,8 +212,9 @@ int32_t dtype_of(const char* name) {
 
 int main(int argc, char** argv) {
     if (argc < 3) {
-        std::fprintf(stderr, "usage: composition_accuracy MODEL_DIR ITEMS.jsonl "
-                             "[auto|cpu|cuda [f32|f16|bf16 [PAGE_SIZE]]]\n");
+        std::fprintf(stderr,
+                     "usage: composition_accuracy MODEL_DIR ITEMS.jsonl "
+                     "[auto|cpu|cuda [f32|f16|bf16 [PAGE_SIZE]]]\n");
         return EXIT_FAILURE;
     }
     Evaluator evaluator(argv[1], argc > 3 ? argv[3] : "auto", argc > 4 ? dtype_of(argv[4]) : NL_DTYPE_AUTO,

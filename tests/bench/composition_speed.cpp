@@ -153,10 +153,11 @@ class Bench {
         const int64_t taken = free_before - session_.fact(NL_ENGINE_PAGES_FREE);
         const auto chunk_pages = static_cast<double>(sizes_["--chunks"] * sizes_["--tokens"]) /
                                  static_cast<double>(session_.fact(NL_ENGINE_PAGE_SIZE));
-        std::printf("%-12s %4.0f %% %4zu conversations %10.0f tokens/s %7.1f %% of independent's, each %6.2f %% of the "
-                    "chunks' pages of its own\n",
-                    name.c_str(), 100 * share, handles.size(), rate, independent > 0 ? 100 * rate / independent : 100.0,
-                    100 * static_cast<double>(taken) / static_cast<double>(handles.size()) / chunk_pages);
+        std::printf(
+            "%-12s %4.0f %% %4zu conversations %10.0f tokens/s %7.1f %% of independent's, each %6.2f %% of the "
+            "chunks' pages of its own\n",
+            name.c_str(), 100 * share, handles.size(), rate, independent > 0 ? 100 * rate / independent : 100.0,
+            100 * static_cast<double>(taken) / static_cast<double>(handles.size()) / chunk_pages);
         std::fflush(stdout);
         return rate;
     }

@@ -220,8 +220,8 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
             }
         }
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-            attend_head(rotated(queries.data() + head * dim, position, layer), keys, values,
-                        out.data() + head * dim, watches ? &add_to : nullptr);
+            attend_head(rotated(queries.data() + head * dim, position, layer), keys, values, out.data() + head * dim,
+                        watches ? &add_to : nullptr);
     }
     return out;
 }

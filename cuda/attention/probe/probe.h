@@ -25,10 +25,10 @@ template <typename T>
 struct ProbeArguments {
     const T* queries = nullptr;  // not rotated
     RowLayout query_layout;
-    const void* pages = nullptr;         // as AttentionArguments::pages
-    bool fp8 = false;                    // pages are fp8 e4m3 and not of T
-    const float2* rope = nullptr;        // as AttentionArguments::rope
-    const ProbePage* probed = nullptr;   // [num_pages], memory that the device reads
+    const void* pages = nullptr;        // as AttentionArguments::pages
+    bool fp8 = false;                   // pages are fp8 e4m3 and not of T
+    const float2* rope = nullptr;       // as AttentionArguments::rope
+    const ProbePage* probed = nullptr;  // [num_pages], memory that the device reads
     int num_pages = 0;
     int first_row = 0;
     int num_rows = 0;

@@ -9,8 +9,8 @@
 
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
-#include "backend/cpu/read_speed.h"
 #include "backend/cpu/page_weights.h"
+#include "backend/cpu/read_speed.h"
 #include "backend/forward.h"
 #include "backend/probe.h"
 #include "backend/profile.h"

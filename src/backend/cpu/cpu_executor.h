@@ -112,13 +112,13 @@ class CpuExecutor final : public Executor {
 
     std::vector<double> page_weights_;  // of the step computed last: of each probe, of each page
     const Batch* batch_ = nullptr;      // while it is computed
-    std::vector<int32_t> tokens_;   // its tokens, those drawn before filled in
-    bool in_flight_ = false;        // a step is computed and not collected
-    std::vector<int32_t> draws_;    // of the latest step that was computed, collected or not
-    std::vector<int32_t> drawing_;  // of the one that is computed
-    std::vector<int32_t> keeping_;  // its kept_logits
-    std::vector<int32_t> kept_;     // the step's that was collected last
-    Buffer<float> kept_logits_;     // [max_kept_logits, vocab] of these, allocated when first wanted
+    std::vector<int32_t> tokens_;       // its tokens, those drawn before filled in
+    bool in_flight_ = false;            // a step is computed and not collected
+    std::vector<int32_t> draws_;        // of the latest step that was computed, collected or not
+    std::vector<int32_t> drawing_;      // of the one that is computed
+    std::vector<int32_t> keeping_;      // its kept_logits
+    std::vector<int32_t> kept_;         // the step's that was collected last
+    Buffer<float> kept_logits_;         // [max_kept_logits, vocab] of these, allocated when first wanted
 };
 
 extern template class CpuExecutor<float>;

@@ -126,15 +126,14 @@ class Prober {
         for (int32_t first = 0; first < segment.length; first += page_size()) {
             const int64_t count = std::min(page_size(), segment.length - first);
             const int32_t page = of_.step.page_table[segment.first_page + first / page_size()];
-            const auto* const keys =
-                widen(static_cast<const P*>(of_.pages.data) + of_.shape.pool.key_tile(page, kv_head), count * dim_,
-                      widened);
+            const auto* const keys = widen(
+                static_cast<const P*>(of_.pages.data) + of_.shape.pool.key_tile(page, kv_head), count * dim_, widened);
             using Key = std::remove_const_t<std::remove_pointer_t<decltype(keys)>>;
-            dot_products(DotProducts<std::remove_const_t<Key>>{keys, queries.data(), dim_, scores.data(), page_size(),
-                                                               false},
-                         queries_of_head_, count);
-            float* const lse = lse_.data() + (first_page_[index] + first / page_size()) * num_queries_ +
-                               kv_head * queries_of_head_;
+            dot_products(
+                DotProducts<std::remove_const_t<Key>>{keys, queries.data(), dim_, scores.data(), page_size(), false},
+                queries_of_head_, count);
+            float* const lse =
+                lse_.data() + (first_page_[index] + first / page_size()) * num_queries_ + kv_head * queries_of_head_;
             for (int64_t query = 0; query < queries_of_head_; ++query) {
                 float* const of_query = scores.data() + query * page_size();
                 if (of_.rule.softcap > 0) softcap(of_query, count, of_.rule.softcap);

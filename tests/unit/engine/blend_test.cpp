@@ -1,5 +1,5 @@
-// Blended composition on every device, over random models and chunks: with a share of everything it is exact composition,
-// with less the chosen pages alone are the conversation's own.
+// Blended composition on every device, over random models and chunks: with a share of everything it is exact
+// composition, with less the chosen pages alone are the conversation's own.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -64,11 +64,12 @@ class BlendTest : public ::testing::TestWithParam<bool> {
         auto model = std::make_unique<Model>();
         model->spec = model_->spec;
         model->weights = model_->weights;
-        EngineOptions options{.dtype = NL_DTYPE_F32, .page_size = 16, .num_pages = 400, .max_batch_tokens = 8 + below(90)};
+        EngineOptions options{
+            .dtype = NL_DTYPE_F32, .page_size = 16, .num_pages = 400, .max_batch_tokens = 8 + below(90)};
         auto backend = GetParam() ? open_cuda_backend(0) : open_cpu_backend(1);
         ASSERT_TRUE(backend.ok()) << backend.error().message;
-        auto engine = Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "no tokenizer"}, std::move(*backend),
-                                     options);
+        auto engine =
+            Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "no tokenizer"}, std::move(*backend), options);
         ASSERT_TRUE(engine.ok()) << engine.error().message;
         engine_ = std::move(*engine);
     }
