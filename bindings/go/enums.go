@@ -183,6 +183,10 @@ const (
 	CacheTokensReused CacheFact = C.NL_CACHE_TOKENS_REUSED
 	// computed for this cache so far
 	CacheTokensComputed CacheFact = C.NL_CACHE_TOKENS_COMPUTED
+	// of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2
+	CacheTokensBlended CacheFact = C.NL_CACHE_TOKENS_BLENDED
+	// how its chunks were composed in the end, NL_COMPOSE_*; since 0.2
+	CacheComposition CacheFact = C.NL_CACHE_COMPOSITION
 )
 
 // EndReason: Why a generation ended. Since 0.2.
@@ -424,6 +428,17 @@ const (
 	// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
 	// one document refers to another.
 	ComposeIndependent Composition = C.NL_COMPOSE_INDEPENDENT
+	// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
+	// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
+	// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
+	// tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
+	// up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
+	// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
+	// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
+	// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
+	// than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+	// NL_CACHE_COMPOSITION tells. Since 0.2.
+	ComposeBlended Composition = C.NL_COMPOSE_BLENDED
 )
 
 // CacheOption: Options of a cache. Since 0.2.
@@ -431,8 +446,11 @@ const (
 type CacheOption int32
 
 const (
-	// How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+	// How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
 	OptionComposition CacheOption = C.NL_OPTION_COMPOSITION
+	// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+	// alone, which always are. Since 0.2. [0 to 1, 0.1 by default]
+	OptionBlendShare CacheOption = C.NL_OPTION_BLEND_SHARE
 )
 
 // SamplingOption: Options of drawing. Since 0.2.

@@ -218,13 +218,21 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 //
 // The zero value of a field means the library's default.
 type CacheOptions struct {
-	// How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+	// How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
 	Composition Composition
+	// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+	// alone, which always are. Since 0.2. [0 to 1, 0.1 by default]
+	BlendShare float64
 }
 
 func (o *CacheOptions) apply(options *C.nl_options) error {
 	if o.Composition != 0 {
 		if err := setInt(options, C.NL_OPTION_COMPOSITION, int64(o.Composition)); err != nil {
+			return err
+		}
+	}
+	if o.BlendShare != 0 {
+		if err := setFloat(options, C.NL_OPTION_BLEND_SHARE, o.BlendShare); err != nil {
 			return err
 		}
 	}

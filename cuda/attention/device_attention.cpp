@@ -228,6 +228,26 @@ Result<void> DeviceAttention::run_short(const AppendCall& rows, const AttentionC
     return fail(NL_ERROR_INTERNAL, "float32 has no kernel for short contexts");
 }
 
+template <typename T>
+Result<void> DeviceAttention::probe_typed(const ProbeCall& call, cudaStream_t stream) const {
+    ProbeArguments<T> a;
+    a.queries = static_cast<const T*>(call.queries.data);
+    a.query_layout = layout_of(call.queries);
+    a.pages = call.pages.data;
+    a.fp8 = plan_shape_.fp8;
+    if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->rotations.as<float2>();
+    a.probed = call.probed;
+    a.num_pages = call.num_pages;
+    a.first_row = call.first_row;
+    a.num_rows = call.num_rows;
+    a.first_position = call.first_position;
+    a.rule = {.scale = spec_.scale * call.pages.k_scale, .softcap = spec_.softcap};
+    a.lse = call.lse;
+    a.totals = call.totals;
+    a.weights = call.weights;
+    return add_page_weights(a, heads_, stream);
+}
+
 Result<void> DeviceAttention::append_and_run(const AppendCall& rows, const AttentionCall& call,
                                              cudaStream_t stream) const {
     return with_type(spec_.dtype, [&]<typename T>(T) { return run_short<T>(rows, call, stream); });
@@ -235,6 +255,10 @@ Result<void> DeviceAttention::append_and_run(const AppendCall& rows, const Atten
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {
     return with_type(spec_.dtype, [&]<typename T>(T) { return append_typed<T>(call, stream); });
+}
+
+Result<void> DeviceAttention::probe(const ProbeCall& call, cudaStream_t stream) const {
+    return with_type(spec_.dtype, [&]<typename T>(T) { return probe_typed<T>(call, stream); });
 }
 
 Result<void> DeviceAttention::run(const AttentionCall& call, cudaStream_t stream) const {

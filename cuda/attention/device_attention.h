@@ -12,6 +12,7 @@
 #include "attention/merge/partials.h"
 #include "attention/plan/plan.h"
 #include "attention/plan/work_arrays.h"
+#include "attention/probe/probe.h"
 #include "backend/kernels.h"
 #include "backend/model_spec.h"
 #include "norm/norm.h"
@@ -62,6 +63,21 @@ struct AttentionCall {
     bool early = false;
 };
 
+// The page weights of one layer's probe (probe/probe.h). All pointers are to memory that the device reads and writes.
+struct ProbeCall {
+    int32_t rope = kNoRope;
+    ConstHeadRows queries{};
+    Pages<const void> pages{};
+    const ProbePage* probed = nullptr;
+    int32_t num_pages = 0;
+    int32_t first_row = 0;
+    int32_t num_rows = 0;
+    int32_t first_position = 0;
+    float* lse = nullptr;
+    float* totals = nullptr;
+    float* weights = nullptr;
+};
+
 // Not thread-safe. All work is put on the streams that calls name, which must be of one device, the current one.
 class DeviceAttention {
   public:
@@ -88,6 +104,8 @@ class DeviceAttention {
     Result<void> append(const AppendCall& call, cudaStream_t stream) const;
     // The attention of every row of the plan.
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
+    // Adds to the page weights of a probe what its rows attend to in a layer without a window.
+    Result<void> probe(const ProbeCall& call, cudaStream_t stream) const;
     // append() and run() in one launch, for plans whose counts have `short_counts`; these take no other call. The plan
     // is read from `call`; what both arguments have, from `rows`.
     Result<void> append_and_run(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
@@ -103,6 +121,8 @@ class DeviceAttention {
     [[nodiscard]] const DeviceRope* rope_of(int32_t index) const;
     template <typename T>
     Result<void> append_typed(const AppendCall& call, cudaStream_t stream) const;
+    template <typename T>
+    Result<void> probe_typed(const ProbeCall& call, cudaStream_t stream) const;
     template <typename T>
     Result<void> run_typed(const AttentionCall& call, cudaStream_t stream) const;
     template <typename T>

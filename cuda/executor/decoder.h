@@ -16,11 +16,13 @@
 #include "backend/executor.h"
 #include "backend/model_spec.h"
 #include "backend/model_weights.h"
+#include "backend/probe.h"
 #include "backend/progress.h"
 #include "batch/device_batch.h"
 #include "embed/embed.h"
 #include "executor/copy_page.h"
 #include "executor/dtype_of.h"
+#include "executor/probes.h"
 #include "executor/scratch.h"
 #include "executor/weights.h"
 #include "experts/experts.h"
@@ -98,6 +100,9 @@ class Decoder {
                           spec_.hidden_size, residual(), stream_);
     }
 
+    // Has the step that begins next probed, until the next call; null: it has no probes.
+    void set_probes(const Probes* probes) { probes_ = probes; }
+
     // [output rows, vocab] on the device, of the step whose head() the stream ran last.
     [[nodiscard]] const float* logits() const { return all_logits(); }
 
@@ -145,7 +150,8 @@ class Decoder {
         call.output = {attended(), int64_t{heads_.num_heads} * heads_.head_dim, heads_.head_dim};
         call.early = early();
         if (is_short(layer)) return attention_.append_and_run(append_call(layer), call, stream_);
-        return attention_.run(call, stream_);
+        NL_TRY(attention_.run(call, stream_));
+        return probes_ != nullptr && is_probed(spec_, layer) ? probe(call, layer) : Result<void>();
     }
 
     Result<void> attention_output(int32_t layer) {
@@ -275,6 +281,26 @@ class Decoder {
     // Whether append and attention of the layer are one launch in this step.
     [[nodiscard]] bool is_short(int32_t layer) const {
         return shape_->work[attention_.plan_of(layer_spec(layer).window)].short_counts.sequences > 0;
+    }
+
+    // The queries lie as attention() read them.
+    Result<void> probe(const AttentionCall& call, int32_t layer) {
+        for (const ProbeShape& shape : probes_->shapes()) {
+            ProbeCall probe;
+            probe.rope = call.rope;
+            probe.queries = call.queries;
+            probe.pages = {layer_pages(layer)};
+            probe.probed = probes_->pages() + shape.first_page;
+            probe.num_pages = shape.num_pages;
+            probe.first_row = shape.first_row;
+            probe.num_rows = shape.num_rows;
+            probe.first_position = shape.first_position;
+            probe.lse = probes_->lse();
+            probe.totals = probes_->totals();
+            probe.weights = probes_->weights() + shape.first_page;
+            NL_TRY(attention_.probe(probe, stream_));
+        }
+        return {};
     }
 
     [[nodiscard]] AppendCall append_call(int32_t layer) const {
@@ -455,6 +481,7 @@ class Decoder {
     // Of the step that begin() was last called with.
     const BatchShape* shape_ = nullptr;
     const BatchView* view_ = nullptr;
+    const Probes* probes_ = nullptr;
     int32_t* page_table_ = nullptr;
 };
 

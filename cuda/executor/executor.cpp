@@ -55,6 +55,7 @@ class CudaExecutor final : public Executor {
         phases_ = PhaseEvents();
         slots_ = StepSlots();
         batch_ = DeviceBatch();
+        probes_.release();
         page_table_ = PageTable();
         decoder_.reset();
         stream_.reset();
@@ -143,6 +144,16 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
+    Result<void> read_page_weights(std::span<float> weights) override {
+        const StepSlot& slot = slots_.collected();
+        if (weights.size() != slot.num_page_weights) {
+            return fail(NL_ERROR_INTERNAL, "weights has ", weights.size(), " elements: expected ",
+                        slot.num_page_weights, ", the pages of the probes of the step collected last");
+        }
+        std::copy_n(slot.page_weights.template as<float>(), weights.size(), weights.begin());
+        return {};
+    }
+
     Result<void> copy_pages(std::span<const PageCopy> copies) override {
         NL_TRY(check_copies(options_, copies));
         return on_device([&]() -> Result<void> {
@@ -218,12 +229,17 @@ class CudaExecutor final : public Executor {
         NL_TRY(prepare(slot, batch));
         UnfinishedStep unfinished(*this);
         NL_TRY(lay_out(slot, batch));
+        NL_TRY(set_probes(slot, batch));
         NL_TRY(decoder_->begin(batch_, page_table_.data()));
         NL_TRY(launch_forward());
         for (size_t i = 0; i < slot.kept.size(); ++i) {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.logits.template as<float>() + i * vocab_size(),
                                         decoder_->logits() + static_cast<size_t>(slot.kept[i]) * vocab_size(),
                                         vocab_size() * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
+        }
+        if (slot.num_page_weights > 0) {
+            NL_CUDA_TRY(cudaMemcpyAsync(slot.page_weights.data(), probes_.weights(),
+                                        slot.num_page_weights * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
         }
         NL_CUDA_TRY(cudaEventRecord(slot.done.get(), stream_.get()));
         unfinished.submitted();
@@ -235,8 +251,10 @@ class CudaExecutor final : public Executor {
 
     // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
     Result<void> prepare(StepSlot& slot, const Batch& batch) {
+        // Probes read queries where append() leaves them, which attention of short contexts has no launch of.
+        const bool may_be_short = batch.probes.empty();
         plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions},
-                                {batch.slots, batch.key_positions});
+                                may_be_short ? WrittenRows{batch.slots, batch.key_positions} : WrittenRows{});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
         if (options_.profile != nullptr) {
@@ -261,6 +279,16 @@ class CudaExecutor final : public Executor {
                                                stream_.get(), &moved);
         if (moved) graphs_.clear();
         return laid_out;
+    }
+
+    Result<void> set_probes(StepSlot& slot, const Batch& batch) {
+        NL_TRY(probes_.set(batch, options_.page_size, spec_.num_heads, slot.probe_pages, stream_.get()));
+        decoder_->set_probes(probes_.empty() ? nullptr : &probes_);
+        slot.num_page_weights = probes_.num_pages();
+        const size_t bytes = slot.num_page_weights * sizeof(float);
+        if (slot.page_weights.bytes() >= bytes) return {};
+        NL_ASSIGN(slot.page_weights, allocate_pinned(2 * bytes, "page weights"));
+        return {};
     }
 
     // Of a step that has ended.
@@ -289,7 +317,8 @@ class CudaExecutor final : public Executor {
 
     // Puts the forward pass on the stream, as a graph once some steps of its shape have gone through all layers.
     Result<void> launch_forward() {
-        if (batch_.shape().rows > kMaxGraphRows || step_layers_ < spec_.num_layers) return enqueue_forward(false);
+        if (batch_.shape().rows > kMaxGraphRows || !probes_.empty() || step_layers_ < spec_.num_layers)
+            return enqueue_forward(false);
         GraphCache::Entry& entry = graphs_.find(batch_.shape());
         if (entry.steps < plain_steps_) {
             NL_TRY(enqueue_forward(false));
@@ -312,6 +341,7 @@ class CudaExecutor final : public Executor {
     std::span<const AttentionPlan* const> plans_;  // of the step that is being submitted
     PageTable page_table_;
     DeviceBatch batch_;
+    Probes probes_;  // of the step that is being submitted
     GraphCache graphs_;
     int plain_steps_ = kPlainSteps;
     StepSlots slots_;

@@ -17,6 +17,9 @@ struct StepSlot {
     PinnedBuffer batch;         // what is copied to the device; grows as needed
     PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
     PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
+    PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes
+    PinnedBuffer page_weights;  // [num_page_weights] float32, allocated as those
+    size_t num_page_weights = 0;
     Event done;                 // recorded at the step's end
     size_t num_outputs = 0;     // output rows of the step
     std::vector<int32_t> kept;  // Batch::kept_logits of the step

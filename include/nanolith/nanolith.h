@@ -453,11 +453,13 @@ NL_API nl_status nl_cache_cancel(nl_cache *cache);
 /* Facts about a cache, for nl_cache_query. Since 0.1. */
 enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_TOKENS = 1,
-    NL_CACHE_PAGES = 2,          /* pages it uses, its chunks' included */
-    NL_CACHE_PRIVATE_PAGES = 3,  /* of these, pages outside chunks */
-    NL_CACHE_BYTES = 4,          /* NL_CACHE_PAGES times page bytes */
-    NL_CACHE_TOKENS_REUSED = 5,  /* taken from chunks, a fork's origin or other conversations, not computed */
-    NL_CACHE_TOKENS_COMPUTED = 6 /* computed for this cache so far */
+    NL_CACHE_PAGES = 2,           /* pages it uses, its chunks' included */
+    NL_CACHE_PRIVATE_PAGES = 3,   /* of these, pages outside chunks */
+    NL_CACHE_BYTES = 4,           /* NL_CACHE_PAGES times page bytes */
+    NL_CACHE_TOKENS_REUSED = 5,   /* taken from chunks, a fork's origin or other conversations, not computed */
+    NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
+    NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
+    NL_CACHE_COMPOSITION = 8      /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
 };
 /* Since 0.1. */
 NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int64_t *value);
@@ -834,13 +836,31 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
      * have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
      * one document refers to another.
      */
-    NL_COMPOSE_INDEPENDENT = 1
+    NL_COMPOSE_INDEPENDENT = 1,
+    /*
+     * As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
+     * first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
+     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
+     * tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
+     * up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
+     * The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
+     * in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
+     * was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
+     * than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+     * NL_CACHE_COMPOSITION tells. Since 0.2.
+     */
+    NL_COMPOSE_BLENDED = 2
 };
 
 /* Options of a cache. Since 0.2. */
 enum NL_NAMED(CacheOption, NL_OPTION_) {
-    /* How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT] */
-    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition)
+    /* How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED] */
+    NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition),
+    /*
+     * Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+     * alone, which always are. Since 0.2. [0 to 1, 0.1 by default]
+     */
+    NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT
 };
 
 /*

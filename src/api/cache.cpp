@@ -25,6 +25,10 @@ Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
             return facts.reused;
         case NL_CACHE_TOKENS_COMPUTED:
             return facts.computed;
+        case NL_CACHE_TOKENS_BLENDED:
+            return facts.blended;
+        case NL_CACHE_COMPOSITION:
+            return facts.composition;
         default:
             return unknown_fact(NL_FACTS_CACHE, fact, "CACHE");
     }
@@ -40,8 +44,8 @@ nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(cache, "cache"));
         NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, chunks, num_chunks, "chunks", "num_chunks"));
-        NL_ASSIGN(const int32_t composed, composition(options));
-        NL_ASSIGN(auto created, engine->engine->create_cache(composed, list.chunks()));
+        NL_ASSIGN(const CacheOptions read, cache_options(options));
+        NL_ASSIGN(auto created, engine->engine->create_cache(read, list.chunks()));
         *cache = new nl_cache(engine->engine, std::move(created));
         return {};
     });

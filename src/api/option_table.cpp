@@ -121,7 +121,9 @@ constexpr Option kOptions[] = {
             "Milliseconds that reading a chunk from that server, or writing it there, may take."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
-            {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
+            {NL_COMPOSE_EXACT, NL_COMPOSE_BLENDED, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
+    number(NL_OPTION_BLEND_SHARE, NL_OPTIONS_CACHE, "BLEND_SHARE", {0, 1, 0.1},
+           "Share of the chunks' tokens that NL_COMPOSE_BLENDED recomputes at most."),
 
     number(NL_OPTION_TEMPERATURE, kSampling, "TEMPERATURE", {0, 3e38, 0}, "What logits are divided by; 0: greedy."),
     integer(NL_OPTION_TOP_K, kSampling, "TOP_K", {0, kMostInt32, 0}, "Keeps the k highest logits; 0 keeps all."),

@@ -19,7 +19,7 @@ Result<void> check_kind(const nl_options* options, int32_t expected);
 
 // NULL: every default. The options must be of the kind.
 Result<EngineOptions> engine_options(const nl_options* options);
-Result<int32_t> composition(const nl_options* options);
+Result<CacheOptions> cache_options(const nl_options* options);
 Result<SamplingOptions> sampling_options(const nl_options& options);
 Result<GenerationOptions> generation_options(const nl_options* options);
 

@@ -83,9 +83,11 @@ Result<EngineOptions> engine_options(const nl_options* options) {
     return options != nullptr ? read_engine(*options) : EngineOptions{};
 }
 
-Result<int32_t> composition(const nl_options* options) {
+Result<CacheOptions> cache_options(const nl_options* options) {
     NL_TRY(check_kind(options, NL_OPTIONS_CACHE));
-    return options != nullptr ? small(*options, NL_OPTION_COMPOSITION) : NL_COMPOSE_EXACT;
+    if (options == nullptr) return CacheOptions{};
+    return CacheOptions{.composition = small(*options, NL_OPTION_COMPOSITION),
+                        .blend_share = number(*options, NL_OPTION_BLEND_SHARE)};
 }
 
 Result<SamplingOptions> sampling_options(const nl_options& options) {

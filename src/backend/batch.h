@@ -28,6 +28,13 @@ struct Sequence {
     int32_t num_segments = 0;
 };
 
+// Asks how much the rows of a sequence attend to each page that they see: over the layers of probe_layers(), all query
+// heads and the sequence's rows, the sum of the weights that the softmax gives the page's tokens. The pages are those
+// of the sequence's segments, in order; read_page_weights() gives one number for each.
+struct Probe {
+    int32_t sequence = 0;
+};
+
 // How to draw a token from a row of logits; the options NL_OPTION_TEMPERATURE and following say what each member means.
 // Tokens are drawn by inverting the cumulative distribution in vocabulary order: the first token, of those that the
 // filters keep, at which the running sum of probabilities exceeds uniform times their total.
@@ -77,6 +84,7 @@ struct Batch {
     std::vector<Sequence> sequences;
     std::vector<int32_t> output_rows;    // rows whose logits are computed and from which a token is drawn
     std::vector<SampleParams> sampling;  // [output_rows]
+    std::vector<Probe> probes;           // at most one of a sequence
     std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
 };
 

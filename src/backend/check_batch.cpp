@@ -90,6 +90,18 @@ Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
     return {};
 }
 
+Result<void> check_probes(const Batch& batch) {
+    for (size_t i = 0; i < batch.probes.size(); ++i) {
+        const int32_t sequence = batch.probes[i].sequence;
+        const int32_t least = i == 0 ? 0 : batch.probes[i - 1].sequence + 1;
+        const auto most = static_cast<int32_t>(batch.sequences.size()) - 1;
+        if (sequence < least || sequence > most)
+            return fail(NL_ERROR_INTERNAL, "batch.probes[", i, "].sequence is ", sequence, ": expected ", least, " to ",
+                        most, ", each sequence once, ascending");
+    }
+    return {};
+}
+
 }  // namespace
 
 Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch,
@@ -109,6 +121,7 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_changed_entries(batch, options.num_pages));
     NL_TRY(check_range("output_rows", batch.output_rows, 0, static_cast<int64_t>(rows)));
     NL_TRY(check_kept_logits(batch, options.max_kept_logits));
+    NL_TRY(check_probes(batch));
     const StepRules rules{
         .page_size = options.page_size, .max_position = spec.max_context, .every_row_sees_a_key = true};
     NL_TRY(check_step({batch.page_table, batch.segments, batch.sequences, batch.positions}, rules, kNames));

@@ -64,6 +64,9 @@ class Executor {
     // step's kept_logits.
     virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
 
+    // Gives the page weights of the step collected last: of each of its probes in order, of each page in order.
+    virtual Result<void> read_page_weights(std::span<float> weights) = 0;
+
     // Copies pages, keys and values of every layer, in the order given: after the steps in flight, before the next
     // step.
     virtual Result<void> copy_pages(std::span<const PageCopy> copies) = 0;

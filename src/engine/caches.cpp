@@ -4,8 +4,39 @@
 #include "engine/engine.h"
 
 namespace nanolith {
+namespace {
 
-Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
+std::vector<ChunkUse> compose_independent(std::span<const std::shared_ptr<Chunk>> chunks) {
+    std::vector<ChunkUse> uses;
+    int32_t base = 0;
+    for (const auto& chunk : chunks) {
+        uses.push_back({chunk, chunk->num_tokens(), base});
+        base += chunk->num_tokens();
+    }
+    return uses;
+}
+
+// What every layer sees through, at most; 0 where a layer sees everything.
+int32_t largest_window(const ModelSpec& spec) {
+    int32_t largest = 0;
+    for (const LayerSpec& layer : spec.layers) {
+        if (layer.window == 0) return 0;
+        largest = std::max(largest, layer.window);
+    }
+    return largest;
+}
+
+// Whether a blend would recompute more than half of the chunks' tokens: then exact composition, whose chunks later
+// caches share, costs little more.
+bool blends_too_much(std::span<const ChunkUse> uses, double share, int32_t page_size) {
+    const BlendSize size = blend_size(uses, page_size);
+    const double wanted = std::max(static_cast<double>(size.first_pages), share * static_cast<double>(size.all));
+    return wanted > static_cast<double>(size.all) / 2;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
                                                     std::span<const std::shared_ptr<Chunk>> chunks) {
     int64_t total = 0;
     for (const auto& chunk : chunks) total += chunk->num_tokens();
@@ -18,18 +49,23 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(int32_t composition,
     Lock lock(mutex_);
     std::vector<ChunkUse> uses;
     int64_t computed = 0;
+    int32_t composition = options.composition;
+    if (composition == NL_COMPOSE_BLENDED) {
+        NL_ASSIGN(uses, compose_blended(lock, chunks, computed));
+        if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_))
+            composition = NL_COMPOSE_EXACT;
+    }
     if (composition == NL_COMPOSE_EXACT) {
         NL_ASSIGN(uses, compose_exact(lock, chunks, computed));
-    } else {
-        int32_t base = 0;
-        for (const auto& chunk : chunks) {
-            uses.push_back({chunk, chunk->num_tokens(), base});
-            base += chunk->num_tokens();
-        }
+    } else if (composition == NL_COMPOSE_INDEPENDENT) {
+        uses = compose_independent(chunks);
     }
     auto cache = std::make_unique<Cache>();
+    cache->composition = composition;
     cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
-    cache->sequence->shares_prefixes = share_prefixes_;
+    cache->sequence->shares_prefixes = share_prefixes_ && composition != NL_COMPOSE_BLENDED;
+    if (composition == NL_COMPOSE_BLENDED)
+        cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
     cache->sequence->context.tokens_computed = computed;
     cache->sequence->context.tokens_reused = total - computed;
     return cache;
@@ -98,8 +134,12 @@ Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
     auto fork = std::make_unique<Cache>();
+    fork->composition = cache.composition;
     fork->sequence = std::make_shared<ResidentSequence>(cache.sequence->context.fork(), page_size_);
     fork->sequence->shares_prefixes = cache.sequence->shares_prefixes;
+    if (cache.sequence->blend) fork->sequence->blend.emplace(*cache.sequence->blend);
+    fork->sequence->shares_blend = cache.sequence->shares_blend;
+    fork->sequence->kept = cache.sequence->kept;
     fork->sequence->sampling = cache.sequence->sampling;
     fork->sequence->next = cache.sequence->next;
     return fork;
@@ -131,8 +171,13 @@ std::vector<int32_t> Engine::tokens(const Cache& cache) {
 Engine::CacheFacts Engine::facts(const Cache& cache) {
     const Lock lock(mutex_);
     const Context& context = cache.sequence->context;
-    return {cache.sequence->num_tokens(), context.num_pages(), context.tail_pages().size(), context.tokens_reused,
-            context.tokens_computed};
+    return {cache.sequence->num_tokens(),
+            context.num_pages(),
+            context.num_private_pages(),
+            context.tokens_reused,
+            context.tokens_computed,
+            context.tokens_blended,
+            cache.composition};
 }
 
 void Engine::cancel(Cache& cache) {

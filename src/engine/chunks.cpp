@@ -72,6 +72,26 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const 
     return uses;
 }
 
+// Chunks of level 0 at the beginning are composed exactly, the others are used as they were prefilled.
+Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
+                                                      int64_t& computed) {
+    const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->level != 0; });
+    const auto num_system = static_cast<size_t>(system - chunks.begin());
+    NL_ASSIGN(auto uses, compose_exact(lock, chunks.first(num_system), computed));
+    int32_t base = uses.empty() ? 0 : uses.back().base + uses.back().length;
+    for (const auto& chunk : chunks.subspan(num_system)) {
+        uses.push_back({chunk, chunk->num_tokens(), base});
+        base += chunk->num_tokens();
+    }
+    ChunkStore::Identities before;
+    for (ChunkUse& use : uses) {
+        use.exact = use.chunk->identity->before == before;
+        if (!use.exact) break;
+        before.push_back(use.chunk->identity);
+    }
+    return uses;
+}
+
 std::shared_ptr<Chunk> Engine::retain(const std::shared_ptr<Chunk>& chunk) {
     const Lock lock(mutex_);
     return chunk;

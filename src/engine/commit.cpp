@@ -79,7 +79,7 @@ void Scheduler::commit(Step& step, const Result<void>& outcome) {
     for (const Slice& slice : step.slices()) {
         Request& request = *slice.request;
         if (!request.finished && !outcome.ok()) fail(request, outcome.error());
-        if (!request.finished && !request.cancelled) commit_slice(slice, step.sampled);
+        if (!request.finished && !request.cancelled) commit_slice(slice, step);
         // A call that is to end does so here, when nothing of it is in flight any more. The slice may be an older one
         // of its sequence, from a generation that ended before the call began.
         const auto current = slice.sequence->request;
@@ -90,22 +90,48 @@ void Scheduler::commit(Step& step, const Result<void>& outcome) {
     wake_callers();
 }
 
-void Scheduler::commit_slice(const Slice& slice, std::span<const int32_t> sampled) {
+void Scheduler::commit_slice(const Slice& slice, const Step& step) {
     Request& request = *slice.request;
     ResidentSequence& sequence = *request.sequence;
-    if (!slice.recomputed) {
-        sequence.context.set_computed(slice.first_row + slice.num_rows);
+    if (slice.rows == Rows::probe) return choose_blend(slice, step);
+    if (slice.rows != Rows::drawn_again) {
         sequence.context.tokens_computed += slice.num_rows;
         sequence.remember_prefix();
         if (request.generation) request.generation->computed(slice.num_rows);
     }
+    if (slice.rows == Rows::blended) {
+        sequence.context.tokens_blended += slice.num_rows;
+        sequence.context.tokens_reused -= slice.num_rows;
+        return keep_blend(request, slice.num_rows);
+    }
+    if (slice.rows == Rows::tail) sequence.context.set_computed(slice.first_row + slice.num_rows);
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
-        const int32_t token = sampled[slice.output_index];
+        const int32_t token = step.sampled[slice.output_index];
         if (token == kNoToken) return fail_without_token(request);
         drew_or_failed(request, token);
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
         finish(request, true);
+    }
+}
+
+void Scheduler::choose_blend(const Slice& slice, const Step& step) {
+    ResidentSequence& sequence = *slice.sequence;
+    const auto weights = std::span(step.page_weights).subspan(slice.first_page_weight);
+    try {
+        sequence.blend->choose(sequence.context, weights);
+    } catch (...) {
+        fail(*slice.request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
+    }
+}
+
+void Scheduler::keep_blend(Request& request, int32_t rows) {
+    ResidentSequence& sequence = *request.sequence;
+    if (!sequence.blend->computed(rows) || !sequence.shares_blend || !options_.keeps_blends) return;
+    try {
+        sequence.kept = blends_.keep(sequence.context);
+    } catch (...) {
+        fail(request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
     }
 }
 

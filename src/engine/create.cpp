@@ -4,6 +4,7 @@
 
 #include "backend/device_name.h"
 #include "backend/page_size.h"
+#include "backend/probe.h"
 #include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
@@ -144,10 +145,13 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .max_output_rows = executor_options.max_output_rows,
                                              .max_kept_logits = executor_options.max_kept_logits,
                                              .max_context = spec().max_context,
+                                             .probes = !probe_layers(spec()).empty(),
+                                             .keeps_blends = !options.batch_invariant,
                                              .step_ms = options.step_ms,
                                              .queue_limit = options.queue_limit};
     try {
-        scheduler_ = std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_);
+        scheduler_ =
+            std::make_unique<Scheduler>(std::move(executor), scheduler_options, mutex_, *pool_, store_, blends_);
     } catch (const std::system_error& error) {
         return fail(NL_ERROR_OUT_OF_MEMORY, "the engine's thread could not be started: ", error.what());
     }
@@ -183,7 +187,7 @@ bool Engine::is_end_token(int32_t token) const {
 
 Engine::PageCounts Engine::page_counts() {
     const Lock lock(mutex_);
-    return {pool_->num_pages(), pool_->num_free(), store_.evictable_pages()};
+    return {pool_->num_pages(), pool_->num_free(), store_.evictable_pages() + blends_.evictable_pages()};
 }
 
 }  // namespace nanolith

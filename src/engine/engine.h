@@ -15,6 +15,7 @@
 
 #include "backend/backend.h"
 #include "backend/profile.h"
+#include "engine/blend.h"
 #include "engine/generation.h"
 #include "engine/host_buffers.h"
 #include "engine/log.h"
@@ -23,6 +24,7 @@
 #include "engine/saver.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 #include "kv/context.h"
 #include "kv/page_pool.h"
@@ -98,7 +100,8 @@ class Engine {
     Result<std::unique_ptr<Cache>> load_cache(const std::string& path);
 
     // ---- caches (caches.cpp)
-    Result<std::unique_ptr<Cache>> create_cache(int32_t composition, std::span<const std::shared_ptr<Chunk>> chunks);
+    Result<std::unique_ptr<Cache>> create_cache(const CacheOptions& options,
+                                                std::span<const std::shared_ptr<Chunk>> chunks);
     void release(std::unique_ptr<Cache> cache);
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
@@ -107,7 +110,7 @@ class Engine {
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
     struct CacheFacts {
-        int64_t tokens, pages, private_pages, reused, computed;
+        int64_t tokens, pages, private_pages, reused, computed, blended, composition;
     };
     CacheFacts facts(const Cache& cache);
     // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED.
@@ -140,6 +143,8 @@ class Engine {
     Result<Prefilled> find_or_make(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                    const Make& make);
     Result<int64_t> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
+    Result<std::vector<ChunkUse>> compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
+                                                  int64_t& computed);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
                                                 int64_t& computed);
 
@@ -210,6 +215,7 @@ class Engine {
     std::condition_variable chunk_ended_;  // a chunk is no longer being computed
     std::unique_ptr<PagePool> pool_;       // outlives chunks and sequences
     ChunkStore store_;
+    BlendStore blends_;
     std::unique_ptr<Scheduler> scheduler_;
 
     StoreNumbers numbers_of_store_;  // those that are counted

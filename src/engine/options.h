@@ -40,6 +40,12 @@ struct EngineOptions {
     void* progress_user_data = nullptr;
 };
 
+struct CacheOptions {
+    int32_t composition = NL_COMPOSE_EXACT;
+    double blend_share = 0.1;      // of the chunks' tokens, the most that a blend recomputes; first pages always are
+    bool blend_falls_back = true;  // to exact composition, where that computes little more; not an option of the ABI
+};
+
 struct SamplingOptions {
     float temperature = 0;
     int32_t top_k = 0;

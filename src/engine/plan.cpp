@@ -1,6 +1,7 @@
 // What the next step computes: rows of conversations, slices of prefills, and the pages that they write.
 #include <algorithm>
 
+#include "backend/page_size.h"
 #include "engine/generation.h"
 #include "engine/scheduler.h"
 
@@ -23,9 +24,14 @@ bool Scheduler::may_draw(const Request& request) const {
 }
 
 // How many rows the request could compute in the next step. 1: a row that draws a token, or the last row of a prefill.
+// A blend's rows count as a prefill's, even where there is but one.
 int32_t Scheduler::rows_left(const Request& request) const {
     if (request.finished || request.cancelled || request.ready) return 0;
     const ResidentSequence& sequence = *request.sequence;
+    if (sequence.blends()) {
+        if (sequence.blend->stage() == Blend::Stage::recomputing) return std::max(2, sequence.blend->rows_left());
+        return sequence.blend->probe_in_flight ? 0 : std::max(2, sequence.blend->probe_rows().num_rows);
+    }
     const int32_t left = sequence.context.tail_size() - sequence.planned;
     if (left > 1) return left;
     if (left == 1) return may_draw(request) ? 1 : 0;  // also the last row of a chunk, which draws nothing
@@ -41,6 +47,7 @@ int32_t Scheduler::rows_left(const Request& request) const {
 
 void Scheduler::plan(Step& step) {
     for (const auto& request : queue_) request->waits_for_pages = false;
+    begin_blends();
     plan_conversations(step);
     plan_prefills(step);
     step.batch().page_table = pool_.table().entries();
@@ -50,10 +57,35 @@ void Scheduler::plan(Step& step) {
 
 void Scheduler::plan_conversations(Step& step) {
     const bool prefills = std::ranges::any_of(queue_, [this](const auto& request) { return rows_left(*request) > 1; });
-    const int32_t kept_for_prefills = prefills ? std::min(kLeastPrefillRows, (options_.max_rows + 1) / 2) : 0;
+    int32_t kept_for_prefills = prefills ? std::min(kLeastPrefillRows, (options_.max_rows + 1) / 2) : 0;
+    for (const auto& request : queue_) {
+        const auto& sequence = request->sequence;
+        if (!request->finished && sequence->blends() && sequence->blend->stage() == Blend::Stage::probing)
+            kept_for_prefills = std::max(kept_for_prefills, sequence->blend->probe_rows().num_rows);
+    }
     for (const auto& request : queue_) {
         if (step.num_rows() >= options_.max_rows - kept_for_prefills) return;
         if (rows_left(*request) == 1) add_rows(step, request, 1);
+    }
+}
+
+// A probe's rows are of one step, beside which some conversations have rows too.
+int32_t Scheduler::most_probe_rows() const {
+    return options_.probes ? options_.max_rows / 2 : 0;
+}
+
+// What other conversations have recomputed of the same chunks is there for each request that begins.
+void Scheduler::begin_blends() {
+    for (const auto& request : queue_) {
+        if (request->blends || request->finished || !request->sequence->blend) continue;
+        ResidentSequence& sequence = *request->sequence;
+        sequence.keep_before_blend();
+        if (sequence.shares_blend && options_.keeps_blends) {
+            sequence.kept = blends_.find(sequence.context.chunks());
+            if (sequence.kept) use_kept(*sequence.kept, sequence.context);
+        }
+        sequence.blend->begin(sequence.context, most_probe_rows());
+        request->blends = true;
     }
 }
 
@@ -91,6 +123,7 @@ void Scheduler::plan_prefills(Step& step) {
 bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
+    if (sequence.blends()) return add_blend_rows(step, request, rows);
     if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
         request->generation->reused(taken);
     const int32_t left = sequence.context.tail_size() - sequence.planned;
@@ -112,17 +145,57 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     }
     const Result<void> taken = take_pages(step, *request, rows);
     if (!taken.ok()) {
-        if (!request->generation) {
-            fail(*request, taken.error());
-        } else {
-            request->waits_for_pages = true;
-            no_pages_ = taken.error();
-        }
+        no_pages_for(*request, taken.error());
         return false;
     }
     begin(*request);
     step.add(request, rows, draws, draws && keeps, options_.page_size);
     return true;
+}
+
+bool Scheduler::add_blend_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
+    ResidentSequence& sequence = *request->sequence;
+    Blend& blend = *sequence.blend;
+    if (blend.stage() == Blend::Stage::probing) return add_probe(step, request);
+    rows = std::min(rows, blend.rows_left());
+    if (step.num_rows() + rows > options_.max_rows) return false;
+    if (!blend.has_pages) {
+        const Result<void> room = make_room(blend.num_pages());
+        if (!room.ok()) {
+            no_pages_for(*request, room.error());
+            return false;
+        }
+        std::vector<ChunkPages> pages;
+        for (const Blend::Run& run : blend.runs())
+            pages.push_back(
+                {run.chunk, run.begin / options_.page_size, pages_for(run.end - run.begin, options_.page_size)});
+        sequence.context.exchange_pages(pages);
+        blend.has_pages = true;
+    }
+    begin(*request);
+    step.add_blended(request, rows, options_.page_size);
+    return true;
+}
+
+bool Scheduler::add_probe(Step& step, const std::shared_ptr<Request>& request) {
+    ResidentSequence& sequence = *request->sequence;
+    if (sequence.blend->probe_in_flight) return false;
+    if (step.num_rows() + sequence.blend->probe_rows().num_rows > options_.max_rows) return false;
+    const Result<void> taken = take_pages(step, *request, sequence.context.tail_size() - sequence.planned);
+    if (!taken.ok()) {
+        no_pages_for(*request, taken.error());
+        return false;
+    }
+    begin(*request);
+    step.add_probe(request, options_.page_size);
+    return true;
+}
+
+// A generation waits for pages, a call fails.
+void Scheduler::no_pages_for(Request& request, const Error& error) {
+    if (!request.generation) return fail(request, error);
+    request.waits_for_pages = true;
+    no_pages_ = error;
 }
 
 void Scheduler::begin(Request& request) {
@@ -155,13 +228,16 @@ Result<void> Scheduler::take_pages(Step& step, Request& request, int32_t rows) {
 Result<void> Scheduler::make_room(int32_t pages) {
     const int32_t missing = pages - pool_.num_free();
     if (missing <= 0) return {};
-    const int32_t evictable = store_.evictable_pages();
+    const int32_t evictable = store_.evictable_pages() + blends_.evictable_pages();
     if (evictable < missing)
         return nanolith::fail(NL_ERROR_OUT_OF_PAGES, pages, " pages are needed, ", pool_.num_free(), " are free and ",
-                              evictable, " held by unused chunks, of ", pool_.num_pages(), " in the pool (num_pages)")
+                              evictable, " held by unused chunks and blends, of ", pool_.num_pages(),
+                              " in the pool (num_pages)")
             .with(NL_DETAIL_NEEDED, pages)
             .with(NL_DETAIL_AVAILABLE, pool_.num_free() + evictable);
-    for (const auto& chunk : store_.evict(missing)) send_down(*chunk);
+    blends_.evict(missing);
+    if (pool_.num_free() >= pages) return {};
+    for (const auto& chunk : store_.evict(pages - pool_.num_free())) send_down(*chunk);
     return {};
 }
 

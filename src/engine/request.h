@@ -56,6 +56,7 @@ struct Request {
 
     // The scheduler's.
     bool started = false;
+    bool blends = false;     // its blend has begun (Blend::begin)
     bool cancelled = false;  // to be ended by the loop: a generation at once, a call when nothing of it is in flight
     bool ready = false;      // Draw::append: the token is drawn, others of the call are not
     bool finished = false;   // its rows in flight are ignored when they are collected

@@ -132,6 +132,12 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     // A fork has the same pages, which stay as they are while the cache goes on.
     const ResidentSequence& sequence = *cache.sequence;
     const Context context = sequence.context.fork();
+    const auto is_blended = [](const ChunkUse& use) { return use.blended != nullptr; };
+    if (std::ranges::any_of(context.chunks(), is_blended))
+        return fail(
+            NL_ERROR_UNSUPPORTED,
+            "the cache has pages of chunks of its own, recomputed by NL_COMPOSE_BLENDED: expected a cache that is "
+            "composed exactly or independently");
     const SamplingOptions& sampling = sequence.sampling;
     Saved saved;
     std::vector<PageRun> runs;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/probe.h"
 #include "base/without_exceptions.h"
 #include "engine/generation.h"
 
@@ -22,12 +23,13 @@ std::chrono::microseconds to_duration(double microseconds) {
 }  // namespace
 
 Scheduler::Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex,
-                     PagePool& pool, ChunkStore& store)
+                     PagePool& pool, ChunkStore& store, BlendStore& blends)
     : executor_(std::move(executor)),
       options_(options),
       mutex_(mutex),
       pool_(pool),
       store_(store),
+      blends_(blends),
       pacer_(options.step_ms, options.max_rows),
       thread_([this] { loop(); }) {}
 
@@ -121,6 +123,9 @@ void Scheduler::collect_oldest(Lock& lock) {
             if (slice.output_index < 0 || request.logits.empty()) continue;
             NL_TRY(executor_->read_logits(slice.output_index, request.logits));
         }
+        if (step.batch().probes.empty()) return {};
+        step.page_weights.resize(probed_pages(step.batch(), options_.page_size));
+        NL_TRY(executor_->read_page_weights(step.page_weights));
         return {};
     });
     const auto now = Clock::now();

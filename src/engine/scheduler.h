@@ -22,6 +22,7 @@
 #include "engine/pacer.h"
 #include "engine/page_move.h"
 #include "engine/step.h"
+#include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 #include "store/host_tier.h"
 
@@ -33,6 +34,10 @@ struct SchedulerOptions {
     int32_t max_output_rows = 256;  // most rows of a step that draw a token
     int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
+    bool probes = true;  // the model has layers that a probe adds up
+    // Conversations share what they recompute of the same chunks in the same order. What a token's logits are depends
+    // then on what others have asked before.
+    bool keeps_blends = true;
     double step_ms = 0;  // see Pacer
     int64_t queue_limit = 4096;
 };
@@ -41,9 +46,9 @@ class Scheduler {
   public:
     using Lock = std::unique_lock<std::mutex>;
 
-    // `mutex`, `pool` and `store` belong to the engine and outlive the scheduler.
+    // `mutex`, `pool`, `store` and `blends` belong to the engine and outlive the scheduler.
     Scheduler(std::unique_ptr<Executor> executor, const SchedulerOptions& options, std::mutex& mutex, PagePool& pool,
-              ChunkStore& store);
+              ChunkStore& store, BlendStore& blends);
     ~Scheduler();
     // Ends the step loop and the requests that remain; no call may be waiting. Without the mutex.
     void stop();
@@ -99,6 +104,11 @@ class Scheduler {
     void plan_prefills(Step& step);
     [[nodiscard]] int32_t rows_left(const Request& request) const;
     [[nodiscard]] bool may_draw(const Request& request) const;
+    [[nodiscard]] int32_t most_probe_rows() const;
+    void begin_blends();
+    bool add_blend_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
+    bool add_probe(Step& step, const std::shared_ptr<Request>& request);
+    void no_pages_for(Request& request, const Error& error);
     bool add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
     static void begin(Request& request);
     Result<void> take_pages(Step& step, Request& request, int32_t rows);
@@ -112,7 +122,9 @@ class Scheduler {
     void take_known_token(Request& request);
     void end_overdue();
     void commit(Step& step, const Result<void>& outcome);
-    void commit_slice(const Slice& slice, std::span<const int32_t> sampled);
+    void commit_slice(const Slice& slice, const Step& step);
+    void choose_blend(const Slice& slice, const Step& step);
+    void keep_blend(Request& request, int32_t rows);
     void fail_without_token(Request& request);
     void drew_or_failed(Request& request, int32_t token);
     void drew(Request& request, int32_t token);
@@ -134,6 +146,7 @@ class Scheduler {
     std::mutex& mutex_;
     PagePool& pool_;
     ChunkStore& store_;
+    BlendStore& blends_;
     Pacer pacer_;
     std::optional<Error> no_pages_;  // why the latest generation to ask for pages got none
 

@@ -18,12 +18,22 @@ void ResidentSequence::commit() {
     committed_size_ = context.tail_size();
     committed_computed_ = context.tail_computed();
     replaced_.reset();
+    before_blend_.reset();
+}
+
+void ResidentSequence::keep_before_blend() {
+    if (!before_blend_) before_blend_.emplace(context.chunks(), *blend);
 }
 
 void ResidentSequence::roll_back() {
     if (replaced_) {
         context.tail_pages().swap_page(replaced_index_, *replaced_);
         replaced_.reset();
+    }
+    if (before_blend_) {
+        context.set_chunks(std::move(before_blend_->chunks));
+        blend.emplace(before_blend_->blend);
+        before_blend_.reset();
     }
     context.restore(committed_size_, committed_computed_, page_size_);
     planned = committed_computed_;
@@ -33,6 +43,10 @@ void ResidentSequence::roll_back() {
 void ResidentSequence::truncate(int32_t num_tokens) {
     if (num_tokens == this->num_tokens()) return;
     next.reset();
+    if (num_tokens < context.tail_base()) {
+        shares_blend = false;
+        kept.reset();
+    }
     context.truncate(num_tokens, page_size_);
     planned = context.tail_computed();
     commit();

@@ -6,7 +6,9 @@
 #include <memory>
 #include <optional>
 
+#include "engine/blend.h"
 #include "engine/options.h"
+#include "kv/blend_store.h"
 #include "kv/context.h"
 
 namespace nanolith {
@@ -46,7 +48,16 @@ class ResidentSequence {
     int32_t take_prefix() noexcept;
     void remember_prefix() noexcept;
 
+    // ---- Blended composition
+    // To be called before a request's blend begins; roll_back() undoes what follows.
+    void keep_before_blend();
+    // Whether rows of the blend come before rows of the tail.
+    [[nodiscard]] bool blends() const { return blend && !blend->resting(); }
+
     Context context;
+    std::optional<Blend> blend;       // where it is composed so
+    bool shares_blend = true;         // its chunks are all those of the store's result for them
+    std::shared_ptr<KeptBlend> kept;  // that result, which it uses, or null
     SamplingOptions sampling;
     bool shares_prefixes = false;      // whether it takes and leaves remembered pages
     std::optional<int32_t> next;       // the token drawn after the last one, where it is known
@@ -63,12 +74,18 @@ class ResidentSequence {
     const int32_t page_size_;
     int32_t committed_size_ = 0;
     int32_t committed_computed_ = 0;
-    std::optional<PageList> replaced_;  // the shared page that was replaced since the latest commit
+    struct BeforeBlend {
+        std::vector<ChunkUse> chunks;
+        Blend blend;
+    };
+    std::optional<BeforeBlend> before_blend_;  // since the latest commit
+    std::optional<PageList> replaced_;         // the shared page that was replaced since the latest commit
     int32_t replaced_index_ = 0;
 };
 
 // What an nl_cache handle holds. A request under way shares the sequence, which so outlives a handle that is freed.
 struct Cache {
+    int32_t composition = NL_COMPOSE_EXACT;  // how it was composed in the end
     std::shared_ptr<ResidentSequence> sequence;
 };
 

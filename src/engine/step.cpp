@@ -1,5 +1,6 @@
 #include "engine/step.h"
 
+#include "backend/probe.h"
 #include "engine/sampling.h"
 
 namespace nanolith {
@@ -17,6 +18,9 @@ void Step::clear() {
     batch_.sampling.clear();
     batch_.kept_logits.clear();
     slices_.clear();
+    batch_.probes.clear();
+    page_weights.clear();
+    num_page_weights_ = 0;
     copies_.clear();
     prefill_rows = 0;
     answers_callers = false;
@@ -36,7 +40,7 @@ void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool d
         batch_.key_positions.push_back(row);
         batch_.slots.push_back(context.tail_pages()[row / page_size] * page_size + row % page_size);
     }
-    Slice slice{request, request->sequence, first, num_rows, -1, false};
+    const Slice slice{request, request->sequence, first, num_rows};
     add_slice(request, slice, first + num_rows);
     if (draws) add_output(*request, slices_.back(), keep_logits);
     sequence.planned += num_rows;
@@ -46,25 +50,99 @@ void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool d
 void Step::add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits) {
     const Context& context = request->sequence->context;
     const int32_t position = context.num_tokens() - 1;
+    add_row(context, position, 0, kNoSlot);
+    Slice slice{request, request->sequence, context.tail_size() - 1, 1};
+    slice.rows = Rows::drawn_again;
+    add_slice(request, std::move(slice), context.tail_size());
+    add_output(*request, slices_.back(), keep_logits);
+}
+
+// The rows are written to places of the tail that are overwritten later. Tokens in front of them that are not computed
+// are left out of what they see. Chunks are seen as they were prefilled, so that what a question chooses does not
+// depend on what others have asked before.
+void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size) {
+    ResidentSequence& sequence = *request->sequence;
+    Context& context = sequence.context;
+    const ProbeRows& probe = sequence.blend->probe_rows();
+    const int32_t computed = context.tail_computed();
+    const bool follows = probe.first_row == computed;  // the rows are in one segment with the computed ones
+    const int32_t base = context.tail_base();
+    for (int32_t i = 0; i < probe.num_rows; ++i) {
+        const int32_t place = probe.place + i;
+        add_row(context, base + probe.first_row + i, follows ? place : i,
+                context.tail_pages()[place / page_size] * page_size + place % page_size);
+    }
+    const size_t first_segment = batch_.segments.size();
+    for (const ChunkUse& use : context.chunks())
+        batch_.segments.push_back({use.chunk->pages.table_entry(), use.length, use.base});
+    const int32_t tail = context.tail_pages().table_entry();
+    if (follows) {
+        batch_.segments.push_back({tail, computed + probe.num_rows, base});
+    } else {
+        if (computed > 0) batch_.segments.push_back({tail, computed, base});
+        batch_.segments.push_back({tail + probe.place / page_size, probe.num_rows, base + probe.first_row});
+    }
+    batch_.probes.push_back({static_cast<int32_t>(batch_.sequences.size())});
+    add_sequence(probe.num_rows, first_segment);
+    Slice slice{request, request->sequence, probe.first_row, probe.num_rows};
+    slice.rows = Rows::probe;
+    slice.first_page_weight = num_page_weights_;
+    num_page_weights_ += pages_of(batch_, batch_.sequences.back(), page_size);
+    keep_slice(std::move(slice));
+    sequence.blend->probe_in_flight = true;
+    prefill_rows += probe.num_rows;
+}
+
+// Each run of rows sees all that is in front of it, pages that earlier runs recompute in this very step included: a
+// layer's keys and values of all rows are written before its attention.
+void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows, int32_t page_size) {
+    ResidentSequence& sequence = *request->sequence;
+    const Context& context = sequence.context;
+    for (const Blend::Run& run : sequence.blend->take_rows(num_rows)) {
+        const ChunkUse& use = context.chunks()[run.chunk];
+        for (int32_t token = run.begin; token < run.end; ++token)
+            add_row(context, use.base + token, token, use.pages()[token / page_size] * page_size + token % page_size);
+        const size_t first_segment = batch_.segments.size();
+        add_chunks(context, run.chunk);
+        batch_.segments.push_back({use.pages().table_entry(), run.end, use.base});
+        add_sequence(run.end - run.begin, first_segment);
+    }
+    Slice slice{request, request->sequence, 0, num_rows};
+    slice.rows = Rows::blended;
+    keep_slice(std::move(slice));
+    prefill_rows += num_rows;
+}
+
+void Step::add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot) {
     batch_.tokens.push_back(context.token_at(position));
     batch_.positions.push_back(position);
-    batch_.key_positions.push_back(0);
-    batch_.slots.push_back(kNoSlot);
-    add_slice(request, {request, request->sequence, context.tail_size() - 1, 1, -1, true}, context.tail_size());
-    add_output(*request, slices_.back(), keep_logits);
+    batch_.key_positions.push_back(key_position);
+    batch_.slots.push_back(slot);
+}
+
+// The sequence's rows are the last `num_rows` ones, its segments those from `first_segment` on.
+void Step::add_sequence(int32_t rows, size_t first_segment) {
+    const auto first = static_cast<int32_t>(first_segment);
+    batch_.sequences.push_back({num_rows() - rows, rows, first, static_cast<int32_t>(batch_.segments.size()) - first});
+}
+
+void Step::add_chunks(const Context& context, size_t count) {
+    for (const ChunkUse& use : std::span(context.chunks()).first(count))
+        batch_.segments.push_back({use.pages().table_entry(), use.length, use.base});
+}
+
+void Step::keep_slice(Slice slice) {
+    slices_.push_back(std::move(slice));
+    ++slices_.back().sequence->steps_in_flight;
 }
 
 void Step::add_slice(const std::shared_ptr<Request>& request, Slice slice, int32_t visible) {
     Context& context = request->sequence->context;
-    const auto rows_before = num_rows() - slice.num_rows;
-    const auto first_segment = static_cast<int32_t>(batch_.segments.size());
-    for (const ChunkUse& use : context.chunks())
-        batch_.segments.push_back({use.chunk->pages.table_entry(), use.length, use.base});
+    const size_t first_segment = batch_.segments.size();
+    add_chunks(context, context.chunks().size());
     if (visible > 0) batch_.segments.push_back({context.tail_pages().table_entry(), visible, context.tail_base()});
-    batch_.sequences.push_back(
-        {rows_before, slice.num_rows, first_segment, static_cast<int32_t>(batch_.segments.size()) - first_segment});
-    slices_.push_back(std::move(slice));
-    ++slices_.back().sequence->steps_in_flight;
+    add_sequence(slice.num_rows, first_segment);
+    keep_slice(std::move(slice));
 }
 
 void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {

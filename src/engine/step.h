@@ -11,14 +11,23 @@
 
 namespace nanolith {
 
+// What a slice's rows are.
+enum class Rows : uint8_t {
+    tail,         // of the sequence's tail
+    drawn_again,  // one row, in the cache already, computed again only to draw after it
+    probe,        // of the tail, computed over chunks that are not blended yet; they are computed again later
+    blended       // of chunks, recomputed
+};
+
 // A request's rows in a step.
 struct Slice {
     std::shared_ptr<Request> request;
     std::shared_ptr<ResidentSequence> sequence;  // whose rows these are; set even if the request has ended
-    int32_t first_row = 0;                       // first of its rows, counted in the sequence's tail
+    int32_t first_row = 0;  // first of its rows, counted in the sequence's tail; 0 for blended ones
     int32_t num_rows = 0;
     int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
-    bool recomputed = false;    // its one row is in the cache already and is computed again only to draw after it
+    Rows rows = Rows::tail;
+    size_t first_page_weight = 0;  // of a probe: in Step::page_weights
 };
 
 // Builds and keeps one step; its memory is used again by later ones.
@@ -37,21 +46,31 @@ class Step {
     // is drawn after the last one. `keep_logits`: its logits will be read. The rows then count as planned.
     void add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
              int32_t page_size);
+    // Adds the rows of the sequence's probe, which has pages for them.
+    void add_probe(const std::shared_ptr<Request>& request, int32_t page_size);
+    // Adds the next `num_rows` rows of the sequence's blend.
+    void add_blended(const std::shared_ptr<Request>& request, int32_t num_rows, int32_t page_size);
     // Adds one row that computes the sequence's last token once more and writes nothing.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
-    std::vector<int32_t> sampled;  // [outputs] when it is collected
+    std::vector<int32_t> sampled;     // [outputs] when it is collected
+    std::vector<float> page_weights;  // of its probes, when it is collected
     Clock::time_point submitted{};
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
 
   private:
+    void add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot);
     void add_slice(const std::shared_ptr<Request>& request, Slice slice, int32_t visible);
+    void add_sequence(int32_t num_rows, size_t first_segment);
+    void add_chunks(const Context& context, size_t count);
+    void keep_slice(Slice slice);
     void add_output(const Request& request, Slice& slice, bool keep_logits);
 
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
+    size_t num_page_weights_ = 0;  // of the probes
 };
 
 }  // namespace nanolith

@@ -34,6 +34,31 @@ int32_t Context::num_pages() const {
     return pages;
 }
 
+int32_t Context::num_private_pages() const {
+    int32_t pages = tail_pages_.size();
+    for (const ChunkUse& use : chunks_) {
+        if (!use.blended) continue;
+        for (int32_t page = 0; page < use.blended->size(); ++page)
+            pages += (*use.blended)[page] != use.chunk->pages[page] ? 1 : 0;
+    }
+    return pages;
+}
+
+void Context::exchange_pages(std::span<const ChunkPages> runs) {
+    std::vector<ChunkUse> chunks = chunks_;
+    for (const ChunkPages& run : runs) {
+        ChunkUse& use = chunks[run.chunk];
+        if (use.blended == chunks_[run.chunk].blended)  // its first run
+            use.blended = std::make_shared<PageList>(use.pages().share());
+        for (int32_t page = run.first; page < run.first + run.count; ++page) {
+            PageList single(*pool_);
+            single.grow(1);
+            use.blended->swap_page(page, single);
+        }
+    }
+    chunks_ = std::move(chunks);
+}
+
 Context Context::fork() const {
     Context fork(*pool_, chunks_);
     fork.tail_ = tail_;

@@ -18,6 +18,20 @@ struct ChunkUse {
     std::shared_ptr<Chunk> chunk;
     int32_t length = 0;
     int32_t base = 0;
+    // Whether its keys and values are those of this very context, to rounding: nothing of it is worth recomputing.
+    bool exact = false;
+    // The chunk's pages, some of them exchanged for pages of the conversation's own, which are recomputed (blended
+    // composition); null: the chunk's own. Never changed once it is here, so that forks share it.
+    std::shared_ptr<PageList> blended = nullptr;
+
+    [[nodiscard]] PageList& pages() const { return blended ? *blended : chunk->pages; }
+};
+
+// Pages [first, first + count) of a chunk of a context, an index in Context::chunks().
+struct ChunkPages {
+    size_t chunk = 0;
+    int32_t first = 0;
+    int32_t count = 0;
 };
 
 class Context {
@@ -36,11 +50,17 @@ class Context {
     [[nodiscard]] std::vector<int32_t> tokens(int32_t count) const;
     [[nodiscard]] int32_t token_at(int32_t position) const;
     [[nodiscard]] int32_t num_pages() const;
+    // How many of these are not its chunks': the tail's, and those that were exchanged.
+    [[nodiscard]] int32_t num_private_pages() const;
 
     // A context with the same tokens that shares the tail's pages.
     [[nodiscard]] Context fork() const;
     // Keeps the first `num_tokens` tokens, and the pages of those that are computed.
     void truncate(int32_t num_tokens, int32_t page_size);
+
+    // Exchanges pages of chunks for free ones of the conversation's own; the caller has checked that there are enough.
+    void exchange_pages(std::span<const ChunkPages> runs);
+    void set_chunks(std::vector<ChunkUse> chunks) { chunks_ = std::move(chunks); }
 
     // Reserves memory for `more` tokens, so that appending them cannot fail.
     void reserve(int32_t more);
@@ -60,6 +80,7 @@ class Context {
 
     int64_t tokens_reused = 0;
     int64_t tokens_computed = 0;
+    int64_t tokens_blended = 0;  // of these, those of chunks
 
   private:
     PagePool* pool_;

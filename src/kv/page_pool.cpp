@@ -113,6 +113,13 @@ PageList PageList::share() const {
     return list;
 }
 
+PageList PageList::share_page(int32_t index) const {
+    PageList list(*pool_);
+    list.pages_ = {pages_[index]};
+    pool_->retain(pages_[index]);
+    return list;
+}
+
 int32_t PageList::table_entry() {
     pool_->table().sync(block_, pages_);
     return block_.first;

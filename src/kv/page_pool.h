@@ -72,7 +72,8 @@ class PageList {
     void swap_page(int32_t index, PageList& single);  // exchanges the page there with the only page of `single`
     void truncate(int32_t count);
     void clear();
-    [[nodiscard]] PageList share() const;  // a second list that holds the same pages
+    [[nodiscard]] PageList share() const;                    // a second list that holds the same pages
+    [[nodiscard]] PageList share_page(int32_t index) const;  // a list that holds this one
 
     // Brings the list's entries in the page table up to date and returns the first one's index. Only the thread that
     // plans steps may call it.

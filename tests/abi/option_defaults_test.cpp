@@ -33,7 +33,10 @@ TEST(OptionDefaults, OfAnEngine) {
 
 TEST(OptionDefaults, OfCachesAndDrawing) {
     const nl_options cache(NL_OPTIONS_CACHE);
-    EXPECT_EQ(composition(&cache).value(), composition(nullptr).value());
+    const CacheOptions given = cache_options(&cache).value();
+    const CacheOptions standard = cache_options(nullptr).value();
+    EXPECT_EQ(given.composition, standard.composition);
+    EXPECT_EQ(given.blend_share, standard.blend_share);
     const nl_options sampling(NL_OPTIONS_SAMPLING);
     const auto read = sampling_options(sampling);
     ASSERT_TRUE(read.ok());

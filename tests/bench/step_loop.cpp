@@ -98,7 +98,7 @@ class Bench {
                                    must(open_device(arguments_.device)), options));
     }
 
-    std::unique_ptr<Cache> cache() { return must(engine_->create_cache(NL_COMPOSE_INDEPENDENT, {})); }
+    std::unique_ptr<Cache> cache() { return must(engine_->create_cache({.composition = NL_COMPOSE_INDEPENDENT}, {})); }
 
     Tokens tokens(int32_t count) { return random_tokens(random_, count, engine_->spec().vocab_size); }
 
@@ -240,6 +240,7 @@ class NoExecutor final : public Executor {
         return {};
     }
     Result<void> read_logits(int32_t, std::span<float>) override { return {}; }
+    Result<void> read_page_weights(std::span<float>) override { return {}; }
     Result<void> copy_pages(std::span<const PageCopy>) override { return {}; }
     Result<HostMemory> allocate_host(size_t) override { return HostMemory(); }
     Result<void> read_pages(std::span<const int32_t>, std::span<std::byte>) override { return {}; }
@@ -272,7 +273,7 @@ void host() {
         std::vector<std::unique_ptr<Cache>> caches;
         std::vector<std::shared_ptr<Generation>> generations;
         for (int i = 0; i < 8; ++i) {
-            caches.push_back(must(engine->create_cache(NL_COMPOSE_INDEPENDENT, {})));
+            caches.push_back(must(engine->create_cache({.composition = NL_COMPOSE_INDEPENDENT}, {})));
             must(engine->extend(*caches.back(), random_tokens(random, context)));
         }
         constexpr int32_t kTokens = 10'000;

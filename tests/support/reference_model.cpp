@@ -176,7 +176,8 @@ Row ReferenceModel::rotated(const double* head, int32_t position, int32_t layer)
 }
 
 void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys,
-                                 const std::vector<const double*>& values, double* out) const {
+                                 const std::vector<const double*>& values, double* out,
+                                 const std::vector<double*>* add_to) const {
     std::vector<double> scores;
     for (const Row& key : keys) {
         double score = 0;
@@ -187,12 +188,15 @@ void ReferenceModel::attend_head(const Row& query, const std::vector<Row>& keys,
     double total = 0;
     for (double& score : scores) total += score = std::exp(score - highest);
     for (size_t t = 0; t < scores.size(); ++t) {
+        if (add_to != nullptr) *(*add_to)[t] += scores[t] / total;
         for (size_t i = 0; i < query.size(); ++i) out[i] += scores[t] / total * values[t][i];
     }
 }
 
 Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
-                           const std::vector<ReferenceSpan>& spans) const {
+                           const std::vector<ReferenceSpan>& spans) {
+    const bool watches = std::ranges::find(watched_layers_, layer) != watched_layers_.end();
+    if (watches) watched_.resize(spans.size());
     const auto dim = static_cast<size_t>(spec_.head_dim);
     const auto group = static_cast<size_t>(spec_.num_heads / spec_.num_kv_heads);
     const int32_t window = spec_.layers[layer].window;
@@ -200,8 +204,11 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
     for (size_t kv_head = 0; kv_head < static_cast<size_t>(spec_.num_kv_heads); ++kv_head) {
         std::vector<Row> keys;
         std::vector<const double*> values;
-        for (const ReferenceSpan& span : spans) {
+        std::vector<double*> add_to;
+        for (size_t s = 0; s < spans.size(); ++s) {
+            const ReferenceSpan& span = spans[s];
             const auto& stored = span.cache->keys[layer];
+            if (watches) watched_[s].resize(stored.size());
             for (int32_t t = 0; t < static_cast<int32_t>(stored.size()); ++t) {
                 const int32_t at = span.base + t;
                 if (at > position || (window > 0 && at <= position - window)) continue;
@@ -209,10 +216,12 @@ Row ReferenceModel::attend(const Row& queries, int32_t position, int32_t layer,
                 const int32_t turn = float8_pages_ ? span.base : at;
                 keys.push_back(rotated(stored[t].data() + kv_head * dim, turn, layer));
                 values.push_back(span.cache->values[layer][t].data() + kv_head * dim);
+                if (watches) add_to.push_back(&watched_[s][t]);
             }
         }
         for (size_t head = kv_head * group; head < (kv_head + 1) * group; ++head)
-            attend_head(rotated(queries.data() + head * dim, position, layer), keys, values, out.data() + head * dim);
+            attend_head(rotated(queries.data() + head * dim, position, layer), keys, values, out.data() + head * dim,
+                        watches ? &add_to : nullptr);
     }
     return out;
 }

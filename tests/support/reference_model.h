@@ -37,6 +37,11 @@ class ReferenceModel {
     std::vector<Row> extend(ReferenceCache& own, int32_t own_base, const std::vector<ReferenceSpan>& before,
                             const std::vector<int32_t>& tokens);
 
+    // From now on extend() adds to watched()[span][token] the softmax weights that all query heads of all its rows give
+    // the token in these layers; spans are numbered as extend() has them, its own last.
+    void watch(std::vector<int32_t> layers) { watched_layers_ = std::move(layers); }
+    [[nodiscard]] const std::vector<std::vector<double>>& watched() const { return watched_; }
+
     // The least by which the logit of a chosen expert was above that of one left out, over the latest extend();
     // infinite where there was no choice. A backend that rounds can choose otherwise where it is small.
     [[nodiscard]] double smallest_margin() const { return smallest_margin_; }
@@ -58,9 +63,10 @@ class ReferenceModel {
     };
 
     [[nodiscard]] Row attend(const Row& queries, int32_t position, int32_t layer,
-                             const std::vector<ReferenceSpan>& spans) const;
+                             const std::vector<ReferenceSpan>& spans);
+    // `add_to` is null, or where each key's weight is added.
     void attend_head(const Row& query, const std::vector<Row>& keys, const std::vector<const double*>& values,
-                     double* out) const;
+                     double* out, const std::vector<double*>* add_to) const;
     [[nodiscard]] Row rotated(const double* head, int32_t position, int32_t layer) const;
     [[nodiscard]] Row norm_of(const WeightView& view) const;
     [[nodiscard]] Row apply(const Mlp& mlp, const Row& x) const;
@@ -77,6 +83,8 @@ class ReferenceModel {
     std::vector<Layer> layers_;
     std::vector<std::vector<Turn>> turns_;  // of each rope: [max_context, head_dim / 2]
     double smallest_margin_ = 0;
+    std::vector<int32_t> watched_layers_;
+    std::vector<std::vector<double>> watched_;
 };
 
 // A weight as float64, element by element as WeightView defines them: whatever its dtype, in its order, with its

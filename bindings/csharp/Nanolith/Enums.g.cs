@@ -179,6 +179,10 @@ namespace Nanolith
         TokensReused = 5,
         /// <summary>computed for this cache so far</summary>
         TokensComputed = 6,
+        /// <summary>of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2</summary>
+        TokensBlended = 7,
+        /// <summary>how its chunks were composed in the end, NL_COMPOSE_*; since 0.2</summary>
+        Composition = 8,
     }
 
     /// <summary>Why a generation ended. Since 0.2. A newer library may know more values.</summary>
@@ -365,13 +369,17 @@ namespace Nanolith
         Exact = 0,
         /// <summary>Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk have not seen the chunks before it (unless they were in its `before`), which costs accuracy where one document refers to another.</summary>
         Independent = 1,
+        /// <summary>As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.</summary>
+        Blended = 2,
     }
 
     /// <summary>Options of a cache. Since 0.2. A newer library may know more values.</summary>
     public enum CacheOption
     {
-        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]</summary>
+        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]</summary>
         Composition = 100,
+        /// <summary>Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages alone, which always are. Since 0.2. [0 to 1, 0.1 by default]</summary>
+        BlendShare = 101,
     }
 
     /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. A newer library may know more values.</summary>

@@ -103,12 +103,16 @@ namespace Nanolith
     /// <summary>Options of a cache. Since 0.2. What is null keeps the library's default.</summary>
     public sealed partial class CacheOptions
     {
-        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]</summary>
+        /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]</summary>
         public Composition? Composition { get; set; }
+
+        /// <summary>Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages alone, which always are. Since 0.2. [0 to 1, 0.1 by default]</summary>
+        public double? BlendShare { get; set; }
 
         private void SetValues(IntPtr raw)
         {
             if (Composition != null) NativeOptions.Set(raw, 100, (long)Composition.Value);
+            if (BlendShare != null) NativeOptions.Set(raw, 101, BlendShare.Value);
         }
     }
 

@@ -9,8 +9,10 @@
 
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
+#include "backend/cpu/page_weights.h"
 #include "backend/cpu/read_speed.h"
 #include "backend/forward.h"
+#include "backend/probe.h"
 #include "backend/profile.h"
 #include "backend/progress.h"
 
@@ -183,6 +185,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
         if (token < 0) token = std::max(draws_[-1 - token], 0);
     }
     drawing_.resize(batch.output_rows.size());
+    page_weights_.assign(probed_pages(batch, options_.page_size), 0);
     keeping_ = batch.kept_logits;
     if (!keeping_.empty() && kept_logits_.data() == nullptr) {
         NL_ASSIGN(kept_logits_,
@@ -234,6 +237,15 @@ Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits)
         return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers: expected ", spec_.vocab_size);
     std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
                 logits.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_page_weights(std::span<float> weights) {
+    if (weights.size() != page_weights_.size())
+        return fail(NL_ERROR_INTERNAL, "weights has room for ", weights.size(), " numbers: expected ",
+                    page_weights_.size(), ", the pages of the probes of the step collected last");
+    std::ranges::transform(page_weights_, weights.begin(), [](double weight) { return static_cast<float>(weight); });
     return {};
 }
 
@@ -366,7 +378,21 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
                                    .pages = {pool.data, pool.k_scale, pool.v_scale},
                                    .output = {attended_.data(), query_width(), dim}};
     attention_.run(rule, tensors, pool_);
+    if (!batch_->probes.empty() && is_probed(spec_, layer)) probe(rule, tensors);
     return {};
+}
+
+template <typename T>
+void CpuExecutor<T>::probe(const AttentionRule& rule, const AttentionTensors& tensors) {
+    const AttentionStep step{batch_->page_table, batch_->segments, batch_->sequences, batch_->positions};
+    std::span<double> weights = page_weights_;
+    for (const Probe& probe : batch_->probes) {
+        const Sequence& sequence = batch_->sequences[probe.sequence];
+        const size_t pages = pages_of(*batch_, sequence, options_.page_size);
+        add_page_weights({attention_.shape(), step, sequence, rule, tensors.queries, tensors.pages}, pool_,
+                         weights.first(pages));
+        weights = weights.subspan(pages);
+    }
 }
 
 // residual += norm(w x + bias); without the norm and the bias where there are none.

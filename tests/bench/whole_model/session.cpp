@@ -53,6 +53,15 @@ Cache Session::conversation(const nl_chunk* chunk) const {
     return Cache(cache);
 }
 
+Cache Session::composed(const std::vector<const nl_chunk*>& chunks, int32_t composition, double share) const {
+    const Options options = make_options(NL_OPTIONS_CACHE);
+    must(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, composition), "composition");
+    must(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, share), "share");
+    nl_cache* cache = nullptr;
+    must(nl_cache_create(engine_.get(), options.get(), chunks.data(), chunks.size(), &cache), "cache");
+    return Cache(cache);
+}
+
 Generation Session::start(nl_cache* cache, const Tokens& prompt, int32_t count) const {
     const Options options = make_options(NL_OPTIONS_GENERATION);
     must(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, count), "max tokens");

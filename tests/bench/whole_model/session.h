@@ -44,6 +44,8 @@ class Session {
     [[nodiscard]] Chunk prefill(const Tokens& tokens) const;
     // An empty conversation, or one behind a chunk.
     [[nodiscard]] Cache conversation(const nl_chunk* chunk = nullptr) const;
+    // One over several chunks; `share` is for blended composition.
+    [[nodiscard]] Cache composed(const std::vector<const nl_chunk*>& chunks, int32_t composition, double share) const;
     // Starts to draw exactly `count` tokens after `prompt`, which may be empty where the cache is not.
     [[nodiscard]] Generation start(nl_cache* cache, const Tokens& prompt, int32_t count) const;
 

@@ -90,6 +90,12 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
+    Result<void> read_page_weights(std::span<float> weights) override {
+        if (weights.size() != page_weights_.size()) fault("page weights of another size than the step's probes");
+        std::ranges::copy(page_weights_, weights.begin());
+        return {};
+    }
+
     Result<void> copy_pages(std::span<const PageCopy> copies) override {
         copies_.insert(copies_.end(), copies.begin(), copies.end());
         return {};
@@ -188,6 +194,20 @@ class FakeExecutor final : public Executor {
         for (size_t i = 0; i < batch.output_rows.size(); ++i)
             drawn_.push_back(draw(batch, batch.output_rows[i], batch.sampling[i].uniform));
         step.drawn = drawn_;
+        page_weights_.clear();
+        for (const Probe& probe : batch.probes) weigh_pages(batch, batch.sequences[probe.sequence]);
+    }
+
+    // A page's weight is a hash of its first token.
+    void weigh_pages(const Batch& batch, const Sequence& sequence) {
+        for (int32_t i = 0; i < sequence.num_segments; ++i) {
+            const Segment& segment = batch.segments[sequence.first_segment + i];
+            for (int32_t t = 0; t < segment.length; t += options_.page_size) {
+                const int32_t cell = cells_[table_[segment.first_page + t / options_.page_size] * options_.page_size];
+                if (cell == kNothing) fault("a page to be weighed was never written");
+                page_weights_.push_back(static_cast<float>(mix(7, static_cast<uint64_t>(cell)) % 1000));
+            }
+        }
     }
 
     int32_t draw(const Batch& batch, int32_t row, double uniform) {
@@ -227,6 +247,7 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> drawn_;      // by the step that ran last
     std::vector<int32_t> collected_;  // by the step collected last
     std::vector<int32_t> kept_;
+    std::vector<float> page_weights_;
 };
 
 class FakeBackend final : public Backend {

@@ -135,7 +135,8 @@ class Program {
         for (const auto& chunk : chunks)
             conversation.tokens.insert(conversation.tokens.end(), chunk->identity->tokens.begin(),
                                        chunk->identity->tokens.end());
-        auto made = (*engine_)->create_cache(below(2), chunks);
+        auto made = (*engine_)->create_cache(
+            {.composition = below(3), .blend_share = 0.1 * below(11), .blend_falls_back = below(2) == 0}, chunks);
         if (!made.ok()) {
             EXPECT_TRUE(ran_short(made.error())) << made.error().message;
             return;

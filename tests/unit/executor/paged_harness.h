@@ -92,6 +92,7 @@ class PagedHarness {
     [[nodiscard]] bool ready() const { return executor_ != nullptr; }
     Executor& executor() { return *executor_; }
     Random& random() { return random_; }
+    ReferenceModel& reference() { return *reference_; }
     [[nodiscard]] const ExecutorOptions& options() const { return options_; }
 
     // Tokens that are not the poisoned one.

@@ -203,6 +203,10 @@ impl CacheFact {
     pub const TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_REUSED);
     /// computed for this cache so far
     pub const TOKENS_COMPUTED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_COMPUTED);
+    /// of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2
+    pub const TOKENS_BLENDED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_BLENDED);
+    /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
+    pub const COMPOSITION: CacheFact = CacheFact(sys::NL_CACHE_COMPOSITION);
 }
 
 /// Why a generation ended. Since 0.2.
@@ -464,6 +468,17 @@ impl Composition {
     /// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
     /// one document refers to another.
     pub const INDEPENDENT: Composition = Composition(sys::NL_COMPOSE_INDEPENDENT);
+    /// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
+    /// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
+    /// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
+    /// tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
+    /// up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
+    /// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
+    /// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
+    /// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
+    /// than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+    /// NL_CACHE_COMPOSITION tells. Since 0.2.
+    pub const BLENDED: Composition = Composition(sys::NL_COMPOSE_BLENDED);
 }
 
 /// Options of a cache. Since 0.2.
@@ -472,8 +487,11 @@ impl Composition {
 pub struct CacheOption(pub i32);
 
 impl CacheOption {
-    /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+    /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
     pub const COMPOSITION: CacheOption = CacheOption(sys::NL_OPTION_COMPOSITION);
+    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+    /// alone, which always are. Since 0.2. \[0 to 1, 0.1 by default]
+    pub const BLEND_SHARE: CacheOption = CacheOption(sys::NL_OPTION_BLEND_SHARE);
 }
 
 /// Options of drawing. Since 0.2.

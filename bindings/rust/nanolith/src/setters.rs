@@ -157,9 +157,15 @@ impl EngineOptions {
 }
 
 impl CacheOptions {
-    /// How chunks are composed. \[NL_COMPOSE_EXACT (default) or NL_COMPOSE_INDEPENDENT]
+    /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
     pub fn composition(self, value: Composition) -> Self {
         self.set_int(sys::NL_OPTION_COMPOSITION, i64::from(value.0))
+    }
+
+    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
+    /// alone, which always are. Since 0.2. \[0 to 1, 0.1 by default]
+    pub fn blend_share(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_BLEND_SHARE, value)
     }
 }
 

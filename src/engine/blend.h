@@ -1,0 +1,109 @@
+// Blended composition of one conversation: which pages of its chunks are recomputed with the whole context in view, and
+// how far that has come. Chunks are used as they were prefilled, but for the first page of each that was computed with
+// nothing before it (whose first tokens grew into attention sinks) and the pages that the conversation's own tokens
+// attend to most, up to a share. The recomputed pages are the conversation's own; all others stay shared.
+//
+// A request upon the sequence first has the rows of its new tokens, or the last of them, compute once over the chunks
+// as they are (probing), then the rows of the chosen pages (recomputing), and then its tokens. The engine's mutex
+// guards all of it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kv/context.h"
+
+namespace nanolith {
+
+// What a probe is given: rows [first_row, first_row + num_rows) of the sequence's tail, the last ones. Their keys and
+// values lie meanwhile where the rows from `place` on will have theirs: right after the computed rows where the probe
+// has all rows that follow these, else from the beginning of a page on.
+struct ProbeRows {
+    int32_t first_row = 0;
+    int32_t num_rows = 0;
+    int32_t place = 0;
+};
+
+class Blend {
+  public:
+    enum class Stage : uint8_t { resting, probing, recomputing };
+    // Tokens [begin, end) of a chunk, an index in Context::chunks(); whole pages, up to the chunk's end.
+    struct Run {
+        size_t chunk = 0;
+        int32_t begin = 0;
+        int32_t end = 0;
+    };
+
+    // `window`: what every layer sees through, at most; 0: some layer sees everything.
+    Blend(double share, int32_t page_size, int32_t window) : share_(share), page_size_(page_size), window_(window) {}
+
+    [[nodiscard]] Stage stage() const { return stage_; }
+    [[nodiscard]] bool resting() const { return stage_ == Stage::resting; }
+
+    // Begins a request whose sequence has tokens that are not computed. `most_probe_rows`: 0 where there is nothing to
+    // probe with.
+    void begin(const Context& context, int32_t most_probe_rows);
+
+    // ---- Probing
+    [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }
+    bool probe_in_flight = false;
+    // Chooses what to recompute by the page weights of the chunks (backend/batch.h), each chunk's in order.
+    void choose(const Context& context, std::span<const float> page_weights) {
+        choose(context, page_weights, budget(context));
+    }
+
+    // ---- Recomputing: the rows are the tokens of the runs, in order
+    [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
+    [[nodiscard]] int32_t num_pages() const;
+    [[nodiscard]] int32_t rows_left() const { return num_rows_ - planned_; }
+    // The next `rows` rows, as runs. They then count as planned; after the last one the stage is resting.
+    std::vector<Run> take_rows(int32_t rows);
+    // So many more rows are computed. True: the last of them is.
+    bool computed(int32_t rows) {
+        computed_ += rows;
+        return computed_ == num_rows_;
+    }
+    bool has_pages = false;  // the runs have pages of the conversation's own
+
+  private:
+    // A page that may be recomputed.
+    struct Page {
+        size_t chunk;
+        int32_t index;
+        float weight;
+        bool is_first;
+        bool is_recomputed;  // for another conversation
+    };
+    [[nodiscard]] bool find_probe(const Context& context, int32_t most_probe_rows);
+    // `page_weights` is empty where there was no probe: pages nearest to the tail are taken first.
+    void choose(const Context& context, std::span<const float> page_weights, int64_t most_tokens);
+    [[nodiscard]] std::vector<Page> candidates(const Context& context, std::span<const float> page_weights) const;
+    [[nodiscard]] int32_t tokens_of(const Context& context, const Page& page) const;
+    [[nodiscard]] int64_t budget(const Context& context) const;
+    // Keeps those of the pages, the heaviest first, that are chosen and not recomputed yet.
+    void keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens);
+
+    const double share_;
+    const int32_t page_size_;
+    const int32_t window_;
+    Stage stage_ = Stage::resting;
+    bool begun_ = false;  // first pages are chosen
+    ProbeRows probe_;
+    std::vector<Run> runs_;
+    int32_t num_rows_ = 0;  // of the runs
+    int32_t planned_ = 0;
+    int32_t computed_ = 0;
+    int64_t chosen_tokens_ = 0;
+};
+
+// Whether the page of the conversation's chunk is recomputed already.
+bool is_recomputed(const ChunkUse& use, int32_t page);
+// Tokens that a blend recomputes of chunks used at these places, first pages alone; and those that it could at most.
+struct BlendSize {
+    int64_t first_pages = 0;
+    int64_t all = 0;
+};
+BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size);
+
+}  // namespace nanolith

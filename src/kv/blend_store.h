@@ -1,0 +1,49 @@
+// What blended composition recomputed of chunks that stand in some order, kept for the next conversation that has the
+// same chunks in the same order. All conversations that use the result name the same lists of pages, so that attention
+// reads these once for all of them. Results that no conversation uses are evicted before any chunk. Not thread-safe;
+// the engine's mutex guards all of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "kv/context.h"
+
+namespace nanolith {
+
+struct KeptBlend {
+    std::vector<std::shared_ptr<const ChunkIdentity>> chunks;
+    // [chunks] the chunk's pages, some of them exchanged for recomputed ones; null: none of them. A list never changes:
+    // a larger result has a list of its own.
+    std::vector<std::shared_ptr<PageList>> pages;
+    uint64_t last_used = 0;  // ticks of the store
+};
+
+class BlendStore {
+  public:
+    // The result for these chunks, or null. Marks it as used.
+    std::shared_ptr<KeptBlend> find(std::span<const ChunkUse> uses);
+    // Adds the context's recomputed pages to the result for its chunks, save those that this has already; then the
+    // context uses the result's pages.
+    std::shared_ptr<KeptBlend> keep(Context& context);
+
+    // How many pages belong to results that no conversation uses, and to nothing else.
+    [[nodiscard]] int32_t evictable_pages() const;
+    // Evicts such results, the least recently used first, until `pages` pages came free or there are no more.
+    void evict(int32_t pages);
+
+  private:
+    using Key = std::vector<const ChunkIdentity*>;
+    static Key key_of(std::span<const ChunkUse> uses);
+
+    std::map<Key, std::shared_ptr<KeptBlend>> kept_;
+    uint64_t ticks_ = 0;
+};
+
+// Has the context use the result's pages of its chunks.
+void use_kept(const KeptBlend& kept, Context& context);
+
+}  // namespace nanolith
