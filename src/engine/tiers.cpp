@@ -125,11 +125,12 @@ Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
     }
     const auto deadline = Clock::now() + server_deadline_;
     int64_t page = 0;
-    NL_TRY(take_from_device({&run, 1}, [&](std::span<const std::byte> pages) -> Result<void> {
+    const auto send = [&](std::span<const std::byte> pages) -> Result<void> {
         NL_TRY(server_->write(name, page, pages, deadline));
         page += static_cast<int64_t>(pages.size()) / page_bytes_;
         return {};
-    }));
+    };
+    NL_TRY(take_from_device({&run, 1}, send));
     server_answered();
     return {};
 }
@@ -242,14 +243,18 @@ Result<bool> Engine::fetch_from_folder(Lock& lock, Chunk& chunk) {
 
 // A server that fails is asked again with a later chunk.
 Result<bool> Engine::fetch_from_server(Lock& lock, Chunk& chunk) {
-    const auto deadline = Clock::now() + server_deadline_;
     lock.unlock();
-    const Result<EngineMark> mark = without_exceptions([&] { return this->mark(); });
+    std::optional<EngineMark> mark;
+    Result<void> marked = without_exceptions([&]() -> Result<void> {
+        NL_ASSIGN(mark, this->mark());
+        return {};
+    });
     lock.lock();
-    if (!mark.ok()) return mark.error();
+    NL_TRY(std::move(marked));
     const Digest name = name_of(*chunk.identity, *mark);
     NL_TRY(scheduler_->take_pages(chunk.pages, pages_for(chunk.num_tokens(), page_size_)));
     bool has_all = true;
+    const auto deadline = Clock::now() + server_deadline_;
     lock.unlock();
     const Result<void> brought = without_exceptions([&] {
         return bring_to_device(chunk.pages.pages(), [&](int64_t at, std::span<std::byte> bytes) -> Result<void> {
