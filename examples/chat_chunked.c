@@ -52,6 +52,7 @@ typedef struct {
     const char *demo;
     const char *device;
     const char *composition; /* NULL: each question's own */
+    const char *store;       /* NULL: chunks are not kept */
     int chat;
 } options_t;
 
@@ -62,6 +63,7 @@ static void print_help(FILE *out) {
             "  --demo FILE                        documents and questions (default DIR/demo.txt)\n"
             "  --device auto|cpu|cuda             where to compute (default auto)\n"
             "  --composition exact|independent    how documents are put together (default independent)\n"
+            "  --store DIR                        keep chunks in files there, and take those that are there\n"
             "  --chat                             type questions about all documents\n"
             "  --help                             this text\n",
             NL_EXAMPLE_MODEL);
@@ -84,6 +86,7 @@ static int parse_options(int argc, char **argv, options_t *options) {
         if (strcmp(name, "--demo") == 0) value = &options->demo;
         if (strcmp(name, "--device") == 0) value = &options->device;
         if (strcmp(name, "--composition") == 0) value = &options->composition;
+        if (strcmp(name, "--store") == 0) value = &options->store;
         if (value == NULL || i + 1 == argc) {
             fprintf(stderr, value == NULL ? "unknown option %s\n" : "%s needs a value\n", name);
             print_help(stderr);
@@ -259,6 +262,9 @@ static int open_session(session_t *session, const options_t *options) {
     int bad = failed(nl_options_create(NL_OPTIONS_ENGINE, &engine_options), "making options") ||
               failed(nl_options_set_text(engine_options, NL_OPTION_DEVICE, options->device, strlen(options->device)),
                      "choosing the device") ||
+              (options->store != NULL && failed(nl_options_set_text(engine_options, NL_OPTION_STORE_FOLDER,
+                                                                    options->store, strlen(options->store)),
+                                                "choosing the folder for chunks")) ||
               failed(nl_engine_create(options->model, strlen(options->model), engine_options, &session->engine),
                      "loading the model") ||
               failed(nl_engine_tokenizer(session->engine, &session->tokenizer), "getting the tokenizer") ||
@@ -271,6 +277,13 @@ static int open_session(session_t *session, const options_t *options) {
     return 0;
 }
 
+/* Where a chunk came from, for people. */
+static const char *origin_of(const nl_chunk *chunk) {
+    int64_t origin = NL_ORIGIN_COMPUTED;
+    if (nl_chunk_query(chunk, NL_CHUNK_ORIGIN, &origin) != NL_OK) return "unknown";
+    return origin == NL_ORIGIN_COMPUTED ? "computed" : origin == NL_ORIGIN_FILE ? "from its file" : "there already";
+}
+
 /* Prefills one text into a chunk and says how long it took. Returns 0, or 1 on an error. */
 static int prefill(session_t *session, const char *name, const char *text, int32_t level, nl_chunk **chunk) {
     tokens_t tokens;
@@ -280,7 +293,8 @@ static int prefill(session_t *session, const char *name, const char *text, int32
                      "prefilling a chunk");
     free(tokens.ids);
     if (!bad)
-        printf("  level %d  %-12s %5zu tokens  %7.1f ms\n", (int)level, name, tokens.count, 1e3 * (now() - start));
+        printf("  level %d  %-12s %5zu tokens  %7.1f ms  %s\n", (int)level, name, tokens.count, 1e3 * (now() - start),
+               origin_of(*chunk));
     fflush(stdout);
     return bad;
 }
@@ -470,7 +484,7 @@ static int chat(session_t *session, demo_t *demo, int32_t composition) {
 
 int main(int argc, char **argv) {
     static demo_t demo; /* large, and must begin as zeros */
-    options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, 0};
+    options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, NULL, 0};
     session_t session = {NULL, NULL, NULL, ""};
     char demo_path[kMaxText];
     if (parse_options(argc, argv, &options)) return EXIT_FAILURE;

@@ -149,12 +149,6 @@ class Engine {
                                                 int64_t& computed);
 
     // ---- files
-    // Some pages in order, and how many tokens they hold.
-    struct PageRun {
-        std::vector<int32_t> pages;
-        int32_t tokens = 0;
-        std::optional<std::weak_ptr<const Chunk>> of = {};  // as PageMove's
-    };
     // What the engine's chunks are named by. The first call reads the weights' files.
     Result<EngineMark> mark();
     Result<void> write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,

@@ -19,6 +19,13 @@ namespace nanolith {
 // whole number of pages.
 using HostPages = std::vector<std::span<std::byte>>;
 
+// Some pages in order, and how many tokens they hold.
+struct PageRun {
+    std::vector<int32_t> pages;
+    int32_t tokens = 0;
+    std::optional<std::weak_ptr<const Chunk>> of = {};  // as PageMove's
+};
+
 struct PageMove {
     // At most so many bytes in one of those through files: steps wait while one is made.
     static constexpr size_t kMostBytes = size_t{32} << 20;

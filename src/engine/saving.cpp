@@ -17,6 +17,26 @@ std::vector<int32_t> list(std::span<const int32_t> pages) {
     return {pages.begin(), pages.end()};
 }
 
+// Pages of one run that a buffer takes, and how many tokens the last of them holds.
+struct Part {
+    const PageRun* run = nullptr;
+    std::span<const int32_t> pages = {};
+    int32_t tokens_of_last = 0;
+};
+
+// `most`: pages of a buffer.
+std::vector<Part> divide(std::span<const PageRun> runs, size_t most, int32_t page_size) {
+    std::vector<Part> parts;
+    for (const PageRun& run : runs) {
+        for (size_t at = 0; at < run.pages.size(); at += most) {
+            const size_t count = std::min(most, run.pages.size() - at);
+            const auto end = static_cast<int32_t>(at + count) * page_size;
+            parts.push_back({&run, std::span(run.pages).subspan(at, count), page_size - std::max(0, end - run.tokens)});
+        }
+    }
+    return parts;
+}
+
 }  // namespace
 
 Result<EngineMark> Engine::mark() {
@@ -41,7 +61,7 @@ Result<ThreadPool*> Engine::file_threads() {
 void Engine::clear_unused(std::span<std::byte> page, int32_t tokens) const {
     const size_t tile = row_bytes_ * static_cast<size_t>(page_size_);  // of one layer, KV head, and keys or values
     const size_t used = row_bytes_ * static_cast<size_t>(tokens);
-    for (size_t begin = 0; begin < page.size(); begin += tile) std::memset(&page[begin + used], 0, tile - used);
+    for (size_t begin = 0; begin < page.size(); begin += tile) std::memset(page.data() + begin + used, 0, tile - used);
 }
 
 void Engine::start_move(StartedMoves& moves, std::span<const int32_t> pages, std::span<std::byte> bytes, bool to_host,
@@ -80,21 +100,7 @@ Result<void> Engine::take_from_device(std::span<const PageRun> runs, const GiveP
     NL_ASSIGN(const HostBuffers::Lease first, buffers_->take());
     NL_ASSIGN(const HostBuffers::Lease second, buffers_->take());
     const auto page_bytes = static_cast<size_t>(page_bytes_);
-    const size_t most = buffers_->buffer_bytes() / page_bytes;
-    struct Part {  // pages that one buffer takes, and how many tokens the last of them holds
-        const PageRun* run = nullptr;
-        std::span<const int32_t> pages = {};
-        int32_t tokens_of_last = 0;
-    };
-    std::vector<Part> parts;
-    for (const PageRun& run : runs) {
-        for (size_t at = 0; at < run.pages.size(); at += most) {
-            const size_t count = std::min(most, run.pages.size() - at);
-            const auto end = static_cast<int32_t>(at + count) * page_size_;
-            parts.push_back(
-                {&run, std::span(run.pages).subspan(at, count), page_size_ - std::max(0, end - run.tokens)});
-        }
-    }
+    const std::vector<Part> parts = divide(runs, buffers_->buffer_bytes() / page_bytes, page_size_);
     const auto bytes_of = [&](size_t i) {
         return (i % 2 == 0 ? first : second).bytes().first(parts[i].pages.size() * page_bytes);
     };
@@ -116,7 +122,7 @@ Result<void> Engine::save(const std::shared_ptr<Chunk>& chunk, const std::string
     NL_ASSIGN(const EngineMark mark, this->mark());
     Saved saved;
     PageRun run;
-    Digest name;
+    Digest name{};
     {
         const Lock lock(mutex_);
         saved.chunks = {{.identity = chunk->identity, .level = chunk->level, .length = chunk->num_tokens()}};
