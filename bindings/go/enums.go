@@ -353,11 +353,11 @@ const (
 	// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
 	// tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
 	// up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
-	// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in
-	// the same order share them: each call uses what is there when it begins, so that an answer may depend on what was
-	// asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself.
-	// Where more than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly
-	// instead: NL_CACHE_COMPOSITION tells. Since 0.2.
+	// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
+	// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
+	// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
+	// than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+	// NL_CACHE_COMPOSITION tells. Since 0.2.
 	ComposeBlended Composition = C.NL_COMPOSE_BLENDED
 )
 
@@ -368,8 +368,9 @@ type CacheOption int32
 const (
 	// How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
 	OptionComposition CacheOption = C.NL_OPTION_COMPOSITION
-	// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most; 0 recomputes the first pages
-	// alone, which always are. Since 0.2. [0 to 1, 0.1 by default]
+	// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
+	// always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+	// [0 (default) to 1]
 	OptionBlendShare CacheOption = C.NL_OPTION_BLEND_SHARE
 )
 

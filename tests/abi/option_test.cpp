@@ -54,7 +54,7 @@ struct FloatOption {
 };
 constexpr FloatOption kFloats[] = {
     {NL_OPTIONS_ENGINE, NL_OPTION_STEP_MS, "STEP_MS", 0, 1000000, 0},
-    {NL_OPTIONS_CACHE, NL_OPTION_BLEND_SHARE, "BLEND_SHARE", 0, 1, 0.1},
+    {NL_OPTIONS_CACHE, NL_OPTION_BLEND_SHARE, "BLEND_SHARE", 0, 1, 0},
     {NL_OPTIONS_SAMPLING, NL_OPTION_TEMPERATURE, "TEMPERATURE", 0, 3e38, 0},
     {NL_OPTIONS_SAMPLING, NL_OPTION_TOP_P, "TOP_P", 1e-30, 1, 1},
     {NL_OPTIONS_SAMPLING, NL_OPTION_MIN_P, "MIN_P", 0, 1, 0},
@@ -286,7 +286,7 @@ TEST(Options, AnOptionIsOfItsKindAlone) {
             if (option.kind == kind) continue;
             EXPECT_INVALID(option.name, set_text(options.get(), option.key, "x"));
         }
-        for (const int32_t unknown : {INT32_MIN, -1, 0, 17, 99, 101, 205, 309, INT32_MAX}) {
+        for (const int32_t unknown : {INT32_MIN, -1, 0, 17, 99, 102, 205, 309, INT32_MAX}) {
             EXPECT_INVALID("option is " + std::to_string(unknown) + ": expected one of NL_OPTION_*",
                            nl_options_set_int(options.get(), unknown, 1));
         }
