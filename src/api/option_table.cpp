@@ -122,8 +122,8 @@ constexpr Option kOptions[] = {
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_BLENDED, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
-    number(NL_OPTION_BLEND_SHARE, NL_OPTIONS_CACHE, "BLEND_SHARE", {0, 1, 0.1},
-           "Share of the chunks' tokens that NL_COMPOSE_BLENDED recomputes at most."),
+    number(NL_OPTION_BLEND_SHARE, NL_OPTIONS_CACHE, "BLEND_SHARE", {0, 1, 0},
+           "Share of the chunks' tokens that NL_COMPOSE_BLENDED recomputes at most; 0 takes 0.1."),
 
     number(NL_OPTION_TEMPERATURE, kSampling, "TEMPERATURE", {0, 3e38, 0}, "What logits are divided by; 0: greedy."),
     integer(NL_OPTION_TOP_K, kSampling, "TOP_K", {0, kMostInt32, 0}, "Keeps the k highest logits; 0 keeps all."),

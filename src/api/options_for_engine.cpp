@@ -86,8 +86,11 @@ Result<EngineOptions> engine_options(const nl_options* options) {
 Result<CacheOptions> cache_options(const nl_options* options) {
     NL_TRY(check_kind(options, NL_OPTIONS_CACHE));
     if (options == nullptr) return CacheOptions{};
-    return CacheOptions{.composition = small(*options, NL_OPTION_COMPOSITION),
-                        .blend_share = number(*options, NL_OPTION_BLEND_SHARE)};
+    CacheOptions read;
+    read.composition = small(*options, NL_OPTION_COMPOSITION);
+    const double share = number(*options, NL_OPTION_BLEND_SHARE);
+    if (share > 0) read.blend_share = share;
+    return read;
 }
 
 Result<SamplingOptions> sampling_options(const nl_options& options) {

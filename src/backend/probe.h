@@ -16,7 +16,7 @@ namespace nanolith {
 // window does not tell what a row needs of the pages in front of it; the first layer looks for tokens that are alike
 // rather than for what the others mean by them; and the last layer's attention is left out of steps that draw nothing
 // (forward.h).
-constexpr int32_t kMostProbedLayers = 8;
+constexpr int32_t kMostProbedLayers = 4;
 inline std::vector<int32_t> probe_layers(const ModelSpec& spec) {
     std::vector<int32_t> layers;
     for (int32_t layer = spec.num_layers > 2 ? 1 : 0; layer + 1 < spec.num_layers; ++layer)

@@ -28,11 +28,12 @@ bool Scheduler::may_draw(const Request& request) const {
 int32_t Scheduler::rows_left(const Request& request) const {
     if (request.finished || request.cancelled || request.ready) return 0;
     const ResidentSequence& sequence = *request.sequence;
-    if (sequence.blends()) {
-        if (sequence.blend->stage() == Blend::Stage::recomputing) return std::max(2, sequence.blend->rows_left());
-        return sequence.blend->probe_in_flight ? 0 : std::max(2, sequence.blend->probe_rows().num_rows);
-    }
     const int32_t left = sequence.context.tail_size() - sequence.planned;
+    if (sequence.blends()) {
+        const Blend& blend = *sequence.blend;
+        if (blend.stage() == Blend::Stage::recomputing) return std::max(2, blend.rows_left() + left);
+        return blend.probe_in_flight ? 0 : std::max(2, blend.probe_rows().num_rows);
+    }
     if (left > 1) return left;
     if (left == 1) return may_draw(request) ? 1 : 0;  // also the last row of a chunk, which draws nothing
     if (sequence.draws_in_flight > 0) {
@@ -153,12 +154,13 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     return true;
 }
 
+// Rows of the blend and, where these are the last ones, of the tail, which sees them in the same step.
 bool Scheduler::add_blend_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
     ResidentSequence& sequence = *request->sequence;
     Blend& blend = *sequence.blend;
     if (blend.stage() == Blend::Stage::probing) return add_probe(step, request);
-    rows = std::min(rows, blend.rows_left());
-    if (step.num_rows() + rows > options_.max_rows) return false;
+    const int32_t of_blend = std::min(rows, blend.rows_left());
+    if (step.num_rows() + of_blend > options_.max_rows) return false;
     if (!blend.has_pages) {
         const Result<void> room = make_room(blend.num_pages());
         if (!room.ok()) {
@@ -173,7 +175,9 @@ bool Scheduler::add_blend_rows(Step& step, const std::shared_ptr<Request>& reque
         blend.has_pages = true;
     }
     begin(*request);
-    step.add_blended(request, rows, options_.page_size);
+    step.add_blended(request, of_blend, options_.page_size);
+    const int32_t of_tail = std::min({rows - of_blend, rows_left(*request), options_.max_rows - step.num_rows()});
+    if (!sequence.blends() && of_tail > 0) add_rows(step, request, of_tail);
     return true;
 }
 

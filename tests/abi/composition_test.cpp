@@ -85,6 +85,42 @@ TEST_F(CompositionTest, IndependentBehindItsPredecessorIsExact) {
     expect_same(cache.get(), full(all));
 }
 
+// A blend tells what it recomputed, and is composed exactly where it would recompute most of the chunks.
+TEST_F(CompositionTest, BlendedRecomputesAShare) {
+    const Tokens a = some_tokens(90, 1);
+    const Tokens b = some_tokens(90, 2);
+    const ChunkHandle first = make_chunk(engine.get(), a);
+    const ChunkHandle second = make_chunk(engine.get(), b);
+    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED));
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.5));
+    const nl_chunk* const chunks[] = {first.get(), second.get()};
+    nl_cache* made = nullptr;
+    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
+    const CacheHandle blended(made);
+    EXPECT_EQ(fact(blended.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_BLENDED);
+    EXPECT_EQ(fact(blended.get(), NL_CACHE_TOKENS_BLENDED), 0);  // nothing is asked yet
+    const Tokens question = some_tokens(8, 3);
+    extend(blended.get(), question);
+    EXPECT_GE(fact(blended.get(), NL_CACHE_TOKENS_BLENDED), 16);  // the first page, at least
+    EXPECT_LE(fact(blended.get(), NL_CACHE_TOKENS_BLENDED), 45);
+    EXPECT_EQ(fact(blended.get(), NL_CACHE_TOKENS_COMPUTED), fact(blended.get(), NL_CACHE_TOKENS_BLENDED) + 8);
+    const CacheHandle independent = make_cache(engine.get(), {first.get(), second.get()}, NL_COMPOSE_INDEPENDENT);
+    extend(independent.get(), question);
+    Tokens all = a;
+    all.insert(all.end(), b.begin(), b.end());
+    all.insert(all.end(), question.begin(), question.end());
+    EXPECT_EQ(tokens_of(blended.get()), all);
+    EXPECT_NE(logits_of(blended.get()), logits_of(independent.get()));
+
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.6));
+    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
+    const CacheHandle exact(made);
+    EXPECT_EQ(fact(exact.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_EXACT);
+    extend(exact.get(), question);
+    expect_same(exact.get(), full(all));
+}
+
 // One stored chunk twice in a context, the second time at another base: its tokens have not seen the first, so the
 // numbers are not a full prefill's, which the version computed after the first gives.
 TEST_F(CompositionTest, ARepeatedChunkIsUsedAtBothPlaces) {

@@ -207,7 +207,7 @@ TEST_P(BlendTest, WhatOneConversationRecomputedOthersUse) {
     ASSERT_TRUE(engine_->extend(*second, question).ok());
     EXPECT_EQ(engine_->facts(*second).blended, 0);
     EXPECT_EQ(engine_->facts(*second).private_pages, facts.private_pages);
-    EXPECT_EQ(logits(*second), logits(*first));
+    EXPECT_LT(difference(logits(*second), logits(*first)), kRounding);  // their rows were in other steps
     // In another order, and where the first of them is gone, nothing of it is left to use.
     auto reversed = cache(options, {chunks[2], chunks[1], chunks[0]});
     ASSERT_TRUE(engine_->extend(*reversed, question).ok());

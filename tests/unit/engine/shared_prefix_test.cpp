@@ -28,7 +28,7 @@ class SharedPrefix : public ::testing::Test {
     }
     std::unique_ptr<Cache> begin(const Tokens& tokens, std::span<const std::shared_ptr<Chunk>> chunks = {},
                                  int32_t composition = NL_COMPOSE_EXACT) {
-        auto cache = std::move(*engine_->create_cache(composition, chunks));
+        auto cache = std::move(*engine_->create_cache({.composition = composition}, chunks));
         EXPECT_TRUE(engine_->extend(*cache, tokens).ok());
         return cache;
     }
@@ -90,7 +90,7 @@ TEST_F(SharedPrefix, WhatWasDrawnIsTakenOverToo) {
 
 TEST_F(SharedPrefix, AGenerationTakesOverAndSaysSo) {
     auto first = begin(text_of(100));
-    auto second = std::move(*engine_->create_cache(NL_COMPOSE_EXACT, {}));
+    auto second = std::move(*engine_->create_cache({.composition = NL_COMPOSE_EXACT}, {}));
     GenerationOptions options;
     options.max_tokens = 3;
     auto generation = *engine_->generate(*second, text_of(100), options);
@@ -187,7 +187,7 @@ TEST(UnsharedPrefix, NothingIsTakenOver) {
     settings.options.share_prefixes = false;
     FakeEngine engine(settings);
     for (int i = 0; i < 2; ++i) {
-        auto cache = std::move(*engine->create_cache(NL_COMPOSE_EXACT, {}));
+        auto cache = std::move(*engine->create_cache({.composition = NL_COMPOSE_EXACT}, {}));
         ASSERT_TRUE(engine->extend(*cache, text_of(100)).ok());
         EXPECT_EQ(engine->facts(*cache).computed, 100);
         EXPECT_EQ(engine->facts(*cache).reused, 0);
