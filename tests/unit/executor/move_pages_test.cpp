@@ -9,7 +9,7 @@
 namespace nanolith::testing {
 namespace {
 
-const RandomShape kShape{
+const RandomShape kMovedShape{
     .hidden_size = 48, .intermediate_size = 64, .num_heads = 4, .num_kv_heads = 2, .head_dim = 64, .vocab_size = 90};
 
 class MovePagesTest : public ExecutorTest {
@@ -36,7 +36,7 @@ class MovePagesTest : public ExecutorTest {
 // A conversation goes on after its pages were moved: on the same executor, on another one, and on the CPU, whose order
 // of bytes is the same.
 TEST_P(MovePagesTest, ConversationsGoOnElsewhere) {
-    RandomModel model(kShape, GetParam().dtype, seed_);
+    RandomModel model(kMovedShape, GetParam().dtype, seed_);
     const ExecutorOptions wanted = options(16, 150);
     auto cpu = open_cpu_backend(1);
     ASSERT_TRUE(cpu.ok());
@@ -61,7 +61,7 @@ TEST_P(MovePagesTest, ConversationsGoOnElsewhere) {
 
 // What is moved lies page by page, each with all its layers.
 TEST_P(MovePagesTest, PagesLieOneAfterTheOther) {
-    const RandomModel model(kShape, GetParam().dtype, seed_);
+    const RandomModel model(kMovedShape, GetParam().dtype, seed_);
     const ExecutorOptions wanted = options(32, 9);
     const auto made = backend_->create_executor(model.spec, model.weights, wanted, Progress());
     ASSERT_TRUE(made.ok());
@@ -83,7 +83,7 @@ TEST_P(MovePagesTest, PagesLieOneAfterTheOther) {
 }
 
 TEST_P(MovePagesTest, RefusesWhatDoesNotFit) {
-    const RandomModel model(kShape, GetParam().dtype, seed_);
+    const RandomModel model(kMovedShape, GetParam().dtype, seed_);
     const ExecutorOptions wanted = options(16, 4);
     const auto made = backend_->create_executor(model.spec, model.weights, wanted, Progress());
     ASSERT_TRUE(made.ok());
