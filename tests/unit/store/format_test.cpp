@@ -9,7 +9,7 @@ namespace {
 
 using Tokens = std::vector<int32_t>;
 
-constexpr int32_t kVocabulary = 100;
+constexpr int32_t kSavedVocabulary = 100;
 
 class FormatTest : public ::testing::Test {
   protected:
@@ -47,7 +47,7 @@ TEST_F(FormatTest, ADescriptionComesBack) {
     const auto bytes = encode_description(saved);
     ASSERT_TRUE(bytes.ok());
     ChunkStore other;  // as in another process
-    const auto read = decode_description(*bytes, header_for(*bytes, 5), kVocabulary, other, "file");
+    const auto read = decode_description(*bytes, header_for(*bytes, 5), kSavedVocabulary, other, "file");
     ASSERT_TRUE(read.ok()) << read.error().message;
     ASSERT_EQ(read->chunks.size(), 2U);
     EXPECT_EQ(read->chunks[0].identity->tokens, Tokens(20, 7));
@@ -66,7 +66,7 @@ TEST_F(FormatTest, ADescriptionComesBack) {
 
 // Each of these is well-formed but for one thing.
 TEST_F(FormatTest, ContradictionsAreRefused) {
-    const auto refused = [&](const Saved& saved, int64_t pages, int32_t vocabulary = kVocabulary) {
+    const auto refused = [&](const Saved& saved, int64_t pages, int32_t vocabulary = kSavedVocabulary) {
         const auto bytes = encode_description(saved);
         ASSERT_TRUE(bytes.ok());
         const auto read = decode_description(*bytes, header_for(*bytes, pages), vocabulary, store, "file");
@@ -95,10 +95,10 @@ TEST_F(FormatTest, ContradictionsAreRefused) {
     refused(saved, 4);
     auto bytes = encode_description(conversation());
     bytes->push_back(std::byte{0});
-    EXPECT_FALSE(decode_description(*bytes, header_for(*bytes, 5), kVocabulary, store, "file").ok());
+    EXPECT_FALSE(decode_description(*bytes, header_for(*bytes, 5), kSavedVocabulary, store, "file").ok());
     for (size_t size = 0; size + 1 < bytes->size(); ++size) {
         const std::vector<std::byte> cut(bytes->begin(), bytes->begin() + static_cast<std::ptrdiff_t>(size));
-        EXPECT_FALSE(decode_description(cut, header_for(cut, 5), kVocabulary, store, "file").ok()) << size;
+        EXPECT_FALSE(decode_description(cut, header_for(cut, 5), kSavedVocabulary, store, "file").ok()) << size;
     }
 }
 
