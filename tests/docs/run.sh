@@ -9,3 +9,4 @@ python3 find_twins.py
 python3 ../../docs/draw_chunk.py --check
 python3 draw_table_test.py
 python3 ../bench/draw_table.py --check
+python3 ../bench/draw_composition.py --check
