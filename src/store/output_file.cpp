@@ -55,7 +55,7 @@ std::string folder_of(const std::string& path) {
     return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Result<OutputFile> OutputFile::create(std::string path) {
+Result<OutputFile> OutputFile::create(const std::string& path) {
     const std::string folder = folder_of(path);
     for (int attempt = 0;; ++attempt) {
         std::string temporary = folder + "/" + temporary_name(attempt);

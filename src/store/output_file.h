@@ -17,7 +17,7 @@ class OutputFile {
     static constexpr std::string_view kTemporaryPrefix = ".nanolith-";
 
     // IO with the system's words: the folder is missing, read-only and so on. OUT_OF_MEMORY: no descriptors are left.
-    static Result<OutputFile> create(std::string path);
+    static Result<OutputFile> create(const std::string& path);
     OutputFile(OutputFile&& other) noexcept;
     OutputFile& operator=(OutputFile&&) = delete;
     ~OutputFile();  // what was not finished is gone
