@@ -27,16 +27,23 @@ TEST(OptionDefaults, OfAnEngine) {
     EXPECT_EQ(read->map_weights, standard.map_weights);
     EXPECT_EQ(read->allow_not_finite, standard.allow_not_finite);
     EXPECT_EQ(read->profile, standard.profile);
+    EXPECT_EQ(read->share_prefixes, standard.share_prefixes);
+    EXPECT_EQ(read->store_folder, standard.store_folder);
+    EXPECT_EQ(read->store_bytes, standard.store_bytes);
+    EXPECT_EQ(read->store_server, standard.store_server);
+    EXPECT_EQ(read->store_deadline_ms, standard.store_deadline_ms);
+    EXPECT_EQ(read->host_bytes, standard.host_bytes);
     EXPECT_EQ(read->log, nullptr);
     EXPECT_EQ(read->progress, nullptr);
 }
 
 TEST(OptionDefaults, OfCachesAndDrawing) {
     const nl_options cache(NL_OPTIONS_CACHE);
-    const CacheOptions given = cache_options(&cache).value();
-    const CacheOptions standard = cache_options(nullptr).value();
-    EXPECT_EQ(given.composition, standard.composition);
-    EXPECT_EQ(given.blend_share, standard.blend_share);
+    const CacheOptions standard_cache;
+    for (const auto& given : {cache_options(&cache).value(), cache_options(nullptr).value()}) {
+        EXPECT_EQ(given.composition, standard_cache.composition);
+        EXPECT_EQ(given.blend_share, standard_cache.blend_share);
+    }
     const nl_options sampling(NL_OPTIONS_SAMPLING);
     const auto read = sampling_options(sampling);
     ASSERT_TRUE(read.ok());
