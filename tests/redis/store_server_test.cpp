@@ -2,6 +2,7 @@
 // that gives other bytes costs a computation, never an answer.
 #include <hiredis/hiredis.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 
