@@ -50,6 +50,9 @@ size_t num_files(const std::string& folder) {
 // writes what it saw to a file: a child of this program, see SavingChild.
 std::vector<int64_t> in_another_process(const TinyModel& model, const char* what, const std::string& file) {
     const TempFolder folder;
+    // The other process runs its one case whatever share of the cases this one was given.
+    ::unsetenv("GTEST_TOTAL_SHARDS");
+    ::unsetenv("GTEST_SHARD_INDEX");
     ::setenv("NL_TEST_CHILD", what, 1);
     ::setenv("NL_TEST_MODEL", model.path().c_str(), 1);
     ::setenv("NL_TEST_FILE", file.c_str(), 1);
