@@ -96,7 +96,6 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
     if (slice.rows == Rows::probe) return choose_blend(slice, step);
     if (slice.rows != Rows::drawn_again) {
         sequence.context.tokens_computed += slice.num_rows;
-        sequence.remember_prefix();
         if (request.generation) request.generation->computed(slice.num_rows);
     }
     if (slice.rows == Rows::blended) {
@@ -104,7 +103,10 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
         sequence.context.tokens_reused -= slice.num_rows;
         return keep_blend(request, slice.num_rows);
     }
-    if (slice.rows == Rows::tail) sequence.context.set_computed(slice.first_row + slice.num_rows);
+    if (slice.rows == Rows::tail) {
+        sequence.context.set_computed(slice.first_row + slice.num_rows);
+        sequence.remember_prefix();
+    }
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
         const int32_t token = step.sampled[slice.output_index];

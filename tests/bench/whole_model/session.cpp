@@ -23,6 +23,8 @@ Session::Session(const Setup& setup) {
     if (setup.batch_tokens > 0) {
         must(nl_options_set_int(options.get(), NL_OPTION_MAX_BATCH_TOKENS, setup.batch_tokens), "batch tokens");
     }
+    // What is measured is computed, and not taken over from an earlier turn.
+    must(nl_options_set_int(options.get(), NL_OPTION_SHARE_PREFIXES, 0), "sharing of beginnings");
     nl_engine* engine = nullptr;
     must(nl_engine_create(setup.folder.data(), setup.folder.size(), options.get(), &engine), "engine");
     engine_.reset(engine);
