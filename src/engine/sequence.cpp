@@ -22,7 +22,7 @@ void ResidentSequence::commit() {
 }
 
 void ResidentSequence::keep_before_blend() {
-    if (!before_blend_) before_blend_.emplace(context.chunks(), *blend);
+    if (!before_blend_) before_blend_.emplace(BeforeBlend{context.chunks(), *blend});
 }
 
 void ResidentSequence::roll_back() {

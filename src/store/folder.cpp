@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include "store/format.h"
 #include "store/output_file.h"
+#include "store/system_text.h"
 
 namespace nanolith {
 namespace {
@@ -31,10 +31,6 @@ bool is_chunk_name(std::string_view name) {
 // The time of the latest use, which every process can see: that of the file's bytes, set anew by each use.
 int64_t used_at(const struct stat& facts) {
     return int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
-}
-
-std::string system_text(int code) {
-    return std::generic_category().message(code);
 }
 
 struct CloseFolder {

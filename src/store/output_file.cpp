@@ -7,17 +7,14 @@
 
 #include <atomic>
 #include <cerrno>
-#include <system_error>
 #include <utility>
+
+#include "store/system_text.h"
 
 namespace nanolith {
 namespace {
 
 constexpr int kTries = 100;  // names that are taken, or that another process takes for an orphan's
-
-std::string system_text(int code) {
-    return std::generic_category().message(code);
-}
 
 // A name that no other writer has, on this machine or on another that shares the folder: the file's own inode number is
 // not known yet, so it is made of the process, the time and a count, and tried.

@@ -21,7 +21,7 @@ using Bytes = std::vector<std::byte>;
 using std::chrono::milliseconds;
 
 // Where the library is, for runs that don't say.
-const int told = setenv("NANOLITH_BACKEND_PATH", NL_PLUGIN_FOLDER, 0);
+const int kTold = setenv("NANOLITH_BACKEND_PATH", NL_PLUGIN_FOLDER, 0);
 
 // Within it every call ends whose deadline is far shorter: only a call that hangs takes longer.
 constexpr milliseconds kHangs{20000};
