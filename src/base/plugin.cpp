@@ -50,7 +50,8 @@ Result<PluginFunction> find_in_plugin(const std::string& library, const std::str
         void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (handle == nullptr) {
             const char* reason = dlerror();
-            tried += std::string(tried.empty() ? "" : "; ") + (reason == nullptr ? path : reason);
+            if (!tried.empty()) tried += "; ";
+            tried += reason == nullptr ? path.c_str() : reason;
             continue;
         }
         void* const address = dlsym(handle, name);

@@ -60,7 +60,7 @@ class Input {
     }
     void copy(std::span<std::byte> to) {
         ok_ = ok_ && to.size() <= bytes_.size();
-        if (!ok_) return;
+        if (!ok_ || to.empty()) return;  // memcpy must not see the null pointer of an empty list
         std::memcpy(to.data(), bytes_.data(), to.size());
         bytes_ = bytes_.subspan(to.size());
     }
