@@ -46,7 +46,7 @@ Result<PluginFunction> find_in_plugin(const std::string& library, const std::str
                                       const Error& missing) {
     std::string tried;
     for (const std::string& folder : search_folders()) {
-        const std::string path = folder + "/" + library;
+        const std::string path = std::string(folder).append("/").append(library);
         void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
         if (handle == nullptr) {
             const char* reason = dlerror();
