@@ -52,6 +52,17 @@ func (c *Chunk) Save(path string) error {
 	return check(func() C.nl_status { return C.nl_chunk_save((*C.nl_chunk)(pointer), text, length) })
 }
 
+// SetPriority sets how long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
+// PriorityLowest to PriorityPinned, which stays.
+func (c *Chunk) SetPriority(priority Priority) error {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return err
+	}
+	defer c.handle.done()
+	return check(func() C.nl_status { return C.nl_chunk_set_priority((*C.nl_chunk)(pointer), C.int32_t(priority)) })
+}
+
 // Query gives a fact about the chunk.
 func (c *Chunk) Query(fact ChunkFact) (int64, error) {
 	pointer, err := c.handle.use()

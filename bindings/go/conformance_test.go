@@ -326,6 +326,15 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 			s.chunks[a[0]] = chunk
 		}
 		return nil, err
+	case "tenant":
+		tenant, err := s.engine.Tenant(unquote(a[0]))
+		if err == nil {
+			s.engine.Close()
+			s.engine = tenant
+		}
+		return nil, err
+	case "priority":
+		return nil, s.chunks[a[0]].SetPriority(integer[Priority](a[1]))
 	case "retain":
 		s.chunks[a[0]], err = s.chunks[a[1]].Retain()
 		return nil, err

@@ -47,6 +47,25 @@ func NewEngine(path string, options *EngineOptions) (*Engine, error) {
 	return &Engine{newHandle(unsafe.Pointer(engine), free, nil)}, nil
 }
 
+// Tenant gives the same engine for one of several parties that must learn nothing of each other, named by salt (1 to
+// 4096 bytes): its chunks and caches are found again by engines of the same salt alone. Chunks of the engine itself may
+// stand in every tenant's caches. It is to be closed on its own.
+func (e *Engine) Tenant(salt string) (*Engine, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer e.handle.done()
+	var tenant *C.nl_engine
+	text, length := chars(salt)
+	err = check(func() C.nl_status { return C.nl_engine_tenant((*C.nl_engine)(pointer), text, length, &tenant) })
+	if err != nil {
+		return nil, err
+	}
+	free := func(pointer unsafe.Pointer) { C.nl_engine_free((*C.nl_engine)(pointer)) }
+	return &Engine{newHandle(unsafe.Pointer(tenant), free, e.handle)}, nil
+}
+
 // Close drops the engine. It always returns nil, and may be called again.
 func (e *Engine) Close() error { return e.handle.close() }
 

@@ -280,6 +280,21 @@ const (
 	ChunkUsers ChunkFact = C.NL_CHUNK_USERS
 	// NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2
 	ChunkOrigin ChunkFact = C.NL_CHUNK_ORIGIN
+	// as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2
+	ChunkPriority ChunkFact = C.NL_CHUNK_PRIORITY
+)
+
+// Priority: Bounds of a chunk's priority. Since 0.2.
+// A newer library may know more values.
+type Priority int32
+
+const (
+	PriorityLowest Priority = C.NL_PRIORITY_LOWEST
+	// what chunks have at first
+	PriorityNormal  Priority = C.NL_PRIORITY_NORMAL
+	PriorityHighest Priority = C.NL_PRIORITY_HIGHEST
+	// never evicted, also when no handle and no cache uses it
+	PriorityPinned Priority = C.NL_PRIORITY_PINNED
 )
 
 // OptionsKind: What a set of options is for. Since 0.2.

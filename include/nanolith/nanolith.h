@@ -168,9 +168,24 @@ NL_API void nl_engine_free(nl_engine *engine);
 /*
  * Cancels all calls and generations that are under way on the engine, prefills of chunks among them: they end with
  * CANCELLED (generations with NL_END_CANCELLED) when the step that runs now is over. What is asked for afterwards is
- * not concerned. Returns at once. Since 0.2.
+ * not concerned. Of a tenant's handle: all of that tenant. Returns at once. Since 0.2.
  */
 NL_API nl_status nl_engine_cancel(nl_engine *engine);
+/*
+ * The same engine for one of several parties that must learn nothing of each other: a further handle, to be freed with
+ * nl_engine_free, whose chunks and caches are found again by handles with the same salt alone, whichever engine handle
+ * they come from. Another tenant's chunk is never a hit, and neither are pages of conversations that begin alike: the
+ * same tokens are computed and kept once for each tenant, in all tiers, and take as long as if nobody had them. The
+ * order in which a tenant's chunks are evicted is not changed by what others ask for; when pages run short, and how
+ * long work takes beside that of others, is. Chunks of the engine's own handle belong to nobody and may stand in every
+ * tenant's caches; a chunk of another tenant is INVALID_ARGUMENT. NL_ENGINE_CHUNKS and the facts after it are those of
+ * the tenant, since the first of its handles, chunks and caches that live now; of the engine's own handle, those of
+ * all. `salt` is 1 to 4096 bytes that name the tenant. They are kept as their SHA-256, whose first 16 hexadecimal
+ * digits begin the names of the tenant's files and of its keys on the store's server; it is in files of nl_chunk_save
+ * too, which only handles with that salt can load. Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+ */
+NL_API nl_status nl_engine_tenant(const nl_engine *engine, NL_ARRAY(salt_length) const char *salt, size_t salt_length,
+                                  NL_OUT nl_engine **tenant);
 
 /* Facts about an engine, for nl_engine_query. Since 0.1. */
 enum NL_NAMED(EngineFact, NL_ENGINE_) {
@@ -561,7 +576,8 @@ enum NL_NAMED(Level, NL_LEVEL_) {
 
 /*
  * Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_*; when pages run
- * short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
+ * short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last, and
+ * within a level as nl_chunk_set_priority says.
  * The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
  * stored); NULL and 0 compute them alone. A chunk with the same tokens after the same chunks that is
  * still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
@@ -593,10 +609,27 @@ enum NL_NAMED(ChunkFact, NL_CHUNK_) {
     NL_CHUNK_BYTES = 4,           /* pages times page bytes */
     NL_CHUNK_TOKENS_COMPUTED = 5, /* by the call that gave this handle: 0 when the chunk was in the store */
     NL_CHUNK_USERS = 6,           /* handles and caches that hold it now, and calls under way */
-    NL_CHUNK_ORIGIN = 7           /* NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2 */
+    NL_CHUNK_ORIGIN = 7,          /* NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2 */
+    NL_CHUNK_PRIORITY = 8         /* as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2 */
 };
 /* Since 0.1. */
 NL_API nl_status nl_chunk_query(const nl_chunk *chunk, int32_t fact, NL_OUT int64_t *value);
+
+/* Bounds of a chunk's priority. Since 0.2. */
+enum NL_NAMED(Priority, NL_PRIORITY_) {
+    NL_PRIORITY_LOWEST = 0,
+    NL_PRIORITY_NORMAL = 50, /* what chunks have at first */
+    NL_PRIORITY_HIGHEST = 100,
+    NL_PRIORITY_PINNED = 101 /* never evicted, also when no handle and no cache uses it */
+};
+/*
+ * Sets how long a chunk is kept in the device's pages while nothing uses it: of the chunks of a level those of the
+ * lowest priority are evicted first, and among these the ones whose recomputation costs least for their bytes and that
+ * were not used for longest. One that is pinned stays until another priority is set, by any handle of it, or the engine
+ * is gone; its pages are not NL_ENGINE_PAGES_EVICTABLE. In the host's memory the priority counts too; in files it is
+ * not kept. Since 0.2. Errors: INVALID_ARGUMENT.
+ */
+NL_API nl_status nl_chunk_set_priority(const nl_chunk *chunk, int32_t priority);
 
 /*
  * Saves a chunk to the file at `path`, in place of one that is there, with its keys and values: nl_chunk_load has it

@@ -43,9 +43,9 @@ nl_status nl_cache_create(nl_engine* engine, const nl_options* options, const nl
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(cache, "cache"));
-        NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, chunks, num_chunks, "chunks", "num_chunks"));
+        NL_ASSIGN(ChunkList list, ChunkList::of(*engine, chunks, num_chunks, "chunks", "num_chunks"));
         NL_ASSIGN(const CacheOptions read, cache_options(options));
-        NL_ASSIGN(auto created, engine->engine->create_cache(read, list.chunks()));
+        NL_ASSIGN(auto created, engine->engine->create_cache(engine->tenant, read, list.chunks()));
         *cache = new nl_cache(engine->engine, std::move(created));
         return {};
     });
@@ -112,7 +112,7 @@ nl_status nl_cache_load(nl_engine* engine, const char* path, size_t path_length,
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(cache, "cache"));
         NL_ASSIGN(const std::string file, check_path(path, path_length));
-        NL_ASSIGN(auto loaded, engine->engine->load_cache(file));
+        NL_ASSIGN(auto loaded, engine->engine->load_cache(engine->tenant, file));
         *cache = new nl_cache(engine->engine, std::move(loaded));
         return {};
     });

@@ -28,6 +28,8 @@ Result<int64_t> chunk_fact(const nl_chunk& handle, int32_t fact) {
             return facts.users;
         case NL_CHUNK_ORIGIN:
             return handle.origin;
+        case NL_CHUNK_PRIORITY:
+            return facts.priority;
         default:
             return unknown_fact(NL_FACTS_CHUNK, fact, "CHUNK");
     }
@@ -43,8 +45,8 @@ nl_status nl_chunk_prefill(nl_engine* engine, const int32_t* tokens, size_t num_
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(chunk, "chunk"));
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
-        NL_ASSIGN(ChunkList list, ChunkList::of(engine->engine, before, num_before, "before", "num_before"));
-        NL_ASSIGN(auto prefilled, engine->engine->prefill(span, level, list.chunks()));
+        NL_ASSIGN(ChunkList list, ChunkList::of(*engine, before, num_before, "before", "num_before"));
+        NL_ASSIGN(auto prefilled, engine->engine->prefill(engine->tenant, span, level, list.chunks()));
         *chunk = new nl_chunk(engine->engine, std::move(prefilled.chunk), prefilled.computed, prefilled.origin);
         return {};
     });
@@ -76,8 +78,19 @@ nl_status nl_chunk_load(nl_engine* engine, const char* path, size_t path_length,
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(chunk, "chunk"));
         NL_ASSIGN(const std::string file, check_path(path, path_length));
-        NL_ASSIGN(auto loaded, engine->engine->load_chunk(file));
+        NL_ASSIGN(auto loaded, engine->engine->load_chunk(engine->tenant, file));
         *chunk = new nl_chunk(engine->engine, std::move(loaded.chunk), 0, loaded.origin);
+        return {};
+    });
+}
+
+nl_status nl_chunk_set_priority(const nl_chunk* chunk, int32_t priority) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(chunk, "chunk"));
+        if (priority < NL_PRIORITY_LOWEST || priority > NL_PRIORITY_PINNED)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "priority is ", priority, ": expected ", NL_PRIORITY_LOWEST, " to ",
+                        NL_PRIORITY_PINNED);
+        chunk->engine->set_priority(chunk->chunk, priority);
         return {};
     });
 }

@@ -12,9 +12,10 @@ namespace nanolith::api {
 
 class ChunkList {
   public:
-    static Result<ChunkList> of(const std::shared_ptr<Engine>& engine, const nl_chunk* const* handles, size_t count,
-                                const char* name, const char* count_name) {
+    static Result<ChunkList> of(const nl_engine& user, const nl_chunk* const* handles, size_t count, const char* name,
+                                const char* count_name) {
         NL_ASSIGN(const auto span, check_array(handles, count, name, count_name));
+        const std::shared_ptr<Engine>& engine = user.engine;
         ChunkList list(engine);
         for (size_t i = 0; i < span.size(); ++i) {
             const auto index = static_cast<int64_t>(i);
@@ -24,6 +25,10 @@ class ChunkList {
             if (span[i]->engine != engine)
                 return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i,
                             "] is of another engine: expected chunks of this one")
+                    .with(NL_DETAIL_INDEX, index);
+            if (!Engine::may_use(user.tenant, *span[i]->chunk))
+                return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", i,
+                            "] is of another tenant: expected chunks of the same salt or of none")
                     .with(NL_DETAIL_INDEX, index);
             list.chunks_.push_back(engine->retain(span[i]->chunk));
         }

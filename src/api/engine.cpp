@@ -9,8 +9,8 @@ using namespace nanolith::api;
 
 namespace {
 
-Result<int64_t> store_fact(Engine& engine, int32_t fact) {
-    const Engine::StoreNumbers numbers = engine.store_numbers();
+Result<int64_t> store_fact(const nl_engine& handle, int32_t fact) {
+    const StoreNumbers numbers = handle.engine->store_numbers(handle.tenant.get());
     switch (fact) {
         case NL_ENGINE_CHUNKS:
             return numbers.chunks;
@@ -43,7 +43,8 @@ Result<int64_t> store_fact(Engine& engine, int32_t fact) {
     }
 }
 
-Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
+Result<int64_t> engine_fact(const nl_engine& handle, int32_t fact) {
+    Engine& engine = *handle.engine;
     const ModelSpec& spec = engine.spec();
     switch (fact) {
         case NL_ENGINE_VOCAB_SIZE:
@@ -75,7 +76,7 @@ Result<int64_t> engine_fact(Engine& engine, int32_t fact) {
         case NL_ENGINE_PARAMETERS:
             return engine.model().num_parameters;
         default:
-            return store_fact(engine, fact);
+            return store_fact(handle, fact);
     }
 }
 
@@ -94,6 +95,17 @@ nl_status nl_engine_create(const char* path, size_t path_length, const nl_option
     });
 }
 
+nl_status nl_engine_tenant(const nl_engine* engine, const char* salt, size_t salt_length, nl_engine** tenant) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(engine, "engine"));
+        NL_TRY(check_pointer(tenant, "tenant"));
+        NL_ASSIGN(const auto text, check_array(salt, salt_length, "salt", "salt_length"));
+        NL_ASSIGN(auto found, engine->engine->tenant({text.data(), text.size()}));
+        *tenant = new nl_engine{engine->engine, std::move(found)};
+        return {};
+    });
+}
+
 void nl_engine_free(nl_engine* engine) {
     free_handle(engine);
 }
@@ -102,7 +114,7 @@ nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value)
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(value, "value"));
-        NL_ASSIGN(*value, engine_fact(*engine->engine, fact));
+        NL_ASSIGN(*value, engine_fact(*engine, fact));
         return {};
     });
 }

@@ -51,6 +51,7 @@ constexpr Fact kFacts[] = {
      "Tokens computed by the call that gave this handle; 0 where it was in the store."},
     {NL_FACTS_CHUNK, NL_CHUNK_USERS, "USERS", "users", "Handles and caches that hold it now, and calls under way."},
     {NL_FACTS_CHUNK, NL_CHUNK_ORIGIN, "ORIGIN", "NL_ORIGIN", "Where the call that gave this handle had it from."},
+    {NL_FACTS_CHUNK, NL_CHUNK_PRIORITY, "PRIORITY", "NL_PRIORITY", "How long it is kept while nothing uses it."},
     {NL_FACTS_CACHE, NL_CACHE_TOKENS, "TOKENS", "tokens", "Tokens of the context."},
     {NL_FACTS_CACHE, NL_CACHE_PAGES, "PAGES", "pages", "Pages that it uses, its chunks' included."},
     {NL_FACTS_CACHE, NL_CACHE_PRIVATE_PAGES, "PRIVATE_PAGES", "pages", "Pages of these outside chunks."},

@@ -133,7 +133,7 @@ nl_status nl_cache_cancel(nl_cache* cache) {
 nl_status nl_engine_cancel(nl_engine* engine) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(engine, "engine"));
-        engine->engine->cancel_all();
+        engine->engine->cancel_all(engine->tenant);
         return {};
     });
 }

@@ -12,6 +12,7 @@
 
 struct nl_engine {
     std::shared_ptr<nanolith::Engine> engine;
+    std::shared_ptr<nanolith::Tenant> tenant = {};  // for whom it is; null: the engine itself
     nanolith::api::HomeProcess home = {};
 };
 

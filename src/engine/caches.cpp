@@ -36,7 +36,7 @@ bool blends_too_much(std::span<const ChunkUse> uses, double share, int32_t page_
 
 }  // namespace
 
-Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
+Result<std::unique_ptr<Cache>> Engine::create_cache(const TenantPtr& tenant, const CacheOptions& options,
                                                     std::span<const std::shared_ptr<Chunk>> chunks) {
     int64_t total = 0;
     for (const auto& chunk : chunks) total += chunk->num_tokens();
@@ -51,18 +51,19 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const CacheOptions& options,
     int64_t computed = 0;
     int32_t composition = options.composition;
     if (composition == NL_COMPOSE_BLENDED) {
-        NL_ASSIGN(uses, compose_blended(lock, chunks, computed));
+        NL_ASSIGN(uses, compose_blended(lock, tenant, chunks, computed));
         if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_))
             composition = NL_COMPOSE_EXACT;
     }
     if (composition == NL_COMPOSE_EXACT) {
-        NL_ASSIGN(uses, compose_exact(lock, chunks, computed));
+        NL_ASSIGN(uses, compose_exact(lock, tenant, chunks, computed));
     } else if (composition == NL_COMPOSE_INDEPENDENT) {
         uses = compose_independent(chunks);
     }
     auto cache = std::make_unique<Cache>();
     cache->composition = composition;
     cache->sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    cache->sequence->context.tenant = tenant;
     cache->sequence->shares_prefixes = share_prefixes_ && composition != NL_COMPOSE_BLENDED;
     if (composition == NL_COMPOSE_BLENDED)
         cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
@@ -185,9 +186,9 @@ void Engine::cancel(Cache& cache) {
     if (cache.sequence->request) scheduler_->cancel(*cache.sequence->request);
 }
 
-void Engine::cancel_all() {
+void Engine::cancel_all(const TenantPtr& tenant) {
     const Lock lock(mutex_);
-    scheduler_->cancel_all();
+    scheduler_->cancel_all(tenant.get());
 }
 
 }  // namespace nanolith

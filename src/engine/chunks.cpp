@@ -3,7 +3,7 @@
 
 namespace nanolith {
 
-Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32_t level,
+Result<Engine::Prefilled> Engine::prefill(const TenantPtr& tenant, std::span<const int32_t> tokens, int32_t level,
                                           std::span<const std::shared_ptr<Chunk>> before) {
     if (tokens.empty()) return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: a chunk has at least one token");
     if (level < 0 || level > 2)
@@ -20,7 +20,7 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
     Lock lock(mutex_);
     ChunkStore::Identities identities;
     for (const auto& chunk : before) identities.push_back(chunk->identity);
-    return prefill_locked(lock, store_.intern(tokens, std::move(identities)), level, before);
+    return prefill_locked(lock, store_.intern(tokens, std::move(identities), tenant), level, before);
 }
 
 Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
@@ -29,10 +29,11 @@ Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<con
                   if (fetch(lock, chunk)) return 0;
                   return compute_chunk(lock, chunk, before);
               }));
+    const ChunkIdentity& whose = *prefilled.chunk->identity;
     const int64_t tokens = prefilled.chunk->num_tokens();
-    if (prefilled.origin == NL_ORIGIN_DEVICE) ++numbers_of_store_.hits;
-    (prefilled.computed > 0 ? numbers_of_store_.tokens_computed : numbers_of_store_.tokens_reused) += tokens;
-    if (prefilled.computed > 0) ++numbers_of_store_.misses;
+    if (prefilled.origin == NL_ORIGIN_DEVICE) count(whose, &StoreNumbers::hits);
+    count(whose, prefilled.computed > 0 ? &StoreNumbers::tokens_computed : &StoreNumbers::tokens_reused, tokens);
+    if (prefilled.computed > 0) count(whose, &StoreNumbers::misses);
     if (prefilled.computed > 0 && saver_ != nullptr) saver_->add(prefilled.chunk);
     return prefilled;
 }
@@ -46,6 +47,7 @@ Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const 
         base += predecessor->num_tokens();
     }
     const auto sequence = std::make_shared<ResidentSequence>(Context(*pool_, std::move(uses)), page_size_);
+    sequence->context.tenant = chunk.identity->tenant;
     const auto begin = Clock::now();
     NL_TRY(compute(lock, sequence, chunk.identity->tokens, Draw::none, {}));
     computing_.add(chunk.num_tokens(), std::chrono::duration<double>(Clock::now() - begin).count());
@@ -53,16 +55,19 @@ Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const 
     return chunk.num_tokens();
 }
 
-// For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1.
-Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                    int64_t& computed) {
+// For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1. Those
+// that have to be found or made are the tenant's: which ones exist tells how the engine's own chunks were combined.
+Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr& tenant,
+                                                    std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed) {
     std::vector<std::shared_ptr<Chunk>> taken;
     std::vector<ChunkUse> uses;
     ChunkStore::Identities identities;
     int32_t base = 0;
     for (const auto& chunk : chunks) {
-        auto identity = store_.intern(chunk->identity->tokens, identities);
-        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->level, taken));
+        auto identity = chunk->identity->before == identities
+                            ? chunk->identity
+                            : store_.intern(chunk->identity->tokens, identities, tenant);
+        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->keep.level, taken));
         computed += version.computed;
         identities.push_back(std::move(identity));
         taken.push_back(version.chunk);
@@ -73,11 +78,12 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const 
 }
 
 // Chunks of level 0 at the beginning are composed exactly, the others are used as they were prefilled.
-Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
+Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, const TenantPtr& tenant,
+                                                      std::span<const std::shared_ptr<Chunk>> chunks,
                                                       int64_t& computed) {
-    const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->level != 0; });
+    const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->keep.level != 0; });
     const auto num_system = static_cast<size_t>(system - chunks.begin());
-    NL_ASSIGN(auto uses, compose_exact(lock, chunks.first(num_system), computed));
+    NL_ASSIGN(auto uses, compose_exact(lock, tenant, chunks.first(num_system), computed));
     int32_t base = uses.empty() ? 0 : uses.back().base + uses.back().length;
     for (const auto& chunk : chunks.subspan(num_system)) {
         uses.push_back({chunk, chunk->num_tokens(), base});
@@ -104,7 +110,13 @@ void Engine::release(std::shared_ptr<Chunk> chunk) {
 
 Engine::ChunkFacts Engine::facts(const std::shared_ptr<Chunk>& chunk) {
     const Lock lock(mutex_);
-    return {chunk->level, chunk->pages.size(), chunk.use_count() - 1};  // the store itself does not count
+    // The store itself does not count as a user.
+    return {chunk->keep.level, chunk->pages.size(), chunk.use_count() - 1, chunk->keep.priority};
+}
+
+void Engine::set_priority(const std::shared_ptr<Chunk>& chunk, int32_t priority) {
+    const Lock lock(mutex_);
+    chunk->keep.priority = priority;
 }
 
 }  // namespace nanolith

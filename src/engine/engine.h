@@ -11,6 +11,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "backend/backend.h"
@@ -66,41 +67,42 @@ class Engine {
         int64_t total, free, evictable;
     };
     PageCounts page_counts();
-    struct StoreNumbers {
-        int64_t chunks = 0, evictions = 0;        // on the device
-        int64_t host_chunks = 0, host_bytes = 0;  // in the host's memory
-        int64_t file_chunks = 0, file_bytes = 0;  // in the store's folder
-        int64_t hits = 0, host_hits = 0, file_hits = 0,
-                server_hits = 0;                         // chunks that were found there when they were asked for
-        int64_t misses = 0;                              // chunks that were computed
-        int64_t tokens_reused = 0, tokens_computed = 0;  // of hits of all kinds, and of misses
-    };
-    StoreNumbers store_numbers();
+    // Of all chunks, or of those of one tenant.
+    StoreNumbers store_numbers(const Tenant* tenant = nullptr);
 
-    // ---- chunks (chunks.cpp)
+    // ---- tenants (tenants.cpp): null is the engine itself
+    using TenantPtr = std::shared_ptr<Tenant>;
+    Result<TenantPtr> tenant(std::string_view salt);
+    // Whether those of `user` may use the chunk: it is their own, or the engine's.
+    static bool may_use(const TenantPtr& user, const Chunk& chunk) {
+        return chunk.identity->tenant == nullptr || chunk.identity->tenant == user;
+    }
+
+    // ---- chunks (chunks.cpp): every chunk that is given is one that the tenant may use
     struct Prefilled {
         std::shared_ptr<Chunk> chunk;
         int64_t computed = 0;  // tokens; 0: it was in the store
         int32_t origin = NL_ORIGIN_DEVICE;
     };
-    Result<Prefilled> prefill(std::span<const int32_t> tokens, int32_t level,
+    Result<Prefilled> prefill(const TenantPtr& tenant, std::span<const int32_t> tokens, int32_t level,
                               std::span<const std::shared_ptr<Chunk>> before);
     // Chunk handles are copied and dropped under the engine's mutex, since eviction counts them.
     std::shared_ptr<Chunk> retain(const std::shared_ptr<Chunk>& chunk);
     void release(std::shared_ptr<Chunk> chunk);
     struct ChunkFacts {
-        int64_t level, pages, users;
+        int64_t level, pages, users, priority;
     };
     ChunkFacts facts(const std::shared_ptr<Chunk>& chunk);
+    void set_priority(const std::shared_ptr<Chunk>& chunk, int32_t priority);
 
     // ---- files (saving.cpp)
     Result<void> save(const std::shared_ptr<Chunk>& chunk, const std::string& path);
     Result<void> save(Cache& cache, const std::string& path);
-    Result<Prefilled> load_chunk(const std::string& path);
-    Result<std::unique_ptr<Cache>> load_cache(const std::string& path);
+    Result<Prefilled> load_chunk(const TenantPtr& tenant, const std::string& path);
+    Result<std::unique_ptr<Cache>> load_cache(const TenantPtr& tenant, const std::string& path);
 
     // ---- caches (caches.cpp)
-    Result<std::unique_ptr<Cache>> create_cache(const CacheOptions& options,
+    Result<std::unique_ptr<Cache>> create_cache(const TenantPtr& tenant, const CacheOptions& options,
                                                 std::span<const std::shared_ptr<Chunk>> chunks);
     void release(std::unique_ptr<Cache> cache);
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
@@ -113,9 +115,10 @@ class Engine {
         int64_t tokens, pages, private_pages, reused, computed, blended, composition;
     };
     CacheFacts facts(const Cache& cache);
-    // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED.
+    // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED. With a tenant:
+    // on all of that tenant's.
     void cancel(Cache& cache);
-    void cancel_all();
+    void cancel_all(const TenantPtr& tenant = nullptr);
 
     // ---- drawing tokens (generate.cpp)
     Result<void> decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens);
@@ -143,15 +146,17 @@ class Engine {
     Result<Prefilled> find_or_make(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                    const Make& make);
     Result<int64_t> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
-    Result<std::vector<ChunkUse>> compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                  int64_t& computed);
-    Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                int64_t& computed);
+    Result<std::vector<ChunkUse>> compose_blended(Lock& lock, const TenantPtr& tenant,
+                                                  std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed);
+    Result<std::vector<ChunkUse>> compose_exact(Lock& lock, const TenantPtr& tenant,
+                                                std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed);
+    // Adds to a number of the store, and to the same of the chunk's tenant.
+    void count(const ChunkIdentity& identity, int64_t StoreNumbers::*number, int64_t amount = 1);
 
     // ---- files
     // What the engine's chunks are named by. The first call reads the weights' files.
     Result<EngineMark> mark();
-    Result<void> write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
+    Result<void> write_saved(const Saved& saved, const Digest& chunk, std::span<const PageRun> runs,
                              const std::string& path);
     // Gives away the runs' pages in order, some at a time. Without the mutex.
     using GivePages = std::function<Result<void>(std::span<const std::byte> pages)>;
@@ -212,7 +217,7 @@ class Engine {
     BlendStore blends_;
     std::unique_ptr<Scheduler> scheduler_;
 
-    StoreNumbers numbers_of_store_;  // those that are counted
+    StoreNumbers numbers_of_store_;  // those that are counted since the beginning
     Tier from_host_, from_files_, from_server_;
     Rate computing_;
     std::unique_ptr<HostTier> host_tier_;

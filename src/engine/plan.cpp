@@ -82,7 +82,7 @@ void Scheduler::begin_blends() {
         ResidentSequence& sequence = *request->sequence;
         sequence.keep_before_blend();
         if (sequence.shares_blend && options_.keeps_blends) {
-            sequence.kept = blends_.find(sequence.context.chunks());
+            sequence.kept = blends_.find(sequence.context);
             if (sequence.kept) use_kept(*sequence.kept, sequence.context);
         }
         sequence.blend->begin(sequence.context, most_probe_rows());

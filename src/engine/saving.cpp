@@ -81,14 +81,14 @@ void Engine::start_move(StartedMoves& moves, std::span<const int32_t> pages, std
 
 // ---- Saving
 
-Result<void> Engine::write_saved(const Saved& saved, const Digest& name, std::span<const PageRun> runs,
+Result<void> Engine::write_saved(const Saved& saved, const Digest& chunk, std::span<const PageRun> runs,
                                  const std::string& path) {
     NL_ASSIGN(const EngineMark mark, this->mark());
     NL_ASSIGN(const std::vector<std::byte> description, encode_description(saved));
     const Header header{.mark = mark,
                         .page_size = page_size_,
                         .page_bytes = page_bytes_,
-                        .name = name,
+                        .chunk = chunk,
                         .num_pages = pages_of(saved, page_size_)};
     NL_ASSIGN(ChunkFileWriter file, ChunkFileWriter::create(path, header, description));
     NL_TRY(take_from_device(runs, [&](std::span<const std::byte> pages) { return file.add_pages(pages); }));
@@ -122,14 +122,15 @@ Result<void> Engine::save(const std::shared_ptr<Chunk>& chunk, const std::string
     NL_ASSIGN(const EngineMark mark, this->mark());
     Saved saved;
     PageRun run;
-    Digest name{};
+    Digest digest{};
     {
         const Lock lock(mutex_);
-        saved.chunks = {{.identity = chunk->identity, .level = chunk->level, .length = chunk->num_tokens()}};
+        saved.tenant = chunk->identity->tenant;
+        saved.chunks = {{.identity = chunk->identity, .level = chunk->keep.level, .length = chunk->num_tokens()}};
         run = {list(chunk->pages.pages()), chunk->num_tokens()};
-        name = name_of(*chunk->identity, mark);
+        digest = digest_of(*chunk->identity, mark);
     }
-    return write_saved(saved, name, {&run, 1}, path);
+    return write_saved(saved, digest, {&run, 1}, path);
 }
 
 Result<void> Engine::save(Cache& cache, const std::string& path) {
@@ -146,9 +147,10 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
             "composed exactly or independently");
     const SamplingOptions& sampling = sequence.sampling;
     Saved saved;
+    saved.tenant = context.tenant;
     std::vector<PageRun> runs;
     for (const ChunkUse& use : context.chunks()) {
-        saved.chunks.push_back({use.chunk->identity, use.chunk->level, use.length, use.base});
+        saved.chunks.push_back({use.chunk->identity, use.chunk->keep.level, use.length, use.base});
         runs.push_back({list(use.chunk->pages.pages()), use.chunk->num_tokens()});
     }
     std::vector<int32_t> tokens = context.tokens(context.num_tokens());
@@ -232,26 +234,30 @@ Result<Engine::Prefilled> Engine::load_saved(Lock& lock, const SavedChunk& chunk
     });
 }
 
-Result<Engine::Prefilled> Engine::load_chunk(const std::string& path) {
+Result<Engine::Prefilled> Engine::load_chunk(const TenantPtr& tenant, const std::string& path) {
     NL_ASSIGN(const ChunkFileReader file, open_saved(path));
     Lock lock(mutex_);
     NL_ASSIGN(const Saved saved,
               decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
     if (saved.tail)
         return fail(NL_ERROR_BAD_FILE, path, ": it holds a conversation: expected one chunk (nl_chunk_save)");
-    if (name_of(*saved.chunks[0].identity, file.header().mark) != file.header().name)
-        return fail(NL_ERROR_BAD_FILE, path, ": the chunk's name is not that of its tokens");
+    if (digest_of(*saved.chunks[0].identity, file.header().mark) != file.header().chunk)
+        return fail(NL_ERROR_BAD_FILE, path, ": the chunk's digest is not that of its tokens");
+    if (saved.tenant && saved.tenant != tenant)
+        return fail(NL_ERROR_BAD_FILE, path, ": its chunk is another tenant's: expected one with the salt of engine");
     NL_TRY(check_room(saved));
     return load_saved(lock, saved.chunks[0], file, 0);
 }
 
-Result<std::unique_ptr<Cache>> Engine::load_cache(const std::string& path) {
+Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const std::string& path) {
     NL_ASSIGN(const ChunkFileReader file, open_saved(path));
     Lock lock(mutex_);
     NL_ASSIGN(const Saved saved,
               decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
     if (!saved.tail)
         return fail(NL_ERROR_BAD_FILE, path, ": it holds one chunk: expected a conversation (nl_cache_save)");
+    if (saved.tenant != tenant)
+        return fail(NL_ERROR_BAD_FILE, path, ": its conversation is another tenant's: expected the salt of engine");
     NL_TRY(check_room(saved));
     std::vector<ChunkUse> uses;
     int64_t page = 0;
@@ -261,6 +267,7 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const std::string& path) {
         uses.push_back({std::move(loaded.chunk), chunk.length, chunk.base});
     }
     Context context(*pool_, std::move(uses));
+    context.tenant = tenant;
     const SavedTail& tail = *saved.tail;
     context.append(tail.tokens);
     NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));

@@ -202,8 +202,9 @@ void Scheduler::cancel(Request& request) {
     wake();
 }
 
-void Scheduler::cancel_all() {
-    for (const auto& request : queue_) request->cancelled = !request->is_ahead();
+void Scheduler::cancel_all(const Tenant* of) {
+    for (const auto& request : queue_)
+        if (of == nullptr || request->sequence->context.tenant.get() == of) request->cancelled = !request->is_ahead();
     wake();
 }
 

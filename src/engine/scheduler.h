@@ -64,7 +64,7 @@ class Scheduler {
     Result<void> start(std::shared_ptr<Request> request);
     // Ends a request with CANCELLED at the next step's boundary.
     void cancel(Request& request);
-    void cancel_all();
+    void cancel_all(const Tenant* of);  // null: of everybody
     // To be called when something changed that a request may wait for: a reader made room in its generation.
     void wake() {
         ++events_;

@@ -115,7 +115,7 @@ Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
     if (server_ == nullptr) return {};
     NL_ASSIGN(const EngineMark mark, this->mark());
     PageRun run;
-    Digest name;
+    ChunkName name;
     {
         const Lock lock(mutex_);
         const auto chunk = weak.lock();
@@ -140,19 +140,20 @@ Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
     NL_ASSIGN(const EngineMark mark, this->mark());
     Saved saved;
     PageRun run;
-    Digest name;
+    ChunkName name;
     {
         Lock lock(mutex_);
         auto chunk = weak.lock();
         if (chunk == nullptr) return {};
-        saved.chunks = {{.identity = chunk->identity, .level = chunk->level, .length = chunk->num_tokens()}};
+        saved.tenant = chunk->identity->tenant;
+        saved.chunks = {{.identity = chunk->identity, .level = chunk->keep.level, .length = chunk->num_tokens()}};
         run = {{chunk->pages.pages().begin(), chunk->pages.pages().end()}, chunk->num_tokens(), weak};
         name = name_of(*chunk->identity, mark);
     }
     if (folder_->find(name)) return {};  // another process wrote it
     const auto bytes = static_cast<uint64_t>(run.pages.size()) * static_cast<uint64_t>(page_bytes_);
     if (!folder_->fits(bytes)) return {};
-    NL_TRY(write_saved(saved, name, {&run, 1}, folder_->path_of(name)));
+    NL_TRY(write_saved(saved, name.digest, {&run, 1}, folder_->path_of(name)));
     folder_->added(name);
     const std::lock_guard lock(warned_mutex_);
     warned_ = NL_OK;
@@ -180,17 +181,17 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
         return found;
     };
     if (host_tier_ != nullptr && fetched(from_host_, [&] { return fetch_from_host(lock, chunk); })) {
-        ++numbers_of_store_.host_hits;
+        count(*chunk.identity, &StoreNumbers::host_hits);
         chunk.origin = Chunk::Origin::host;
         return true;
     }
     if (folder_ != nullptr && fetched(from_files_, [&] { return fetch_from_folder(lock, chunk); })) {
-        ++numbers_of_store_.file_hits;
+        count(*chunk.identity, &StoreNumbers::file_hits);
         chunk.origin = Chunk::Origin::file;
         return true;
     }
     if (server_ != nullptr && fetched(from_server_, [&] { return fetch_from_server(lock, chunk); })) {
-        ++numbers_of_store_.server_hits;
+        count(*chunk.identity, &StoreNumbers::server_hits);
         chunk.origin = Chunk::Origin::server;
         return true;
     }
@@ -209,13 +210,14 @@ Result<bool> Engine::fetch_from_host(Lock& lock, Chunk& chunk) {
     move->done.acquire();
     lock.lock();
     NL_TRY(std::move(move->outcome));
+    chunk.keep.priority = entry->keep.priority;
     return !entry->failed;
 }
 
 Result<bool> Engine::fetch_from_folder(Lock& lock, Chunk& chunk) {
     lock.unlock();
     std::optional<ChunkFileReader> file;
-    Digest name{};
+    ChunkName name;
     Result<void> opened = without_exceptions([&]() -> Result<void> {
         NL_ASSIGN(const EngineMark mark, this->mark());
         {
@@ -251,7 +253,7 @@ Result<bool> Engine::fetch_from_server(Lock& lock, Chunk& chunk) {
     });
     lock.lock();
     NL_TRY(std::move(marked));
-    const Digest name = name_of(*chunk.identity, *mark);
+    const ChunkName name = name_of(*chunk.identity, *mark);
     NL_TRY(scheduler_->take_pages(chunk.pages, pages_for(chunk.num_tokens(), page_size_)));
     bool has_all = true;
     const auto deadline = Clock::now() + server_deadline_;
@@ -279,26 +281,6 @@ Result<void> Engine::read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader&
         return fail(NL_ERROR_BAD_FILE, file.path(), ": it holds another chunk than its name says");
     NL_TRY(scheduler_->take_pages(chunk.pages, pages_for(chunk.num_tokens(), page_size_)));
     return read_pages(lock, file, 0, chunk.pages.pages());
-}
-
-Engine::StoreNumbers Engine::store_numbers() {
-    StoreNumbers numbers;
-    {
-        const Lock lock(mutex_);
-        numbers = numbers_of_store_;
-        numbers.chunks = store_.num_chunks();
-        numbers.evictions = store_.evictions();
-        if (host_tier_ != nullptr) {
-            numbers.host_chunks = host_tier_->num_chunks();
-            numbers.host_bytes = host_tier_->bytes();
-        }
-    }
-    if (folder_ != nullptr) {
-        const auto counts = folder_->counts();
-        numbers.file_chunks = counts.chunks;
-        numbers.file_bytes = counts.bytes;
-    }
-    return numbers;
 }
 
 }  // namespace nanolith

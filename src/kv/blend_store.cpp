@@ -44,27 +44,27 @@ void use_kept(const KeptBlend& kept, Context& context) {
     context.set_chunks(std::move(uses));
 }
 
-BlendStore::Key BlendStore::key_of(std::span<const ChunkUse> uses) {
-    Key key;
-    for (const ChunkUse& use : uses) key.push_back(use.chunk->identity.get());
+BlendStore::Key BlendStore::key_of(const Context& context) {
+    Key key{salt_of(context.tenant.get()), {}};
+    for (const ChunkUse& use : context.chunks()) key.second.push_back(use.chunk->identity.get());
     return key;
 }
 
-std::shared_ptr<KeptBlend> BlendStore::find(std::span<const ChunkUse> uses) {
-    const auto at = kept_.find(key_of(uses));
+std::shared_ptr<KeptBlend> BlendStore::find(const Context& context) {
+    const auto at = kept_.find(key_of(context));
     if (at == kept_.end()) return nullptr;
     at->second->last_used = ++ticks_;
     return at->second;
 }
 
 std::shared_ptr<KeptBlend> BlendStore::keep(Context& context) {
-    auto kept = find(context.chunks());
+    auto kept = find(context);
     if (!kept) {
         kept = std::make_shared<KeptBlend>();
         for (const ChunkUse& use : context.chunks()) kept->chunks.push_back(use.chunk->identity);
         kept->pages.resize(kept->chunks.size());
         kept->last_used = ++ticks_;
-        kept_.emplace(key_of(context.chunks()), kept);
+        kept_.emplace(key_of(context), kept);
     }
     for (size_t i = 0; i < kept->pages.size(); ++i) {
         const ChunkUse& use = context.chunks()[i];

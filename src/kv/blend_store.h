@@ -1,13 +1,13 @@
-// What blended composition recomputed of chunks that stand in some order, kept for the next conversation that has the
-// same chunks in the same order. All conversations that use the result name the same lists of pages, so that attention
-// reads these once for all of them. Results that no conversation uses are evicted before any chunk. Not thread-safe;
-// the engine's mutex guards all of it.
+// What blended composition recomputed of chunks that stand in some order, kept for the next conversation of the same
+// tenant that has the same chunks in the same order. All conversations that use the result name the same lists of
+// pages, so that attention reads these once for all of them. Results that no conversation uses are evicted before any
+// chunk. Not thread-safe; the engine's mutex guards all of it.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "kv/context.h"
@@ -24,8 +24,8 @@ struct KeptBlend {
 
 class BlendStore {
   public:
-    // The result for these chunks, or null. Marks it as used.
-    std::shared_ptr<KeptBlend> find(std::span<const ChunkUse> uses);
+    // The result for the context's chunks, or null. Marks it as used.
+    std::shared_ptr<KeptBlend> find(const Context& context);
     // Adds the context's recomputed pages to the result for its chunks, save those that this has already; then the
     // context uses the result's pages.
     std::shared_ptr<KeptBlend> keep(Context& context);
@@ -36,8 +36,8 @@ class BlendStore {
     void evict(int32_t pages);
 
   private:
-    using Key = std::vector<const ChunkIdentity*>;
-    static Key key_of(std::span<const ChunkUse> uses);
+    using Key = std::pair<Digest, std::vector<const ChunkIdentity*>>;  // the tenant's salt, and the chunks
+    static Key key_of(const Context& context);
 
     std::map<Key, std::shared_ptr<KeptBlend>> kept_;
     uint64_t ticks_ = 0;

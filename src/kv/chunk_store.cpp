@@ -8,29 +8,46 @@ namespace nanolith {
 namespace {
 
 bool is_idle(const std::shared_ptr<Chunk>& chunk) {
-    return chunk.use_count() == 1;
+    return chunk.use_count() == 1 && !chunk->keep.pinned();
 }
 
 // Only a bucket index: equality is always checked on the whole identity.
-uint64_t hash_identity(std::span<const int32_t> tokens, const ChunkStore::Identities& before) {
+uint64_t hash_identity(std::span<const int32_t> tokens, const ChunkStore::Identities& before, const Tenant* tenant) {
     uint64_t hash = checksum(std::as_bytes(tokens));
-    for (const auto& identity : before)
-        hash = (hash ^ reinterpret_cast<uintptr_t>(identity.get())) * 0x9e3779b97f4a7c15U;
+    const auto add = [&](const void* pointer) {
+        hash = (hash ^ reinterpret_cast<uintptr_t>(pointer)) * 0x9e3779b97f4a7c15U;
+    };
+    for (const auto& identity : before) add(identity.get());
+    add(tenant);
     return hash;
 }
 
 }  // namespace
 
-std::shared_ptr<const ChunkIdentity> ChunkStore::intern(std::span<const int32_t> tokens, Identities before) {
-    const uint64_t hash = hash_identity(tokens, before);
+std::shared_ptr<Tenant> ChunkStore::tenant(const Digest& salt) {
+    auto& known = tenants_[salt];
+    auto tenant = known.lock();
+    if (!tenant) known = tenant = std::make_shared<Tenant>(Tenant{salt});
+    if (tenants_.size() >= sweep_tenants_at_) {
+        std::erase_if(tenants_, [](const auto& entry) { return entry.second.expired(); });
+        sweep_tenants_at_ = 2 * tenants_.size() + 64;
+    }
+    return tenant;
+}
+
+std::shared_ptr<const ChunkIdentity> ChunkStore::intern(std::span<const int32_t> tokens, Identities before,
+                                                        const std::shared_ptr<Tenant>& tenant) {
+    const uint64_t hash = hash_identity(tokens, before, tenant.get());
     const auto [first, last] = identities_.equal_range(hash);
     for (auto it = first; it != last; ++it) {
         auto identity = it->second.lock();
-        if (identity && identity->before == before && std::ranges::equal(identity->tokens, tokens)) return identity;
+        if (identity && identity->tenant == tenant && identity->before == before &&
+            std::ranges::equal(identity->tokens, tokens))
+            return identity;
     }
     if (identities_.size() >= sweep_at_) forget_dead_identities();
     auto identity = std::make_shared<const ChunkIdentity>(
-        ChunkIdentity{std::vector<int32_t>(tokens.begin(), tokens.end()), std::move(before)});
+        ChunkIdentity{std::vector<int32_t>(tokens.begin(), tokens.end()), std::move(before), tenant});
     identities_.emplace(hash, identity);
     return identity;
 }
@@ -43,18 +60,24 @@ void ChunkStore::forget_dead_identities() {
 std::shared_ptr<Chunk> ChunkStore::find(const ChunkIdentity& identity, int32_t level) {
     const auto it = chunks_.find(&identity);
     if (it == chunks_.end()) return nullptr;
-    it->second->last_used = ++ticks_;
-    it->second->level = std::min(it->second->level, level);
+    Worth& keep = it->second->keep;
+    keep.level = std::min(keep.level, level);
+    clock_.use(keep);
     return it->second;
 }
 
 void ChunkStore::insert(const std::shared_ptr<Chunk>& chunk) {
-    chunk->last_used = ++ticks_;
+    clock_.use(chunk->keep);
     chunks_.emplace(chunk->identity.get(), chunk);
 }
 
 void ChunkStore::remove(const Chunk& chunk) {
     chunks_.erase(chunk.identity.get());
+}
+
+int64_t ChunkStore::num_chunks_of(const Tenant& tenant) const {
+    return std::ranges::count_if(chunks_,
+                                 [&](const auto& entry) { return entry.second->identity->tenant.get() == &tenant; });
 }
 
 int32_t ChunkStore::evictable_pages() const {
@@ -68,9 +91,7 @@ std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
     std::vector<Chunk*> idle;
     for (const auto& [identity, chunk] : chunks_)
         if (is_idle(chunk)) idle.push_back(chunk.get());
-    std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) {
-        return a->level != b->level ? a->level > b->level : a->last_used < b->last_used;
-    });
+    std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) { return a->keep.goes_before(b->keep); });
     std::vector<std::shared_ptr<Chunk>> evicted;
     evicted.reserve(idle.size());
     for (const Chunk* chunk : idle) {
@@ -79,7 +100,9 @@ std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
         const auto found = chunks_.find(chunk->identity.get());
         evicted.push_back(std::move(found->second));
         chunks_.erase(found);
+        clock_.evicted(chunk->keep);
         ++evictions_;
+        if (chunk->identity->tenant) ++chunk->identity->tenant->numbers.evictions;
     }
     return evicted;
 }

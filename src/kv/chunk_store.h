@@ -1,9 +1,10 @@
-// Chunks and the store that keeps them. A chunk is found again by its identity: its tokens, and the identities of the
-// chunks after which it was computed; so exact composition is a prefix tree. Chunks that nobody uses stay in the store
-// until pages run short. Not thread-safe; the engine's mutex guards all of it.
+// Chunks and the store that keeps them. A chunk is found again by its identity: its tokens, the identities of the
+// chunks after which it was computed, and its tenant; so exact composition is a prefix tree. Chunks that nobody uses
+// stay in the store until pages run short. Not thread-safe; the engine's mutex guards all of it.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -12,6 +13,8 @@
 
 #include "base/digest.h"
 #include "kv/page_pool.h"
+#include "kv/tenant.h"
+#include "kv/worth.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -21,12 +24,13 @@ namespace nanolith {
 struct ChunkIdentity {
     std::vector<int32_t> tokens;
     std::vector<std::shared_ptr<const ChunkIdentity>> before;
+    std::shared_ptr<Tenant> tenant = nullptr;
     mutable std::optional<Digest> name = std::nullopt;  // outside the engine, once it was asked for (name_of)
 };
 
 struct Chunk {
     Chunk(std::shared_ptr<const ChunkIdentity> what, int32_t cascade_level, PageList page_list)
-        : identity(std::move(what)), level(cascade_level), pages(std::move(page_list)) {}
+        : identity(std::move(what)), pages(std::move(page_list)), keep{.level = cascade_level} {}
 
     enum class State { computing, ready, failed };
     enum class Origin : int32_t {
@@ -37,11 +41,10 @@ struct Chunk {
     };
 
     std::shared_ptr<const ChunkIdentity> identity;
-    int32_t level;
     PageList pages;
+    Worth keep;
     State state = State::computing;
     Origin origin = Origin::computed;  // where its pages came from
-    uint64_t last_used = 0;            // ticks of the store
 
     [[nodiscard]] int32_t num_tokens() const { return static_cast<int32_t>(identity->tokens.size()); }
 };
@@ -50,30 +53,36 @@ class ChunkStore {
   public:
     using Identities = std::vector<std::shared_ptr<const ChunkIdentity>>;
 
-    std::shared_ptr<const ChunkIdentity> intern(std::span<const int32_t> tokens, Identities before);
+    // The tenant with this salt, which is not all zeros.
+    std::shared_ptr<Tenant> tenant(const Digest& salt);
+    std::shared_ptr<const ChunkIdentity> intern(std::span<const int32_t> tokens, Identities before,
+                                                const std::shared_ptr<Tenant>& tenant = nullptr);
 
     // The chunk of this identity, ready or being computed, or null. Marks it as used and keeps the lower level.
     std::shared_ptr<Chunk> find(const ChunkIdentity& identity, int32_t level);
     void insert(const std::shared_ptr<Chunk>& chunk);
     void remove(const Chunk& chunk);
 
-    // How many pages belong to chunks that only the store holds.
+    // How many pages belong to chunks that only the store holds, and that are not pinned.
     [[nodiscard]] int32_t evictable_pages() const;
-    // Takes unused chunks out of the store, level 2 before 1 before 0 and the least recently used first, that have at
-    // least `pages` pages together. The caller has checked evictable_pages(); the pages are free when it lets go of the
+    // Takes unused chunks out of the store, in the order of their worth (worth.h), that have at least `pages` pages
+    // together. The caller has checked evictable_pages(); the pages are free when it lets go of the
     // chunks.
     std::vector<std::shared_ptr<Chunk>> evict(int32_t pages);
 
     [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(chunks_.size()); }
+    [[nodiscard]] int64_t num_chunks_of(const Tenant& tenant) const;
     [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:
     void forget_dead_identities();
 
+    std::map<Digest, std::weak_ptr<Tenant>> tenants_;
     std::unordered_multimap<uint64_t, std::weak_ptr<const ChunkIdentity>> identities_;
     std::unordered_map<const ChunkIdentity*, std::shared_ptr<Chunk>> chunks_;
     size_t sweep_at_ = 64;
-    uint64_t ticks_ = 0;
+    size_t sweep_tenants_at_ = 64;
+    WorthClock clock_;
     int64_t evictions_ = 0;
 };
 

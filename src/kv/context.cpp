@@ -65,6 +65,7 @@ Context Context::fork() const {
     fork.tail_computed_ = tail_computed_;
     fork.tail_pages_ = tail_pages_.share();
     fork.nodes_ = nodes_;
+    fork.tenant = tenant;
     fork.tokens_reused = tail_base_ + tail_computed_;
     return fork;
 }
@@ -102,7 +103,7 @@ PrefixIndex::Node Context::node_above(int32_t page) {
     if (nodes_.empty()) {
         std::vector<PrefixIndex::Before> before;
         for (const ChunkUse& use : chunks_) before.push_back({use.chunk->identity, use.length});
-        nodes_.push_back(pool_->prefixes().root(before));
+        nodes_.push_back(pool_->prefixes().root(salt_of(tenant.get()), before));
     }
     return nodes_[page];
 }

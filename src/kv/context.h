@@ -78,6 +78,7 @@ class Context {
     // Shortens the tail to `tail_size` tokens, of which the first `tail_computed` count as computed.
     void restore(int32_t tail_size, int32_t tail_computed, int32_t page_size);
 
+    std::shared_ptr<Tenant> tenant;  // whose conversation it is
     int64_t tokens_reused = 0;
     int64_t tokens_computed = 0;
     int64_t tokens_blended = 0;  // of these, those of chunks

@@ -1,6 +1,7 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace nanolith {
 namespace {
@@ -24,24 +25,26 @@ uint64_t hash_page(uint64_t parent, std::span<const int32_t> tokens) {
 
 }  // namespace
 
-bool PrefixIndex::is_of(const Root& root, std::span<const Before> before) {
-    if (root.chunks.size() != before.size()) return false;
+bool PrefixIndex::is_of(const Root& root, const Digest& salt, std::span<const Before> before) {
+    if (root.salt != salt || root.chunks.size() != before.size()) return false;
     for (size_t i = 0; i < before.size(); ++i)
         if (root.lengths[i] != before[i].length || root.chunks[i].lock() != before[i].chunk) return false;
     return true;
 }
 
-PrefixIndex::Node PrefixIndex::root(std::span<const Before> before) {
+PrefixIndex::Node PrefixIndex::root(const Digest& salt, std::span<const Before> before) {
     Hash hash;
+    for (const std::byte byte : salt) hash.add(std::to_integer<uint64_t>(byte));
     for (const Before& each : before) {
         hash.add(reinterpret_cast<uintptr_t>(each.chunk.get()));
         hash.add(static_cast<uint32_t>(each.length));
     }
     const auto [first, last] = roots_.equal_range(hash.value());
-    const auto known = std::find_if(first, last, [&](const auto& entry) { return is_of(entry.second, before); });
+    const auto known = std::find_if(first, last, [&](const auto& entry) { return is_of(entry.second, salt, before); });
     if (known != last) return known->second.node;
-    if (roots_.size() >= sweep_at_) drop_dead_roots();
+    if (roots_.size() >= sweep_at_) drop_useless_roots();
     Root root;
+    root.salt = salt;
     for (const Before& each : before) {
         root.chunks.push_back(each.chunk);
         root.lengths.push_back(each.length);
@@ -51,10 +54,13 @@ PrefixIndex::Node PrefixIndex::root(std::span<const Before> before) {
     return next_node_++;
 }
 
-// Roots of chunks that are gone: no context can begin with them again.
-void PrefixIndex::drop_dead_roots() {
-    std::erase_if(roots_, [](const auto& entry) {
-        return std::ranges::any_of(entry.second.chunks, [](const auto& chunk) { return chunk.expired(); });
+// Roots below which no page is remembered, and those of chunks that are gone: no context can begin with them again.
+void PrefixIndex::drop_useless_roots() {
+    std::unordered_set<Node> parents;
+    for (const auto& [page, entry] : entries_) parents.insert(entry.parent);
+    std::erase_if(roots_, [&](const auto& each) {
+        return !parents.contains(each.second.node) ||
+               std::ranges::any_of(each.second.chunks, [](const auto& chunk) { return chunk.expired(); });
     });
     sweep_at_ = 2 * roots_.size() + 64;
 }

@@ -3,8 +3,9 @@
 // computing it. Not thread-safe; the engine's mutex guards it.
 //
 // A node is a remembered page, below the node of the page before it; the first is below a root, which stands for what
-// is in front of the tail: the context's chunks. Nodes have numbers that are never used twice, so that a page which got
-// other contents leaves nothing behind: what was below its old node is not found any more.
+// is in front of the tail, the context's chunks, and for the tenant that it belongs to. Nodes have numbers that are
+// never used twice, so that a page which got other contents leaves nothing behind: what was below its old node is not
+// found any more.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <span>
 #include <unordered_map>
 #include <vector>
+
+#include "base/digest.h"
 
 namespace nanolith {
 
@@ -33,8 +36,8 @@ class PrefixIndex {
         int32_t page = 0;
     };
 
-    // The root of all tails that begin after these chunks, in this order.
-    Node root(std::span<const Before> before);
+    // The root of all tails of a tenant that begin after these chunks, in this order.
+    Node root(const Digest& salt, std::span<const Before> before);
     // The page with these tokens, a whole page of them, below `parent`.
     [[nodiscard]] std::optional<Found> find(Node parent, std::span<const int32_t> tokens) const;
     // Remembers the page, unless there is one with these tokens below `parent`. The node of the one that is remembered.
@@ -50,11 +53,12 @@ class PrefixIndex {
     };
     struct Root {
         Node node = 0;
+        Digest salt{};
         std::vector<std::weak_ptr<const ChunkIdentity>> chunks;
         std::vector<int32_t> lengths;
     };
-    static bool is_of(const Root& root, std::span<const Before> before);
-    void drop_dead_roots();
+    static bool is_of(const Root& root, const Digest& salt, std::span<const Before> before);
+    void drop_useless_roots();
 
     Node next_node_ = 1;
     std::unordered_map<int32_t, Entry> entries_;        // by page

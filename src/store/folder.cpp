@@ -19,13 +19,22 @@ namespace {
 
 constexpr std::string_view kEnding = ".chunk";
 
-std::string file_name(const Digest& name) {
-    return to_hex(name) + std::string(kEnding);
+std::string file_name(const ChunkName& name) {
+    return name.text() + std::string(kEnding);
+}
+
+bool is_hex(std::string_view text, size_t digits) {
+    return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
 bool is_chunk_name(std::string_view name) {
-    return name.size() == 2 * sizeof(Digest) + kEnding.size() && name.ends_with(kEnding) &&
-           name.find_first_not_of("0123456789abcdef") == 2 * sizeof(Digest);
+    if (!name.ends_with(kEnding)) return false;
+    name.remove_suffix(kEnding.size());
+    if (name.size() > kSaltDigits && name[kSaltDigits] == '-') {
+        if (!is_hex(name.substr(0, kSaltDigits), kSaltDigits)) return false;
+        name.remove_prefix(kSaltDigits + 1);
+    }
+    return is_hex(name, 2 * sizeof(Digest));
 }
 
 // The time of the latest use, which every process can see: that of the file's bytes, set anew by each use.
@@ -83,11 +92,11 @@ void ChunkFolder::look_at(int folder, const char* name) {
     total_bytes_ += bytes;
 }
 
-std::string ChunkFolder::path_of(const Digest& name) const {
+std::string ChunkFolder::path_of(const ChunkName& name) const {
     return path_ + "/" + file_name(name);
 }
 
-bool ChunkFolder::find(const Digest& name) {
+bool ChunkFolder::find(const ChunkName& name) {
     const std::string path = path_of(name);
     struct stat facts {};
     const bool there = ::stat(path.c_str(), &facts) == 0 && S_ISREG(facts.st_mode);
@@ -104,7 +113,7 @@ bool ChunkFolder::find(const Digest& name) {
     return true;
 }
 
-void ChunkFolder::added(const Digest& name) {
+void ChunkFolder::added(const ChunkName& name) {
     find(name);
     const std::lock_guard lock(mutex_);
     if (most_bytes_ == 0 || total_bytes_ <= most_bytes_) return;
@@ -131,7 +140,7 @@ void ChunkFolder::make_room() {
     }
 }
 
-void ChunkFolder::remove(const Digest& name, const std::string& why) {
+void ChunkFolder::remove(const ChunkName& name, const std::string& why) {
     const bool removed = ::unlink(path_of(name).c_str()) == 0;
     warn_((removed ? "removed " : "skipped ") + why);
     const std::lock_guard lock(mutex_);
@@ -144,6 +153,18 @@ void ChunkFolder::remove(const Digest& name, const std::string& why) {
 ChunkFolder::Counts ChunkFolder::counts() {
     const std::lock_guard lock(mutex_);
     return {static_cast<int64_t>(files_.size()), static_cast<int64_t>(total_bytes_)};
+}
+
+ChunkFolder::Counts ChunkFolder::counts_of(const Digest& salt) {
+    const std::string prefix = salt_text(salt) + "-";
+    const std::lock_guard lock(mutex_);
+    Counts counts;
+    for (const auto& [name, file] : files_) {
+        if (!name.starts_with(prefix)) continue;
+        ++counts.chunks;
+        counts.bytes += static_cast<int64_t>(file.bytes);
+    }
+    return counts;
 }
 
 }  // namespace nanolith

@@ -1,5 +1,5 @@
 // A folder of chunk files that outlive their engine, and that engines of several processes may share. A file is named
-// by its chunk: 64 hexadecimal digits and ".chunk". Other files in the folder are left alone. Thread-safe.
+// by its chunk: ChunkName::text() and ".chunk". Other files in the folder are left alone. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "base/digest.h"
 #include "base/result.h"
+#include "store/identity.h"
 
 namespace nanolith {
 
@@ -23,22 +23,23 @@ class ChunkFolder {
     // files too short to be whole, are removed. `most_bytes`: of all chunk files together; 0: no limit. IO.
     static Result<std::unique_ptr<ChunkFolder>> open(std::string path, uint64_t most_bytes, Warn warn);
 
-    [[nodiscard]] std::string path_of(const Digest& name) const;
+    [[nodiscard]] std::string path_of(const ChunkName& name) const;
     // Where digests of weights are remembered.
     [[nodiscard]] std::string digests_path() const { return path_ + "/weights.digests"; }
     // Whether there is such a file: another process may have written it since the folder was opened. Counts as a use.
-    bool find(const Digest& name);
+    bool find(const ChunkName& name);
     // Whether a file of so many bytes may be written.
     [[nodiscard]] bool fits(uint64_t bytes) const { return most_bytes_ == 0 || bytes <= most_bytes_; }
     // A file has been written. Those used longest ago are removed where the folder has become too large.
-    void added(const Digest& name);
+    void added(const ChunkName& name);
     // Removes a file that is not what its name says, and tells why.
-    void remove(const Digest& name, const std::string& why);
+    void remove(const ChunkName& name, const std::string& why);
 
     struct Counts {
         int64_t chunks = 0, bytes = 0;
     };
     Counts counts();
+    Counts counts_of(const Digest& salt);  // of one tenant
 
   private:
     ChunkFolder(std::string path, uint64_t most_bytes, Warn warn)

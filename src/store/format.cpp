@@ -117,19 +117,23 @@ bool tokens_fit(std::span<const int32_t> tokens, int32_t vocab_size) {
 }
 
 Result<std::shared_ptr<const ChunkIdentity>> get_identity(Input& input, const ChunkStore::Identities& earlier,
-                                                          int32_t vocab_size, ChunkStore& store,
-                                                          const std::string& path) {
+                                                          const std::shared_ptr<Tenant>& tenant, int32_t vocab_size,
+                                                          ChunkStore& store, const std::string& path) {
+    const auto is_tenants = input.number<uint32_t>();
     const auto places = input.numbers<uint32_t>();
     const auto tokens = input.numbers<int32_t>();
     if (!input.ok() || tokens.empty() || !tokens_fit(tokens, vocab_size))
         return bad(path, "chunk ", earlier.size(), " has tokens that are missing or not of this model");
+    if (is_tenants > (tenant ? 1 : 0)) return bad(path, "chunk ", earlier.size(), " is of a tenant that is not named");
     ChunkStore::Identities before;
     before.reserve(places.size());
     for (const uint32_t place : places) {
         if (place >= earlier.size()) return bad(path, "chunk ", earlier.size(), " comes after chunk ", place);
+        if (earlier[place]->tenant && is_tenants == 0)
+            return bad(path, "chunk ", earlier.size(), " is of no tenant, and comes after chunk ", place, " of one");
         before.push_back(earlier[place]);
     }
-    return store.intern(tokens, std::move(before));
+    return store.intern(tokens, std::move(before), is_tenants == 1 ? tenant : nullptr);
 }
 
 // Chunks stand one after the other; all but the last are used whole, or a conversation could not have grown so.
@@ -183,8 +187,10 @@ Result<std::vector<std::byte>> encode_description(const Saved& saved) {
     IdentityTable table;
     for (const SavedChunk& chunk : saved.chunks) table.add(*chunk.identity);
     Output output;
+    output.bytes(salt_of(saved.tenant.get()));
     output.number(static_cast<uint32_t>(table.list().size()));
     for (const ChunkIdentity* identity : table.list()) {
+        output.number(static_cast<uint32_t>(identity->tenant ? 1 : 0));
         output.number(static_cast<uint32_t>(identity->before.size()));
         for (const auto& before : identity->before) output.number(table.place(*before));
         output.tokens(identity->tokens);
@@ -212,7 +218,7 @@ std::vector<std::byte> encode_header(const Header& header) {
     output.number(header.num_pages);
     output.number(uint64_t{header.description_bytes});
     output.number(header.description_checksum);
-    for (const Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.name})
+    for (const Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk})
         output.bytes(*digest);
     std::vector<std::byte> bytes = output.take();
     bytes.resize(kHeaderBytes - sizeof(uint64_t));
@@ -240,7 +246,7 @@ Result<Header> decode_header(std::span<const std::byte> bytes, size_t file_bytes
     header.num_pages = input.number<int64_t>();
     header.description_bytes = input.number<uint64_t>();
     header.description_checksum = input.number<uint64_t>();
-    for (Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.name})
+    for (Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk})
         input.copy(*digest);
     if (!check_page_size(header.page_size).ok() || header.page_bytes < 1 || header.num_pages < 0 ||
         header.num_pages > kMostPages || header.page_bytes > (int64_t{1} << 62) / kMostPages / 2 ||
@@ -256,12 +262,15 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
                                  ChunkStore& store, const std::string& path) {
     if (checksum(bytes) != header.description_checksum) return bad(path, "the description of its chunks is damaged");
     Input input(bytes);
+    Saved saved;
+    Digest salt{};
+    input.copy(salt);
+    if (salt != Digest{}) saved.tenant = store.tenant(salt);
     ChunkStore::Identities identities;
     for (auto left = input.number<uint32_t>(); left > 0; --left) {
-        NL_ASSIGN(auto identity, get_identity(input, identities, vocab_size, store, path));
+        NL_ASSIGN(auto identity, get_identity(input, identities, saved.tenant, vocab_size, store, path));
         identities.push_back(std::move(identity));
     }
-    Saved saved;
     int64_t base = 0;
     for (auto left = input.number<uint32_t>(); left > 0; --left) {
         NL_ASSIGN(SavedChunk chunk, get_chunk(input, identities, base, path));
@@ -272,7 +281,7 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
     if (has_tail == 1) {
         NL_ASSIGN(saved.tail, get_tail(input, vocab_size, path));
     }
-    const bool alone = saved.chunks.size() == 1 &&
+    const bool alone = saved.chunks.size() == 1 && saved.chunks[0].identity->tenant == saved.tenant &&
                        saved.chunks[0].length == static_cast<int64_t>(saved.chunks[0].identity->tokens.size());
     if (!input.at_end() || has_tail > 1 || (has_tail == 0 && !alone) ||
         pages_of(saved, header.page_size) != header.num_pages)

@@ -1,7 +1,7 @@
 // What a file of chunks holds beside its pages, as bytes. Numbers are little-endian. A file is, one after the other:
 //
-//   header        kHeaderBytes: sizes, the engine's mark, the name of the first chunk, checksums
-//   description   the chunks' tokens and predecessors, and a conversation's own tokens
+//   header        kHeaderBytes: sizes, the engine's mark, the digest of the first chunk, checksums
+//   description   the tenant's salt, the chunks' tokens and predecessors, and a conversation's own tokens
 //   zeros         up to the next multiple of kPageAlignment
 //   pages         of the chunks in order, then of the conversation's tail: page first, as Executor::read_pages gives
 //                 them, with zeros where a page has no token
@@ -47,6 +47,7 @@ struct SavedTail {
 };
 
 struct Saved {
+    std::shared_ptr<Tenant> tenant;  // whose it is; chunks among it may be the engine's own
     std::vector<SavedChunk> chunks;
     std::optional<SavedTail> tail;  // none: one chunk alone
 };
@@ -58,7 +59,7 @@ struct Header {
     EngineMark mark;
     int32_t page_size = 0;
     int64_t page_bytes = 0;  // over all layers
-    Digest name{};           // of the chunk, where there is no tail
+    Digest chunk{};          // of the chunk, where there is no tail
     int64_t num_pages = 0;
     size_t description_bytes = 0;
     uint64_t description_checksum = 0;

@@ -29,11 +29,10 @@ bool HostTier::make_room(size_t pages) {
         room += entry->places.size();
     }
     if (room < pages) return false;
-    std::ranges::sort(idle, [](const Entry* a, const Entry* b) {
-        return a->level != b->level ? a->level > b->level : a->last_used < b->last_used;
-    });
+    std::ranges::sort(idle, [](const Entry* a, const Entry* b) { return a->keep.goes_before(b->keep); });
     for (const Entry* entry : idle) {
         if (pages <= free_.size()) break;
+        clock_.evicted(entry->keep);
         ++evictions_;
         remove(*entry->identity);
     }
@@ -46,8 +45,8 @@ std::shared_ptr<HostTier::Entry> HostTier::add(const Chunk& chunk) {
     if (!make_room(pages)) return nullptr;
     auto entry = std::make_shared<Entry>();
     entry->identity = chunk.identity;
-    entry->level = chunk.level;
-    entry->last_used = ++ticks_;
+    entry->keep = chunk.keep;
+    clock_.use(entry->keep);
     entry->places.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(pages));
     entries_.emplace(chunk.identity.get(), entry);
     free_.resize(free_.size() - pages);
@@ -57,7 +56,7 @@ std::shared_ptr<HostTier::Entry> HostTier::add(const Chunk& chunk) {
 std::shared_ptr<HostTier::Entry> HostTier::find(const ChunkIdentity& identity) {
     const auto found = entries_.find(&identity);
     if (found == entries_.end()) return nullptr;
-    found->second->last_used = ++ticks_;
+    clock_.use(found->second->keep);
     return found->second;
 }
 
@@ -67,6 +66,21 @@ void HostTier::remove(const ChunkIdentity& identity) {
     // Within the capacity that free_ has from the beginning.
     free_.insert(free_.end(), found->second->places.rbegin(), found->second->places.rend());
     entries_.erase(found);
+}
+
+HostTier::Counts HostTier::counts() const {
+    const int64_t places = num_places_ - static_cast<int64_t>(free_.size());
+    return {static_cast<int64_t>(entries_.size()), places * static_cast<int64_t>(page_bytes_)};
+}
+
+HostTier::Counts HostTier::counts_of(const Tenant& tenant) const {
+    Counts counts;
+    for (const auto& [identity, entry] : entries_) {
+        if (identity->tenant.get() != &tenant) continue;
+        ++counts.chunks;
+        counts.bytes += static_cast<int64_t>(entry->places.size() * page_bytes_);
+    }
+    return counts;
 }
 
 void HostTier::find_memory(const Entry& entry, std::vector<std::span<std::byte>>& parts) const {

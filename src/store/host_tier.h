@@ -22,14 +22,13 @@ class HostTier {
 
     struct Entry {
         std::shared_ptr<const ChunkIdentity> identity;
-        int32_t level = 0;
-        uint64_t last_used = 0;
+        Worth keep;
         std::vector<int32_t> places;  // of its pages, in order
         bool failed = false;          // its pages did not come down
     };
 
-    // Makes an entry for a chunk of `pages` pages, which the caller fills; entries that nobody holds make room, those
-    // of the highest level and used longest ago first. Null where there is no room, or an entry already.
+    // Makes an entry for a chunk of `pages` pages, which the caller fills; entries that nobody holds make room, in
+    // the order of their worth. Null where there is no room, or an entry already.
     std::shared_ptr<Entry> add(const Chunk& chunk);
     // Null where there is none. Counts as a use.
     std::shared_ptr<Entry> find(const ChunkIdentity& identity);
@@ -38,10 +37,11 @@ class HostTier {
     // Appends the memory of an entry's pages, in order: stretches of consecutive ones, at most one for each page.
     void find_memory(const Entry& entry, std::vector<std::span<std::byte>>& parts) const;
 
-    [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(entries_.size()); }
-    [[nodiscard]] int64_t bytes() const {
-        return (num_places_ - static_cast<int64_t>(free_.size())) * static_cast<int64_t>(page_bytes_);
-    }
+    struct Counts {
+        int64_t chunks = 0, bytes = 0;
+    };
+    [[nodiscard]] Counts counts() const;
+    [[nodiscard]] Counts counts_of(const Tenant& tenant) const;
     [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:
@@ -54,7 +54,7 @@ class HostTier {
     int64_t num_places_ = 0;
     std::vector<int32_t> free_;
     std::unordered_map<const ChunkIdentity*, std::shared_ptr<Entry>> entries_;
-    uint64_t ticks_ = 0;
+    WorthClock clock_;
     int64_t evictions_ = 0;
 };
 

@@ -10,7 +10,8 @@ namespace {
 // Of an identity whose predecessors have their names.
 Digest hash(const ChunkIdentity& identity, const EngineMark& mark) {
     Sha256 hash;
-    hash.add_text("nanolith chunk 1");
+    hash.add_text(identity.tenant ? "nanolith chunk 1 of a tenant" : "nanolith chunk 1");
+    if (identity.tenant) hash.add(identity.tenant->salt);
     hash.add(mark.weights);
     hash.add(mark.tokenizer);
     hash.add(mark.numbers);
@@ -23,7 +24,7 @@ Digest hash(const ChunkIdentity& identity, const EngineMark& mark) {
 
 }  // namespace
 
-Digest name_of(const ChunkIdentity& identity, const EngineMark& mark) {
+Digest digest_of(const ChunkIdentity& identity, const EngineMark& mark) {
     // Predecessors first. A chain may be long, so this keeps its own stack.
     std::vector<const ChunkIdentity*> waiting{&identity};
     while (!waiting.empty()) {
@@ -37,6 +38,18 @@ Digest name_of(const ChunkIdentity& identity, const EngineMark& mark) {
         waiting.pop_back();
     }
     return *identity.name;
+}
+
+std::string salt_text(const Digest& salt) {
+    return to_hex(salt).substr(0, kSaltDigits);
+}
+
+std::string ChunkName::text() const {
+    return salt == Digest{} ? to_hex(digest) : salt_text(salt) + "-" + to_hex(digest);
+}
+
+ChunkName name_of(const ChunkIdentity& identity, const EngineMark& mark) {
+    return {digest_of(identity, mark), salt_of(identity.tenant.get())};
 }
 
 }  // namespace nanolith

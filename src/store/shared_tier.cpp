@@ -10,8 +10,8 @@ namespace {
 
 constexpr size_t kPagesAtOnce = 4;
 
-std::string key_of(const Digest& name, int64_t page) {
-    return "nanolith:1:" + to_hex(name) + ":" + std::to_string(page);
+std::string key_of(const ChunkName& name, int64_t page) {
+    return "nanolith:1:" + name.text() + ":" + std::to_string(page);
 }
 
 SharedStore::Time left_until(SharedTier::Clock::time_point deadline) {
@@ -82,12 +82,13 @@ auto SharedTier::with_connection(const Use& use) -> decltype(use(std::declval<Sh
     return result;
 }
 
-Result<bool> SharedTier::read(const Digest& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline) {
+Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<std::byte> to,
+                              Clock::time_point deadline) {
     return with_connection([&](SharedStore& store) -> Result<bool> {
         const size_t count = to.size() / page_bytes_;
         for (size_t at = 0; at < count; at += kPagesAtOnce) {
             const auto page = first + static_cast<int64_t>(at);
-            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name, page);
+            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name.digest, page);
             std::vector<SharedStore::Wanted> wanted;
             for (size_t i = 0; i < values.size(); ++i)
                 wanted.push_back({key_of(name, page + static_cast<int64_t>(i)), values[i].value()});
@@ -102,13 +103,13 @@ Result<bool> SharedTier::read(const Digest& name, int64_t first, std::span<std::
     });
 }
 
-Result<void> SharedTier::write(const Digest& name, int64_t first, std::span<const std::byte> pages,
+Result<void> SharedTier::write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
                                Clock::time_point deadline) {
     return with_connection([&](SharedStore& store) -> Result<void> {
         const size_t count = pages.size() / page_bytes_;
         for (size_t at = 0; at < count; at += kPagesAtOnce) {
             const auto page = first + static_cast<int64_t>(at);
-            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name, page);
+            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name.digest, page);
             std::vector<SharedStore::Given> given;
             for (size_t i = 0; i < values.size(); ++i) {
                 values[i].seal(pages.subspan((at + i) * page_bytes_, page_bytes_));

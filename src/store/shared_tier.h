@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "base/digest.h"
 #include "base/result.h"
+#include "store/identity.h"
 #include "store/shared_store.h"
 
 namespace nanolith {
@@ -28,8 +28,9 @@ class SharedTier {
 
     // Reads pages `first`, `first` + 1, ... of the chunk, as many as `to` has room for. False where the store lacks one
     // of them, or has another one in its place; `to` has undefined contents then, and after an error.
-    Result<bool> read(const Digest& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline);
-    Result<void> write(const Digest& name, int64_t first, std::span<const std::byte> pages, Clock::time_point deadline);
+    Result<bool> read(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline);
+    Result<void> write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
+                       Clock::time_point deadline);
 
   private:
     SharedTier(std::string address, size_t page_bytes, std::unique_ptr<SharedStore> first)

@@ -85,7 +85,7 @@ TEST_F(HandleArguments, Chunk) {
     EXPECT_INVALID("again", nl_chunk_retain(chunk_.get(), nullptr));
     EXPECT_INVALID("chunk", nl_chunk_query(nullptr, NL_CHUNK_TOKENS, &value_));
     EXPECT_INVALID("value", nl_chunk_query(chunk_.get(), NL_CHUNK_TOKENS, nullptr));
-    for (const int32_t fact : {-1, 0, 8}) EXPECT_INVALID("fact", nl_chunk_query(chunk_.get(), fact, &value_));
+    for (const int32_t fact : {-1, 0, 9}) EXPECT_INVALID("fact", nl_chunk_query(chunk_.get(), fact, &value_));
     EXPECT_EQ(out, nullptr);
     EXPECT_EQ(value_, 77);
     EXPECT_EQ(spare_pages(engine), spare);

@@ -98,7 +98,9 @@ class Bench {
                                    must(open_device(arguments_.device)), options));
     }
 
-    std::unique_ptr<Cache> cache() { return must(engine_->create_cache({.composition = NL_COMPOSE_INDEPENDENT}, {})); }
+    std::unique_ptr<Cache> cache() {
+        return must(engine_->create_cache({}, {.composition = NL_COMPOSE_INDEPENDENT}, {}));
+    }
 
     Tokens tokens(int32_t count) { return random_tokens(random_, count, engine_->spec().vocab_size); }
 
@@ -162,7 +164,7 @@ class Bench {
         double alone = 0;
         for (int turn = 0; turn < 2; ++turn) {  // the first one also warms up
             const auto begin = Clock::now();
-            must(engine_->prefill(tokens(length), 1, {}));
+            must(engine_->prefill({}, tokens(length), 1, {}));
             alone = milliseconds_since(begin);
         }
         const auto conversation = cache();
@@ -174,7 +176,7 @@ class Bench {
         double beside = 0;
         std::thread prefill([&] {
             const auto begin = Clock::now();
-            must(engine_->prefill(tokens(length), 1, {}));
+            must(engine_->prefill({}, tokens(length), 1, {}));
             beside = milliseconds_since(begin);
             prefilling = false;
         });
@@ -273,7 +275,7 @@ void host() {
         std::vector<std::unique_ptr<Cache>> caches;
         std::vector<std::shared_ptr<Generation>> generations;
         for (int i = 0; i < 8; ++i) {
-            caches.push_back(must(engine->create_cache({.composition = NL_COMPOSE_INDEPENDENT}, {})));
+            caches.push_back(must(engine->create_cache({}, {.composition = NL_COMPOSE_INDEPENDENT}, {})));
             must(engine->extend(*caches.back(), random_tokens(random, context)));
         }
         constexpr int32_t kTokens = 10'000;

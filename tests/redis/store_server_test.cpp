@@ -119,6 +119,24 @@ TEST_F(StoreServer, OtherTokensAndOtherModelsAreOtherChunks) {
     EXPECT_EQ(fact(same_tokens.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_COMPUTED);
 }
 
+// Keys of a tenant begin with its salt's SHA-256 ("a": ca978112ca1bbdca...), so that they can be found and removed.
+TEST_F(StoreServer, TenantsHaveKeysOfTheirOwn) {
+    const auto origin = [&](const std::string& salt) {
+        const EngineHandle engine = make_engine_with(model.path(), server.address());
+        nl_engine* made = nullptr;
+        EXPECT_EQ(nl_engine_tenant(engine.get(), salt.data(), salt.size(), &made), NL_OK) << nl_last_error();
+        const EngineHandle tenant(made);
+        return fact(make_chunk(tenant.get(), some_tokens(40, 1)).get(), NL_CHUNK_ORIGIN);
+    };
+    EXPECT_EQ(origin("a"), NL_ORIGIN_COMPUTED);
+    Client client(server);
+    for (const std::string& key : client.keys()) EXPECT_TRUE(key.starts_with("nanolith:1:ca978112ca1bbdca-")) << key;
+    EXPECT_EQ(origin("b"), NL_ORIGIN_COMPUTED);
+    computed_first();
+    EXPECT_EQ(client.keys().size(), 9U);
+    EXPECT_EQ(origin("a"), NL_ORIGIN_SERVER);
+}
+
 // A flipped bit of every page in turn, of its keys and values or of the checksum; pages that changed places; one that
 // is gone or shorter.
 TEST_F(StoreServer, OtherBytesAreComputedInstead) {

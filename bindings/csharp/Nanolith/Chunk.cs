@@ -56,6 +56,18 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// Sets how long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
+        /// Priority.Lowest to Priority.Pinned, which stays.
+        /// </summary>
+        public void SetPriority(Priority priority)
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                Call.Check(Native.nl_chunk_set_priority(use.Raw, (int)priority));
+            }
+        }
+
         /// <summary>A fact about the chunk.</summary>
         public long Query(ChunkFact fact)
         {

@@ -44,6 +44,27 @@ namespace Nanolith
             }
         }
 
+        private Engine(IntPtr raw, NativeHandle of)
+        {
+            handle = new NativeHandle(raw, Native.nl_engine_free, of);
+        }
+
+        /// <summary>
+        /// The same engine for one of several parties that must learn nothing of each other, named by
+        /// <paramref name="salt"/> (1 to 4096 bytes): its chunks and caches are found again by engines of the same salt
+        /// alone. Chunks of the engine itself may stand in every tenant's caches. To be disposed of on its own.
+        /// </summary>
+        public Engine CreateTenant(string salt)
+        {
+            byte[] text = Text.ToNative(salt, nameof(salt));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                IntPtr raw;
+                Call.Check(Native.nl_engine_tenant(use.Raw, text, Call.Size(text), out raw));
+                return new Engine(raw, handle);
+            }
+        }
+
         /// <summary>Drops the engine. May be called again.</summary>
         public void Dispose()
         {

@@ -270,6 +270,21 @@ namespace Nanolith
         Users = 6,
         /// <summary>NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2</summary>
         Origin = 7,
+        /// <summary>as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2</summary>
+        Priority = 8,
+    }
+
+    /// <summary>Bounds of a chunk's priority. Since 0.2. A newer library may know more values.</summary>
+    public enum Priority
+    {
+        /// <summary>NL_PRIORITY_LOWEST</summary>
+        Lowest = 0,
+        /// <summary>what chunks have at first</summary>
+        Normal = 50,
+        /// <summary>NL_PRIORITY_HIGHEST</summary>
+        Highest = 100,
+        /// <summary>never evicted, also when no handle and no cache uses it</summary>
+        Pinned = 101,
     }
 
     /// <summary>What a set of options is for. Since 0.2. A newer library may know more values.</summary>

@@ -41,6 +41,9 @@ namespace Nanolith
         internal static extern int nl_engine_cancel(IntPtr engine);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_tenant(IntPtr engine, [In] byte[] salt, UIntPtr salt_length, out IntPtr tenant);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_query(IntPtr engine, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -156,6 +159,9 @@ namespace Nanolith
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_chunk_query(IntPtr chunk, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_chunk_set_priority(IntPtr chunk, int priority);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_chunk_save(IntPtr chunk, [In] byte[] path, UIntPtr path_length);

@@ -121,6 +121,13 @@ sealed class State : IDisposable
         engine = loaded;
     }
 
+    void BecomeTenant(string salt)
+    {
+        Engine tenant = engine.CreateTenant(salt);
+        engine.Dispose();
+        engine = tenant;
+    }
+
     static SamplingOptions Sampling(IEnumerable<string> settings)
     {
         var options = new SamplingOptions();
@@ -248,6 +255,8 @@ sealed class State : IDisposable
             case "chunk":
                 chunks[a[0]] = engine.Prefill(tokens[a[1]], (Level)Int(a[2]), Several(chunks, a.Skip(3)));
                 return Nothing;
+            case "tenant": BecomeTenant(Unquote(a[0])); return Nothing;
+            case "priority": chunks[a[0]].SetPriority((Priority)Int(a[1])); return Nothing;
             case "retain": chunks[a[0]] = chunks[a[1]].Retain(); return Nothing;
             case "cache":
                 caches[a[0]] = engine.CreateCache(Several(chunks, a.Skip(2)),

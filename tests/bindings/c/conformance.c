@@ -503,6 +503,17 @@ static nl_status query(state_t *state, const char *call, char **a) {
     return status;
 }
 
+/* Puts the tenant's handle in the place of the engine's. */
+static nl_status become_tenant(state_t *state, const char *word) {
+    const char *salt = unquote(word);
+    nl_engine *tenant = NULL;
+    const nl_status status = nl_engine_tenant(state->engine, salt, strlen(salt), &tenant);
+    if (status != NL_OK) return status;
+    nl_engine_free(state->engine);
+    state->engine = tenant;
+    return NL_OK;
+}
+
 static nl_status engine_call(state_t *state, const char *call, char **a) {
     char text[256];
     size_t length = 0;
@@ -528,6 +539,8 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strstr(call, "_fact") != NULL) return query(state, call, a);
     if (strcmp(call, "device") == 0 || strcmp(call, "end_token") == 0) return engine_call(state, call, a);
     if (strcmp(call, "chunk") == 0) return make_chunk(state, a, count);
+    if (strcmp(call, "tenant") == 0) return become_tenant(state, a[0]);
+    if (strcmp(call, "priority") == 0) return nl_chunk_set_priority(find(state, a[0])->chunk, atoi(a[1]));
     if (strcmp(call, "retain") == 0) return nl_chunk_retain(find(state, a[1])->chunk, &find(state, a[0])->chunk);
     if (strcmp(call, "cache") == 0) return make_cache(state, a, count);
     if (strcmp(call, "fork") == 0) return nl_cache_fork(find(state, a[1])->cache, &find(state, a[0])->cache);

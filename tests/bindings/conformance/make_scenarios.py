@@ -327,6 +327,30 @@ def facts(s):
         s.add("free", name)
     s.add("engine_fact 13 =", total)
 
+    s.scenario("tenants", "Chunks are kept for each tenant, and those of the engine itself for all")
+    s.engine()
+    s.chunk("system", "system", 0)
+    tokens = len(s.tokens["polm"])
+    for tenant in ("a", "b"):
+        s.add("tenant", tenant)
+        s.chunk(f"polm_{tenant}", "polm", 1)
+        s.add("chunk_fact", f"polm_{tenant}", 5, "=", tokens)
+        for fact in (15, 23):
+            s.add("engine_fact", fact, "= 1")
+        s.add("engine_fact 25 =", tokens)
+    s.fails("INVALID_ARGUMENT", "chunks[1]", "cache c independent system polm_a")
+    s.fails("INVALID_ARGUMENT", "before[0]", "chunk c system 1 polm_a")
+    s.cache("c", "independent", "system", "polm_b")
+    s.fails("INVALID_ARGUMENT", "salt_length", "tenant %")
+    s.add("tenant a")
+    s.chunk("again", "polm", 1)
+    s.add("chunk_fact again 5 = 0")
+    s.add("engine_fact 20 = 1")
+    s.add("chunk_fact again 8 = 50")
+    s.add("priority again 101")
+    s.add("chunk_fact polm_a 8 = 101")
+    s.fails("INVALID_ARGUMENT", "102", "priority again 102")
+
     s.scenario("tokenizer_facts", "The vocabulary")
     s.add("tokenizer @model")
     for fact, value in enumerate((VOCAB_SIZE, 1, 2, 0, s.reference.text.pad_id()), 1):

@@ -77,7 +77,7 @@ class BlendTest : public ::testing::TestWithParam<bool> {
     std::vector<std::shared_ptr<Chunk>> some_chunks() {
         std::vector<std::shared_ptr<Chunk>> chunks;
         for (int32_t i = 2 + below(3); i > 0; --i) {
-            auto made = engine_->prefill(some(1 + below(80)), 1, {});
+            auto made = engine_->prefill({}, some(1 + below(80)), 1, {});
             EXPECT_TRUE(made.ok());
             chunks.push_back(made->chunk);
         }
@@ -85,7 +85,7 @@ class BlendTest : public ::testing::TestWithParam<bool> {
     }
 
     std::unique_ptr<Cache> cache(const CacheOptions& options, const std::vector<std::shared_ptr<Chunk>>& chunks) {
-        auto made = engine_->create_cache(options, chunks);
+        auto made = engine_->create_cache({}, options, chunks);
         EXPECT_TRUE(made.ok()) << made.error().message;
         return std::move(*made);
     }
@@ -187,7 +187,7 @@ TEST_P(BlendTest, AShareOfNothingIsFirstPages) {
 TEST_P(BlendTest, ManyFirstPagesAreComposedExactly) {
     make_engine({.num_layers = 2});
     std::vector<std::shared_ptr<Chunk>> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(20), 1, {})->chunk);
+    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill({}, some(20), 1, {})->chunk);
     const auto blended = cache({.composition = NL_COMPOSE_BLENDED}, chunks);
     EXPECT_EQ(engine_->facts(*blended).composition, NL_COMPOSE_EXACT);
     EXPECT_EQ(engine_->facts(*blended).computed, 40);
@@ -196,7 +196,7 @@ TEST_P(BlendTest, ManyFirstPagesAreComposedExactly) {
 TEST_P(BlendTest, WhatOneConversationRecomputedOthersUse) {
     make_engine({.num_layers = 3});
     std::vector<std::shared_ptr<Chunk>> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(160), 1, {})->chunk);
+    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill({}, some(160), 1, {})->chunk);
     const CacheOptions options{.composition = NL_COMPOSE_BLENDED, .blend_share = 0.3};
     const Tokens question = some(30);
     auto first = cache(options, chunks);
@@ -217,10 +217,10 @@ TEST_P(BlendTest, WhatOneConversationRecomputedOthersUse) {
     EXPECT_EQ(engine_->page_counts().evictable, counts.evictable + 12);  // both results stay, of six pages each
     // Pages run short: results go before chunks.
     std::vector<std::shared_ptr<Chunk>> many;
-    while (engine_->page_counts().free > 10) many.push_back(engine_->prefill(some(160), 1, {})->chunk);
-    many.push_back(engine_->prefill(some(16 * 12), 1, {})->chunk);
+    while (engine_->page_counts().free > 10) many.push_back(engine_->prefill({}, some(160), 1, {})->chunk);
+    many.push_back(engine_->prefill({}, some(16 * 12), 1, {})->chunk);
     auto again = cache(options, chunks);
-    ASSERT_TRUE(engine_->prefill(chunks[0]->identity->tokens, 1, {}).ok());
+    ASSERT_TRUE(engine_->prefill({}, chunks[0]->identity->tokens, 1, {}).ok());
     ASSERT_TRUE(engine_->extend(*again, question).ok());
     EXPECT_GT(engine_->facts(*again).blended, 0);
 }
@@ -230,7 +230,7 @@ TEST_P(BlendTest, WindowsRecomputeNothingThatIsNotSeen) {
     shape.layers = {{0, 40}, {0, 40}, {0, 40}};
     make_engine(shape);
     std::vector<std::shared_ptr<Chunk>> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(160), 1, {})->chunk);
+    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill({}, some(160), 1, {})->chunk);
     const auto blended =
         cache({.composition = NL_COMPOSE_BLENDED, .blend_share = 1, .blend_falls_back = false}, chunks);
     ASSERT_TRUE(engine_->extend(*blended, some(20)).ok());
@@ -240,7 +240,7 @@ TEST_P(BlendTest, WindowsRecomputeNothingThatIsNotSeen) {
 TEST_P(BlendTest, NoPageIsRecomputedTwice) {
     make_engine({.num_layers = 3});
     std::vector<std::shared_ptr<Chunk>> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill(some(160), 1, {})->chunk);
+    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill({}, some(160), 1, {})->chunk);
     const auto blended = cache({.composition = NL_COMPOSE_BLENDED, .blend_share = 0.3}, chunks);
     int64_t before = 0;
     for (int turn = 0; turn < 4; ++turn) {

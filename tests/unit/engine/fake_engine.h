@@ -79,7 +79,7 @@ class FakeEngine {
     }
 
     std::unique_ptr<Cache> cache(const std::vector<std::shared_ptr<Chunk>>& chunks = {}) {
-        auto made = engine_->create_cache({.composition = NL_COMPOSE_INDEPENDENT}, chunks);
+        auto made = engine_->create_cache({}, {.composition = NL_COMPOSE_INDEPENDENT}, chunks);
         EXPECT_TRUE(made.ok()) << made.error().message;
         return std::move(*made);
     }

@@ -28,7 +28,7 @@ class SharedPrefix : public ::testing::Test {
     }
     std::unique_ptr<Cache> begin(const Tokens& tokens, std::span<const std::shared_ptr<Chunk>> chunks = {},
                                  int32_t composition = NL_COMPOSE_EXACT) {
-        auto cache = std::move(*engine_->create_cache({.composition = composition}, chunks));
+        auto cache = std::move(*engine_->create_cache({}, {.composition = composition}, chunks));
         EXPECT_TRUE(engine_->extend(*cache, tokens).ok());
         return cache;
     }
@@ -90,7 +90,7 @@ TEST_F(SharedPrefix, WhatWasDrawnIsTakenOverToo) {
 
 TEST_F(SharedPrefix, AGenerationTakesOverAndSaysSo) {
     auto first = begin(text_of(100));
-    auto second = std::move(*engine_->create_cache({.composition = NL_COMPOSE_EXACT}, {}));
+    auto second = std::move(*engine_->create_cache({}, {.composition = NL_COMPOSE_EXACT}, {}));
     GenerationOptions options;
     options.max_tokens = 3;
     auto generation = *engine_->generate(*second, text_of(100), options);
@@ -104,8 +104,8 @@ TEST_F(SharedPrefix, AGenerationTakesOverAndSaysSo) {
 }
 
 TEST_F(SharedPrefix, OnlyBehindTheSameChunks) {
-    const auto a = engine_->prefill(text_of(20, 500), 1, {})->chunk;
-    const auto b = engine_->prefill(text_of(20, 600), 1, {})->chunk;
+    const auto a = engine_->prefill({}, text_of(20, 500), 1, {})->chunk;
+    const auto b = engine_->prefill({}, text_of(20, 600), 1, {})->chunk;
     const std::shared_ptr<Chunk> both[] = {a, b};
     const std::shared_ptr<Chunk> other[] = {b, a};
     for (const int32_t composition : {NL_COMPOSE_EXACT, NL_COMPOSE_INDEPENDENT}) {
@@ -187,7 +187,7 @@ TEST(UnsharedPrefix, NothingIsTakenOver) {
     settings.options.share_prefixes = false;
     FakeEngine engine(settings);
     for (int i = 0; i < 2; ++i) {
-        auto cache = std::move(*engine->create_cache({.composition = NL_COMPOSE_EXACT}, {}));
+        auto cache = std::move(*engine->create_cache({}, {.composition = NL_COMPOSE_EXACT}, {}));
         ASSERT_TRUE(engine->extend(*cache, text_of(100)).ok());
         EXPECT_EQ(engine->facts(*cache).computed, 100);
         EXPECT_EQ(engine->facts(*cache).reused, 0);

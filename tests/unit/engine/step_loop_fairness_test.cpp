@@ -37,7 +37,7 @@ TEST_P(StepLoopFairness, AFewTokensDoNotWaitForStrangersPrefills) {
         engine.record->hold = 1;
         std::vector<std::thread> prefills;
         for (int32_t i = 0; i < strangers; ++i)
-            prefills.emplace_back([&, i] { EXPECT_TRUE(engine->prefill(tokens_from(i, 4000), 1, {}).ok()); });
+            prefills.emplace_back([&, i] { EXPECT_TRUE(engine->prefill({}, tokens_from(i, 4000), 1, {}).ok()); });
         while (steps_of(engine) == 0) std::this_thread::yield();
         // All have queued by then; a machine so busy that they have not only makes the test easier to pass.
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -71,7 +71,7 @@ TEST_P(StepLoopFairness, ALongPrefillDoesNotWaitForManyShortOnes) {
     }
     while (steps_of(engine) < 5) std::this_thread::yield();
     const size_t before = steps_of(engine);
-    EXPECT_TRUE(engine->prefill(tokens_from(3, 1600), 1, {}).ok());
+    EXPECT_TRUE(engine->prefill({}, tokens_from(3, 1600), 1, {}).ok());
     const size_t steps = steps_of(engine) - before;
     ended = true;
     for (std::thread& other : others) other.join();

@@ -115,7 +115,7 @@ class Program {
     }
 
     void prefill() {
-        const auto made = (*engine_)->prefill(some(1 + below(60)), below(3), {});
+        const auto made = (*engine_)->prefill({}, some(1 + below(60)), below(3), {});
         if (made.ok()) chunks_.push_back(made->chunk);
         if (!made.ok()) {
             EXPECT_TRUE(ran_short(made.error())) << made.error().message;
@@ -136,7 +136,7 @@ class Program {
             conversation.tokens.insert(conversation.tokens.end(), chunk->identity->tokens.begin(),
                                        chunk->identity->tokens.end());
         auto made = (*engine_)->create_cache(
-            {.composition = below(3), .blend_share = 0.1 * below(11), .blend_falls_back = below(2) == 0}, chunks);
+            {}, {.composition = below(3), .blend_share = 0.1 * below(11), .blend_falls_back = below(2) == 0}, chunks);
         if (!made.ok()) {
             EXPECT_TRUE(ran_short(made.error())) << made.error().message;
             return;

@@ -89,7 +89,7 @@ TEST_P(StepLoop, TheCostOfATokenDoesNotGrowWithTheContext) {
 
 TEST_P(StepLoop, ATruncatedCacheAndOneOfChunksAloneDrawAgain) {
     FakeEngine engine(settings());
-    const auto chunk = engine->prefill(tokens_from(10, 50), 1, {});
+    const auto chunk = engine->prefill({}, tokens_from(10, 50), 1, {});
     ASSERT_TRUE(chunk.ok());
     const auto cache = engine.cache({chunk->chunk});
     Tokens context = tokens_from(10, 50);
@@ -127,7 +127,7 @@ TEST_P(StepLoop, AConversationIsInEveryStepOfALongPrefill) {
     const auto generation = engine.generate(*cache, tokens_from(2, 5), {.max_tokens = 1000});
     int32_t token = 0;
     ASSERT_TRUE(generation->next(5000, {&token, 1}, {}).ok());
-    std::thread prefill([&] { EXPECT_TRUE(engine->prefill(tokens_from(8, 2000), 1, {}).ok()); });
+    std::thread prefill([&] { EXPECT_TRUE(engine->prefill({}, tokens_from(8, 2000), 1, {}).ok()); });
     prefill.join();
     generation->cancel();
     const std::lock_guard lock(engine.record->mutex);
@@ -224,7 +224,7 @@ TEST_P(StepLoop, BlockingCallsAreCancelledFromOtherThreads) {
     EXPECT_EQ(extended.error().status, NL_ERROR_CANCELLED);
     EXPECT_EQ(engine->facts(*cache).tokens, 0);
     Result<Engine::Prefilled> prefilled = Error{};
-    std::thread chunk([&] { prefilled = engine->prefill(tokens_from(1, 3000), 1, {}); });
+    std::thread chunk([&] { prefilled = engine->prefill({}, tokens_from(1, 3000), 1, {}); });
     std::this_thread::sleep_for(milliseconds(10));
     engine->cancel_all();
     chunk.join();

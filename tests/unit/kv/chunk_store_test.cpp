@@ -64,10 +64,58 @@ TEST_F(ChunkStoreTest, EvictsHighLevelsFirstThenTheLeastRecentlyUsed) {
     EXPECT_EQ(store.evictable_pages(), 0);
 }
 
+TEST_F(ChunkStoreTest, EvictsByPriorityThenByCostAndRecency) {
+    add({1}, 1, 1)->keep.priority = NL_PRIORITY_LOWEST;
+    add({2}, 1, 1)->keep.priority = NL_PRIORITY_PINNED;
+    const auto cost = [&](int32_t token, double of_a_page) {
+        const auto chunk = add({token}, 1, 1);
+        chunk->keep.cost = of_a_page;
+        store.find(*chunk->identity, 1);  // a use
+    };
+    cost(3, 3);
+    cost(4, 1);
+    cost(5, 1);
+    EXPECT_EQ(store.evictable_pages(), 4);
+    const auto next = [&] { return store.evict(1).front()->identity->tokens.front(); };
+    EXPECT_EQ(next(), 1);
+    EXPECT_EQ(next(), 4);
+    // A chunk that is used after evictions stands above what it would have been worth before: 1 + 1, then 2 + 1.
+    cost(6, 1);
+    EXPECT_EQ(next(), 5);
+    EXPECT_EQ(next(), 6);
+    cost(7, 1.5);
+    EXPECT_EQ(next(), 3);  // its 3 were from the beginning; {7} is worth 2 + 1.5
+    EXPECT_EQ(next(), 7);
+    EXPECT_TRUE(store.evict(1).empty());
+}
+
+TEST_F(ChunkStoreTest, TenantsAreApart) {
+    Digest salt{};
+    salt[0] = std::byte{1};
+    const auto tenant = store.tenant(salt);
+    EXPECT_EQ(store.tenant(salt), tenant);
+    salt[0] = std::byte{2};
+    const auto other = store.tenant(salt);
+    EXPECT_NE(other, tenant);
+    const std::vector<int32_t> tokens{1, 2};
+    const auto own = store.intern(tokens, {}, tenant);
+    EXPECT_EQ(own, store.intern(tokens, {}, tenant));
+    EXPECT_NE(own, store.intern(tokens, {}, other));
+    EXPECT_NE(own, store.intern(tokens, {}));
+    // Those that nobody has are forgotten when there are many, and others are not.
+    for (int i = 0; i < 1000; ++i) {
+        salt[1] = static_cast<std::byte>(i % 256);
+        salt[2] = static_cast<std::byte>(i / 256 + 1);
+        EXPECT_NE(store.tenant(salt), nullptr);
+    }
+    salt = tenant->salt;
+    EXPECT_EQ(store.tenant(salt), tenant);
+}
+
 TEST_F(ChunkStoreTest, AFoundChunkKeepsTheLowerLevel) {
     const auto chunk = add({1}, 2, 1);
-    EXPECT_EQ(store.find(*chunk->identity, 1)->level, 1);
-    EXPECT_EQ(store.find(*chunk->identity, 2)->level, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 1)->keep.level, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 2)->keep.level, 1);
 }
 
 TEST_F(ChunkStoreTest, ManyDeadIdentitiesDoNotPileUpWrongly) {

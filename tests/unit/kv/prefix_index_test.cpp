@@ -12,7 +12,7 @@ using PrefixTokens = std::vector<int32_t>;
 
 TEST(PrefixIndex, FindsAPageByItsTokensBelowItsParent) {
     PrefixIndex index;
-    const auto root = index.root({});
+    const auto root = index.root({}, {});
     const auto first = index.remember(root, PrefixTokens{1, 2, 3, 4}, 7);
     const auto second = index.remember(first, PrefixTokens{1, 2, 3, 4}, 9);
     EXPECT_EQ(index.find(root, PrefixTokens{1, 2, 3, 4})->page, 7);
@@ -24,7 +24,7 @@ TEST(PrefixIndex, FindsAPageByItsTokensBelowItsParent) {
 
 TEST(PrefixIndex, RemembersTheFirstOfTwoEqualPages) {
     PrefixIndex index;
-    const auto root = index.root({});
+    const auto root = index.root({}, {});
     const auto first = index.remember(root, PrefixTokens{1, 2}, 3);
     EXPECT_EQ(index.remember(root, PrefixTokens{1, 2}, 4), first);
     EXPECT_TRUE(index.remembers(3));
@@ -33,7 +33,7 @@ TEST(PrefixIndex, RemembersTheFirstOfTwoEqualPages) {
 
 TEST(PrefixIndex, WhatWasBelowAForgottenPageIsNotFoundAgain) {
     PrefixIndex index;
-    const auto root = index.root({});
+    const auto root = index.root({}, {});
     const auto old = index.remember(root, PrefixTokens{1, 2}, 3);
     index.remember(old, PrefixTokens{5, 6}, 4);
     index.forget(3);
@@ -49,14 +49,27 @@ TEST(PrefixIndex, RootsAreOfTheSameChunksInTheSameLengths) {
     ChunkStore store;
     const auto a = store.intern(PrefixTokens{1}, {});
     const auto b = store.intern(PrefixTokens{2}, {});
-    const auto root = [&](std::vector<PrefixIndex::Before> before) { return index.root(before); };
+    const auto root = [&](std::vector<PrefixIndex::Before> before) { return index.root({}, before); };
     const auto both = root({{a, 1}, {b, 1}});
     EXPECT_EQ(both, root({{a, 1}, {b, 1}}));
     for (const auto other : {root({}), root({{a, 1}}), root({{b, 1}, {a, 1}}), root({{a, 1}, {b, 2}})})
         EXPECT_NE(both, other);
-    // Roots of chunks that are gone are dropped when there are many, and those of living ones stay.
+    // When there are many, roots below which nothing is remembered are dropped, and those of chunks that are gone.
+    index.remember(both, PrefixTokens{5}, 3);
     for (int32_t i = 0; i < 500; ++i) root({{store.intern(PrefixTokens{100 + i}, {}), 1}});
     EXPECT_EQ(both, root({{a, 1}, {b, 1}}));
+}
+
+TEST(PrefixIndex, RootsAreOfOneTenant) {
+    PrefixIndex index;
+    Digest salt{};
+    const auto nobodys = index.root(salt, {});
+    salt[31] = std::byte{1};
+    const auto tenants = index.root(salt, {});
+    EXPECT_NE(tenants, nobodys);
+    EXPECT_EQ(tenants, index.root(salt, {}));
+    index.remember(tenants, PrefixTokens{5}, 3);
+    EXPECT_FALSE(index.find(nobodys, PrefixTokens{5}).has_value());
 }
 
 class RememberedPages : public ::testing::Test {
@@ -74,7 +87,7 @@ class RememberedPages : public ::testing::Test {
     }
 
     PagePool pool{4};
-    PrefixIndex::Node root = pool.prefixes().root({});
+    PrefixIndex::Node root = pool.prefixes().root({}, {});
 };
 
 TEST_F(RememberedPages, AreFreeAndMayBeHeldAgain) {

@@ -15,15 +15,15 @@ EngineMark a_mark() {
     return mark;
 }
 
-// hashlib.sha256 of what name_of says it adds: (16).to_bytes(8, "little") + b"nanolith chunk 1" + bytes([1]) * 32 +
+// hashlib.sha256 of what digest_of says it adds: (16).to_bytes(8, "little") + b"nanolith chunk 1" + bytes([1]) * 32 +
 // bytes([2]) * 32 + bytes([3]) * 32 + (0).to_bytes(8, "little") + (3).to_bytes(8, "little") and the tokens 5, 6, 7 in 4
 // bytes each, little-endian; then the same with 1 predecessor, that name, and the single token 9.
 TEST(Identity, NamesAreWhatTheDefinitionGives) {
     ChunkStore store;
     const auto first = store.intern(Tokens{5, 6, 7}, {});
     const auto second = store.intern(Tokens{9}, {first});
-    EXPECT_EQ(to_hex(name_of(*second, a_mark())), "e531c5212a16289dc01841c8457f6dab1081a4246f739f6a91e52cdd9d78036d");
-    EXPECT_EQ(to_hex(name_of(*first, a_mark())), "afb60265c0d5b98dbdb37122d9ebce94377b5586e157825c98c24df10f139e2f");
+    EXPECT_EQ(to_hex(digest_of(*second, a_mark())), "e531c5212a16289dc01841c8457f6dab1081a4246f739f6a91e52cdd9d78036d");
+    EXPECT_EQ(to_hex(digest_of(*first, a_mark())), "afb60265c0d5b98dbdb37122d9ebce94377b5586e157825c98c24df10f139e2f");
 }
 
 TEST(Identity, EverythingCounts) {
@@ -32,7 +32,7 @@ TEST(Identity, EverythingCounts) {
         ChunkStore store;
         ChunkStore::Identities list;
         if (!before.empty()) list.push_back(store.intern(before, {}));
-        names.push_back(name_of(*store.intern(tokens, list), mark));
+        names.push_back(digest_of(*store.intern(tokens, list), mark));
     };
     add({1, 2}, {}, a_mark());
     add({2, 1}, {}, a_mark());
@@ -56,7 +56,7 @@ TEST(Identity, LongChainsHaveNames) {
         if (!chain.empty()) before.push_back(chain.back());
         chain.push_back(store.intern(Tokens{i}, before));
     }
-    name_of(*chain.back(), a_mark());
+    digest_of(*chain.back(), a_mark());
     EXPECT_TRUE(chain.front()->name.has_value());
     while (!chain.empty()) chain.pop_back();
 }

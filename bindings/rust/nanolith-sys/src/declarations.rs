@@ -226,6 +226,15 @@ pub const NL_CHUNK_TOKENS_COMPUTED: i32 = 5;
 pub const NL_CHUNK_USERS: i32 = 6;
 /// NL_ORIGIN_\*: where the call that gave this handle had it from. Since 0.2
 pub const NL_CHUNK_ORIGIN: i32 = 7;
+/// as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2
+pub const NL_CHUNK_PRIORITY: i32 = 8;
+
+pub const NL_PRIORITY_LOWEST: i32 = 0;
+/// what chunks have at first
+pub const NL_PRIORITY_NORMAL: i32 = 50;
+pub const NL_PRIORITY_HIGHEST: i32 = 100;
+/// never evicted, also when no handle and no cache uses it
+pub const NL_PRIORITY_PINNED: i32 = 101;
 
 /// nl_engine_create: how to load a model
 pub const NL_OPTIONS_ENGINE: i32 = 1;
@@ -431,8 +440,20 @@ functions! {
     fn nl_engine_free(engine: *mut nl_engine);
     /// Cancels all calls and generations that are under way on the engine, prefills of chunks among them: they end with
     /// CANCELLED (generations with NL_END_CANCELLED) when the step that runs now is over. What is asked for afterwards is
-    /// not concerned. Returns at once. Since 0.2.
+    /// not concerned. Of a tenant's handle: all of that tenant. Returns at once. Since 0.2.
     fn nl_engine_cancel(engine: *mut nl_engine) -> nl_status;
+    /// The same engine for one of several parties that must learn nothing of each other: a further handle, to be freed with
+    /// nl_engine_free, whose chunks and caches are found again by handles with the same salt alone, whichever engine handle
+    /// they come from. Another tenant's chunk is never a hit, and neither are pages of conversations that begin alike: the
+    /// same tokens are computed and kept once for each tenant, in all tiers, and take as long as if nobody had them. The
+    /// order in which a tenant's chunks are evicted is not changed by what others ask for; when pages run short, and how
+    /// long work takes beside that of others, is. Chunks of the engine's own handle belong to nobody and may stand in every
+    /// tenant's caches; a chunk of another tenant is INVALID_ARGUMENT. NL_ENGINE_CHUNKS and the facts after it are those of
+    /// the tenant, since the first of its handles, chunks and caches that live now; of the engine's own handle, those of
+    /// all. `salt` is 1 to 4096 bytes that name the tenant. They are kept as their SHA-256, whose first 16 hexadecimal
+    /// digits begin the names of the tenant's files and of its keys on the store's server; it is in files of nl_chunk_save
+    /// too, which only handles with that salt can load. Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+    fn nl_engine_tenant(engine: *const nl_engine, salt: *const c_char, salt_length: usize, tenant: *mut *mut nl_engine) -> nl_status;
     /// Since 0.1.
     fn nl_engine_query(engine: *const nl_engine, fact: i32, value: *mut i64) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
@@ -617,7 +638,8 @@ functions! {
     /// Errors: IO (the process has no descriptors left).
     fn nl_generation_descriptor(generation: *mut nl_generation, descriptor: *mut i32) -> nl_status;
     /// Prefills `num_tokens` tokens (at least 1) into pages of their own. `level` is one of NL_LEVEL_\*; when pages run
-    /// short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last.
+    /// short, chunks that no handle and no cache uses are evicted from NL_LEVEL_QUERY first, from NL_LEVEL_SYSTEM last, and
+    /// within a level as nl_chunk_set_priority says.
     /// The tokens are computed with the `num_before` chunks of `before` in view, in that order (each as it is
     /// stored); NULL and 0 compute them alone. A chunk with the same tokens after the same chunks that is
     /// still in the store is returned again at no cost (and keeps the lower of the two levels). Blocks until
@@ -631,6 +653,12 @@ functions! {
     fn nl_chunk_free(chunk: *mut nl_chunk);
     /// Since 0.1.
     fn nl_chunk_query(chunk: *const nl_chunk, fact: i32, value: *mut i64) -> nl_status;
+    /// Sets how long a chunk is kept in the device's pages while nothing uses it: of the chunks of a level those of the
+    /// lowest priority are evicted first, and among these the ones whose recomputation costs least for their bytes and that
+    /// were not used for longest. One that is pinned stays until another priority is set, by any handle of it, or the engine
+    /// is gone; its pages are not NL_ENGINE_PAGES_EVICTABLE. In the host's memory the priority counts too; in files it is
+    /// not kept. Since 0.2. Errors: INVALID_ARGUMENT.
+    fn nl_chunk_set_priority(chunk: *const nl_chunk, priority: i32) -> nl_status;
     /// Saves a chunk to the file at `path`, in place of one that is there, with its keys and values: nl_chunk_load has it
     /// again without computing it, in another process or on another machine. The file is whole or not there: it is written
     /// under another name in the same folder, brought to the disk, and then named. It fits engines with the same weights,

@@ -1,6 +1,6 @@
 use crate::engine::EngineHandle;
 use crate::error::check;
-use crate::{ffi, ChunkFact, Result};
+use crate::{ffi, ChunkFact, Priority, Result};
 use nanolith_sys as sys;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -51,6 +51,13 @@ impl Chunk {
         let path = path.as_ref().as_os_str().as_bytes();
         // SAFETY: the path goes with its length; the handle lives.
         check(unsafe { sys::nl_chunk_save(self.raw(), path.as_ptr().cast(), path.len()) })
+    }
+
+    /// How long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
+    /// [`Priority::LOWEST`] to [`Priority::PINNED`], which stays.
+    pub fn set_priority(&self, priority: Priority) -> Result<()> {
+        // SAFETY: the handle lives.
+        check(unsafe { sys::nl_chunk_set_priority(self.raw(), priority.0) })
     }
 
     /// A fact about the chunk.

@@ -16,7 +16,8 @@ pub struct Engine {
 /// Shared by everything that is made from the engine, and so freed last.
 pub(crate) struct EngineHandle {
     pub(crate) raw: *mut sys::nl_engine,
-    _log: Option<Box<Log>>, // dropped after the engine is freed
+    _log: Option<Box<Log>>,         // dropped after the engine is freed
+    _of: Option<Arc<EngineHandle>>, // of a tenant: the engine that it is a tenant of
 }
 
 // SAFETY: every function of the library may be called from any thread.
@@ -25,7 +26,7 @@ unsafe impl Sync for EngineHandle {}
 
 impl Drop for EngineHandle {
     fn drop(&mut self) {
-        // SAFETY: made by nl_engine_create, freed once.
+        // SAFETY: made by nl_engine_create or nl_engine_tenant, freed once.
         unsafe { sys::nl_engine_free(self.raw) }
     }
 }
@@ -41,7 +42,19 @@ impl Engine {
             sys::nl_engine_create(path.as_ptr().cast(), path.len(), options.native.0, engine)
         });
         options.resume_panic();
-        Ok(Engine { handle: Arc::new(EngineHandle { raw: raw?, _log: options.log }) })
+        Ok(Engine { handle: Arc::new(EngineHandle { raw: raw?, _log: options.log, _of: None }) })
+    }
+
+    /// The same engine for one of several parties that must learn nothing of each other, named by `salt` (1 to 4096
+    /// bytes): its chunks and caches are found again by engines of the same salt alone. Chunks of the engine itself may
+    /// stand in every tenant's caches.
+    pub fn tenant(&self, salt: &str) -> Result<Engine> {
+        // SAFETY: the text goes with its length; the handle lives.
+        let raw = ffi::create(|tenant| unsafe {
+            sys::nl_engine_tenant(self.handle.raw, salt.as_ptr().cast(), salt.len(), tenant)
+        })?;
+        let of = Some(self.handle.clone());
+        Ok(Engine { handle: Arc::new(EngineHandle { raw, _log: None, _of: of }) })
     }
 
     /// Cancels all calls and generations that are under way on the engine: calls end with

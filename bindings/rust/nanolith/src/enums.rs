@@ -309,6 +309,24 @@ impl ChunkFact {
     pub const USERS: ChunkFact = ChunkFact(sys::NL_CHUNK_USERS);
     /// NL_ORIGIN_\*: where the call that gave this handle had it from. Since 0.2
     pub const ORIGIN: ChunkFact = ChunkFact(sys::NL_CHUNK_ORIGIN);
+    /// as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2
+    pub const PRIORITY: ChunkFact = ChunkFact(sys::NL_CHUNK_PRIORITY);
+}
+
+/// Bounds of a chunk's priority. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Priority(pub i32);
+
+impl Priority {
+    /// `NL_PRIORITY_LOWEST`
+    pub const LOWEST: Priority = Priority(sys::NL_PRIORITY_LOWEST);
+    /// what chunks have at first
+    pub const NORMAL: Priority = Priority(sys::NL_PRIORITY_NORMAL);
+    /// `NL_PRIORITY_HIGHEST`
+    pub const HIGHEST: Priority = Priority(sys::NL_PRIORITY_HIGHEST);
+    /// never evicted, also when no handle and no cache uses it
+    pub const PINNED: Priority = Priority(sys::NL_PRIORITY_PINNED);
 }
 
 /// What a set of options is for. Since 0.2.

@@ -239,6 +239,8 @@ impl State {
                 let chunk = self.engine()?.prefill(get(&self.tokens, a[1])?, Level(number(a[2])?), &before)?;
                 self.chunks.insert(a[0].to_string(), chunk);
             }
+            "tenant" => self.engine = Some(self.engine()?.tenant(&unquote(a[0]))?),
+            "priority" => get(&self.chunks, a[0])?.set_priority(Priority(number(a[1])?))?,
             "retain" => {
                 let again = get(&self.chunks, a[1])?.retain()?;
                 self.chunks.insert(a[0].to_string(), again);
