@@ -77,7 +77,7 @@ Result<RedisStore::Refusal> RedisStore::read_window(std::span<const Wanted> part
     for (const Wanted& part : parts) {
         const std::array<std::string_view, 2> get{"GET", part.key};
         NL_TRY(connection_->append(get));
-        bytes += part.into.size();
+        bytes += part.size();
     }
     NL_TRY(connection_->send(deadline));
     bool whole = true;
@@ -85,9 +85,11 @@ Result<RedisStore::Refusal> RedisStore::read_window(std::span<const Wanted> part
     for (const Wanted& part : parts) {
         NL_ASSIGN(const Reply reply, connection_->receive(bytes, deadline));
         if (reply->type == REDIS_REPLY_ERROR && !refusal) refusal = refusal_of("GET", *reply);
-        whole = whole && reply->type == REDIS_REPLY_STRING && static_cast<size_t>(reply->len) == part.into.size();
+        whole = whole && reply->type == REDIS_REPLY_STRING && static_cast<size_t>(reply->len) == part.size();
         if (!whole) continue;
-        if (!part.into.empty()) std::memcpy(part.into.data(), reply->str, part.into.size());
+        const auto value = std::as_bytes(std::span(reply->str, part.size()));
+        std::ranges::copy(value.first(part.into.size()), part.into.begin());
+        std::ranges::copy(value.subspan(part.into.size()), part.behind.begin());
         ++filled;
     }
     return refusal;

@@ -258,9 +258,10 @@ Result<bool> Engine::fetch_from_server(Lock& lock, Chunk& chunk) {
     bool has_all = true;
     const auto deadline = Clock::now() + server_deadline_;
     lock.unlock();
-    const Result<void> brought = without_exceptions([&] {
+    const Result<void> brought = without_exceptions([&]() -> Result<void> {
+        NL_ASSIGN(ThreadPool* const threads, file_threads());
         return bring_to_device(chunk.pages.pages(), [&](int64_t at, std::span<std::byte> bytes) -> Result<void> {
-            NL_ASSIGN(has_all, server_->read(name, at, bytes, deadline));
+            NL_ASSIGN(has_all, server_->read(name, at, bytes, deadline, *threads));
             if (has_all) return {};
             return nanolith::fail(NL_ERROR_NOT_FOUND, "the store's server lacks a page");
         });

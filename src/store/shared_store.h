@@ -25,7 +25,9 @@ class SharedStore {
 
     struct Wanted {
         std::string key;
-        std::span<std::byte> into;
+        std::span<std::byte> into;         // the value's first bytes
+        std::span<std::byte> behind = {};  // and those after them
+        [[nodiscard]] size_t size() const { return into.size() + behind.size(); }
     };
     struct Given {
         std::string key;

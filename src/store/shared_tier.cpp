@@ -1,14 +1,18 @@
 #include "store/shared_tier.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <optional>
 
 #include "base/checksum.h"
+#include "base/without_exceptions.h"
 
 namespace nanolith {
 namespace {
 
-constexpr size_t kPagesAtOnce = 4;
+constexpr int64_t kPagesAtOnce = 4;
+constexpr size_t kPassesOfReading = 8;  // over a page's bytes: the client library's copies, and the checksum
 
 std::string key_of(const ChunkName& name, int64_t page) {
     return "nanolith:1:" + name.text() + ":" + std::to_string(page);
@@ -19,41 +23,12 @@ SharedStore::Time left_until(SharedTier::Clock::time_point deadline) {
         std::max(deadline - SharedTier::Clock::now(), SharedTier::Clock::duration::zero()));
 }
 
-// The value of one page, and behind it what else its checksum is of.
-class PageValue {
-  public:
-    PageValue(size_t page_bytes, const Digest& name, int64_t page)
-        : page_bytes_(page_bytes), bytes_(page_bytes + sizeof(uint64_t)), bound_(sizeof name + sizeof page) {
-        std::memcpy(bound_.data(), name.data(), sizeof name);
-        std::memcpy(bound_.data() + sizeof name, &page, sizeof page);
-    }
-    [[nodiscard]] std::span<std::byte> value() { return bytes_; }
-    [[nodiscard]] std::span<const std::byte> page() const { return std::span(bytes_).first(page_bytes_); }
-
-    void seal(std::span<const std::byte> page) {
-        std::memcpy(bytes_.data(), page.data(), page_bytes_);
-        const uint64_t sum = expected();
-        std::memcpy(bytes_.data() + page_bytes_, &sum, sizeof sum);
-    }
-    [[nodiscard]] bool is_whole() const {
-        uint64_t sum = 0;
-        std::memcpy(&sum, bytes_.data() + page_bytes_, sizeof sum);
-        return sum == expected();
-    }
-
-  private:
-    [[nodiscard]] uint64_t expected() const { return checksum(page()) ^ checksum(bound_); }
-
-    size_t page_bytes_;
-    std::vector<std::byte> bytes_;
-    std::vector<std::byte> bound_;
-};
-
-std::vector<PageValue> values_of(size_t count, size_t page_bytes, const Digest& name, int64_t first) {
-    std::vector<PageValue> values;
-    values.reserve(count);
-    for (size_t i = 0; i < count; ++i) values.emplace_back(page_bytes, name, first + static_cast<int64_t>(i));
-    return values;
+// What stands behind a page in its value.
+uint64_t sum_of(std::span<const std::byte> bytes, const Digest& chunk, int64_t page) {
+    std::array<std::byte, sizeof chunk + sizeof page> bound;
+    std::memcpy(bound.data(), chunk.data(), sizeof chunk);
+    std::memcpy(bound.data() + sizeof chunk, &page, sizeof page);
+    return checksum(bytes) ^ checksum(bound);
 }
 
 }  // namespace
@@ -82,40 +57,64 @@ auto SharedTier::with_connection(const Use& use) -> decltype(use(std::declval<Sh
     return result;
 }
 
-Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<std::byte> to,
-                              Clock::time_point deadline) {
-    return with_connection([&](SharedStore& store) -> Result<bool> {
-        const size_t count = to.size() / page_bytes_;
-        for (size_t at = 0; at < count; at += kPagesAtOnce) {
-            const auto page = first + static_cast<int64_t>(at);
-            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name.digest, page);
-            std::vector<SharedStore::Wanted> wanted;
-            for (size_t i = 0; i < values.size(); ++i)
-                wanted.push_back({key_of(name, page + static_cast<int64_t>(i)), values[i].value()});
-            NL_ASSIGN(const size_t filled, store.read(wanted, left_until(deadline)));
-            if (filled < values.size()) return false;
-            for (size_t i = 0; i < values.size(); ++i) {
-                if (!values[i].is_whole()) return false;
-                std::memcpy(&to[(at + i) * page_bytes_], values[i].page().data(), page_bytes_);
-            }
+Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline,
+                              ThreadPool& pool) {
+    const auto count = static_cast<int64_t>(to.size() / page_bytes_);
+    const int64_t at_once = std::clamp<int64_t>(count / pool.num_threads(), 1, kPagesAtOnce);
+    std::mutex mutex;
+    bool has_all = true;
+    std::optional<Error> error;
+    const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfReading * to.size()));
+    pool.run((count + at_once - 1) / at_once, cost, [&](int64_t item, int32_t) {
+        const int64_t page = item * at_once;
+        const int64_t pages = std::min(at_once, count - page);
+        {
+            const std::lock_guard lock(mutex);
+            if (!has_all || error) return;
         }
-        return true;
+        bool found = false;
+        const Result<void> outcome = without_exceptions([&]() -> Result<void> {
+            const auto part =
+                to.subspan(static_cast<size_t>(page) * page_bytes_, static_cast<size_t>(pages) * page_bytes_);
+            NL_ASSIGN(found, read_some(name, first + page, part, deadline));
+            return {};
+        });
+        const std::lock_guard lock(mutex);
+        if (!outcome.ok()) error = outcome.error();
+        has_all = has_all && found;
     });
+    if (error) return std::move(*error);
+    return has_all;
+}
+
+Result<bool> SharedTier::read_some(const ChunkName& name, int64_t first, std::span<std::byte> to,
+                                   Clock::time_point deadline) {
+    const size_t count = to.size() / page_bytes_;
+    std::vector<uint64_t> sums(count);
+    std::vector<SharedStore::Wanted> wanted;
+    for (size_t i = 0; i < count; ++i)
+        wanted.push_back({key_of(name, first + static_cast<int64_t>(i)), to.subspan(i * page_bytes_, page_bytes_),
+                          std::as_writable_bytes(std::span(&sums[i], 1))});
+    NL_ASSIGN(const size_t filled,
+              with_connection([&](SharedStore& store) { return store.read(wanted, left_until(deadline)); }));
+    if (filled < count) return false;
+    for (size_t i = 0; i < count; ++i)
+        if (sums[i] != sum_of(wanted[i].into, name.digest, first + static_cast<int64_t>(i))) return false;
+    return true;
 }
 
 Result<void> SharedTier::write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
                                Clock::time_point deadline) {
     return with_connection([&](SharedStore& store) -> Result<void> {
-        const size_t count = pages.size() / page_bytes_;
-        for (size_t at = 0; at < count; at += kPagesAtOnce) {
-            const auto page = first + static_cast<int64_t>(at);
-            auto values = values_of(std::min(kPagesAtOnce, count - at), page_bytes_, name.digest, page);
-            std::vector<SharedStore::Given> given;
-            for (size_t i = 0; i < values.size(); ++i) {
-                values[i].seal(pages.subspan((at + i) * page_bytes_, page_bytes_));
-                given.push_back({key_of(name, page + static_cast<int64_t>(i)), values[i].value()});
-            }
-            NL_TRY(store.write(given, left_until(deadline)));
+        std::vector<std::byte> value(page_bytes_ + sizeof(uint64_t));
+        for (size_t at = 0; at < pages.size(); at += page_bytes_) {
+            const auto bytes = pages.subspan(at, page_bytes_);
+            const int64_t page = first + static_cast<int64_t>(at / page_bytes_);
+            const uint64_t sum = sum_of(bytes, name.digest, page);
+            std::memcpy(value.data(), bytes.data(), page_bytes_);
+            std::memcpy(value.data() + page_bytes_, &sum, sizeof sum);
+            const SharedStore::Given given{key_of(name, page), value};
+            NL_TRY(store.write({&given, 1}, left_until(deadline)));
         }
         return {};
     });

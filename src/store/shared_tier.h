@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/thread_pool.h"
 #include "store/identity.h"
 #include "store/shared_store.h"
 
@@ -26,9 +27,11 @@ class SharedTier {
 
     using Clock = std::chrono::steady_clock;
 
-    // Reads pages `first`, `first` + 1, ... of the chunk, as many as `to` has room for. False where the store lacks one
-    // of them, or has another one in its place; `to` has undefined contents then, and after an error.
-    Result<bool> read(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline);
+    // Reads pages `first`, `first` + 1, ... of the chunk, as many as `to` has room for; the threads of `pool` each ask
+    // for some of them. False where the store lacks one of them, or has another one in its place; `to` has undefined
+    // contents then, and after an error.
+    Result<bool> read(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline,
+                      ThreadPool& pool);
     Result<void> write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
                        Clock::time_point deadline);
 
@@ -38,6 +41,8 @@ class SharedTier {
         idle_.push_back(std::move(first));
     }
 
+    // A few pages, by one connection.
+    Result<bool> read_some(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline);
     // Calls use(store) with a connection that no other call has meanwhile.
     template <typename Use>
     auto with_connection(const Use& use) -> decltype(use(std::declval<SharedStore&>()));

@@ -2,17 +2,16 @@
 // where chunks are found in one of its tiers than where they are computed.
 //
 //   bench_chunk_store --case operations|listing|tiers [--model NAME [--into FOLDER]] [--device cpu|cuda|cuda:N]
-//                     [--chunks N] [--tokens N] [--store FOLDER]
+//                     [--chunks N] [--tokens N] [--store FOLDER] [--server ADDRESS]
 //
 // operations  microseconds of a hit of a chunk of 4,096 tokens among 100,000 chunks, of a cache from 8 chunks, of a
-// fork,
-//             and of freeing each; a small model, since nothing is computed in them. Medians of 1,000.
+// fork, and of freeing each; a small model, since nothing is computed in them. Medians of 1,000.
 // listing     seconds that an engine takes longer to create with a folder of 10,000 chunk files.
 // tiers       milliseconds from prefilling --chunks chunks (8) of --tokens tokens (4,096) each to the first token of a
 //             conversation behind all of them and a query of 64 tokens, where the chunks are computed one by one, in
-//             the device's pages, in the host's memory, in files of the page cache; and where the whole context is
-//             computed as one. The engine is made with pages for one set of the chunks, so that another set pushes it
-//             down.
+//             the device's pages, in the host's memory, in files of the page cache, and on the store's server where
+//             --server names one (redis:// or unix:); and where the whole context is computed as one. The engine is
+//             made with pages for one set of the chunks, so that another set pushes it down.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -38,7 +37,7 @@ constexpr int64_t kPageSize = 64;
 const Shape kSmall{"small", 1, 64, 1, 1, 64, 64, 1024, false, false};
 
 struct Arguments {
-    std::string which, model = "llama-3.1-8b", into, device = "cuda", store;
+    std::string which, model = "llama-3.1-8b", into, device = "cuda", store, server;
     int chunks = 8;
     int tokens = 4096;
 };
@@ -60,6 +59,7 @@ struct EngineSettings {
     int64_t host_bytes = 0;
     int64_t max_context = 0;
     std::string store = {};
+    std::string server = {};
 };
 
 Engine make_engine(const std::string& folder, const std::string& device, const EngineSettings& settings) {
@@ -71,6 +71,9 @@ Engine make_engine(const std::string& folder, const std::string& device, const E
     must(nl_options_set_int(options.get(), NL_OPTION_MAX_CONTEXT, settings.max_context), "max_context");
     must(nl_options_set_text(options.get(), NL_OPTION_STORE_FOLDER, settings.store.data(), settings.store.size()),
          "store_folder");
+    must(nl_options_set_text(options.get(), NL_OPTION_STORE_SERVER, settings.server.data(), settings.server.size()),
+         "store_server");
+    must(nl_options_set_int(options.get(), NL_OPTION_STORE_DEADLINE_MS, 60000), "store_deadline_ms");
     nl_engine* engine = nullptr;
     must(nl_engine_create(folder.data(), folder.size(), options.get(), &engine), "nl_engine_create");
     return Engine(engine);
@@ -251,7 +254,8 @@ void tiers(const Arguments& arguments) {
         return "computed " + std::to_string(fact(engine, NL_ENGINE_MISSES)) + ", device " +
                std::to_string(fact(engine, NL_ENGINE_HITS)) + ", host " +
                std::to_string(fact(engine, NL_ENGINE_HOST_HITS)) + ", files " +
-               std::to_string(fact(engine, NL_ENGINE_FILE_HITS));
+               std::to_string(fact(engine, NL_ENGINE_FILE_HITS)) + ", server " +
+               std::to_string(fact(engine, NL_ENGINE_SERVER_HITS));
     };
     {
         const auto begin = Clock::now();
@@ -283,6 +287,20 @@ void tiers(const Arguments& arguments) {
         row("chunks in files, by the same engine", first_token(engine.get(), 0), origins(engine.get()));
     }
     fs::remove_all(store);
+    if (arguments.server.empty()) return;
+    const EngineSettings from_server{.pages = pages, .max_context = context, .server = arguments.server};
+    {
+        Engine engine = make_engine(folder, arguments.device, from_server);
+        row("chunks computed, the weights' digest with them", first_token(engine.get(), 0), origins(engine.get()));
+        const auto begin = Clock::now();
+        engine.reset();
+        row("sending what is not sent yet", seconds_since(begin), "");
+    }
+    for (int i = 0; i < 2; ++i) {
+        const Engine engine = make_engine(folder, arguments.device, from_server);
+        prefill(engine.get(), random_tokens(16, 5, shape.vocab));  // which takes the weights' digest
+        row("chunks on the store's server", first_token(engine.get(), 0), origins(engine.get()));
+    }
 }
 
 }  // namespace
@@ -302,6 +320,8 @@ int main(int argc, char** argv) {
             arguments.device = value;
         else if (name == "--store")
             arguments.store = value;
+        else if (name == "--server")
+            arguments.server = value;
         else if (name == "--chunks")
             arguments.chunks = std::atoi(value.c_str());
         else if (name == "--tokens")
