@@ -20,19 +20,25 @@ Result<Engine::Prefilled> Engine::prefill(std::span<const int32_t> tokens, int32
     Lock lock(mutex_);
     ChunkStore::Identities identities;
     for (const auto& chunk : before) identities.push_back(chunk->identity);
-    return prefill_locked(lock, store_.intern(tokens, std::move(identities)), level, before);
+    return prefill_locked(lock, store_.intern(tokens, std::move(identities)), level, before, numbers_of_store_);
 }
 
 Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
-                                                 int32_t level, std::span<const std::shared_ptr<Chunk>> before) {
+                                                 int32_t level, std::span<const std::shared_ptr<Chunk>> before,
+                                                 StoreNumbers& numbers) {
+    double seconds_bringing = 0;
     NL_ASSIGN(auto prefilled, find_or_make(lock, std::move(identity), level, [&](Chunk& chunk) -> Result<int64_t> {
-                  if (fetch(lock, chunk)) return 0;
-                  return compute_chunk(lock, chunk, before);
+                  const auto begin = Clock::now();
+                  if (!fetch(lock, chunk, numbers)) return compute_chunk(lock, chunk, before);
+                  seconds_bringing = std::chrono::duration<double>(Clock::now() - begin).count();
+                  return 0;
               }));
+    prefilled.seconds_bringing = seconds_bringing;
     const int64_t tokens = prefilled.chunk->num_tokens();
-    if (prefilled.origin == NL_ORIGIN_DEVICE) ++numbers_of_store_.hits;
-    (prefilled.computed > 0 ? numbers_of_store_.tokens_computed : numbers_of_store_.tokens_reused) += tokens;
-    if (prefilled.computed > 0) ++numbers_of_store_.misses;
+    if (prefilled.origin == NL_ORIGIN_DEVICE) ++numbers.hits;
+    (prefilled.computed > 0 ? numbers.tokens_computed : numbers.tokens_reused) += tokens;
+    if (prefilled.computed > 0) ++numbers.misses;
+    numbers.seconds_bringing += seconds_bringing;
     if (prefilled.computed > 0 && saver_ != nullptr) saver_->add(prefilled.chunk);
     return prefilled;
 }
@@ -55,15 +61,16 @@ Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const 
 
 // For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1.
 Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                    int64_t& computed) {
+                                                    Spent& spent) {
     std::vector<std::shared_ptr<Chunk>> taken;
     std::vector<ChunkUse> uses;
     ChunkStore::Identities identities;
     int32_t base = 0;
     for (const auto& chunk : chunks) {
         auto identity = store_.intern(chunk->identity->tokens, identities);
-        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->level, taken));
-        computed += version.computed;
+        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->level, taken, spent.numbers));
+        spent.computed += version.computed;
+        spent.seconds_bringing += version.seconds_bringing;
         identities.push_back(std::move(identity));
         taken.push_back(version.chunk);
         uses.push_back({version.chunk, version.chunk->num_tokens(), base});
@@ -74,10 +81,10 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, std::span<const 
 
 // Chunks of level 0 at the beginning are composed exactly, the others are used as they were prefilled.
 Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                      int64_t& computed) {
+                                                      Spent& spent) {
     const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->level != 0; });
     const auto num_system = static_cast<size_t>(system - chunks.begin());
-    NL_ASSIGN(auto uses, compose_exact(lock, chunks.first(num_system), computed));
+    NL_ASSIGN(auto uses, compose_exact(lock, chunks.first(num_system), spent));
     int32_t base = uses.empty() ? 0 : uses.back().base + uses.back().length;
     for (const auto& chunk : chunks.subspan(num_system)) {
         uses.push_back({chunk, chunk->num_tokens(), base});

@@ -24,6 +24,7 @@
 #include "engine/saver.h"
 #include "engine/scheduler.h"
 #include "engine/sequence.h"
+#include "engine/store_numbers.h"
 #include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 #include "kv/context.h"
@@ -66,22 +67,24 @@ class Engine {
         int64_t total, free, evictable;
     };
     PageCounts page_counts();
-    struct StoreNumbers {
+    struct StoreReport {
+        StoreNumbers counted;
+        int64_t saved_ms = 0;
         int64_t chunks = 0, evictions = 0;        // on the device
         int64_t host_chunks = 0, host_bytes = 0;  // in the host's memory
         int64_t file_chunks = 0, file_bytes = 0;  // in the store's folder
-        int64_t hits = 0, host_hits = 0, file_hits = 0,
-                server_hits = 0;                         // chunks that were found there when they were asked for
-        int64_t misses = 0;                              // chunks that were computed
-        int64_t tokens_reused = 0, tokens_computed = 0;  // of hits of all kinds, and of misses
+        bool has_host = false, has_files = false, has_server = false;
+        LevelCounts device_levels, host_levels;
     };
-    StoreNumbers store_numbers();
+    // With levels, which takes a look at every chunk, or without.
+    StoreReport store_report(bool with_levels);
 
     // ---- chunks (chunks.cpp)
     struct Prefilled {
         std::shared_ptr<Chunk> chunk;
         int64_t computed = 0;  // tokens; 0: it was in the store
         int32_t origin = NL_ORIGIN_DEVICE;
+        double seconds_bringing = 0;  // to the device from a lower tier
     };
     Result<Prefilled> prefill(std::span<const int32_t> tokens, int32_t level,
                               std::span<const std::shared_ptr<Chunk>> before);
@@ -110,7 +113,7 @@ class Engine {
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
     struct CacheFacts {
-        int64_t tokens, pages, private_pages, reused, computed, blended, composition;
+        int64_t tokens, pages, private_pages, reused, computed, blended, composition, chunk_reused, saved_ms;
     };
     CacheFacts facts(const Cache& cache);
     // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED.
@@ -136,17 +139,23 @@ class Engine {
     Result<void> compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence, std::span<const int32_t> tokens,
                          Draw draw, std::span<float> logits);
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
-                                     std::span<const std::shared_ptr<Chunk>> before);
+                                     std::span<const std::shared_ptr<Chunk>> before, StoreNumbers& numbers);
     // The chunk of this identity, which `make` gives its pages where the store has it not: a function of the lock and
     // the chunk that returns how many tokens were computed. One thread makes it, others that want it wait.
     template <typename Make>
     Result<Prefilled> find_or_make(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                    const Make& make);
     Result<int64_t> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
+    // Both add up in `spent` what computing and bringing chunks took, counted in tokens computed and seconds.
+    struct Spent {
+        StoreNumbers& numbers;
+        int64_t computed = 0;
+        double seconds_bringing = 0;
+    };
     Result<std::vector<ChunkUse>> compose_blended(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                  int64_t& computed);
+                                                  Spent& spent);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, std::span<const std::shared_ptr<Chunk>> chunks,
-                                                int64_t& computed);
+                                                Spent& spent);
 
     // ---- files
     // What the engine's chunks are named by. The first call reads the weights' files.
@@ -178,17 +187,18 @@ class Engine {
         int64_t asked = 0;
     };
     Result<void> open_tiers(const EngineOptions& options);
-    bool fetch(Lock& lock, Chunk& chunk);
+    bool fetch(Lock& lock, Chunk& chunk, StoreNumbers& numbers);
     Result<bool> fetch_from_host(Lock& lock, Chunk& chunk);
     Result<bool> fetch_from_folder(Lock& lock, Chunk& chunk);
     Result<bool> fetch_from_server(Lock& lock, Chunk& chunk);
     Result<void> read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader& file);
     bool computing_is_faster(Tier& tier, int64_t tokens) const;
+    [[nodiscard]] int64_t saved_ms(int64_t tokens_reused, double seconds_bringing) const;
     Result<void> open_folder(const EngineOptions& options);
     Result<void> open_server(const EngineOptions& options);
     void start_saver();
-    Result<void> save_to_folder(const std::weak_ptr<Chunk>& weak);
-    Result<void> save_to_server(const std::weak_ptr<Chunk>& weak);
+    Result<void> save_to_folder(const std::weak_ptr<Chunk>& weak, StoreNumbers& numbers);
+    Result<void> save_to_server(const std::weak_ptr<Chunk>& weak, StoreNumbers& numbers);
     void warn_about_server(const Error& error) noexcept;
     void server_answered() noexcept;
     void warn_about_folder(const Error& error) noexcept;
@@ -212,7 +222,7 @@ class Engine {
     BlendStore blends_;
     std::unique_ptr<Scheduler> scheduler_;
 
-    StoreNumbers numbers_of_store_;  // those that are counted
+    StoreNumbers numbers_of_store_;
     Tier from_host_, from_files_, from_server_;
     Rate computing_;
     std::unique_ptr<HostTier> host_tier_;

@@ -22,6 +22,7 @@
 #include "engine/pacer.h"
 #include "engine/page_move.h"
 #include "engine/step.h"
+#include "engine/store_numbers.h"
 #include "kv/blend_store.h"
 #include "kv/chunk_store.h"
 #include "store/host_tier.h"
@@ -79,8 +80,11 @@ class Scheduler {
     Result<void> take_pages(PageList& list, int32_t count);
     // Puts a copy of pages in the queue; it is made between two steps.
     void start(std::shared_ptr<PageMove> move);
-    // Chunks that are evicted from now on go there. It outlives the scheduler's steps.
-    void set_host_tier(HostTier* tier) { host_tier_ = tier; }
+    // Chunks that are evicted from now on go there, which is counted. Both outlive the scheduler's steps.
+    void set_host_tier(HostTier* tier, StoreNumbers& numbers) {
+        host_tier_ = tier;
+        numbers_ = &numbers;
+    }
     // The executor's, for the moves. Without the mutex.
     Result<HostMemory> allocate_host(size_t bytes) { return executor_->allocate_host(bytes); }
 
@@ -162,6 +166,7 @@ class Scheduler {
     };
     std::vector<std::unique_ptr<Descent>> descents_;
     HostTier* host_tier_ = nullptr;
+    StoreNumbers* numbers_ = nullptr;                 // where there is a host tier
     std::vector<std::shared_ptr<Call>> ended_calls_;  // calls that have ended and whose callers are not woken yet
     uint64_t arrivals_ = 0;                           // calls and generations that ever added rows to the queue
     uint64_t events_ = 0;                             // changes that the loop may have to react to, counted

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include "backend/page_size.h"
@@ -43,7 +44,7 @@ Result<void> Engine::open_tiers(const EngineOptions& options) {
         }
         host_tier_ = std::make_unique<HostTier>(std::move(blocks), page_bytes);
         const Lock lock(mutex_);
-        scheduler_->set_host_tier(host_tier_.get());
+        scheduler_->set_host_tier(host_tier_.get(), numbers_of_store_);
     }
     if (!options.store_server.empty()) NL_TRY(open_server(options));
     if (!options.store_folder.empty()) NL_TRY(open_folder(options));
@@ -71,9 +72,9 @@ Result<void> Engine::open_folder(const EngineOptions& options) {
 void Engine::start_saver() {
     try {
         saver_ = std::make_unique<Saver>(mutex_, [this](const std::weak_ptr<Chunk>& chunk) {
-            const Result<void> saved = without_exceptions([&] { return save_to_folder(chunk); });
+            const Result<void> saved = without_exceptions([&] { return save_to_folder(chunk, numbers_of_store_); });
             if (!saved.ok()) warn_about_folder(saved.error());
-            const Result<void> sent = without_exceptions([&] { return save_to_server(chunk); });
+            const Result<void> sent = without_exceptions([&] { return save_to_server(chunk, numbers_of_store_); });
             if (!sent.ok()) warn_about_server(sent.error());
         });
     } catch (const std::system_error& error) {
@@ -111,7 +112,7 @@ void Engine::server_answered() noexcept {
     server_failed_ = false;
 }
 
-Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
+Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak, StoreNumbers& numbers) {
     if (server_ == nullptr) return {};
     NL_ASSIGN(const EngineMark mark, this->mark());
     PageRun run;
@@ -132,10 +133,12 @@ Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
     };
     NL_TRY(take_from_device({&run, 1}, send));
     server_answered();
+    const Lock lock(mutex_);
+    ++numbers.server_moves;
     return {};
 }
 
-Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
+Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak, StoreNumbers& numbers) {
     if (folder_ == nullptr) return {};
     NL_ASSIGN(const EngineMark mark, this->mark());
     Saved saved;
@@ -154,8 +157,12 @@ Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
     if (!folder_->fits(bytes)) return {};
     NL_TRY(write_saved(saved, name, {&run, 1}, folder_->path_of(name)));
     folder_->added(name);
-    const std::lock_guard lock(warned_mutex_);
-    warned_ = NL_OK;
+    {
+        const std::lock_guard lock(warned_mutex_);
+        warned_ = NL_OK;
+    }
+    const Lock lock(mutex_);
+    ++numbers.file_moves;
     return {};
 }
 
@@ -167,7 +174,7 @@ bool Engine::computing_is_faster(Tier& tier, int64_t tokens) const {
 }
 
 // Gives the chunk its pages from a lower tier, if one has it. After a failure it has none.
-bool Engine::fetch(Lock& lock, Chunk& chunk) {
+bool Engine::fetch(Lock& lock, Chunk& chunk, StoreNumbers& numbers) {
     const auto fetched = [&](Tier& tier, const auto& from) {
         if (computing_is_faster(tier, chunk.num_tokens())) return false;
         const auto begin = Clock::now();
@@ -176,21 +183,22 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
             log_.write(NL_LOG_WARNING, outcome.error().message);
         const bool found = outcome.ok() && *outcome;
         if (found) tier.rate.add(chunk.num_tokens(), seconds_since(begin));
+        if (found) ++numbers.device_moves;
         if (!found) chunk.pages.truncate(0);
         return found;
     };
     if (host_tier_ != nullptr && fetched(from_host_, [&] { return fetch_from_host(lock, chunk); })) {
-        ++numbers_of_store_.host_hits;
+        ++numbers.host_hits;
         chunk.origin = Chunk::Origin::host;
         return true;
     }
     if (folder_ != nullptr && fetched(from_files_, [&] { return fetch_from_folder(lock, chunk); })) {
-        ++numbers_of_store_.file_hits;
+        ++numbers.file_hits;
         chunk.origin = Chunk::Origin::file;
         return true;
     }
     if (server_ != nullptr && fetched(from_server_, [&] { return fetch_from_server(lock, chunk); })) {
-        ++numbers_of_store_.server_hits;
+        ++numbers.server_hits;
         chunk.origin = Chunk::Origin::server;
         return true;
     }
@@ -281,24 +289,36 @@ Result<void> Engine::read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader&
     return read_pages(lock, file, 0, chunk.pages.pages());
 }
 
-Engine::StoreNumbers Engine::store_numbers() {
-    StoreNumbers numbers;
+// What computing so many tokens would have taken, less what bringing them took. With the mutex.
+int64_t Engine::saved_ms(int64_t tokens_reused, double seconds_bringing) const {
+    const auto computing = computing_.estimate(tokens_reused);
+    return computing ? std::llround(1e3 * (*computing - seconds_bringing)) : 0;
+}
+
+Engine::StoreReport Engine::store_report(bool with_levels) {
+    StoreReport report;
+    report.has_host = host_tier_ != nullptr;
+    report.has_files = folder_ != nullptr;
+    report.has_server = server_ != nullptr;
     {
         const Lock lock(mutex_);
-        numbers = numbers_of_store_;
-        numbers.chunks = store_.num_chunks();
-        numbers.evictions = store_.evictions();
-        if (host_tier_ != nullptr) {
-            numbers.host_chunks = host_tier_->num_chunks();
-            numbers.host_bytes = host_tier_->bytes();
+        report.counted = numbers_of_store_;
+        report.saved_ms = saved_ms(report.counted.tokens_reused, report.counted.seconds_bringing);
+        report.chunks = store_.num_chunks();
+        report.evictions = store_.evictions();
+        if (report.has_host) {
+            report.host_chunks = host_tier_->num_chunks();
+            report.host_bytes = host_tier_->bytes();
         }
+        if (with_levels) report.device_levels = store_.count_by_level();
+        if (with_levels && report.has_host) report.host_levels = host_tier_->count_by_level();
     }
-    if (folder_ != nullptr) {
+    if (report.has_files) {
         const auto counts = folder_->counts();
-        numbers.file_chunks = counts.chunks;
-        numbers.file_bytes = counts.bytes;
+        report.file_chunks = counts.chunks;
+        report.file_bytes = counts.bytes;
     }
-    return numbers;
+    return report;
 }
 
 }  // namespace nanolith

@@ -64,6 +64,16 @@ int32_t ChunkStore::evictable_pages() const {
     return pages;
 }
 
+LevelCounts ChunkStore::count_by_level() const {
+    LevelCounts counts;
+    for (const auto& [identity, chunk] : chunks_) {
+        LevelCount& count = counts[static_cast<size_t>(chunk->level)];
+        ++count.chunks;
+        count.pages += chunk->pages.size();
+    }
+    return counts;
+}
+
 std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
     std::vector<Chunk*> idle;
     for (const auto& [identity, chunk] : chunks_)

@@ -3,6 +3,7 @@
 // until pages run short. Not thread-safe; the engine's mutex guards all of it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -46,6 +47,12 @@ struct Chunk {
     [[nodiscard]] int32_t num_tokens() const { return static_cast<int32_t>(identity->tokens.size()); }
 };
 
+// Chunks of one level, and the pages that they have.
+struct LevelCount {
+    int64_t chunks = 0, pages = 0;
+};
+using LevelCounts = std::array<LevelCount, 3>;
+
 class ChunkStore {
   public:
     using Identities = std::vector<std::shared_ptr<const ChunkIdentity>>;
@@ -65,6 +72,7 @@ class ChunkStore {
     std::vector<std::shared_ptr<Chunk>> evict(int32_t pages);
 
     [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(chunks_.size()); }
+    [[nodiscard]] LevelCounts count_by_level() const;
     [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:

@@ -66,6 +66,7 @@ Context Context::fork() const {
     fork.tail_pages_ = tail_pages_.share();
     fork.nodes_ = nodes_;
     fork.tokens_reused = tail_base_ + tail_computed_;
+    fork.chunk_tokens_reused = tail_base_;
     return fork;
 }
 

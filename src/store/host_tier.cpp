@@ -69,6 +69,16 @@ void HostTier::remove(const ChunkIdentity& identity) {
     entries_.erase(found);
 }
 
+LevelCounts HostTier::count_by_level() const {
+    LevelCounts counts;
+    for (const auto& [identity, entry] : entries_) {
+        LevelCount& count = counts[static_cast<size_t>(entry->level)];
+        ++count.chunks;
+        count.pages += static_cast<int64_t>(entry->places.size());
+    }
+    return counts;
+}
+
 void HostTier::find_memory(const Entry& entry, std::vector<std::span<std::byte>>& parts) const {
     for (const int32_t index : entry.places) {
         std::byte* const data = place(index);

@@ -42,6 +42,7 @@ class HostTier {
     [[nodiscard]] int64_t bytes() const {
         return (num_places_ - static_cast<int64_t>(free_.size())) * static_cast<int64_t>(page_bytes_);
     }
+    [[nodiscard]] LevelCounts count_by_level() const;
     [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:
