@@ -75,6 +75,9 @@ grep -q "^$documents of them came from files" "$work/chat"
 "${chat[@]}" >"$work/chat"
 grep -q '^All of them came from files: the first question' "$work/chat"
 if grep -q ' ms  computed$' "$work/chat"; then exit 1; fi
+"$work/chat_chunked" --model examples/model --device cpu --host 1000000 >"$work/chat"
+if "$work/chat_chunked" --model examples/model --device cpu --host 1x 2>"$work/said" >&2; then exit 1; fi
+grep -q '^--host is 1x' "$work/said"
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"examples/model"' examples/chat_messages.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_messages"
 "$work/chat_messages" >"$work/chat"
