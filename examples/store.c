@@ -65,9 +65,10 @@ static void print_bar(int cells, double share) {
     putchar(']');
 }
 
+static const char *const kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+
 /* "17.3 MiB", in a buffer of 16. */
 static const char *in_words(int64_t bytes, char *text) {
-    static const char *const kUnits[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
     double number = (double)bytes;
     int unit = 0;
     while (number >= 1000 && unit < 4) {
@@ -435,8 +436,8 @@ int main(int argc, char **argv) {
         return EXIT_SUCCESS;
     }
     if (parse_arguments(argc, argv, &arguments)) return EXIT_FAILURE;
-    int bad = open_engine(&arguments, &engine);
-    if (!bad && strcmp(arguments.words[0], "warm") == 0) bad = warm(engine, arguments.words[3]);
+    const char *const texts = arguments.words[3];
+    int bad = open_engine(&arguments, &engine) || (texts != NULL && warm(engine, texts));
     if (!bad) bad = arguments.json ? print_json(engine) : print_table(engine);
     nl_engine_free(engine); /* waits until all chunks are written */
     return bad ? EXIT_FAILURE : EXIT_SUCCESS;
