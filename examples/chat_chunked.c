@@ -52,7 +52,9 @@ typedef struct {
     const char *demo;
     const char *device;
     const char *composition; /* NULL: each question's own */
-    const char *store;       /* NULL: chunks are not kept */
+    const char *store;       /* a folder; NULL: chunks are not kept in files */
+    const char *host;        /* bytes of the host's memory for evicted chunks; NULL: none */
+    const char *server;      /* a Redis server's address; NULL: chunks are not kept on one */
     int chat;
 } options_t;
 
@@ -64,6 +66,8 @@ static void print_help(FILE *out) {
             "  --device auto|cpu|cuda             where to compute (default auto)\n"
             "  --composition exact|independent    how documents are put together (default independent)\n"
             "  --store DIR                        keep chunks in files there, and take those that are there\n"
+            "  --host BYTES                       keep evicted chunks in so much of the host's memory\n"
+            "  --server redis://HOST              keep chunks on a Redis server, and take those that are there\n"
             "  --chat                             type questions about all documents\n"
             "  --help                             this text\n",
             NL_EXAMPLE_MODEL);
@@ -87,6 +91,8 @@ static int parse_options(int argc, char **argv, options_t *options) {
         if (strcmp(name, "--device") == 0) value = &options->device;
         if (strcmp(name, "--composition") == 0) value = &options->composition;
         if (strcmp(name, "--store") == 0) value = &options->store;
+        if (strcmp(name, "--host") == 0) value = &options->host;
+        if (strcmp(name, "--server") == 0) value = &options->server;
         if (value == NULL || i + 1 == argc) {
             fprintf(stderr, value == NULL ? "unknown option %s\n" : "%s needs a value\n", name);
             print_help(stderr);
@@ -252,8 +258,27 @@ typedef struct {
     nl_engine *engine;
     nl_tokenizer *tokenizer;
     nl_chunk *system;
+    int num_from_files; /* chunks that the store had in files */
     char device[128];
 } session_t;
+
+/* The tiers below the device's pages that the options name. Returns 0, or 1 on an error. */
+static int set_tiers(nl_options *engine_options, const options_t *options) {
+    char *end = NULL;
+    const long long bytes = options->host != NULL ? strtoll(options->host, &end, 10) : 0;
+    if (options->host != NULL && (end == options->host || *end != '\0')) {
+        fprintf(stderr, "--host is %s, expected a number of bytes\n", options->host);
+        return 1;
+    }
+    return (options->host != NULL &&
+            failed(nl_options_set_int(engine_options, NL_OPTION_HOST_BYTES, bytes), "choosing memory for chunks")) ||
+           (options->store != NULL &&
+            failed(nl_options_set_text(engine_options, NL_OPTION_STORE_FOLDER, options->store, strlen(options->store)),
+                   "choosing the folder for chunks")) ||
+           (options->server != NULL && failed(nl_options_set_text(engine_options, NL_OPTION_STORE_SERVER,
+                                                                  options->server, strlen(options->server)),
+                                              "choosing the server for chunks"));
+}
 
 static int open_session(session_t *session, const options_t *options) {
     nl_options *engine_options = NULL;
@@ -262,9 +287,7 @@ static int open_session(session_t *session, const options_t *options) {
     int bad = failed(nl_options_create(NL_OPTIONS_ENGINE, &engine_options), "making options") ||
               failed(nl_options_set_text(engine_options, NL_OPTION_DEVICE, options->device, strlen(options->device)),
                      "choosing the device") ||
-              (options->store != NULL && failed(nl_options_set_text(engine_options, NL_OPTION_STORE_FOLDER,
-                                                                    options->store, strlen(options->store)),
-                                                "choosing the folder for chunks")) ||
+              set_tiers(engine_options, options) ||
               failed(nl_engine_create(options->model, strlen(options->model), engine_options, &session->engine),
                      "loading the model") ||
               failed(nl_engine_tokenizer(session->engine, &session->tokenizer), "getting the tokenizer") ||
@@ -277,11 +300,24 @@ static int open_session(session_t *session, const options_t *options) {
     return 0;
 }
 
+static const char kFromFile[] = "from its file";
+
 /* Where a chunk came from, for people. */
 static const char *origin_of(const nl_chunk *chunk) {
     int64_t origin = NL_ORIGIN_COMPUTED;
     if (nl_chunk_query(chunk, NL_CHUNK_ORIGIN, &origin) != NL_OK) return "unknown";
-    return origin == NL_ORIGIN_COMPUTED ? "computed" : origin == NL_ORIGIN_FILE ? "from its file" : "there already";
+    switch (origin) {
+        case NL_ORIGIN_COMPUTED:
+            return "computed";
+        case NL_ORIGIN_HOST:
+            return "from the host's memory";
+        case NL_ORIGIN_FILE:
+            return kFromFile;
+        case NL_ORIGIN_SERVER:
+            return "from the server";
+        default:
+            return "there already";
+    }
 }
 
 /* Prefills one text into a chunk and says how long it took. Returns 0, or 1 on an error. */
@@ -292,11 +328,13 @@ static int prefill(session_t *session, const char *name, const char *text, int32
               failed(nl_chunk_prefill(session->engine, tokens.ids, tokens.count, level, NULL, 0, chunk),
                      "prefilling a chunk");
     free(tokens.ids);
-    if (!bad)
-        printf("  level %d  %-12s %5zu tokens  %7.1f ms  %s\n", (int)level, name, tokens.count, 1e3 * (now() - start),
-               origin_of(*chunk));
+    if (bad) return 1;
+    const char *origin = origin_of(*chunk);
+    printf("  level %d  %-12s %5zu tokens  %7.1f ms  %s\n", (int)level, name, tokens.count, 1e3 * (now() - start),
+           origin);
     fflush(stdout);
-    return bad;
+    if (strcmp(origin, kFromFile) == 0) ++session->num_from_files;
+    return 0;
 }
 
 static int prefill_all(session_t *session, demo_t *demo) {
@@ -307,6 +345,10 @@ static int prefill_all(session_t *session, demo_t *demo) {
         snprintf(name, sizeof name, "document %d", i + 1);
         if (prefill(session, name, demo->documents[i].text, NL_LEVEL_CONTEXT, &demo->documents[i].chunk)) return 1;
     }
+    if (session->num_from_files == demo->num_documents + 1)
+        printf("All of them came from files: the first question is answered without computing a document\n");
+    else if (session->num_from_files > 0)
+        printf("%d of them came from files\n", session->num_from_files);
     return 0;
 }
 
@@ -484,8 +526,8 @@ static int chat(session_t *session, demo_t *demo, int32_t composition) {
 
 int main(int argc, char **argv) {
     static demo_t demo; /* large, and must begin as zeros */
-    options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, NULL, 0};
-    session_t session = {NULL, NULL, NULL, ""};
+    options_t options = {NL_EXAMPLE_MODEL, NULL, "auto", NULL, NULL, NULL, NULL, 0};
+    session_t session = {NULL, NULL, NULL, 0, ""};
     char demo_path[kMaxText];
     if (parse_options(argc, argv, &options)) return EXIT_FAILURE;
     snprintf(demo_path, sizeof demo_path, "%s/demo.txt", options.model);

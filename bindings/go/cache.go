@@ -91,6 +91,18 @@ func (c *Cache) Query(fact CacheFact) (int64, error) {
 	return int64(value), err
 }
 
+// Describe gives all facts about the cache as a JSON object, their names in lower case.
+func (c *Cache) Describe() (string, error) {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return "", err
+	}
+	defer c.handle.done()
+	return fillText(1024, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_cache_describe((*C.nl_cache)(pointer), buffer, capacity, needed)
+	})
+}
+
 // SetSampling sets how this cache draws from now on.
 func (c *Cache) SetSampling(options SamplingOptions) error {
 	native, err := newOptions(OptionsSampling, &options)

@@ -95,6 +95,19 @@ func (e *Engine) Query(fact EngineFact) (int64, error) {
 	return int64(value), err
 }
 
+// Describe gives all facts about the engine as a JSON object, their names in lower case, and "tiers", an array of where
+// it keeps chunks: the chunks, bytes, hits and moves of each.
+func (e *Engine) Describe() (string, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return "", err
+	}
+	defer e.handle.done()
+	return fillText(8192, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_engine_describe((*C.nl_engine)(pointer), buffer, capacity, needed)
+	})
+}
+
 // Device is the device in words, for example "cpu (2 threads)".
 func (e *Engine) Device() (string, error) {
 	pointer, err := e.handle.use()

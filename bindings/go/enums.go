@@ -111,6 +111,20 @@ const (
 	EngineEvictions EngineFact = C.NL_ENGINE_EVICTIONS
 	// times that a chunk was asked for and was read from the store's server
 	EngineServerHits EngineFact = C.NL_ENGINE_SERVER_HITS
+	// that the chunks in the device's pages take now
+	EngineChunkBytes EngineFact = C.NL_ENGINE_CHUNK_BYTES
+	// times that an evicted chunk was copied to the host's memory
+	EngineHostMoves EngineFact = C.NL_ENGINE_HOST_MOVES
+	// that a chunk was written to a file of the store's folder
+	EngineFileMoves EngineFact = C.NL_ENGINE_FILE_MOVES
+	// that it was sent to the store's server
+	EngineServerMoves EngineFact = C.NL_ENGINE_SERVER_MOVES
+	// that it was brought to the device's pages from one of these
+	EngineDeviceMoves EngineFact = C.NL_ENGINE_DEVICE_MOVES
+	// Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
+	// chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
+	// engine has not computed a chunk.
+	EngineSavedMs EngineFact = C.NL_ENGINE_SAVED_MS
 )
 
 // EncodeFlags: How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
@@ -187,6 +201,11 @@ const (
 	CacheTokensBlended CacheFact = C.NL_CACHE_TOKENS_BLENDED
 	// how its chunks were composed in the end, NL_COMPOSE_*; since 0.2
 	CacheComposition CacheFact = C.NL_CACHE_COMPOSITION
+	// of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2
+	CacheChunkTokensReused CacheFact = C.NL_CACHE_CHUNK_TOKENS_REUSED
+	// Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
+	// that bringing chunks to the device took when the cache was created. Since 0.2.
+	CacheSavedMs CacheFact = C.NL_CACHE_SAVED_MS
 )
 
 // EndReason: Why a generation ended. Since 0.2.

@@ -422,6 +422,21 @@ func TestWhatTheLibraryTells(t *testing.T) {
 	if err := json.Unmarshal([]byte(must(DescribeModel(model, DescribeJson))), &facts); err != nil || facts["layers"] != 6.0 {
 		t.Error(err, facts)
 	}
+	engine := load(t)
+	defer engine.Close()
+	var numbers struct {
+		Pages int64 `json:"pages_total"`
+		Tiers []struct{ Tier string }
+	}
+	err := json.Unmarshal([]byte(must(engine.Describe())), &numbers)
+	if err != nil || numbers.Pages != 256 || len(numbers.Tiers) != 1 || numbers.Tiers[0].Tier != "device" {
+		t.Error(err, numbers)
+	}
+	cache := must(engine.NewCache(nil))
+	defer cache.Close()
+	if err := json.Unmarshal([]byte(must(cache.Describe())), &facts); err != nil || facts["private_pages"] != 0.0 {
+		t.Error(err, facts)
+	}
 }
 
 func TestLogAndPanicInIt(t *testing.T) {

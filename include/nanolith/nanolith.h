@@ -215,10 +215,36 @@ enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_TOKENS_REUSED = 24,   /* of the chunks that were not computed when they were asked for */
     NL_ENGINE_TOKENS_COMPUTED = 25, /* of those that were */
     NL_ENGINE_EVICTIONS = 26,       /* of chunks from the device's pages */
-    NL_ENGINE_SERVER_HITS = 27      /* times that a chunk was asked for and was read from the store's server */
+    NL_ENGINE_SERVER_HITS = 27,     /* times that a chunk was asked for and was read from the store's server */
+    NL_ENGINE_CHUNK_BYTES = 28,     /* that the chunks in the device's pages take now */
+    NL_ENGINE_HOST_MOVES = 29,      /* times that an evicted chunk was copied to the host's memory */
+    NL_ENGINE_FILE_MOVES = 30,      /* that a chunk was written to a file of the store's folder */
+    NL_ENGINE_SERVER_MOVES = 31,    /* that it was sent to the store's server */
+    NL_ENGINE_DEVICE_MOVES = 32,    /* that it was brought to the device's pages from one of these */
+    /* Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
+       chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
+       engine has not computed a chunk. */
+    NL_ENGINE_SAVED_MS = 33
 };
 /* Since 0.1. */
 NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT int64_t *value);
+/*
+ * All facts about an engine as a JSON object: their names in lower case ("vocab_size"), with integers,
+ * and "tiers", an array of where it keeps chunks, the fastest first. Those that it does not have are left out:
+ *
+ *     {"vocab_size": 512, ..., "saved_ms": 120,
+ *      "tiers": [{"tier": "device", "chunks": 3, "bytes": 98304, "hits": 5, "moves": 1,
+ *                 "levels": [{"level": 0, "chunks": 1, "bytes": 32768}, {"level": 1, ...}, {"level": 2, ...}]},
+ *                {"tier": "host", "chunks": ..., "bytes": ..., "hits": ..., "moves": ..., "levels": [...]},
+ *                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
+ *                {"tier": "server", "hits": ..., "moves": ...}]}
+ *
+ * "hits" are chunks that were asked for and found there, "moves" those that were copied to there. Later versions may
+ * add members. The text may be longer at the next call, as numbers grow: 8192 bytes are enough for this version. Since
+ * 0.2.
+ */
+NL_API nl_status nl_engine_describe(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                    NL_OUT size_t *length);
 /* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1. */
 NL_API nl_status nl_engine_device(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                   NL_OUT size_t *length);
@@ -474,10 +500,19 @@ enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_TOKENS_REUSED = 5,   /* taken from chunks, a fork's origin or other conversations, not computed */
     NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
     NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
-    NL_CACHE_COMPOSITION = 8      /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
+    NL_CACHE_COMPOSITION = 8,     /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
+    /* of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2 */
+    NL_CACHE_CHUNK_TOKENS_REUSED = 9,
+    /* Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
+       that bringing chunks to the device took when the cache was created. Since 0.2. */
+    NL_CACHE_SAVED_MS = 10
 };
 /* Since 0.1. */
 NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int64_t *value);
+/* All facts about a cache as a JSON object: their names in lower case ("private_pages"), with integers.
+   1024 bytes are enough for this version; later ones may add members. Since 0.2. */
+NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                   NL_OUT size_t *length);
 
 /* ---- Generations ---------------------------------------------------------------------------- */
 

@@ -4,14 +4,14 @@
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/path.h"
+#include "text/json_writer.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
 
 namespace {
 
-Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
-    const auto facts = handle.engine->facts(*handle.cache);
+Result<int64_t> cache_fact(const nl_cache& handle, const Engine::CacheFacts& facts, int32_t fact) {
     switch (fact) {
         case NL_CACHE_TOKENS:
             return facts.tokens;
@@ -29,6 +29,10 @@ Result<int64_t> cache_fact(const nl_cache& handle, int32_t fact) {
             return facts.blended;
         case NL_CACHE_COMPOSITION:
             return facts.composition;
+        case NL_CACHE_CHUNK_TOKENS_REUSED:
+            return facts.chunk_reused;
+        case NL_CACHE_SAVED_MS:
+            return facts.saved_ms;
         default:
             return unknown_fact(NL_FACTS_CACHE, fact, "CACHE");
     }
@@ -122,8 +126,22 @@ nl_status nl_cache_query(const nl_cache* cache, int32_t fact, int64_t* value) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(cache, "cache"));
         NL_TRY(check_pointer(value, "value"));
-        NL_ASSIGN(*value, cache_fact(*cache, fact));
+        NL_ASSIGN(*value, cache_fact(*cache, cache->engine->facts(*cache->cache), fact));
         return {};
+    });
+}
+
+nl_status nl_cache_describe(const nl_cache* cache, char* buffer, size_t capacity, size_t* length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(cache, "cache"));
+        NL_TRY(check_pointer(length, "length"));
+        const auto facts = cache->engine->facts(*cache->cache);
+        JsonObject object;
+        for (const Fact& fact : facts_of(NL_FACTS_CACHE)) {
+            NL_ASSIGN(const int64_t value, cache_fact(*cache, facts, fact.key));
+            object.add(key_in_json(fact), value);
+        }
+        return give_text(object.text(), buffer, capacity, length);
     });
 }
 

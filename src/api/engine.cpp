@@ -1,50 +1,67 @@
+#include <optional>
+
 #include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/path.h"
+#include "text/json_writer.h"
 
 using namespace nanolith;
 using namespace nanolith::api;
 
 namespace {
 
-Result<int64_t> store_fact(const nl_engine& handle, int32_t fact) {
-    const StoreNumbers numbers = handle.engine->store_numbers(handle.tenant.get());
+// One of the facts of the moment on chunks, of a report with levels where it is NL_ENGINE_CHUNK_BYTES; none where it is
+// another fact.
+std::optional<int64_t> store_fact(const Engine::StoreReport& report, int64_t page_bytes, int32_t fact) {
+    const StoreNumbers& counted = report.counted;
     switch (fact) {
         case NL_ENGINE_CHUNKS:
-            return numbers.chunks;
+            return report.chunks;
         case NL_ENGINE_HOST_CHUNKS:
-            return numbers.host_chunks;
+            return report.host_chunks;
         case NL_ENGINE_HOST_BYTES:
-            return numbers.host_bytes;
+            return report.host_bytes;
         case NL_ENGINE_FILE_CHUNKS:
-            return numbers.file_chunks;
+            return report.file_chunks;
         case NL_ENGINE_FILE_BYTES:
-            return numbers.file_bytes;
+            return report.file_bytes;
         case NL_ENGINE_HITS:
-            return numbers.hits;
+            return counted.hits;
         case NL_ENGINE_HOST_HITS:
-            return numbers.host_hits;
+            return counted.host_hits;
         case NL_ENGINE_FILE_HITS:
-            return numbers.file_hits;
+            return counted.file_hits;
         case NL_ENGINE_MISSES:
-            return numbers.misses;
+            return counted.misses;
         case NL_ENGINE_TOKENS_REUSED:
-            return numbers.tokens_reused;
+            return counted.tokens_reused;
         case NL_ENGINE_TOKENS_COMPUTED:
-            return numbers.tokens_computed;
+            return counted.tokens_computed;
         case NL_ENGINE_EVICTIONS:
-            return numbers.evictions;
+            return counted.evictions;
         case NL_ENGINE_SERVER_HITS:
-            return numbers.server_hits;
+            return counted.server_hits;
+        case NL_ENGINE_CHUNK_BYTES:
+            return total(report.device_levels).pages * page_bytes;
+        case NL_ENGINE_HOST_MOVES:
+            return counted.host_moves;
+        case NL_ENGINE_FILE_MOVES:
+            return counted.file_moves;
+        case NL_ENGINE_SERVER_MOVES:
+            return counted.server_moves;
+        case NL_ENGINE_DEVICE_MOVES:
+            return counted.device_moves;
+        case NL_ENGINE_SAVED_MS:
+            return report.saved_ms;
         default:
-            return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
+            return std::nullopt;
     }
 }
 
-Result<int64_t> engine_fact(const nl_engine& handle, int32_t fact) {
-    Engine& engine = *handle.engine;
+// One of the others.
+std::optional<int64_t> engine_fact(Engine& engine, int32_t fact) {
     const ModelSpec& spec = engine.spec();
     switch (fact) {
         case NL_ENGINE_VOCAB_SIZE:
@@ -76,8 +93,58 @@ Result<int64_t> engine_fact(const nl_engine& handle, int32_t fact) {
         case NL_ENGINE_PARAMETERS:
             return engine.model().num_parameters;
         default:
-            return store_fact(handle, fact);
+            return std::nullopt;
     }
+}
+
+std::string levels_as_json(const LevelCounts& levels, int64_t page_bytes) {
+    std::string list;
+    for (size_t level = 0; level < levels.size(); ++level) {
+        JsonObject object;
+        object.add("level", static_cast<int64_t>(level)).add("chunks", levels[level].chunks);
+        object.add("bytes", levels[level].pages * page_bytes);
+        list += (list.empty() ? "[" : ",") + object.text();
+    }
+    return list + "]";
+}
+
+std::string tiers_as_json(const Engine::StoreReport& report, int64_t page_bytes) {
+    const StoreNumbers& counted = report.counted;
+    JsonObject device;
+    device.add("tier", "device")
+        .add("chunks", report.chunks)
+        .add("bytes", total(report.device_levels).pages * page_bytes);
+    device.add("hits", counted.hits).add("moves", counted.device_moves);
+    std::string list = "[" + device.add_json("levels", levels_as_json(report.device_levels, page_bytes)).text();
+    if (report.has_host) {
+        JsonObject host;
+        host.add("tier", "host").add("chunks", report.host_chunks).add("bytes", report.host_bytes);
+        host.add("hits", counted.host_hits).add("moves", counted.host_moves);
+        list += "," + host.add_json("levels", levels_as_json(report.host_levels, page_bytes)).text();
+    }
+    if (report.has_files) {
+        JsonObject files;
+        files.add("tier", "files").add("chunks", report.file_chunks).add("bytes", report.file_bytes);
+        list += "," + files.add("hits", counted.file_hits).add("moves", counted.file_moves).text();
+    }
+    if (report.has_server) {
+        JsonObject server;
+        server.add("tier", "server").add("hits", counted.server_hits).add("moves", counted.server_moves);
+        list += "," + server.text();
+    }
+    return list + "]";
+}
+
+std::string as_json(const nl_engine& handle) {
+    Engine& engine = *handle.engine;
+    const Engine::StoreReport report = engine.store_report(handle.tenant.get(), true);
+    JsonObject object;
+    for (const Fact& fact : facts_of(NL_FACTS_ENGINE)) {
+        auto value = engine_fact(engine, fact.key);
+        if (!value) value = store_fact(report, engine.page_bytes(), fact.key);
+        if (value) object.add(key_in_json(fact), *value);
+    }
+    return object.add_json("tiers", tiers_as_json(report, engine.page_bytes())).text();
 }
 
 }  // namespace
@@ -114,8 +181,23 @@ nl_status nl_engine_query(const nl_engine* engine, int32_t fact, int64_t* value)
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(value, "value"));
-        NL_ASSIGN(*value, engine_fact(*engine, fact));
+        Engine& asked = *engine->engine;
+        auto found = engine_fact(asked, fact);
+        if (!found) {
+            const auto report = asked.store_report(engine->tenant.get(), fact == NL_ENGINE_CHUNK_BYTES);
+            found = store_fact(report, asked.page_bytes(), fact);
+        }
+        if (!found) return unknown_fact(NL_FACTS_ENGINE, fact, "ENGINE");
+        *value = *found;
         return {};
+    });
+}
+
+nl_status nl_engine_describe(const nl_engine* engine, char* buffer, size_t capacity, size_t* length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(engine, "engine"));
+        NL_TRY(check_pointer(length, "length"));
+        return give_text(as_json(*engine), buffer, capacity, length);
     });
 }
 

@@ -38,6 +38,14 @@ constexpr Fact kFacts[] = {
     {NL_FACTS_ENGINE, NL_ENGINE_EVICTIONS, "EVICTIONS", "chunks", "Chunks evicted from the device's pages."},
     {NL_FACTS_ENGINE, NL_ENGINE_SERVER_HITS, "SERVER_HITS", "chunks",
      "Chunks asked for that were read from the store's server."},
+    {NL_FACTS_ENGINE, NL_ENGINE_CHUNK_BYTES, "CHUNK_BYTES", "bytes", "Bytes of the chunks in the device's pages now."},
+    {NL_FACTS_ENGINE, NL_ENGINE_HOST_MOVES, "HOST_MOVES", "chunks", "Evicted chunks copied to the host's memory."},
+    {NL_FACTS_ENGINE, NL_ENGINE_FILE_MOVES, "FILE_MOVES", "chunks", "Chunks written to files of the store's folder."},
+    {NL_FACTS_ENGINE, NL_ENGINE_SERVER_MOVES, "SERVER_MOVES", "chunks", "Chunks sent to the store's server."},
+    {NL_FACTS_ENGINE, NL_ENGINE_DEVICE_MOVES, "DEVICE_MOVES", "chunks",
+     "Chunks brought to the device's pages from one of these."},
+    {NL_FACTS_ENGINE, NL_ENGINE_SAVED_MS, "SAVED_MS", "milliseconds",
+     "What computing the tokens reused would have taken, less what bringing them took."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_VOCAB_SIZE, "VOCAB_SIZE", "tokens", "Tokens of the vocabulary."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_BOS, "BOS", "token", "The beginning-of-sequence token, or -1."},
     {NL_FACTS_TOKENIZER, NL_TOKENIZER_EOS, "EOS", "token", "The end-of-sequence token, or -1."},
@@ -62,6 +70,10 @@ constexpr Fact kFacts[] = {
     {NL_FACTS_CACHE, NL_CACHE_TOKENS_BLENDED, "TOKENS_BLENDED", "tokens",
      "Tokens of chunks that were computed again for this cache."},
     {NL_FACTS_CACHE, NL_CACHE_COMPOSITION, "COMPOSITION", "NL_COMPOSE", "How its chunks were composed in the end."},
+    {NL_FACTS_CACHE, NL_CACHE_CHUNK_TOKENS_REUSED, "CHUNK_TOKENS_REUSED", "tokens",
+     "Tokens reused that are those of chunks."},
+    {NL_FACTS_CACHE, NL_CACHE_SAVED_MS, "SAVED_MS", "milliseconds",
+     "What computing the tokens reused would have taken, less what bringing chunks took."},
     {NL_FACTS_GENERATION, NL_GENERATION_TOKENS, "TOKENS", "tokens", "Tokens drawn so far."},
     {NL_FACTS_GENERATION, NL_GENERATION_TOKENS_REUSED, "TOKENS_REUSED", "tokens",
      "Tokens of the context at its start that were computed already."},
@@ -84,6 +96,14 @@ static_assert(std::ranges::is_sorted(kFacts, {}, &Fact::kind));
 std::span<const Fact> facts_of(int32_t kind) {
     return {std::ranges::lower_bound(kFacts, kind, {}, &Fact::kind),
             std::ranges::upper_bound(kFacts, kind, {}, &Fact::kind)};
+}
+
+std::string key_in_json(const Fact& fact) {
+    std::string key = fact.name;
+    // Names are ASCII; std::tolower would ask the program's locale.
+    for (char& letter : key)
+        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    return key;
 }
 
 Error unknown_fact(int32_t kind, int32_t fact, const char* prefix) {

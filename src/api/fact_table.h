@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/result.h"
 
@@ -18,6 +19,9 @@ struct Fact {
 
 // All facts of a kind in the order of their keys; none of an unknown one.
 std::span<const Fact> facts_of(int32_t kind);
+
+// What the fact is called in JSON: its name in lower case.
+std::string key_in_json(const Fact& fact);
 
 // What a query of a fact that the kind does not have gives; its facts are called NL_`prefix`_*.
 Error unknown_fact(int32_t kind, int32_t fact, const char* prefix);

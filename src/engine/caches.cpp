@@ -48,15 +48,15 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const TenantPtr& tenant, con
 
     Lock lock(mutex_);
     std::vector<ChunkUse> uses;
-    int64_t computed = 0;
+    Spent spent;
     int32_t composition = options.composition;
     if (composition == NL_COMPOSE_BLENDED) {
-        NL_ASSIGN(uses, compose_blended(lock, tenant, chunks, computed));
+        NL_ASSIGN(uses, compose_blended(lock, tenant, chunks, spent));
         if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_))
             composition = NL_COMPOSE_EXACT;
     }
     if (composition == NL_COMPOSE_EXACT) {
-        NL_ASSIGN(uses, compose_exact(lock, tenant, chunks, computed));
+        NL_ASSIGN(uses, compose_exact(lock, tenant, chunks, spent));
     } else if (composition == NL_COMPOSE_INDEPENDENT) {
         uses = compose_independent(chunks);
     }
@@ -67,8 +67,11 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const TenantPtr& tenant, con
     cache->sequence->shares_prefixes = share_prefixes_ && composition != NL_COMPOSE_BLENDED;
     if (composition == NL_COMPOSE_BLENDED)
         cache->sequence->blend.emplace(options.blend_share, page_size_, largest_window(spec()));
-    cache->sequence->context.tokens_computed = computed;
-    cache->sequence->context.tokens_reused = total - computed;
+    Context& context = cache->sequence->context;
+    context.tokens_computed = spent.computed;
+    context.tokens_reused = total - spent.computed;
+    context.chunk_tokens_reused = context.tokens_reused;
+    context.seconds_bringing = spent.seconds_bringing;
     return cache;
 }
 
@@ -178,7 +181,9 @@ Engine::CacheFacts Engine::facts(const Cache& cache) {
             context.tokens_reused,
             context.tokens_computed,
             context.tokens_blended,
-            cache.composition};
+            cache.composition,
+            context.chunk_tokens_reused,
+            saved_ms(context.tokens_reused, context.seconds_bringing)};
 }
 
 void Engine::cancel(Cache& cache) {

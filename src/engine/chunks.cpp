@@ -25,15 +25,20 @@ Result<Engine::Prefilled> Engine::prefill(const TenantPtr& tenant, std::span<con
 
 Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity,
                                                  int32_t level, std::span<const std::shared_ptr<Chunk>> before) {
+    double seconds_bringing = 0;
     NL_ASSIGN(auto prefilled, find_or_make(lock, std::move(identity), level, [&](Chunk& chunk) -> Result<int64_t> {
-                  if (fetch(lock, chunk)) return 0;
-                  return compute_chunk(lock, chunk, before);
+                  const auto begin = Clock::now();
+                  if (!fetch(lock, chunk)) return compute_chunk(lock, chunk, before);
+                  seconds_bringing = std::chrono::duration<double>(Clock::now() - begin).count();
+                  return 0;
               }));
+    prefilled.seconds_bringing = seconds_bringing;
     const ChunkIdentity& whose = *prefilled.chunk->identity;
     const int64_t tokens = prefilled.chunk->num_tokens();
-    if (prefilled.origin == NL_ORIGIN_DEVICE) count(whose, &StoreNumbers::hits);
-    count(whose, prefilled.computed > 0 ? &StoreNumbers::tokens_computed : &StoreNumbers::tokens_reused, tokens);
-    if (prefilled.computed > 0) count(whose, &StoreNumbers::misses);
+    if (prefilled.origin == NL_ORIGIN_DEVICE) store_.count(whose, &StoreNumbers::hits);
+    store_.count(whose, prefilled.computed > 0 ? &StoreNumbers::tokens_computed : &StoreNumbers::tokens_reused, tokens);
+    if (prefilled.computed > 0) store_.count(whose, &StoreNumbers::misses);
+    store_.count(whose, &StoreNumbers::seconds_bringing, seconds_bringing);
     if (prefilled.computed > 0 && saver_ != nullptr) saver_->add(prefilled.chunk);
     return prefilled;
 }
@@ -58,7 +63,7 @@ Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const 
 // For each chunk i, the one with the same tokens that was computed after exactly the chunks found for 0 .. i-1. Those
 // that have to be found or made are the tenant's: which ones exist tells how the engine's own chunks were combined.
 Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr& tenant,
-                                                    std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed) {
+                                                    std::span<const std::shared_ptr<Chunk>> chunks, Spent& spent) {
     std::vector<std::shared_ptr<Chunk>> taken;
     std::vector<ChunkUse> uses;
     ChunkStore::Identities identities;
@@ -68,7 +73,8 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr&
                             ? chunk->identity
                             : store_.intern(chunk->identity->tokens, identities, tenant);
         NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->keep.level, taken));
-        computed += version.computed;
+        spent.computed += version.computed;
+        spent.seconds_bringing += version.seconds_bringing;
         identities.push_back(std::move(identity));
         taken.push_back(version.chunk);
         uses.push_back({version.chunk, version.chunk->num_tokens(), base});
@@ -79,11 +85,10 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr&
 
 // Chunks of level 0 at the beginning are composed exactly, the others are used as they were prefilled.
 Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, const TenantPtr& tenant,
-                                                      std::span<const std::shared_ptr<Chunk>> chunks,
-                                                      int64_t& computed) {
+                                                      std::span<const std::shared_ptr<Chunk>> chunks, Spent& spent) {
     const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->keep.level != 0; });
     const auto num_system = static_cast<size_t>(system - chunks.begin());
-    NL_ASSIGN(auto uses, compose_exact(lock, tenant, chunks.first(num_system), computed));
+    NL_ASSIGN(auto uses, compose_exact(lock, tenant, chunks.first(num_system), spent));
     int32_t base = uses.empty() ? 0 : uses.back().base + uses.back().length;
     for (const auto& chunk : chunks.subspan(num_system)) {
         uses.push_back({chunk, chunk->num_tokens(), base});

@@ -101,6 +101,7 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
     if (slice.rows == Rows::blended) {
         sequence.context.tokens_blended += slice.num_rows;
         sequence.context.tokens_reused -= slice.num_rows;
+        sequence.context.chunk_tokens_reused -= slice.num_rows;
         return keep_blend(request, slice.num_rows);
     }
     if (slice.rows == Rows::tail) {

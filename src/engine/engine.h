@@ -67,8 +67,17 @@ class Engine {
         int64_t total, free, evictable;
     };
     PageCounts page_counts();
-    // Of all chunks, or of those of one tenant.
-    StoreNumbers store_numbers(const Tenant* tenant = nullptr);
+    struct StoreReport {
+        StoreNumbers counted;
+        int64_t saved_ms = 0;
+        int64_t chunks = 0;                       // on the device
+        int64_t host_chunks = 0, host_bytes = 0;  // in the host's memory
+        int64_t file_chunks = 0, file_bytes = 0;  // in the store's folder
+        bool has_host = false, has_files = false, has_server = false;
+        LevelCounts device_levels, host_levels;
+    };
+    // Of all chunks, or of those of one tenant. With levels, which takes a look at every chunk, or without.
+    StoreReport store_report(const Tenant* tenant, bool with_levels);
 
     // ---- tenants (tenants.cpp): null is the engine itself
     using TenantPtr = std::shared_ptr<Tenant>;
@@ -83,6 +92,7 @@ class Engine {
         std::shared_ptr<Chunk> chunk;
         int64_t computed = 0;  // tokens; 0: it was in the store
         int32_t origin = NL_ORIGIN_DEVICE;
+        double seconds_bringing = 0;  // to the device from a lower tier
     };
     Result<Prefilled> prefill(const TenantPtr& tenant, std::span<const int32_t> tokens, int32_t level,
                               std::span<const std::shared_ptr<Chunk>> before);
@@ -112,7 +122,7 @@ class Engine {
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
     struct CacheFacts {
-        int64_t tokens, pages, private_pages, reused, computed, blended, composition;
+        int64_t tokens, pages, private_pages, reused, computed, blended, composition, chunk_reused, saved_ms;
     };
     CacheFacts facts(const Cache& cache);
     // Ends what is under way on the cache, or on all of them, chunk prefills included, with CANCELLED. With a tenant:
@@ -146,12 +156,15 @@ class Engine {
     Result<Prefilled> find_or_make(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                    const Make& make);
     Result<int64_t> compute_chunk(Lock& lock, Chunk& chunk, std::span<const std::shared_ptr<Chunk>> before);
+    // Both add up in `spent` what computing and bringing chunks took, counted in tokens computed and seconds.
+    struct Spent {
+        int64_t computed = 0;
+        double seconds_bringing = 0;
+    };
     Result<std::vector<ChunkUse>> compose_blended(Lock& lock, const TenantPtr& tenant,
-                                                  std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed);
+                                                  std::span<const std::shared_ptr<Chunk>> chunks, Spent& spent);
     Result<std::vector<ChunkUse>> compose_exact(Lock& lock, const TenantPtr& tenant,
-                                                std::span<const std::shared_ptr<Chunk>> chunks, int64_t& computed);
-    // Adds to a number of the store, and to the same of the chunk's tenant.
-    void count(const ChunkIdentity& identity, int64_t StoreNumbers::*number, int64_t amount = 1);
+                                                std::span<const std::shared_ptr<Chunk>> chunks, Spent& spent);
 
     // ---- files
     // What the engine's chunks are named by. The first call reads the weights' files.
@@ -189,6 +202,7 @@ class Engine {
     Result<bool> fetch_from_server(Lock& lock, Chunk& chunk);
     Result<void> read_chunk(Lock& lock, Chunk& chunk, const ChunkFileReader& file);
     bool computing_is_faster(Tier& tier, int64_t tokens) const;
+    [[nodiscard]] int64_t saved_ms(int64_t tokens_reused, double seconds_bringing) const;
     Result<void> open_folder(const EngineOptions& options);
     Result<void> open_server(const EngineOptions& options);
     void start_saver();
@@ -217,7 +231,6 @@ class Engine {
     BlendStore blends_;
     std::unique_ptr<Scheduler> scheduler_;
 
-    StoreNumbers numbers_of_store_;  // those that are counted since the beginning
     Tier from_host_, from_files_, from_server_;
     Rate computing_;
     std::unique_ptr<HostTier> host_tier_;

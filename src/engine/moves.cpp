@@ -77,7 +77,10 @@ void Scheduler::finish_sending_down(Lock& lock) {
     for (const auto& descent : descents) descent->move.outcome = copy(descent->move);
     lock.lock();
     for (const auto& descent : descents) {
-        if (descent->move.outcome.ok()) continue;
+        if (descent->move.outcome.ok()) {
+            store_.count(*descent->entry->identity, &StoreNumbers::host_moves);
+            continue;
+        }
         descent->entry->failed = true;
         host_tier_->remove(*descent->entry->identity);
     }

@@ -20,6 +20,12 @@ class Rate {
         return seconds_a_token_ * static_cast<double>(tokens);
     }
 
+    // The same from the first measurement on: to be told, not to choose by.
+    [[nodiscard]] std::optional<double> estimate(int64_t tokens) const {
+        if (samples_ == 0) return std::nullopt;
+        return seconds_a_token_ * static_cast<double>(tokens);
+    }
+
   private:
     static constexpr double kOld = 0.75;  // what earlier samples weigh
     static constexpr int64_t kEnough = 3;

@@ -251,6 +251,7 @@ Result<Engine::Prefilled> Engine::load_chunk(const TenantPtr& tenant, const std:
 
 Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const std::string& path) {
     NL_ASSIGN(const ChunkFileReader file, open_saved(path));
+    const auto begin = Clock::now();
     Lock lock(mutex_);
     NL_ASSIGN(const Saved saved,
               decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
@@ -274,6 +275,8 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
     context.set_computed(tail.computed);
     context.tokens_reused = context.tail_base() + tail.computed;
+    context.chunk_tokens_reused = context.tail_base();
+    context.seconds_bringing = std::chrono::duration<double>(Clock::now() - begin).count();
     auto cache = std::make_unique<Cache>();
     cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
     cache->sequence->shares_prefixes = share_prefixes_;

@@ -1,4 +1,6 @@
-// Tenants, and what is counted of their chunks.
+// Tenants, and what is told of the store: of all chunks, or of those of one tenant.
+#include <cmath>
+
 #include "engine/engine.h"
 #include "store/sha256.h"
 
@@ -15,30 +17,37 @@ Result<Engine::TenantPtr> Engine::tenant(std::string_view salt) {
     return store_.tenant(hash.finish());
 }
 
-void Engine::count(const ChunkIdentity& identity, int64_t StoreNumbers::*number, int64_t amount) {
-    numbers_of_store_.*number += amount;
-    if (identity.tenant) identity.tenant->numbers.*number += amount;
+// What computing so many tokens would have taken, less what bringing them took. With the mutex.
+int64_t Engine::saved_ms(int64_t tokens_reused, double seconds_bringing) const {
+    const auto computing = computing_.estimate(tokens_reused);
+    return computing ? std::llround(1e3 * (*computing - seconds_bringing)) : 0;
 }
 
-StoreNumbers Engine::store_numbers(const Tenant* tenant) {
-    StoreNumbers numbers;
+Engine::StoreReport Engine::store_report(const Tenant* tenant, bool with_levels) {
+    StoreReport report;
+    report.has_host = host_tier_ != nullptr;
+    report.has_files = folder_ != nullptr;
+    report.has_server = server_ != nullptr;
     {
         const Lock lock(mutex_);
-        numbers = tenant == nullptr ? numbers_of_store_ : tenant->numbers;
-        numbers.chunks = tenant == nullptr ? store_.num_chunks() : store_.num_chunks_of(*tenant);
-        if (tenant == nullptr) numbers.evictions = store_.evictions();
-        if (host_tier_ != nullptr) {
-            const auto counts = tenant == nullptr ? host_tier_->counts() : host_tier_->counts_of(*tenant);
-            numbers.host_chunks = counts.chunks;
-            numbers.host_bytes = counts.bytes;
+        report.counted = tenant == nullptr ? store_.numbers() : tenant->numbers;
+        report.saved_ms = saved_ms(report.counted.tokens_reused, report.counted.seconds_bringing);
+        const bool looks = with_levels || tenant != nullptr;
+        if (looks) report.device_levels = store_.count_by_level(tenant);
+        if (looks && report.has_host) report.host_levels = host_tier_->count_by_level(tenant);
+        report.chunks = looks ? total(report.device_levels).chunks : store_.num_chunks();
+        if (report.has_host) {
+            const LevelCount host = total(report.host_levels);
+            report.host_chunks = looks ? host.chunks : host_tier_->num_chunks();
+            report.host_bytes = looks ? host.pages * page_bytes_ : host_tier_->bytes();
         }
     }
-    if (folder_ != nullptr) {
+    if (report.has_files) {
         const auto counts = tenant == nullptr ? folder_->counts() : folder_->counts_of(tenant->salt);
-        numbers.file_chunks = counts.chunks;
-        numbers.file_bytes = counts.bytes;
+        report.file_chunks = counts.chunks;
+        report.file_bytes = counts.bytes;
     }
-    return numbers;
+    return report;
 }
 
 }  // namespace nanolith

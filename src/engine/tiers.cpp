@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <system_error>
 
 #include "backend/page_size.h"
@@ -114,12 +115,14 @@ void Engine::server_answered() noexcept {
 Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
     if (server_ == nullptr) return {};
     NL_ASSIGN(const EngineMark mark, this->mark());
+    std::shared_ptr<const ChunkIdentity> identity;
     PageRun run;
     ChunkName name;
     {
         const Lock lock(mutex_);
         const auto chunk = weak.lock();
         if (chunk == nullptr) return {};
+        identity = chunk->identity;
         run = {{chunk->pages.pages().begin(), chunk->pages.pages().end()}, chunk->num_tokens(), weak};
         name = name_of(*chunk->identity, mark);
     }
@@ -132,6 +135,8 @@ Result<void> Engine::save_to_server(const std::weak_ptr<Chunk>& weak) {
     };
     NL_TRY(take_from_device({&run, 1}, send));
     server_answered();
+    const Lock lock(mutex_);
+    store_.count(*identity, &StoreNumbers::server_moves);
     return {};
 }
 
@@ -155,8 +160,12 @@ Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
     if (!folder_->fits(bytes)) return {};
     NL_TRY(write_saved(saved, name.digest, {&run, 1}, folder_->path_of(name)));
     folder_->added(name);
-    const std::lock_guard lock(warned_mutex_);
-    warned_ = NL_OK;
+    {
+        const std::lock_guard lock(warned_mutex_);
+        warned_ = NL_OK;
+    }
+    const Lock lock(mutex_);
+    store_.count(*saved.chunks[0].identity, &StoreNumbers::file_moves);
     return {};
 }
 
@@ -177,21 +186,22 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
             log_.write(NL_LOG_WARNING, outcome.error().message);
         const bool found = outcome.ok() && *outcome;
         if (found) tier.rate.add(chunk.num_tokens(), seconds_since(begin));
+        if (found) store_.count(*chunk.identity, &StoreNumbers::device_moves);
         if (!found) chunk.pages.truncate(0);
         return found;
     };
     if (host_tier_ != nullptr && fetched(from_host_, [&] { return fetch_from_host(lock, chunk); })) {
-        count(*chunk.identity, &StoreNumbers::host_hits);
+        store_.count(*chunk.identity, &StoreNumbers::host_hits);
         chunk.origin = Chunk::Origin::host;
         return true;
     }
     if (folder_ != nullptr && fetched(from_files_, [&] { return fetch_from_folder(lock, chunk); })) {
-        count(*chunk.identity, &StoreNumbers::file_hits);
+        store_.count(*chunk.identity, &StoreNumbers::file_hits);
         chunk.origin = Chunk::Origin::file;
         return true;
     }
     if (server_ != nullptr && fetched(from_server_, [&] { return fetch_from_server(lock, chunk); })) {
-        count(*chunk.identity, &StoreNumbers::server_hits);
+        store_.count(*chunk.identity, &StoreNumbers::server_hits);
         chunk.origin = Chunk::Origin::server;
         return true;
     }

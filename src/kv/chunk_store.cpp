@@ -75,16 +75,19 @@ void ChunkStore::remove(const Chunk& chunk) {
     chunks_.erase(chunk.identity.get());
 }
 
-int64_t ChunkStore::num_chunks_of(const Tenant& tenant) const {
-    return std::ranges::count_if(chunks_,
-                                 [&](const auto& entry) { return entry.second->identity->tenant.get() == &tenant; });
-}
-
 int32_t ChunkStore::evictable_pages() const {
     int32_t pages = 0;
     for (const auto& [identity, chunk] : chunks_)
         if (is_idle(chunk)) pages += chunk->pages.size();
     return pages;
+}
+
+LevelCounts ChunkStore::count_by_level(const Tenant* tenant) const {
+    LevelCounts counts;
+    for (const auto& [identity, chunk] : chunks_)
+        if (tenant == nullptr || identity->tenant.get() == tenant)
+            counts[static_cast<size_t>(chunk->keep.level)].add(chunk->pages.size());
+    return counts;
 }
 
 std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
@@ -101,8 +104,7 @@ std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
         evicted.push_back(std::move(found->second));
         chunks_.erase(found);
         clock_.evicted(chunk->keep);
-        ++evictions_;
-        if (chunk->identity->tenant) ++chunk->identity->tenant->numbers.evictions;
+        count(*chunk->identity, &StoreNumbers::evictions);
     }
     return evicted;
 }

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 #include <unordered_map>
 #include <vector>
 
@@ -71,8 +72,15 @@ class ChunkStore {
     std::vector<std::shared_ptr<Chunk>> evict(int32_t pages);
 
     [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(chunks_.size()); }
-    [[nodiscard]] int64_t num_chunks_of(const Tenant& tenant) const;
-    [[nodiscard]] int64_t evictions() const { return evictions_; }
+    // Of all, or of one tenant's.
+    [[nodiscard]] LevelCounts count_by_level(const Tenant* tenant) const;
+    // Adds to a number of all chunks, and to the same of the chunk's tenant.
+    template <typename Number>
+    void count(const ChunkIdentity& identity, Number StoreNumbers::*number, std::type_identity_t<Number> amount = 1) {
+        numbers_.*number += amount;
+        if (identity.tenant) identity.tenant->numbers.*number += amount;
+    }
+    [[nodiscard]] const StoreNumbers& numbers() const { return numbers_; }
 
   private:
     void forget_dead_identities();
@@ -83,7 +91,7 @@ class ChunkStore {
     size_t sweep_at_ = 64;
     size_t sweep_tenants_at_ = 64;
     WorthClock clock_;
-    int64_t evictions_ = 0;
+    StoreNumbers numbers_;
 };
 
 }  // namespace nanolith

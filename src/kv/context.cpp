@@ -67,6 +67,7 @@ Context Context::fork() const {
     fork.nodes_ = nodes_;
     fork.tenant = tenant;
     fork.tokens_reused = tail_base_ + tail_computed_;
+    fork.chunk_tokens_reused = tail_base_;
     return fork;
 }
 

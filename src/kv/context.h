@@ -81,7 +81,9 @@ class Context {
     std::shared_ptr<Tenant> tenant;  // whose conversation it is
     int64_t tokens_reused = 0;
     int64_t tokens_computed = 0;
-    int64_t tokens_blended = 0;  // of these, those of chunks
+    int64_t tokens_blended = 0;       // of these, those of chunks
+    int64_t chunk_tokens_reused = 0;  // of those reused
+    double seconds_bringing = 0;      // of chunks to the device, when the context was made
 
   private:
     PagePool* pool_;

@@ -68,17 +68,11 @@ void HostTier::remove(const ChunkIdentity& identity) {
     entries_.erase(found);
 }
 
-HostTier::Counts HostTier::counts() const {
-    const int64_t places = num_places_ - static_cast<int64_t>(free_.size());
-    return {static_cast<int64_t>(entries_.size()), places * static_cast<int64_t>(page_bytes_)};
-}
-
-HostTier::Counts HostTier::counts_of(const Tenant& tenant) const {
-    Counts counts;
+LevelCounts HostTier::count_by_level(const Tenant* tenant) const {
+    LevelCounts counts;
     for (const auto& [identity, entry] : entries_) {
-        if (identity->tenant.get() != &tenant) continue;
-        ++counts.chunks;
-        counts.bytes += static_cast<int64_t>(entry->places.size() * page_bytes_);
+        if (tenant != nullptr && identity->tenant.get() != tenant) continue;
+        counts[static_cast<size_t>(entry->keep.level)].add(static_cast<int64_t>(entry->places.size()));
     }
     return counts;
 }

@@ -37,11 +37,12 @@ class HostTier {
     // Appends the memory of an entry's pages, in order: stretches of consecutive ones, at most one for each page.
     void find_memory(const Entry& entry, std::vector<std::span<std::byte>>& parts) const;
 
-    struct Counts {
-        int64_t chunks = 0, bytes = 0;
-    };
-    [[nodiscard]] Counts counts() const;
-    [[nodiscard]] Counts counts_of(const Tenant& tenant) const;
+    [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(entries_.size()); }
+    [[nodiscard]] int64_t bytes() const {
+        return (num_places_ - static_cast<int64_t>(free_.size())) * static_cast<int64_t>(page_bytes_);
+    }
+    // Of all, or of one tenant's.
+    [[nodiscard]] LevelCounts count_by_level(const Tenant* tenant) const;
     [[nodiscard]] int64_t evictions() const { return evictions_; }
 
   private:

@@ -45,8 +45,10 @@ TEST_F(HandleArguments, Engine) {
     int32_t is_end = 77;
     EXPECT_INVALID("engine", nl_engine_query(nullptr, NL_ENGINE_VOCAB_SIZE, &value_));
     EXPECT_INVALID("value", nl_engine_query(engine_.get(), NL_ENGINE_VOCAB_SIZE, nullptr));
-    for (const int32_t fact : {-1, 0, 28, INT32_MAX})
+    for (const int32_t fact : {-1, 0, 34, INT32_MAX})
         EXPECT_INVALID("fact is " + std::to_string(fact), nl_engine_query(engine_.get(), fact, &value_));
+    EXPECT_INVALID("engine", nl_engine_describe(nullptr, nullptr, 0, &size_));
+    EXPECT_INVALID("length", nl_engine_describe(engine_.get(), nullptr, 0, nullptr));
     EXPECT_INVALID("engine", nl_engine_device(nullptr, nullptr, 0, &size_));
     EXPECT_INVALID("length", nl_engine_device(engine_.get(), nullptr, 0, nullptr));
     EXPECT_INVALID("engine", nl_engine_is_end_token(nullptr, 2, &is_end));
@@ -132,7 +134,9 @@ TEST_F(HandleArguments, Cache) {
     EXPECT_INVALID("count", nl_cache_logits(cache, nullptr, 0, nullptr));
     EXPECT_INVALID("cache", nl_cache_query(nullptr, NL_CACHE_TOKENS, &value_));
     EXPECT_INVALID("value", nl_cache_query(cache, NL_CACHE_TOKENS, nullptr));
-    for (const int32_t fact : {-1, 0, 9}) EXPECT_INVALID("fact", nl_cache_query(cache, fact, &value_));
+    for (const int32_t fact : {-1, 0, 11}) EXPECT_INVALID("fact", nl_cache_query(cache, fact, &value_));
+    EXPECT_INVALID("cache", nl_cache_describe(nullptr, nullptr, 0, &size_));
+    EXPECT_INVALID("length", nl_cache_describe(cache, nullptr, 0, nullptr));
     EXPECT_INVALID("cache", nl_cache_set_sampling(nullptr, nullptr));
     EXPECT_INVALID("options", nl_cache_set_sampling(cache, nullptr));
     EXPECT_EQ(out, nullptr);

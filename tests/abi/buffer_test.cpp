@@ -52,6 +52,16 @@ TEST_F(Buffers, Device) {
                              '#');
 }
 
+TEST_F(Buffers, FactsAsJson) {
+    check_buffer_rules<char>([&](char* buffer, size_t capacity,
+                                 size_t* size) { return nl_engine_describe(engine_.get(), buffer, capacity, size); },
+                             '#');
+    const CacheHandle cache = make_cache(engine_.get());
+    check_buffer_rules<char>([&](char* buffer, size_t capacity,
+                                 size_t* size) { return nl_cache_describe(cache.get(), buffer, capacity, size); },
+                             '#');
+}
+
 TEST_F(Buffers, EncodeAndDecode) {
     const std::string text = "the lamp near the river";
     check_buffer_rules<int32_t>(

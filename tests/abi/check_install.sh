@@ -46,6 +46,38 @@ cc -std=c99 "$work/app.c" $(pkg-config --cflags --libs nanolith) -o "$work/app"
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"."' examples/chat_chunked.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_chunked"
 "$work/chat_chunked" --help >/dev/null
+# Documents that are texts of their own are computed by one program, and another one answers its first question with them.
+cc -std=c11 -Wall -Wextra -Wpedantic -Werror examples/store.c $(pkg-config --cflags --libs nanolith) -o "$work/store"
+mkdir "$work/texts" "$work/texts/inside"
+: >"$work/texts/empty"
+sed -n 's/^document: //p' examples/model/demo.txt | {
+    number=0
+    while IFS= read -r text; do
+        number=$((number + 1))
+        printf %s "$text" >"$work/texts/$(printf %03d $number)"
+    done
+}
+documents=$(grep -c '^document: ' examples/model/demo.txt)
+"$work/store" warm examples/model "$work/kept" "$work/texts" --device cpu >"$work/warmed"
+grep -q "^$documents of $documents  " "$work/warmed"
+grep -q "^$documents chunks computed, $documents of them written; 0 were there already" "$work/warmed"
+"$work/store" warm examples/model "$work/kept" "$work/texts" --device cpu | grep -q " $documents were there already"
+[ "$(find "$work/kept" -name '*.chunk' | wc -l)" = "$documents" ]
+COLUMNS=100 "$work/store" show examples/model "$work/kept" --device cpu >"$work/shown"
+grep -Eq "^files +$documents +[0-9.]+ (KiB|MiB) +0 +0  \[#{43}\] 100%" "$work/shown"
+"$work/store" show examples/model "$work/kept" --device cpu --json |
+    python3 -c 'import json, sys; print(json.load(sys.stdin)["tiers"][1]["chunks"])' | grep -qx "$documents"
+if "$work/store" warm examples/model "$work/kept" "$work/texts/inside" --device cpu 2>"$work/said"; then exit 1; fi
+grep -q 'has no text files' "$work/said"
+chat=("$work/chat_chunked" --model examples/model --device cpu --store "$work/kept")
+"${chat[@]}" >"$work/chat"
+grep -q "^$documents of them came from files" "$work/chat"
+"${chat[@]}" >"$work/chat"
+grep -q '^All of them came from files: the first question' "$work/chat"
+if grep -q ' ms  computed$' "$work/chat"; then exit 1; fi
+"$work/chat_chunked" --model examples/model --device cpu --host 1000000 >"$work/chat"
+if "$work/chat_chunked" --model examples/model --device cpu --host 1x 2>"$work/said" >&2; then exit 1; fi
+grep -q '^--host is 1x' "$work/said"
 cc -std=c99 -Wall -Wextra -Wpedantic -Werror -DNL_EXAMPLE_MODEL='"examples/model"' examples/chat_messages.c \
     $(pkg-config --cflags --libs nanolith) -o "$work/chat_messages"
 "$work/chat_messages" >"$work/chat"

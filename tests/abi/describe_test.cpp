@@ -1,4 +1,5 @@
 // What the library tells about itself is what its header says.
+#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -171,6 +172,54 @@ TEST(Describe, FactsCanBeAskedFor) {
         EXPECT_INVALID("fact is " + std::to_string(last + 1), ask(kind, last + 1));
         EXPECT_INVALID("1 to " + std::to_string(last), ask(kind, 0));
     }
+}
+
+// The object has every fact that is described, under its name in lower case and with the value that a query gives, and
+// the members of `more`.
+template <typename Handle, typename Tell, typename Query>
+Json told(const Handle* handle, int32_t kind, Tell tell, Query query, const std::vector<std::string>& more) {
+    size_t length = 0;
+    EXPECT_FAILS(NL_ERROR_BUFFER_TOO_SMALL, "capacity is 0", tell(handle, nullptr, 0, &length));
+    std::string text(length, '\0');
+    EXPECT_EQ(tell(handle, text.data(), text.size(), &length), NL_OK) << nl_last_error();
+    Json object = Json::parse(text);
+    Json facts = object;
+    for (const std::string& name : more) EXPECT_EQ(facts.erase(name), 1U) << name;
+    for (const Json& fact : described(nl_fact_describe, kind)) {
+        auto name = fact.at("name").get<std::string>();
+        for (char& letter : name) letter = static_cast<char>(std::tolower(letter));
+        SCOPED_TRACE(name);
+        int64_t value = 0;
+        EXPECT_EQ(query(handle, fact.at("key").get<int32_t>(), &value), NL_OK) << nl_last_error();
+        EXPECT_TRUE(facts.at(name).is_number_integer());
+        EXPECT_EQ(facts.at(name).get<int64_t>(), value);
+        facts.erase(name);
+    }
+    EXPECT_TRUE(facts.empty()) << facts.dump();
+    return object;
+}
+
+TEST(Describe, FactsOfEnginesAndCachesAsJson) {
+    const TinyModel model;
+    const EngineHandle engine = make_engine(model);
+    const ChunkHandle first = make_chunk(engine.get(), some_tokens(20), NL_LEVEL_SYSTEM);
+    const ChunkHandle second = make_chunk(engine.get(), some_tokens(40, 2), NL_LEVEL_QUERY);
+    const CacheHandle cache = make_cache(engine.get(), {first.get(), second.get()});
+    const Json told_of_engine = told(engine.get(), NL_FACTS_ENGINE, nl_engine_describe, nl_engine_query, {"tiers"});
+    told(cache.get(), NL_FACTS_CACHE, nl_cache_describe, nl_cache_query, {});
+    // Without options that add tiers there are the device's pages alone.
+    const int64_t page_bytes = fact(engine.get(), NL_ENGINE_PAGE_BYTES);
+    const int64_t pages[2] = {fact(first.get(), NL_CHUNK_PAGES), fact(second.get(), NL_CHUNK_PAGES)};
+    const auto level = [&](int64_t number, int64_t chunks, int64_t with_pages) {
+        return Json{{"level", number}, {"chunks", chunks}, {"bytes", with_pages * page_bytes}};
+    };
+    const Json device = {{"tier", "device"},
+                         {"chunks", 2},
+                         {"bytes", (pages[0] + pages[1]) * page_bytes},
+                         {"hits", 0},
+                         {"moves", 0},
+                         {"levels", Json::array({level(0, 1, pages[0]), level(1, 0, 0), level(2, 1, pages[1])})}};
+    EXPECT_EQ(told_of_engine.at("tiers"), Json::array({device}));
 }
 
 }  // namespace

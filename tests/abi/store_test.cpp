@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
@@ -18,6 +19,14 @@ namespace nanolith::test {
 namespace {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+Json tiers_of(const nl_engine* engine) {
+    char text[8192];
+    size_t length = 0;
+    EXPECT_EQ(nl_engine_describe(engine, text, sizeof text, &length), NL_OK) << nl_last_error();
+    return Json::parse(std::string(text, length)).at("tiers");
+}
 
 std::vector<fs::path> files_of(const std::string& folder, const std::string& ending) {
     std::vector<fs::path> files;
@@ -312,6 +321,81 @@ TEST(HostMemory, EvictedChunksComeBack) {
 }
 
 // Evicted by a conversation that grows, while it decodes.
+// What moves between tiers is counted where it arrives, and the tiers' chunks by their levels.
+TEST(StoreNumbers, EachTierTellsItsOwn) {
+    const TinyModel model;
+    const TempFolder folder;
+    const EngineHandle engine =
+        make_store_engine(model.path(), {.folder = folder.path(), .num_pages = 10, .host_bytes = 1 << 20});
+    const int64_t chunk_bytes = 5 * fact(engine.get(), NL_ENGINE_PAGE_BYTES);  // 70 tokens in pages of 16
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_CHUNK_BYTES), 0);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_SAVED_MS), 0);
+    for (int i = 0; i < 5; ++i) {
+        make_chunk(engine.get(), some_tokens(70, i), i == 0 ? NL_LEVEL_CONTEXT : NL_LEVEL_QUERY);
+        // A chunk that is evicted before it is written would not be.
+        for (int tries = 0; fact(engine.get(), NL_ENGINE_FILE_MOVES) <= i && tries < 500; ++tries)
+            std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_FILE_MOVES), 5);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_HOST_MOVES), 3);  // the device has room for two
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_DEVICE_MOVES), 0);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_SERVER_MOVES), 0);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_CHUNK_BYTES), 2 * chunk_bytes);
+    const ChunkHandle back = make_chunk(engine.get(), some_tokens(70, 1), NL_LEVEL_QUERY);
+    EXPECT_EQ(fact(back.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_HOST);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_DEVICE_MOVES), 1);
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_HOST_MOVES), 4);  // which had to make room
+    const Json tiers = tiers_of(engine.get());
+    ASSERT_EQ(tiers.size(), 3U);
+    const auto level = [&](int64_t number, int64_t chunks) {
+        return Json{{"level", number}, {"chunks", chunks}, {"bytes", chunks * chunk_bytes}};
+    };
+    const Json device = {
+        {"tier", "device"}, {"chunks", 2}, {"bytes", 2 * chunk_bytes},
+        {"hits", 0},        {"moves", 1},  {"levels", Json::array({level(0, 0), level(1, 1), level(2, 1)})}};
+    EXPECT_EQ(tiers[0], device);
+    // The copy of a chunk that came back stays there.
+    const Json host = {
+        {"tier", "host"}, {"chunks", 4}, {"bytes", 4 * chunk_bytes},
+        {"hits", 1},      {"moves", 4},  {"levels", Json::array({level(0, 0), level(1, 0), level(2, 4)})}};
+    EXPECT_EQ(tiers[1], host);
+    const Json files = {{"tier", "files"},
+                        {"chunks", 5},
+                        {"bytes", fact(engine.get(), NL_ENGINE_FILE_BYTES)},
+                        {"hits", 0},
+                        {"moves", 5}};
+    EXPECT_EQ(tiers[2], files);
+}
+
+// Of an engine that knows how long it computes. What is found on the device comes at no cost.
+TEST(StoreNumbers, TimeSaved) {
+    const TinyModel model;
+    const EngineHandle engine = make_store_engine(model.path(), {});
+    const auto begin = std::chrono::steady_clock::now();
+    const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(200, 1));
+    const auto took = std::chrono::ceil<std::chrono::milliseconds>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_SAVED_MS), 0);
+    constexpr int64_t kTimes = 50;
+    for (int64_t i = 0; i < kTimes; ++i) make_chunk(engine.get(), some_tokens(200, 1));
+    const int64_t saved = fact(engine.get(), NL_ENGINE_SAVED_MS);
+    EXPECT_GT(saved, 0);
+    EXPECT_LE(saved, kTimes * took);
+    const CacheHandle cache = make_cache(engine.get(), {chunk.get(), chunk.get()});
+    EXPECT_EQ(fact(cache.get(), NL_CACHE_CHUNK_TOKENS_REUSED), 400);
+    EXPECT_NEAR(static_cast<double>(fact(cache.get(), NL_CACHE_SAVED_MS)), 2.0 * static_cast<double>(saved) / kTimes,
+                1.0);  // both are rounded
+    extend(cache.get(), some_tokens(3, 8));
+    nl_cache* forked = nullptr;
+    NL_CHECK(nl_cache_fork(cache.get(), &forked));
+    const CacheHandle fork(forked);
+    EXPECT_EQ(fact(fork.get(), NL_CACHE_TOKENS_REUSED), 403);
+    EXPECT_EQ(fact(fork.get(), NL_CACHE_CHUNK_TOKENS_REUSED), 400);
+    // With exact composition a version that is computed for the cache is not reused.
+    const ChunkHandle other = make_chunk(engine.get(), some_tokens(30, 2));
+    const CacheHandle exact = make_cache(engine.get(), {chunk.get(), other.get()}, NL_COMPOSE_EXACT);
+    EXPECT_EQ(fact(exact.get(), NL_CACHE_CHUNK_TOKENS_REUSED), 200);
+}
+
 TEST(HostMemory, ConversationsPushChunksDown) {
     const TinyModel model;
     const EngineHandle plain = make_engine(model);

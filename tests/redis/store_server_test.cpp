@@ -3,8 +3,10 @@
 #include <hiredis/hiredis.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
+#include <thread>
 
 #include "abi/abi_fixtures.h"
 #include "redis_server.h"
@@ -106,6 +108,21 @@ TEST_F(StoreServer, AnotherEngineComputesNothing) {
     const Tokens drawn = computed_first();
     EXPECT_EQ(Client(server).keys().size(), 3U);  // pages of 16 tokens
     EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+}
+
+TEST_F(StoreServer, IsATierAmongTheNumbers) {
+    const EngineHandle engine = make_engine_with(model.path(), server.address());
+    const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 1));
+    for (int tries = 0; fact(engine.get(), NL_ENGINE_SERVER_MOVES) < 1 && tries < 500; ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(fact(engine.get(), NL_ENGINE_SERVER_MOVES), 1);
+    const EngineHandle later = make_engine_with(model.path(), server.address());
+    make_chunk(later.get(), some_tokens(40, 1));
+    EXPECT_EQ(fact(later.get(), NL_ENGINE_DEVICE_MOVES), 1);
+    std::string text(8192, ' ');
+    size_t length = 0;
+    NL_CHECK(nl_engine_describe(later.get(), text.data(), text.size(), &length));
+    EXPECT_NE(text.find(R"(,{"tier":"server","hits":1,"moves":0}]})"), std::string::npos) << text;
 }
 
 TEST_F(StoreServer, OtherTokensAndOtherModelsAreOtherChunks) {

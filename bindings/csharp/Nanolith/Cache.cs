@@ -102,6 +102,16 @@ namespace Nanolith
             }
         }
 
+        /// <summary>All facts about the cache as a JSON object, their names in lower case.</summary>
+        public string Describe()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.FillText(1024, (byte[] buffer, UIntPtr capacity, out UIntPtr length) =>
+                    Native.nl_cache_describe(use.Raw, buffer, capacity, out length));
+            }
+        }
+
         /// <summary>Sets how this cache draws from now on.</summary>
         public void SetSampling(SamplingOptions options)
         {

@@ -82,6 +82,19 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// All facts about the engine as a JSON object, their names in lower case, and "tiers", an array of where it keeps
+        /// chunks: the chunks, bytes, hits and moves of each.
+        /// </summary>
+        public string Describe()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.FillText(8192, (byte[] buffer, UIntPtr capacity, out UIntPtr length) =>
+                    Native.nl_engine_describe(use.Raw, buffer, capacity, out length));
+            }
+        }
+
         /// <summary>The device in words, for example "cpu (2 threads)".</summary>
         public string Device
         {

@@ -108,6 +108,18 @@ namespace Nanolith
         Evictions = 26,
         /// <summary>times that a chunk was asked for and was read from the store's server</summary>
         ServerHits = 27,
+        /// <summary>that the chunks in the device's pages take now</summary>
+        ChunkBytes = 28,
+        /// <summary>times that an evicted chunk was copied to the host's memory</summary>
+        HostMoves = 29,
+        /// <summary>that a chunk was written to a file of the store's folder</summary>
+        FileMoves = 30,
+        /// <summary>that it was sent to the store's server</summary>
+        ServerMoves = 31,
+        /// <summary>that it was brought to the device's pages from one of these</summary>
+        DeviceMoves = 32,
+        /// <summary>Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the engine has not computed a chunk.</summary>
+        SavedMs = 33,
     }
 
     /// <summary>How a text is encoded: flags for nl_tokenizer_encode. Since 0.1. A newer library may know more values.</summary>
@@ -183,6 +195,10 @@ namespace Nanolith
         TokensBlended = 7,
         /// <summary>how its chunks were composed in the end, NL_COMPOSE_*; since 0.2</summary>
         Composition = 8,
+        /// <summary>of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2</summary>
+        ChunkTokensReused = 9,
+        /// <summary>Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those that bringing chunks to the device took when the cache was created. Since 0.2.</summary>
+        SavedMs = 10,
     }
 
     /// <summary>Why a generation ended. Since 0.2. A newer library may know more values.</summary>

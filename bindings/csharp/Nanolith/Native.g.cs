@@ -47,6 +47,9 @@ namespace Nanolith
         internal static extern int nl_engine_query(IntPtr engine, int fact, out long value);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_describe(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_device(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -129,6 +132,9 @@ namespace Nanolith
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_cache_query(IntPtr cache, int fact, out long value);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_describe(IntPtr cache, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_generation_start(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, IntPtr options, out IntPtr generation);

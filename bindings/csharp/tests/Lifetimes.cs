@@ -460,6 +460,12 @@ static class Lifetimes
         Expect(Library.DescribeOptions(OptionsKind.Generation).Contains("\"STOP_TEXT\""), "options");
         Expect(Library.DescribeFacts(FactsKind.Cache).Contains("\"PRIVATE_PAGES\""), "facts");
         Expect(Library.DescribeModel(model, DescribeFormat.Json).StartsWith("{"), "model");
+        using (Engine engine = Load())
+        using (Cache cache = engine.CreateCache())
+        {
+            Expect(engine.Describe().Contains("\"tiers\":[{\"tier\":\"device\",\"chunks\":0,"), "facts of an engine");
+            Expect(cache.Describe().StartsWith("{\"tokens\":0,"), "facts of a cache");
+        }
     }
 
     static void LogAndExceptionInIt()

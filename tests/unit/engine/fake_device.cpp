@@ -117,6 +117,7 @@ class FakeExecutor final : public Executor {
     Result<void> write_pages(std::span<const int32_t> pages, std::span<const std::byte> from) override {
         NL_TRY(check_moves(spec_, options_, pages, from.size()));
         finish_steps();
+        std::this_thread::sleep_for(std::chrono::microseconds(record_->write_microseconds));
         for_cells(pages, from.data(), [](int32_t& cell, const std::byte* at) { std::memcpy(&cell, at, sizeof(cell)); });
         return {};
     }

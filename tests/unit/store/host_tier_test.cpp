@@ -47,8 +47,8 @@ TEST_F(HostTierTest, PagesAreInOneEntryAlone) {
         all.insert(all.end(), parts.begin(), parts.end());
         bytes += sum;
     }
-    EXPECT_EQ(tier.counts().bytes, static_cast<int64_t>(bytes));
-    EXPECT_EQ(tier.counts().chunks, 3);
+    EXPECT_EQ(tier.bytes(), static_cast<int64_t>(bytes));
+    EXPECT_EQ(tier.num_chunks(), 3);
 }
 
 TEST_F(HostTierTest, MakesRoomFromTheHighestLevelAndTheLongestUnused) {
@@ -70,7 +70,7 @@ TEST_F(HostTierTest, WhatIsHeldOrTooLargeStaysOut) {
     EXPECT_EQ(tier.add(*chunk(3, 1, 9)), nullptr);
     EXPECT_TRUE(has(1));
     tier.remove(*held->identity);
-    EXPECT_EQ(tier.counts().bytes, 0);
+    EXPECT_EQ(tier.bytes(), 0);
     EXPECT_NE(tier.add(*chunk(4, 1, 8)), nullptr);
 }
 

@@ -117,6 +117,20 @@ pub const NL_ENGINE_TOKENS_COMPUTED: i32 = 25;
 pub const NL_ENGINE_EVICTIONS: i32 = 26;
 /// times that a chunk was asked for and was read from the store's server
 pub const NL_ENGINE_SERVER_HITS: i32 = 27;
+/// that the chunks in the device's pages take now
+pub const NL_ENGINE_CHUNK_BYTES: i32 = 28;
+/// times that an evicted chunk was copied to the host's memory
+pub const NL_ENGINE_HOST_MOVES: i32 = 29;
+/// that a chunk was written to a file of the store's folder
+pub const NL_ENGINE_FILE_MOVES: i32 = 30;
+/// that it was sent to the store's server
+pub const NL_ENGINE_SERVER_MOVES: i32 = 31;
+/// that it was brought to the device's pages from one of these
+pub const NL_ENGINE_DEVICE_MOVES: i32 = 32;
+/// Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
+/// chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
+/// engine has not computed a chunk.
+pub const NL_ENGINE_SAVED_MS: i32 = 33;
 
 /// put the beginning-of-sequence token first; an error where there is none
 pub const NL_ENCODE_ADD_BOS: i32 = 1;
@@ -163,6 +177,11 @@ pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
 pub const NL_CACHE_TOKENS_BLENDED: i32 = 7;
 /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
 pub const NL_CACHE_COMPOSITION: i32 = 8;
+/// of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2
+pub const NL_CACHE_CHUNK_TOKENS_REUSED: i32 = 9;
+/// Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
+/// that bringing chunks to the device took when the cache was created. Since 0.2.
+pub const NL_CACHE_SAVED_MS: i32 = 10;
 
 /// it has not ended, or there is more to fetch
 pub const NL_END_NONE: i32 = 0;
@@ -456,6 +475,18 @@ functions! {
     fn nl_engine_tenant(engine: *const nl_engine, salt: *const c_char, salt_length: usize, tenant: *mut *mut nl_engine) -> nl_status;
     /// Since 0.1.
     fn nl_engine_query(engine: *const nl_engine, fact: i32, value: *mut i64) -> nl_status;
+    /// All facts about an engine as a JSON object: their names in lower case ("vocab_size"), with integers,
+    /// and "tiers", an array of where it keeps chunks, the fastest first. Those that it does not have are left out:
+    ///     {"vocab_size": 512, ..., "saved_ms": 120,
+    ///      "tiers": \[{"tier": "device", "chunks": 3, "bytes": 98304, "hits": 5, "moves": 1,
+    ///                 "levels": \[{"level": 0, "chunks": 1, "bytes": 32768}, {"level": 1, ...}, {"level": 2, ...}]},
+    ///                {"tier": "host", "chunks": ..., "bytes": ..., "hits": ..., "moves": ..., "levels": \[...]},
+    ///                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
+    ///                {"tier": "server", "hits": ..., "moves": ...}]}
+    /// "hits" are chunks that were asked for and found there, "moves" those that were copied to there. Later versions may
+    /// add members. The text may be longer at the next call, as numbers grow: 8192 bytes are enough for this version. Since
+    /// 0.2.
+    fn nl_engine_describe(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Whether `token` ends an answer by the model's generation_config.json or config.json: \*is_end is 1 or 0. Since 0.1.
@@ -595,6 +626,9 @@ functions! {
     fn nl_cache_cancel(cache: *mut nl_cache) -> nl_status;
     /// Since 0.1.
     fn nl_cache_query(cache: *const nl_cache, fact: i32, value: *mut i64) -> nl_status;
+    /// All facts about a cache as a JSON object: their names in lower case ("private_pages"), with integers.
+    /// 1024 bytes are enough for this version; later ones may add members. Since 0.2.
+    fn nl_cache_describe(cache: *const nl_cache, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then) and starts to generate
     /// the tokens that follow, in the same steps as the engine's other work. Returns at once; nl_generation_next gives what
     /// was drawn. How tokens are drawn is the cache's matter (nl_cache_set_sampling), when to end and the rest that of

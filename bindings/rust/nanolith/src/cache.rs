@@ -75,6 +75,14 @@ impl Cache {
         ffi::value(|value| unsafe { sys::nl_cache_query(self.raw, fact.0, value) })
     }
 
+    /// All facts about the cache as a JSON object, their names in lower case.
+    pub fn describe(&self) -> Result<String> {
+        // SAFETY: the handle lives, and the buffer has the given capacity.
+        ffi::fill_text(1024, |buffer, capacity, length| unsafe {
+            sys::nl_cache_describe(self.raw, buffer, capacity, length)
+        })
+    }
+
     /// Sets how this cache draws from now on.
     pub fn set_sampling(&self, options: &SamplingOptions) -> Result<()> {
         let options = options.apply()?;

@@ -117,6 +117,20 @@ impl EngineFact {
     pub const EVICTIONS: EngineFact = EngineFact(sys::NL_ENGINE_EVICTIONS);
     /// times that a chunk was asked for and was read from the store's server
     pub const SERVER_HITS: EngineFact = EngineFact(sys::NL_ENGINE_SERVER_HITS);
+    /// that the chunks in the device's pages take now
+    pub const CHUNK_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_CHUNK_BYTES);
+    /// times that an evicted chunk was copied to the host's memory
+    pub const HOST_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_HOST_MOVES);
+    /// that a chunk was written to a file of the store's folder
+    pub const FILE_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_FILE_MOVES);
+    /// that it was sent to the store's server
+    pub const SERVER_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_SERVER_MOVES);
+    /// that it was brought to the device's pages from one of these
+    pub const DEVICE_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_DEVICE_MOVES);
+    /// Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
+    /// chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
+    /// engine has not computed a chunk.
+    pub const SAVED_MS: EngineFact = EngineFact(sys::NL_ENGINE_SAVED_MS);
 }
 
 /// How a text is encoded: flags for nl_tokenizer_encode. Since 0.1.
@@ -207,6 +221,11 @@ impl CacheFact {
     pub const TOKENS_BLENDED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_BLENDED);
     /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
     pub const COMPOSITION: CacheFact = CacheFact(sys::NL_CACHE_COMPOSITION);
+    /// of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2
+    pub const CHUNK_TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_CHUNK_TOKENS_REUSED);
+    /// Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
+    /// that bringing chunks to the device took when the cache was created. Since 0.2.
+    pub const SAVED_MS: CacheFact = CacheFact(sys::NL_CACHE_SAVED_MS);
 }
 
 /// Why a generation ended. Since 0.2.

@@ -298,6 +298,11 @@ fn what_the_library_tells_about_itself() {
     assert!(describe_options(OptionsKind::GENERATION).unwrap().contains("\"STOP_TEXT\""));
     assert!(describe_facts(FactsKind::CACHE).unwrap().contains("\"PRIVATE_PAGES\""));
     assert!(describe_model(MODEL, DescribeFormat::JSON).unwrap().starts_with('{'));
+    let engine = load();
+    assert!(engine.describe().unwrap().contains("\"pages_total\":256,"));
+    assert!(engine.describe().unwrap().contains("\"tiers\":[{\"tier\":\"device\",\"chunks\":0,"));
+    let cache = engine.cache(&[], &CacheOptions::new()).unwrap();
+    assert!(cache.describe().unwrap().starts_with("{\"tokens\":0,"));
 }
 
 #[test]
