@@ -125,8 +125,11 @@ inline nl_status create(const std::string& model, const EngineShape& shape, Engi
 // An engine that computes a context anew.
 class Reference {
   public:
-    explicit Reference(const std::string& model) {
-        EXPECT_EQ(create(model, {}, engine_), NL_OK) << nl_last_error();
+    // `max_batch_tokens`: as the engine has it that is compared, since a blend's choice depends on it.
+    Reference(const std::string& model, int64_t max_batch_tokens) {
+        EngineShape shape;
+        shape.max_batch_tokens = max_batch_tokens;
+        EXPECT_EQ(create(model, shape, engine_), NL_OK) << nl_last_error();
     }
 
     // The tokens that follow the context.
@@ -215,8 +218,9 @@ class Worker {
   public:
     Worker(World& world, uint32_t seed, int index) : world_(world), random_(seed), index_(index) {}
 
-    void run(nl_engine* engine) {
+    void run(nl_engine* engine, int64_t max_batch_tokens) {
         engine_ = engine;
+        max_batch_tokens_ = max_batch_tokens;
         for (int i = 0; i < world_.settings.calls && !testing::Test::HasFailure(); ++i) step();
         if (!conversations_.empty() && !testing::Test::HasFailure()) draw(some_conversation());
         // In any order, and not that in which they were made.
@@ -285,10 +289,10 @@ class Worker {
 
     void step() {
         const int what = below(20);
-        if (what < 4 || held_.empty()) return prefill();
+        if (what < 5 || held_.empty()) return prefill();
         if (what < 7 || conversations_.empty()) return begin();
-        if (what < 8) return free_some();
-        if (what < 10) return save_or_load_chunk();
+        if (what < 9) return free_some();
+        if (what < 11) return save_or_load_chunk();
         if (what < 12) return save_or_load_cache();
         Conversation& conversation = some_conversation();
         if (what < 13) return fork(conversation);
@@ -320,7 +324,7 @@ class Worker {
         if (origin == NL_ORIGIN_FILE) ++world_.counts.from_files;
         if (origin == NL_ORIGIN_HOST) ++world_.counts.from_host;
         EXPECT_EQ(fact(chunk.get(), NL_CHUNK_TOKENS), static_cast<int64_t>(spec->tokens.size()));
-        if (held_.size() >= 4) held_.erase(held_.begin() + below(4));
+        if (held_.size() >= 3) held_.erase(held_.begin() + below(3));
         held_.push_back({std::move(chunk), spec});
     }
 
@@ -343,7 +347,7 @@ class Worker {
     }
 
     void add(Conversation conversation) {
-        if (conversations_.size() >= 3) conversations_.erase(conversations_.begin() + below(3));
+        if (conversations_.size() >= 2) conversations_.erase(conversations_.begin() + below(2));
         conversations_.push_back(std::move(conversation));
     }
 
@@ -402,7 +406,7 @@ class Worker {
 
     void compare(const Context& context, const Tokens& drawn) {
         const int count = static_cast<int>(drawn.size());
-        EXPECT_EQ(Reference(world_.settings.model).draw(context, count), drawn)
+        EXPECT_EQ(Reference(world_.settings.model, max_batch_tokens_).draw(context, count), drawn)
             << "composition " << context.composition << ", " << context.chunks.size() << " chunks, "
             << context.tokens.size() << " tokens, " << context.of_chunks << " of chunks, thread " << index_
             << describe(context.turns);
@@ -497,6 +501,7 @@ class Worker {
     std::mt19937 random_;
     const int index_;
     nl_engine* engine_ = nullptr;
+    int64_t max_batch_tokens_ = 0;
     std::vector<Held> held_;
     std::vector<Conversation> conversations_;
     std::map<std::string, SavedFile<SpecPointer>> chunk_files_;
@@ -548,8 +553,8 @@ class Program {
 
     void with_an_engine() {
         EngineShape shape;
-        shape.num_pages = 24 + below(static_cast<int>(12 * workers_.size()));
-        shape.host_bytes = below(2) * (1 + below(50)) * kPageBytes;
+        shape.num_pages = 24 + below(static_cast<int>(8 * workers_.size()));
+        shape.host_bytes = std::min(below(4), 1) * (1 + below(50)) * kPageBytes;
         shape.store_bytes = below(3) == 0 ? 20000 + below(100000) : 0;
         shape.max_batch_tokens = 16 + below(80);
         shape.shares = below(2) == 0;
@@ -565,7 +570,7 @@ class Program {
             return;
         }
         std::vector<std::thread> threads;
-        for (auto& worker : workers_) threads.emplace_back([&] { worker->run(engine.get()); });
+        for (auto& worker : workers_) threads.emplace_back([&] { worker->run(engine.get(), shape.max_batch_tokens); });
         for (auto& thread : threads) thread.join();
         settings_.end_failing();
         world_.counts.evictions += fact(engine.get(), NL_ENGINE_EVICTIONS);
