@@ -323,8 +323,8 @@ TEST(Saving, WhatCannotBeWrittenLeavesNothing) {
     EXPECT_NE(read_bytes(folder.file("chunk")), before);
 }
 
-// A process that is killed while it saves in place of a file leaves the old one or the new one, whole. What it had begun
-// stays beside it: the caller's folder is nobody's to clear.
+// A process that is killed while it saves in place of a file leaves the old one or the new one, whole. What it had
+// begun stays beside it: the caller's folder is nobody's to clear.
 TEST(Saving, KilledWritersLeaveTheOldFileOrTheNewOne) {
     const TinyModel model;
     const TempFolder folder;

@@ -1,7 +1,7 @@
 // Random programs upon engines whose chunks move between the device, the host's memory, a store's folder and files of
-// the caller's: threads prefill, compose, extend, decode, fork, truncate, save, load and free, and engines end and begin
-// again with the same folder. What is drawn is compared with what an engine draws that was made for the comparison
-// alone, has no tiers and shares nothing, and so computes everything.
+// the caller's: threads prefill, compose, extend, decode, fork, truncate, save, load and free, and engines end and
+// begin again with the same folder. What is drawn is compared with what an engine draws that was made for the
+// comparison alone, has no tiers and shares nothing, and so computes everything.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,29 @@
 
 namespace nanolith::test::store_programs {
 
-// Whether the calling thread is inside a call of the library: for what makes its requests of the system fail.
-inline thread_local bool in_call = false;
+// For what makes requests of the system fail: the test's own are spared. Whether the calling thread runs the test's
+// code, and how many engines exist for a comparison alone.
+inline thread_local bool is_test = false;
+inline std::atomic<int> references = 0;
 
+// Code of the test in one of the library's threads.
+class Spared {
+  public:
+    Spared() { is_test = true; }
+    Spared(const Spared&) = delete;
+    Spared& operator=(const Spared&) = delete;
+    ~Spared() { is_test = before_; }
+
+  private:
+    const bool before_ = is_test;
+};
+
+// A call of the library by the test.
 template <typename Call>
 nl_status call(const Call& work) {
-    in_call = true;
+    is_test = false;
     const nl_status status = work();
-    in_call = false;
+    is_test = true;
     return status;
 }
 
@@ -47,21 +62,24 @@ struct Turn {
 struct Context {
     int32_t composition = NL_COMPOSE_INDEPENDENT;
     std::vector<SpecPointer> chunks;
-    Tokens tokens;               // all, those of the chunks first
-    size_t of_chunks = 0;        // how many of these still are its chunks'
-    std::vector<Turn> turns;     // all calls so far
+    Tokens tokens;            // all, those of the chunks first
+    size_t of_chunks = 0;     // how many of these still are its chunks'
+    std::vector<Turn> turns;  // all calls so far
 };
 
 // What a program's engines and its disk are like.
 struct Settings {
-    std::string model;          // a folder
+    std::string model;  // a folder
     uint32_t seed = 0;
     int calls = 12;             // of each thread with each engine
     bool files_fail = false;    // whether calls upon files may fail, and files are damaged
     bool memory_fails = false;  // whether any call may be OUT_OF_MEMORY
-    // Called before an engine is made and threads begin with it, with the program's folder, and when they have ended.
+    // Called before threads begin with an engine, with the program's folder, and when they have ended: where files fail
+    // before the engine is made.
     std::function<void(uint32_t seed, const std::string& folder)> begin_failing = [](uint32_t, const std::string&) {};
     std::function<void()> end_failing = [] {};
+    // Is given each model's folder before it is used.
+    std::function<void(const std::string& model)> prepare = [](const std::string&) {};
     // How many files below the folder could not be removed so far.
     std::function<int64_t()> not_removed = [] { return int64_t{0}; };
 };
@@ -77,6 +95,7 @@ struct Log {
     std::string text;
 
     static void write(void* self, int32_t severity, const char* message, size_t length) {
+        const Spared spared;
         auto& log = *static_cast<Log*>(self);
         const std::lock_guard lock(log.mutex);
         if (severity >= NL_LOG_WARNING) log.text.append(message, length) += "\n";
@@ -116,8 +135,7 @@ inline nl_status create(const std::string& model, const EngineShape& shape, Engi
         EXPECT_EQ(nl_options_set_log(options.get(), Log::write, shape.log), NL_OK);
     }
     nl_engine* made = nullptr;
-    const nl_status status =
-        call([&] { return nl_engine_create(model.data(), model.size(), options.get(), &made); });
+    const nl_status status = call([&] { return nl_engine_create(model.data(), model.size(), options.get(), &made); });
     engine.reset(made);
     return status;
 }
@@ -145,8 +163,8 @@ class Reference {
             replay(cache.get(), context.turns);
         } else {
             truncate(cache.get(), context.of_chunks);
-            extend(cache.get(), {context.tokens.begin() + static_cast<std::ptrdiff_t>(context.of_chunks),
-                                 context.tokens.end()});
+            extend(cache.get(),
+                   {context.tokens.begin() + static_cast<std::ptrdiff_t>(context.of_chunks), context.tokens.end()});
         }
         EXPECT_EQ(tokens_of(cache.get()), context.tokens);
         return decode(cache.get(), count);
@@ -194,6 +212,13 @@ class Reference {
         }
     }
 
+    struct Counted {
+        Counted() { ++references; }
+        Counted(const Counted&) = delete;
+        Counted& operator=(const Counted&) = delete;
+        ~Counted() { --references; }
+    };
+    const Counted counted_;
     EngineHandle engine_;
 };
 
@@ -208,8 +233,8 @@ struct SavedFile {
 struct World {
     const Settings& settings;
     Counts& counts;
-    std::string files;                 // a folder of the caller's
-    std::vector<SpecPointer> chunks;   // that are asked for
+    std::string files;                // a folder of the caller's
+    std::vector<SpecPointer> chunks;  // that are asked for
     std::function<bool(nl_status)> may_fail;
 };
 
@@ -219,6 +244,7 @@ class Worker {
     Worker(World& world, uint32_t seed, int index) : world_(world), random_(seed), index_(index) {}
 
     void run(nl_engine* engine, int64_t max_batch_tokens) {
+        const Spared spared;
         engine_ = engine;
         max_batch_tokens_ = max_batch_tokens;
         for (int i = 0; i < world_.settings.calls && !testing::Test::HasFailure(); ++i) step();
@@ -440,8 +466,7 @@ class Worker {
         const auto known = chunk_files_.find(path);
         if (known == chunk_files_.end() || below(2) == 0) {
             const Held& held = held_[static_cast<size_t>(below(static_cast<int>(held_.size())))];
-            const nl_status status =
-                call([&] { return nl_chunk_save(held.handle.get(), path.data(), path.size()); });
+            const nl_status status = call([&] { return nl_chunk_save(held.handle.get(), path.data(), path.size()); });
             const bool saved = did(status, "save of a chunk");
             if (saved || known != chunk_files_.end()) note(chunk_files_[path], held.spec, saved);
             return;
@@ -527,6 +552,7 @@ class Program {
     }
 
     void run() {
+        const Spared spared;
         const int num_workers = 1 + below(8);
         for (int i = 0; i < num_workers; ++i)
             workers_.push_back(std::make_unique<Worker>(world_, static_cast<uint32_t>(random_()), i));
@@ -561,14 +587,11 @@ class Program {
         if (below(5) != 0) shape.folder = store_;
         shape.log = &log_;
         log_.text.clear();
-        settings_.begin_failing(static_cast<uint32_t>(random_()), folder_.path());
+        const auto failing_seed = static_cast<uint32_t>(random_());
+        if (settings_.files_fail) settings_.begin_failing(failing_seed, folder_.path());
         EngineHandle engine;
-        const nl_status status = create(settings_.model, shape, engine);
-        if (status != NL_OK) {
-            settings_.end_failing();
-            EXPECT_TRUE(settings_.memory_fails && status == NL_ERROR_OUT_OF_MEMORY) << nl_last_error();
-            return;
-        }
+        ASSERT_EQ(create(settings_.model, shape, engine), NL_OK) << nl_last_error();
+        if (!settings_.files_fail) settings_.begin_failing(failing_seed, folder_.path());
         std::vector<std::thread> threads;
         for (auto& worker : workers_) threads.emplace_back([&] { worker->run(engine.get(), shape.max_batch_tokens); });
         for (auto& thread : threads) thread.join();
@@ -658,6 +681,7 @@ inline void run_programs(Settings settings, int count, Counts& counts) {
         shape.seed = settings.seed;
         const TinyModel model(shape);
         settings.model = model.path();
+        settings.prepare(settings.model);
         for (int i = done; i < std::min(count, done + kWithOneModel) && !testing::Test::HasFailure(); ++i) {
             SCOPED_TRACE("NANOLITH_TEST_SEED=" + std::to_string(settings.seed));
             Program(settings, counts).run();
@@ -666,10 +690,11 @@ inline void run_programs(Settings settings, int count, Counts& counts) {
             ++settings.seed;
         }
     }
-    std::printf("%d programs: %d calls, %d of them failed, %d tokens compared, %d evictions, %d chunks from files, %d "
-                "from the host's memory, %d files loaded\n",
-                int(counts.programs), int(counts.calls), int(counts.failed), int(counts.tokens), int(counts.evictions),
-                int(counts.from_files), int(counts.from_host), int(counts.loaded));
+    std::printf(
+        "%d programs: %d calls, %d of them failed, %d tokens compared, %d evictions, %d chunks from files, %d "
+        "from the host's memory, %d files loaded\n",
+        int(counts.programs), int(counts.calls), int(counts.failed), int(counts.tokens), int(counts.evictions),
+        int(counts.from_files), int(counts.from_host), int(counts.loaded));
 }
 
 }  // namespace nanolith::test::store_programs

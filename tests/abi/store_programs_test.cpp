@@ -24,8 +24,8 @@ TEST(StorePrograms, FilesThatFailCostNoToken) {
     Settings settings;
     settings.files_fail = true;
     settings.begin_failing = [](uint32_t seed, const std::string& folder) {
-        constexpr files::Disk kDisks[] = {files::Disk::works, files::Disk::fails, files::Disk::fails,
-                                          files::Disk::full, files::Disk::read_only};
+        constexpr files::Disk kDisks[] = {files::Disk::works, files::Disk::fails, files::Disk::fails, files::Disk::full,
+                                          files::Disk::read_only};
         files::folder = folder;
         files::draws = seed;
         files::one_in = 4 + seed % 60;

@@ -88,8 +88,7 @@ Function* original(Function* /*replacement*/, const char* name) {
 }  // namespace nanolith::test::failing_files
 
 // The function that `name` is here a replacement of.
-#define NL_ORIGINAL(name) \
-    static auto* const original_##name = nanolith::test::failing_files::original(&(name), #name)
+#define NL_ORIGINAL(name) static auto* const original_##name = nanolith::test::failing_files::original(&(name), #name)
 
 // Visible, so that libraries call them.
 #pragma GCC visibility push(default)
@@ -166,14 +165,11 @@ int mkdir(const char* path, mode_t mode) noexcept {
 int utimensat(int at, const char* path, const timespec* times, int flags) noexcept {
     using namespace nanolith::test::failing_files;
     NL_ORIGINAL(utimensat);
-    return is_meant(path) && change_fails({EIO, EACCES}, false)
-               ? -1
-               : original_utimensat(at, path, times, flags);
+    return is_meant(path) && change_fails({EIO, EACCES}, false) ? -1 : original_utimensat(at, path, times, flags);
 }
 int stat(const char* path, struct stat* facts) noexcept {
     using namespace nanolith::test::failing_files;
-    static const auto original_stat =
-        reinterpret_cast<int (*)(const char*, struct stat*)>(dlsym(RTLD_NEXT, "stat"));
+    static const auto original_stat = reinterpret_cast<int (*)(const char*, struct stat*)>(dlsym(RTLD_NEXT, "stat"));
     return is_meant(path) && read_fails({EIO, EACCES}) ? -1 : original_stat(path, facts);
 }
 int fstat(int descriptor, struct stat* facts) noexcept {
