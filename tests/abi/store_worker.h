@@ -81,13 +81,17 @@ class Worker {
         std::error_code error;
         const auto size = fs::file_size(path, error);
         if (error || size == 0) return;
-        if (random() % 2 == 0) return fs::resize_file(path, random() % size, error);
+        if (random() % 3 == 0) return fs::resize_file(path, random() % size, error);
+        // A bit, or as much as shows in what is drawn.
+        const auto at = random() % size;
+        const auto count = random() % 2 == 0 ? 1 : std::min<uintmax_t>(size - at, 400);
         std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
-        const auto at = static_cast<std::streamoff>(random() % size);
-        file.seekg(at);
-        const int byte = file.get();
-        file.seekp(at);
-        file.put(static_cast<char>(byte ^ (1 << (random() % 8))));
+        std::string bytes(count, '\0');
+        file.seekg(static_cast<std::streamoff>(at));
+        file.read(bytes.data(), static_cast<std::streamsize>(count));
+        for (char& byte : bytes) byte = static_cast<char>(byte ^ (1 << (random() % 8)));
+        file.seekp(static_cast<std::streamoff>(at));
+        file.write(bytes.data(), static_cast<std::streamsize>(count));
     }
 
   private:
