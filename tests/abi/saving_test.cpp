@@ -365,7 +365,7 @@ TEST(Saving, KilledWritersLeaveTheOldFileOrTheNewOne) {
     SCOPED_TRACE(seed);
     std::mt19937 random(seed);
     int begun = 0;
-    for (int round = num_kills(40); round > 0 && !HasFailure(); --round) {
+    for (int round = num_kills(25); round > 0 && !HasFailure(); --round) {
         KilledChild(save_again_and_again).kill_within(std::chrono::milliseconds(10), random);
         const EngineHandle engine = make_engine(model);
         const ChunkHandle chunk = load_chunk(engine.get(), folder.file("chunk"));

@@ -11,7 +11,7 @@ using store_programs::Settings;
 
 TEST(StorePrograms, DrawTheTokensOfAnEngineThatComputesEverything) {
     Counts counts;
-    store_programs::run_programs({}, store_programs::num_programs(100), counts);
+    store_programs::run_programs({}, store_programs::num_programs(60), counts);
     EXPECT_GT(counts.tokens, 10 * counts.programs);
     EXPECT_GT(counts.evictions, 0);
     EXPECT_GT(counts.from_files, 0);
@@ -34,7 +34,7 @@ TEST(StorePrograms, FilesThatFailCostNoToken) {
     settings.end_failing = [] { files::disk = files::Disk::works; };
     settings.not_removed = [] { return files::kept.load(); };
     Counts counts;
-    store_programs::run_programs(settings, store_programs::num_programs(100), counts);
+    store_programs::run_programs(settings, store_programs::num_programs(60), counts);
     std::printf("%d calls upon files failed\n", int(files::failures));
     EXPECT_GT(files::failures, counts.programs);
     EXPECT_GT(counts.tokens, 10 * counts.programs);

@@ -306,7 +306,7 @@ TEST(StoreFolder, KilledWritersLeaveWholeChunks) {
     std::mt19937 random(seed);
     int64_t found = 0;
     int64_t missing = 0;
-    for (int round = num_kills(50); round > 0 && !HasFailure(); --round) {
+    for (int round = num_kills(30); round > 0 && !HasFailure(); --round) {
         const uint32_t kept = random() % 3;
         for (const auto& entry : fs::directory_iterator(folder.path()))
             if (kept == 0 || (kept == 1 && random() % 2 == 0)) fs::remove(entry.path());
