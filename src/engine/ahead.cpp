@@ -4,7 +4,8 @@
 // the token just drawn is queued at once, as a request that nobody waits for. The next nl_decode_step takes this
 // request over, or finds the token that it drew (ResidentSequence::next); any other call on the sequence waits until it
 // has ended. Such a request never reserves a page, so that others find as many pages as without it. At worst one row is
-// computed in vain.
+// computed in vain. A row that was not computed would be one of the probe's of a blend: while that may choose pages,
+// nothing is computed ahead, or the choice would depend on how soon the next call comes.
 #include <algorithm>
 
 #include "engine/scheduler.h"
@@ -19,7 +20,8 @@ bool Scheduler::go_ahead(const std::shared_ptr<ResidentSequence>& sequence) noex
     const bool has_page =
         sequence->missing_pages(sequence->context.tail_size()) == 0 && !sequence->writes_shared_page();
     const bool full = sequence->num_tokens() >= options_.max_context;
-    if (sequence->draws_in_a_row < kDrawsInARow || !has_page || full || stopping_) return false;
+    const bool chooses = sequence->blend && sequence->blend->may_choose(sequence->context);
+    if (sequence->draws_in_a_row < kDrawsInARow || !has_page || full || chooses || stopping_) return false;
     try {
         auto request = std::make_shared<Request>();
         request->sequence = sequence;

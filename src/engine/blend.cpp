@@ -47,8 +47,8 @@ int64_t Blend::budget(const Context& context) const {
 void Blend::begin(const Context& context, int32_t most_probe_rows) {
     const int32_t new_rows = context.tail_size() - context.tail_computed();
     if (begun_ && new_rows < 2) return;  // a token that was drawn
+    if (!may_choose(context)) return;
     const int64_t left = budget(context);
-    if (begun_ && left < page_size_) return;
     const int64_t first_pages = begun_ ? 0 : blend_size(context.chunks(), page_size_).first_pages;
     probe_in_flight = false;
     if (new_rows == 0 || left <= first_pages) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen

@@ -44,6 +44,8 @@ class Blend {
     // Begins a request whose sequence has tokens that are not computed. `most_probe_rows`: 0 where there is nothing to
     // probe with.
     void begin(const Context& context, int32_t most_probe_rows);
+    // Whether a later request may choose pages: its probe then has every row that is not computed.
+    [[nodiscard]] bool may_choose(const Context& context) const { return !begun_ || budget(context) >= page_size_; }
 
     // ---- Probing
     [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }

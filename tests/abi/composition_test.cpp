@@ -1,5 +1,7 @@
 // What chunks, forks, truncation and batching promise: the same numbers as a conversation that was computed whole.
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "abi/abi_fixtures.h"
 
@@ -119,6 +121,25 @@ TEST_F(CompositionTest, BlendedRecomputesAShare) {
     EXPECT_EQ(fact(exact.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_EXACT);
     extend(exact.get(), question);
     expect_same(exact.get(), full(all));
+}
+
+// Which pages a question recomputes does not depend on how soon it comes after drawing.
+TEST_F(CompositionTest, BlendedIsTheSameHoweverSoonTheQuestionComes) {
+    const ChunkHandle first = make_chunk(engine.get(), some_tokens(90, 1));
+    const ChunkHandle second = make_chunk(engine.get(), some_tokens(90, 2));
+    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED));
+    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.5));
+    const nl_chunk* const chunks[] = {first.get(), second.get()};
+    nl_cache* made = nullptr;
+    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
+    const CacheHandle cache(made);
+    decode(cache.get(), 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    // The row of the token that was drawn last is computed with the question.
+    EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS_COMPUTED) - fact(cache.get(), NL_CACHE_TOKENS_BLENDED), 3);
+    extend(cache.get(), some_tokens(8, 3));
+    EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS_COMPUTED) - fact(cache.get(), NL_CACHE_TOKENS_BLENDED), 12);
 }
 
 // One stored chunk twice in a context, the second time at another base: its tokens have not seen the first, so the

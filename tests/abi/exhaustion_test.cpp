@@ -15,6 +15,7 @@
 #include <random>
 
 #include "abi/abi_fixtures.h"
+#include "abi/store_programs.h"
 
 namespace {
 
@@ -24,19 +25,35 @@ std::atomic<int64_t> most_threads = INT64_MAX;  // that may live at once, beside
 std::atomic<int64_t> living_threads = 0;
 std::atomic<int64_t> requests = 0;
 std::atomic<bool> creates_engine = false;
+std::atomic<uint32_t> one_in = 0;  // so many requests of store_programs.h is refused; 0: none
+std::atomic<uint64_t> draws = 0;   // so far, from a seed on
 
 bool is_of(const void* caller, const char* name) {
     Dl_info library;
     return dladdr(caller, &library) != 0 && std::strstr(library.dli_fname, name) != nullptr;
 }
 
+// Whether a request of a random program is the test's own, which is not refused.
+bool is_spared() {
+    return nanolith::test::store_programs::is_test || nanolith::test::store_programs::references > 0;
+}
+bool refused_by_chance() {
+    uint64_t number = (draws += 0x9e3779b97f4a7c15U);  // splitmix64
+    number = (number ^ (number >> 30U)) * 0xbf58476d1ce4e5b9U;
+    number = (number ^ (number >> 27U)) * 0x94d049bb133111ebU;
+    if ((number ^ (number >> 31U)) % one_in != 0) return false;
+    ++requests;
+    return true;
+}
+
 // Called by the replacements below, whose caller is at `caller`.
 bool refused(const void* caller) {
-    if (requests_left < 0) return false;
+    if (one_in > 0 ? is_spared() : requests_left < 0) return false;
     // GCC's OpenMP ends the process where it gets no memory; the library has made sure that there is some.
     if (is_of(caller, "libgomp")) return false;
     // So does oneDNN while an engine is made and oneDNN makes its objects and their code.
     if (creates_engine && is_of(caller, "libdnnl")) return false;
+    if (one_in > 0) return refused_by_chance();
     ++requests;
     const int64_t left = requests_left.load();
     if (left > 0) {
@@ -116,17 +133,21 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
 namespace nanolith::test {
 namespace {
 
+// sentencepiece and protobuf do not live through what is done here.
+void take_plain_tokenizer(const std::string& model) {
+    std::filesystem::remove(model + "/tokenizer.model");
+    std::FILE* const file = std::fopen((model + "/tokenizer.json").c_str(), "w");
+    std::fputs(R"({"added_tokens":[],"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"ByteLevel"},)"
+               R"("decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"c":3},)"
+               R"("merges":["a b"]}})",
+               file);
+    std::fclose(file);
+}
+
 class ExhaustionTest : public testing::Test {
   protected:
     ExhaustionTest() {
-        // sentencepiece and protobuf do not live through this.
-        std::filesystem::remove(model.path() + "/tokenizer.model");
-        std::FILE* const file = std::fopen((model.path() + "/tokenizer.json").c_str(), "w");
-        std::fputs(R"({"added_tokens":[],"normalizer":{"type":"NFC"},"pre_tokenizer":{"type":"ByteLevel"},)"
-                   R"("decoder":{"type":"ByteLevel"},"model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2,"c":3},)"
-                   R"("merges":["a b"]}})",
-                   file);
-        std::fclose(file);
+        take_plain_tokenizer(model.path());
         EXPECT_EQ(set_device(engine_options.get(), "cpu"), NL_OK);
         EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_THREADS, 3), NL_OK);
         EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_NUM_PAGES, 64), NL_OK);
@@ -324,6 +345,30 @@ TEST_F(ExhaustionTest, ThreadsOfEncoding) {
         for (int i = 0; i < 1000 && threads_of_this_process() > before; ++i) usleep(1000);
         EXPECT_EQ(threads_of_this_process(), before);
     }
+}
+
+// Random programs upon the store, some of whose requests are refused: a call fails, or a chunk is not kept, and no
+// token is another one.
+TEST(StorePrograms, RefusedRequestsCostNoToken) {
+    store_programs::Settings settings;
+    settings.memory_fails = true;
+    settings.prepare = take_plain_tokenizer;
+    settings.begin_failing = [](uint32_t seed, const std::string&) {
+        creates_engine = true;  // oneDNN makes its objects when they are needed first
+        draws = seed;
+        one_in = 40U << (seed % 6);
+    };
+    settings.end_failing = [] {
+        one_in = 0;
+        creates_engine = false;
+    };
+    requests = 0;
+    store_programs::Counts counts;
+    store_programs::run_programs(settings, store_programs::num_programs(30), counts);
+    std::printf("%d requests refused\n", int(requests));
+    EXPECT_GT(requests, counts.programs);
+    EXPECT_GT(counts.tokens, counts.programs);
+    EXPECT_GT(counts.failed, 0);
 }
 
 }  // namespace

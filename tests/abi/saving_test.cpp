@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "abi/abi_fixtures.h"
+#include "support/killed_child.h"
 
 namespace nanolith::test {
 namespace {
@@ -320,6 +321,71 @@ TEST(Saving, WhatCannotBeWrittenLeavesNothing) {
     std::signal(SIGXFSZ, handler);
     NL_CHECK(save(other.get(), folder.file("chunk")));
     EXPECT_NE(read_bytes(folder.file("chunk")), before);
+}
+
+// A process that is killed while it saves in place of a file leaves the old one or the new one, whole. What it had
+// begun stays beside it: the caller's folder is nobody's to clear.
+TEST(Saving, KilledWritersLeaveTheOldFileOrTheNewOne) {
+    const TinyModel model;
+    const TempFolder folder;
+    const auto chunk_of = [](nl_engine* engine, int which) { return make_chunk(engine, some_tokens(40, which)); };
+    const auto cache_of = [&](nl_engine* engine, int which) {
+        CacheHandle cache = make_cache(engine, {chunk_of(engine, which).get()});
+        extend(cache.get(), some_tokens(25, which));
+        return cache;
+    };
+    const auto save_again_and_again = [&](const std::function<void()>& begin) {
+        const EngineHandle engine = make_engine(model);
+        const ChunkHandle chunks[] = {chunk_of(engine.get(), 1), chunk_of(engine.get(), 2)};
+        const CacheHandle caches[] = {cache_of(engine.get(), 1), cache_of(engine.get(), 2)};
+        for (int i = 0;; ++i) {
+            EXPECT_EQ(save(chunks[i % 2].get(), folder.file("chunk")), NL_OK) << nl_last_error();
+            EXPECT_EQ(save(caches[i % 2].get(), folder.file("cache")), NL_OK) << nl_last_error();
+            if (i == 0) begin();
+            if (testing::Test::HasFailure()) return;
+        }
+    };
+    const auto draw = [](nl_cache* cache) {
+        const CacheHandle fork = [&] {
+            nl_cache* made = nullptr;
+            EXPECT_EQ(nl_cache_fork(cache, &made), NL_OK) << nl_last_error();
+            return CacheHandle(made);
+        }();
+        extend(fork.get(), {7});
+        return decode(fork.get(), 6);
+    };
+    std::vector<Tokens> of_chunks;
+    std::vector<Tokens> of_caches;
+    for (const int which : {1, 2}) {
+        const EngineHandle engine = make_engine(model);
+        of_chunks.push_back(draw(make_cache(engine.get(), {chunk_of(engine.get(), which).get()}).get()));
+        of_caches.push_back(draw(cache_of(engine.get(), which).get()));
+    }
+    const uint32_t seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
+    int begun = 0;
+    for (int round = num_kills(25); round > 0 && !HasFailure(); --round) {
+        KilledChild(save_again_and_again).kill_within(std::chrono::milliseconds(10), random);
+        const EngineHandle engine = make_engine(model);
+        const ChunkHandle chunk = load_chunk(engine.get(), folder.file("chunk"));
+        const CacheHandle cache = load_cache(engine.get(), folder.file("cache"));
+        ASSERT_TRUE(chunk && cache);
+        const CacheHandle behind = make_cache(engine.get(), {chunk.get()});
+        const int first = tokens_of(behind.get()) == some_tokens(40, 1) ? 0 : 1;
+        EXPECT_EQ(tokens_of(behind.get()), some_tokens(40, 1 + first));
+        EXPECT_EQ(draw(behind.get()), of_chunks[static_cast<size_t>(first)]);
+        const int second = tokens_of(cache.get())[0] == some_tokens(1, 1)[0] ? 0 : 1;
+        EXPECT_EQ(draw(cache.get()), of_caches[static_cast<size_t>(second)]);
+        for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+            const std::string name = entry.path().filename().string();
+            if (name == "chunk" || name == "cache") continue;
+            EXPECT_TRUE(name.starts_with(".nanolith-")) << name;
+            std::filesystem::remove(entry.path());
+            ++begun;
+        }
+    }
+    EXPECT_GT(begun, 0) << "none was killed while it wrote";
 }
 
 // Weights that were changed since they were loaded would give a file another name than its keys and values have.

@@ -1,11 +1,7 @@
 // Chunks that outlive their pages: in the host's memory, and in a folder that engines and processes share.
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
@@ -14,6 +10,7 @@
 #include <thread>
 
 #include "abi/store_fixtures.h"
+#include "support/killed_child.h"
 
 namespace nanolith::test {
 namespace {
@@ -245,55 +242,59 @@ TEST(StoreFolder, KeepsToItsSize) {
     EXPECT_EQ(fact(small.get(), NL_ENGINE_FILE_CHUNKS), 0);
 }
 
-// A process that is killed while it writes leaves whole chunks alone, and the next engine takes away what is not.
+// A process that is killed while it opens the folder and writes leaves whole chunks alone, and the next engine takes
+// away what is not. Rounds begin with the folder as the last one left it, with a part of its files, or with none.
 TEST(StoreFolder, KilledWritersLeaveWholeChunks) {
+    constexpr int kChunks = 12;
     const TinyModel model;
     const TempFolder folder;
-    const std::string self = fs::read_symlink("/proc/self/exe").string();
-    std::mt19937 random(std::random_device{}());
-    constexpr int kRounds = 8;
+    const auto tokens = [](int i) { return some_tokens(10 + 5 * i, i); };
+    const auto write_all = [&](const std::function<void()>& begin) {
+        begin();
+        const EngineHandle engine = make_store_engine(model.path(), {.folder = folder.path()});
+        for (int i = 0; i < kChunks; ++i) make_chunk(engine.get(), tokens(i));
+    };
+    std::vector<Tokens> expected;
+    for (int i = 0; i < kChunks; ++i) {
+        const EngineHandle plain = make_engine(model);
+        expected.push_back(answer(plain.get(), make_chunk(plain.get(), tokens(i)).get()));
+    }
+    const auto whole_life = KilledChild(write_all).live();
+    const uint32_t seed = std::random_device{}();
+    SCOPED_TRACE(seed);
+    std::mt19937 random(seed);
     int64_t found = 0;
-    for (int round = 0; round < kRounds; ++round) {
-        const pid_t child = ::fork();
-        ASSERT_GE(child, 0);
-        if (child == 0) {
-            const int null = ::open("/dev/null", O_WRONLY);
-            ::dup2(null, STDOUT_FILENO);
-            ::unsetenv("GTEST_TOTAL_SHARDS");  // it runs its one case, whatever this process' share is
-            ::unsetenv("GTEST_SHARD_INDEX");
-            ::setenv("NL_TEST_CHILD", "writes", 1);
-            ::setenv("NL_TEST_MODEL", model.path().c_str(), 1);
-            ::setenv("NL_TEST_FOLDER", folder.path().c_str(), 1);
-            ::execl(self.c_str(), self.c_str(), "--gtest_filter=StoreChild.*", "--gtest_also_run_disabled_tests",
-                    nullptr);
-            ::_exit(1);
-        }
-        for (int tries = 0; num_chunk_files(folder.path()) == 0 && tries < 1000; ++tries)
-            std::this_thread::sleep_for(std::chrono::milliseconds(5));
-        std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
-        ::kill(child, SIGKILL);
-        ::waitpid(child, nullptr, 0);
+    int64_t missing = 0;
+    for (int round = num_kills(30); round > 0 && !HasFailure(); --round) {
+        const uint32_t kept = random() % 3;
+        for (const auto& entry : fs::directory_iterator(folder.path()))
+            if (kept == 0 || (kept == 1 && random() % 2 == 0)) fs::remove(entry.path());
+        KilledChild(write_all).kill_within(whole_life, random);
         Warnings warnings;
         const EngineHandle engine = make_store_engine(model.path(), {.folder = folder.path(), .warnings = &warnings});
         for (const auto& entry : fs::directory_iterator(folder.path())) {
             const std::string name = entry.path().filename().string();
             EXPECT_TRUE(name == "weights.digests" || name.ends_with(".chunk")) << name;
         }
-        for (int i = 0; i < 40; ++i) make_chunk(engine.get(), some_tokens(20, i));
+        const std::vector<fs::path> written = files_of(folder.path(), ".chunk");
+        const EngineHandle reader = make_engine(model);
+        for (const auto& path : written) {
+            nl_chunk* chunk = nullptr;
+            EXPECT_EQ(nl_chunk_load(reader.get(), path.c_str(), path.native().size(), &chunk), NL_OK)
+                << nl_last_error();
+            nl_chunk_free(chunk);
+        }
+        for (int i = 0; i < kChunks; ++i) {
+            const ChunkHandle chunk = make_chunk(engine.get(), tokens(i));
+            if (fact(chunk.get(), NL_CHUNK_ORIGIN) != NL_ORIGIN_FILE) continue;
+            EXPECT_EQ(answer(engine.get(), chunk.get()), expected[static_cast<size_t>(i)]);
+        }
         EXPECT_FALSE(warnings.has("damaged")) << warnings.text;
         found += fact(engine.get(), NL_ENGINE_FILE_HITS);
-        for (const auto& path : files_of(folder.path(), ".chunk")) fs::remove(path);
+        missing += kChunks - static_cast<int64_t>(written.size());
     }
     EXPECT_GT(found, 0);
-}
-
-// The process that is killed: writes chunks until then.
-TEST(StoreChild, DISABLED_Writes) {
-    if (std::getenv("NL_TEST_CHILD") == nullptr) GTEST_SKIP() << "another test starts it";
-    const EngineHandle engine =
-        make_store_engine(std::getenv("NL_TEST_MODEL"), {.folder = std::getenv("NL_TEST_FOLDER")});
-    for (int i = 0; i < 40; ++i) make_chunk(engine.get(), some_tokens(20, i));
-    ::pause();
+    EXPECT_GT(missing, 0);
 }
 
 TEST(HostMemory, EvictedChunksComeBack) {

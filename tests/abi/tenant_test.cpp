@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "abi/store_fixtures.h"
@@ -133,6 +134,27 @@ TEST_F(TenantTest, CompositionsAreTheirOwn) {
     EXPECT_GT(recomputed, 0);
     EXPECT_EQ(blended(b.get()), recomputed);
     EXPECT_EQ(blended(b.get()), 0);
+}
+
+TEST_F(TenantTest, DescribesWhatIsTheirOwn) {
+    const ChunkHandle of_a = make_chunk(a.get(), some_tokens(40, 1));
+    const ChunkHandle more = make_chunk(a.get(), some_tokens(20, 2), 2);
+    const ChunkHandle of_b = make_chunk(b.get(), some_tokens(40, 1));
+    const auto chunks = [](const nl_engine* of) {
+        char text[8192];
+        size_t length = 0;
+        EXPECT_EQ(nl_engine_describe(of, text, sizeof text, &length), NL_OK) << nl_last_error();
+        const auto facts = nlohmann::json::parse(std::string(text, length));
+        const auto& device = facts.at("tiers").at(0);
+        EXPECT_EQ(device.at("bytes"), facts.at("chunk_bytes"));
+        EXPECT_EQ(device.at("chunks"), facts.at("chunks"));
+        return std::vector<int64_t>{facts.at("chunks"), device.at("levels").at(1).at("chunks"),
+                                    device.at("levels").at(2).at("chunks")};
+    };
+    EXPECT_EQ(chunks(a.get()), (std::vector<int64_t>{2, 1, 1}));
+    EXPECT_EQ(chunks(b.get()), (std::vector<int64_t>{1, 1, 0}));
+    EXPECT_EQ(chunks(engine.get()), (std::vector<int64_t>{3, 2, 1}));
+    EXPECT_EQ(fact(b.get(), NL_ENGINE_CHUNK_BYTES), fact(of_b.get(), NL_CHUNK_BYTES));
 }
 
 // "a" has the SHA-256 ca978112ca1bbdca..., "b" 3e23e8160039594a...

@@ -508,8 +508,9 @@ impl Composition {
     /// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
     /// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
     /// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
-    /// tokens, before they are computed: bring a question in one call. Later ones add pages while the share is not used
-    /// up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly.
+    /// tokens, before they are computed: bring a question in one call, of whose tokens the last ones choose, at most
+    /// half of NL_OPTION_MAX_BATCH_TOKENS. Later ones add pages while the share is not used up; no page is recomputed
+    /// twice. Chunks of level 0 at the beginning are composed exactly.
     /// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
     /// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
     /// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
