@@ -23,7 +23,8 @@ double recompute_cost(const ModelSpec& spec, const ChunkIdentity& identity, int3
     }
     const double all_products = products * static_cast<double>(spec.layers.size());
     const auto pages = pages_for(static_cast<int64_t>(identity.tokens.size()), page_size);
-    return (1 + attention / all_products) * tokens / (static_cast<double>(pages) * page_size);
+    const double relative = all_products > 0 ? attention / all_products : 0;
+    return (1 + relative) * tokens / (static_cast<double>(pages) * page_size);
 }
 
 }  // namespace nanolith

@@ -36,6 +36,11 @@ TEST(RecomputeCost, GrowsWithWhatIsSeen) {
     EXPECT_DOUBLE_EQ(recompute_cost(spec, chunk_of(16, {100, 140}), 16), 1 + 248.5 * 256 / 61440);
 }
 
+// The order of eviction needs numbers that compare.
+TEST(RecomputeCost, OfNoProductsIsANumber) {
+    EXPECT_DOUBLE_EQ(recompute_cost(ModelSpec{}, chunk_of(16), 16), 1);
+}
+
 TEST(RecomputeCost, SlidingWindowsSeeLess) {
     const ModelSpec spec = spec_with({{.window = 20}, {}});
     EXPECT_DOUBLE_EQ(recompute_cost(spec, chunk_of(16, {240}), 16), 1 + (20 + 248.5) / 2 * 256 / 61440);

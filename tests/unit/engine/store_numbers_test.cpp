@@ -58,7 +58,7 @@ TEST(StoreNumbers, CachesCountWhatTheyWaitedFor) {
     engine.record->row_microseconds = 1000;
     const std::vector<std::shared_ptr<Chunk>> chunks = {prefilled(engine, 1), prefilled(engine, 2)};
     const auto compose = [&] {
-        auto made = engine->create_cache({.composition = NL_COMPOSE_EXACT}, chunks);
+        auto made = engine->create_cache({}, {.composition = NL_COMPOSE_EXACT}, chunks);
         EXPECT_TRUE(made.ok()) << made.error().message;
         const auto facts = engine->facts(**made);
         engine->release(std::move(*made));
