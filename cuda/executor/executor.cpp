@@ -328,6 +328,10 @@ class CudaExecutor final : public Executor {
         if (!entry.graph) {
             NL_ASSIGN(entry.graph, record_graph(stream_.get(), [&] { return enqueue_forward(true); }));
         }
+        if (!entry.graph) {  // the recording was ended from outside: another one is made some steps later
+            entry.steps = 0;
+            return enqueue_forward(false);
+        }
         NL_CUDA_TRY(cudaGraphLaunch(entry.graph.get(), stream_.get()));
         return {};
     }

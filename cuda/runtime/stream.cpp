@@ -55,14 +55,19 @@ Result<void> DeviceGuard::result() const {
 }
 
 Result<void> begin_recording(cudaStream_t stream) {
-    // Thread-local: what other threads of the host program call meanwhile neither fails nor ends the recording.
+    // Thread-local: what other threads of the host program call meanwhile does not fail because of the recording.
     NL_CUDA_TRY(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     return {};
 }
 
 Result<Graph> end_recording(cudaStream_t stream) {
     cudaGraph_t recorded = nullptr;
-    NL_CUDA_TRY(cudaStreamEndCapture(stream, &recorded));
+    const cudaError_t ended = cudaStreamEndCapture(stream, &recorded);
+    if (ended == cudaErrorStreamCaptureInvalidated) {
+        cudaGetLastError();
+        return Graph();
+    }
+    if (ended != cudaSuccess) return cuda_error(ended, "cudaStreamEndCapture");
     cudaGraphExec_t graph = nullptr;
     const cudaError_t status = cudaGraphInstantiate(&graph, recorded, 0);
     cudaGraphDestroy(recorded);

@@ -48,7 +48,9 @@ class DeviceGuard {
 };
 
 // Records what `enqueue` puts on `stream` as a graph, instead of running it. An error of `enqueue` is returned as it
-// is, and the stream is as before.
+// is, and the stream is as before. The graph is null where the recording was ended from outside: a call of another
+// thread of the program that waits for the whole device (cudaDeviceSynchronize, the end of another engine) ends every
+// recording on that device, in whatever mode; `enqueue` may then have failed because of that.
 template <typename Enqueue>
 Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue);
 
@@ -67,7 +69,8 @@ Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue) {
         throw;
     }
     Result<Graph> graph = end_recording(stream);
-    if (!enqueued.ok()) return std::move(enqueued.error());
+    const bool ended_from_outside = graph.ok() && *graph == nullptr;
+    if (!enqueued.ok() && !ended_from_outside) return std::move(enqueued.error());
     return graph;
 }
 

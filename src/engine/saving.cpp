@@ -11,7 +11,7 @@
 namespace nanolith {
 namespace {
 
-constexpr int32_t kMostFileThreads = 8;
+constexpr int32_t kMostFileThreads = 16;
 
 std::vector<int32_t> list(std::span<const int32_t> pages) {
     return {pages.begin(), pages.end()};

@@ -5,7 +5,7 @@
 //   zeros         up to the next multiple of kPageAlignment
 //   pages         of the chunks in order, then of the conversation's tail: page first, as Executor::read_pages gives
 //                 them, with zeros where a page has no token
-//   checksums     one of each page (uint64_t), and one of these
+//   checksums     one of each page (uint64_t, page_checksum.h), and one of these
 //
 // nl_chunk_save writes one chunk and no conversation, nl_cache_save a conversation with its chunks.
 #pragma once

@@ -1,6 +1,6 @@
 #include "store/writer.h"
 
-#include "base/checksum.h"
+#include "store/page_checksum.h"
 
 namespace nanolith {
 
@@ -21,7 +21,7 @@ Result<ChunkFileWriter> ChunkFileWriter::create(const std::string& path, Header 
 Result<void> ChunkFileWriter::add_pages(std::span<const std::byte> pages) {
     const auto page_bytes = static_cast<size_t>(header_.page_bytes);
     for (size_t begin = 0; begin < pages.size(); begin += page_bytes)
-        checksums_.push_back(checksum(pages.subspan(begin, page_bytes)));
+        checksums_.push_back(page_checksum(pages.subspan(begin, page_bytes)));
     return file_.write(pages);
 }
 
