@@ -12,7 +12,7 @@ namespace nanolith {
 namespace {
 
 constexpr int64_t kPagesAtOnce = 4;
-constexpr size_t kPassesOfReading = 8;  // over a page's bytes: the client library's copies, and the checksum
+constexpr size_t kPassesOfAnswers = 8;  // over a page's bytes: the client library's copies, and the checksum
 
 std::string key_of(const ChunkName& name, int64_t page) {
     return "nanolith:1:" + name.text() + ":" + std::to_string(page);
@@ -64,7 +64,7 @@ Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<st
     std::mutex mutex;
     bool has_all = true;
     std::optional<Error> error;
-    const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfReading * to.size()));
+    const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfAnswers * to.size()));
     pool.run((count + at_once - 1) / at_once, cost, [&](int64_t item, int32_t) {
         const int64_t page = item * at_once;
         const int64_t pages = std::min(at_once, count - page);
