@@ -7,8 +7,8 @@
  *   --json                           print nl_engine_describe instead of the table
  *
  * An engine with the same model and NL_OPTION_STORE_FOLDER then has these chunks without computing them. A chunk is
- * found again by its very tokens: encode a text here as your program does. Plain C11 and POSIX against nanolith.h:
- * copy from here.
+ * found again only for exactly the same token ids, so your program must encode the texts in the way that this one does.
+ * Plain C11 and POSIX against nanolith.h: copy from here.
  *
  *   cc -std=c11 store.c $(pkg-config --cflags --libs nanolith) -o store
  */

@@ -91,7 +91,7 @@ func (c *Cache) Query(fact CacheFact) (int64, error) {
 	return int64(value), err
 }
 
-// Describe gives all facts about the cache as a JSON object, their names in lower case.
+// Describe gives a JSON object with all facts about the cache, under their names in lower case ("private_pages").
 func (c *Cache) Describe() (string, error) {
 	pointer, err := c.handle.use()
 	if err != nil {

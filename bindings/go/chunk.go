@@ -52,8 +52,8 @@ func (c *Chunk) Save(path string) error {
 	return check(func() C.nl_status { return C.nl_chunk_save((*C.nl_chunk)(pointer), text, length) })
 }
 
-// SetPriority sets how long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
-// PriorityLowest to PriorityPinned, which stays.
+// SetPriority sets the chunk's priority: when pages run short, unused chunks of lower priority are evicted first within
+// their level. A chunk with PriorityPinned is never evicted; other priorities are from PriorityLowest to PriorityHighest.
 func (c *Chunk) SetPriority(priority Priority) error {
 	pointer, err := c.handle.use()
 	if err != nil {

@@ -95,8 +95,8 @@ func (e *Engine) Query(fact EngineFact) (int64, error) {
 	return int64(value), err
 }
 
-// Describe gives all facts about the engine as a JSON object, their names in lower case, and "tiers", an array of where
-// it keeps chunks: the chunks, bytes, hits and moves of each.
+// Describe gives a JSON object with all facts about the engine, under their names in lower case, and with "tiers", an
+// array of the places where it keeps chunks: the chunks, bytes, hits and moves of each.
 func (e *Engine) Describe() (string, error) {
 	pointer, err := e.handle.use()
 	if err != nil {

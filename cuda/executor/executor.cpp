@@ -328,7 +328,7 @@ class CudaExecutor final : public Executor {
         if (!entry.graph) {
             NL_ASSIGN(entry.graph, record_graph(stream_.get(), [&] { return enqueue_forward(true); }));
         }
-        if (!entry.graph) {  // the recording was ended from outside: another one is made some steps later
+        if (!entry.graph) {  // another thread ended the recording: another one is made some steps later
             entry.steps = 0;
             return enqueue_forward(false);
         }

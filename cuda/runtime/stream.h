@@ -48,9 +48,9 @@ class DeviceGuard {
 };
 
 // Records what `enqueue` puts on `stream` as a graph, instead of running it. An error of `enqueue` is returned as it
-// is, and the stream is as before. The graph is null where the recording was ended from outside: a call of another
-// thread of the program that waits for the whole device (cudaDeviceSynchronize, the end of another engine) ends every
-// recording on that device, in whatever mode; `enqueue` may then have failed because of that.
+// is, and the stream is as before. The graph is null where another thread of the program ended the recording, by
+// cudaDeviceSynchronize or cublasLtDestroy, which the end of another engine calls: these end all recordings on the
+// device. `enqueue` may then have failed because of that.
 template <typename Enqueue>
 Result<Graph> record_graph(cudaStream_t stream, const Enqueue& enqueue);
 

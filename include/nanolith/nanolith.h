@@ -29,6 +29,9 @@
  * - After fork() the child has none of the parent's threads. There, calls on engines, caches, chunks and generations
  *   from before are INVALID_ARGUMENT and freeing them returns at once; tokenizers, chat formats, text streams and
  *   options work on, and so does a new engine, on the CPU (CUDA does not outlive a fork).
+ * - On a GPU an engine records steps as CUDA graphs, for milliseconds at a time. Meanwhile cudaDeviceSynchronize in
+ *   another thread of the program fails with cudaErrorStreamCaptureUnsupported, by CUDA's rules: call it again, or wait
+ *   for streams and events instead. The engine is not disturbed by it.
  * - When memory or threads run out a call fails with OUT_OF_MEMORY and the process lives on. Beyond help are libraries
  *   that end the process themselves: libsentencepiece and protobuf while tokenizer.model is loaded or encodes; oneDNN,
  *   for what it makes while an engine is created, and GCC's OpenMP, for what it notes once a thread for oneDNN (that
@@ -172,17 +175,26 @@ NL_API void nl_engine_free(nl_engine *engine);
  */
 NL_API nl_status nl_engine_cancel(nl_engine *engine);
 /*
- * The same engine for one of several parties that must learn nothing of each other: a further handle, to be freed with
- * nl_engine_free, whose chunks and caches are found again by handles with the same salt alone, whichever engine handle
- * they come from. Another tenant's chunk is never a hit, and neither are pages of conversations that begin alike: the
- * same tokens are computed and kept once for each tenant, in all tiers, and take as long as if nobody had them. The
- * order in which a tenant's chunks are evicted is not changed by what others ask for; when pages run short, and how
- * long work takes beside that of others, is. Chunks of the engine's own handle belong to nobody and may stand in every
- * tenant's caches; a chunk of another tenant is INVALID_ARGUMENT. NL_ENGINE_CHUNKS and the facts after it are those of
- * the tenant, since the first of its handles, chunks and caches that live now; of the engine's own handle, those of
- * all. `salt` is 1 to 4096 bytes that name the tenant. They are kept as their SHA-256, whose first 16 hexadecimal
- * digits begin the names of the tenant's files and of its keys on the store's server; it is in files of nl_chunk_save
- * too, which only handles with that salt can load. Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+ * A further handle of the engine, for one of several tenants that must learn nothing of each other; `salt` is a name
+ * for the tenant, of 1 to 4096 bytes. It is used like the engine's own handle, and freed with nl_engine_free. Handles
+ * with the same salt are the same tenant.
+ *
+ * What a tenant computes is found again by that tenant alone: its chunks, in all tiers, and the beginnings of its
+ * conversations. The same tokens are computed and kept once for each tenant, and that takes as long as if no other
+ * tenant had them. Which of a tenant's chunks is evicted first does not depend on what others ask for; how soon pages
+ * run short, and how long work takes beside that of others, does.
+ *
+ * Chunks of the engine's own handle belong to no tenant, and every tenant may use them in caches and as predecessors of
+ * chunks. Chunks of another tenant are INVALID_ARGUMENT there.
+ *
+ * NL_ENGINE_CHUNKS and all facts with higher keys count what is the tenant's; those of the engine's own handle count
+ * everything. When the last handle, chunk and cache of a tenant is gone, its counts begin anew.
+ *
+ * Only the salt's SHA-256 is kept. Its first 16 hexadecimal digits begin the names of the tenant's files and of its
+ * keys on the store's server. Files of nl_chunk_save and nl_cache_save contain it, and are loaded by handles with the
+ * same salt alone.
+ *
+ * Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_engine_tenant(const nl_engine *engine, NL_ARRAY(salt_length) const char *salt, size_t salt_length,
                                   NL_OUT nl_engine **tenant);
@@ -201,36 +213,37 @@ enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_PAGE_BYTES = 10, /* bytes a page, over all layers */
     NL_ENGINE_PAGES_TOTAL = 11,
     NL_ENGINE_PAGES_FREE = 12,      /* on the free list now */
-    NL_ENGINE_PAGES_EVICTABLE = 13, /* held only by chunks that nobody uses; freed when pages run short */
+    NL_ENGINE_PAGES_EVICTABLE = 13, /* of chunks that nobody uses and that are not pinned; freed when pages run short */
     NL_ENGINE_PARAMETERS = 14,      /* weights of the model, a tied head counted once */
-    NL_ENGINE_CHUNKS = 15,          /* in the device's pages now. This and the following since 0.2 */
-    NL_ENGINE_HOST_CHUNKS = 16,     /* in the host's memory now (NL_OPTION_HOST_BYTES) */
-    NL_ENGINE_HOST_BYTES = 17,      /* that these take */
-    NL_ENGINE_FILE_CHUNKS = 18,     /* in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER) */
-    NL_ENGINE_FILE_BYTES = 19,      /* that these take */
-    NL_ENGINE_HITS = 20,            /* times that a chunk was asked for and was in the device's pages */
-    NL_ENGINE_HOST_HITS = 21,       /* that it came back from the host's memory */
-    NL_ENGINE_FILE_HITS = 22,       /* that it was read from a file */
-    NL_ENGINE_MISSES = 23,          /* that it was computed */
-    NL_ENGINE_TOKENS_REUSED = 24,   /* of the chunks that were not computed when they were asked for */
-    NL_ENGINE_TOKENS_COMPUTED = 25, /* of those that were */
-    NL_ENGINE_EVICTIONS = 26,       /* of chunks from the device's pages */
-    NL_ENGINE_SERVER_HITS = 27,     /* times that a chunk was asked for and was read from the store's server */
-    NL_ENGINE_CHUNK_BYTES = 28,     /* that the chunks in the device's pages take now */
-    NL_ENGINE_HOST_MOVES = 29,      /* times that an evicted chunk was copied to the host's memory */
-    NL_ENGINE_FILE_MOVES = 30,      /* that a chunk was written to a file of the store's folder */
-    NL_ENGINE_SERVER_MOVES = 31,    /* that it was sent to the store's server */
-    NL_ENGINE_DEVICE_MOVES = 32,    /* that it was brought to the device's pages from one of these */
-    /* Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
-       chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
-       engine has not computed a chunk. */
+    NL_ENGINE_CHUNKS = 15,          /* chunks in the device's pages now. This fact and the following since 0.2 */
+    NL_ENGINE_HOST_CHUNKS = 16,     /* chunks in the host's memory now (NL_OPTION_HOST_BYTES) */
+    NL_ENGINE_HOST_BYTES = 17,      /* bytes that the chunks in the host's memory take now */
+    NL_ENGINE_FILE_CHUNKS = 18,     /* chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER) */
+    NL_ENGINE_FILE_BYTES = 19,      /* bytes that these files take now */
+    NL_ENGINE_HITS = 20,            /* requests for a chunk that was in the device's pages */
+    NL_ENGINE_HOST_HITS = 21,       /* requests for a chunk that came from the host's memory */
+    NL_ENGINE_FILE_HITS = 22,       /* requests for a chunk that was read from a file */
+    NL_ENGINE_MISSES = 23,          /* requests for a chunk that had to be computed */
+    NL_ENGINE_TOKENS_REUSED = 24,   /* tokens of chunks that were asked for and did not have to be computed */
+    NL_ENGINE_TOKENS_COMPUTED = 25, /* tokens of chunks that were asked for and had to be computed */
+    NL_ENGINE_EVICTIONS = 26,       /* chunks that were evicted from the device's pages */
+    NL_ENGINE_SERVER_HITS = 27,     /* requests for a chunk that was read from the store's server */
+    NL_ENGINE_CHUNK_BYTES = 28,     /* bytes that the chunks in the device's pages take now */
+    NL_ENGINE_HOST_MOVES = 29,      /* evicted chunks that were copied to the host's memory */
+    NL_ENGINE_FILE_MOVES = 30,      /* chunks that were written to files of the store's folder */
+    NL_ENGINE_SERVER_MOVES = 31,    /* chunks that were sent to the store's server */
+    NL_ENGINE_DEVICE_MOVES = 32,    /* chunks that came to the device's pages from the host's memory, files or server */
+    /* Milliseconds that the store has saved: an estimate of what computing NL_ENGINE_TOKENS_REUSED tokens would have
+       taken, by how fast this engine computed its latest chunks, less the time in which chunks were brought to the
+       device. Negative where bringing them took longer; 0 until the engine has computed a chunk. */
     NL_ENGINE_SAVED_MS = 33
 };
 /* Since 0.1. */
 NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT int64_t *value);
 /*
- * All facts about an engine as a JSON object: their names in lower case ("vocab_size"), with integers,
- * and "tiers", an array of where it keeps chunks, the fastest first. Those that it does not have are left out:
+ * A JSON object with all facts about an engine, as integers under their names in lower case ("vocab_size"), and with
+ * "tiers", an array of the places where the engine keeps chunks, the fastest first. A tier that the engine does not
+ * have is left out:
  *
  *     {"vocab_size": 512, ..., "saved_ms": 120,
  *      "tiers": [{"tier": "device", "chunks": 3, "bytes": 98304, "hits": 5, "moves": 1,
@@ -239,9 +252,9 @@ NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT i
  *                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
  *                {"tier": "server", "hits": ..., "moves": ...}]}
  *
- * "hits" are chunks that were asked for and found there, "moves" those that were copied to there. Later versions may
- * add members. The text may be longer at the next call, as numbers grow: 8192 bytes are enough for this version. Since
- * 0.2.
+ * "hits" counts requests for a chunk that was found in the tier, "moves" chunks that were copied into it. Later
+ * versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are enough for this
+ * version. Since 0.2.
  */
 NL_API nl_status nl_engine_describe(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                     NL_OUT size_t *length);
@@ -501,15 +514,17 @@ enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
     NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
     NL_CACHE_COMPOSITION = 8,     /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
-    /* of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2 */
+    /* of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since
+       0.2 */
     NL_CACHE_CHUNK_TOKENS_REUSED = 9,
-    /* Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
-       that bringing chunks to the device took when the cache was created. Since 0.2. */
+    /* Milliseconds that the store has saved this cache: an estimate of what computing NL_CACHE_TOKENS_REUSED tokens
+       would have taken, by how fast the engine computed its latest chunks, less the time in which chunks were brought
+       to the device when the cache was created. Since 0.2. */
     NL_CACHE_SAVED_MS = 10
 };
 /* Since 0.1. */
 NL_API nl_status nl_cache_query(const nl_cache *cache, int32_t fact, NL_OUT int64_t *value);
-/* All facts about a cache as a JSON object: their names in lower case ("private_pages"), with integers.
+/* A JSON object with all facts about a cache, as integers under their names in lower case ("private_pages").
    1024 bytes are enough for this version; later ones may add members. Since 0.2. */
 NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                    NL_OUT size_t *length);
@@ -655,14 +670,16 @@ enum NL_NAMED(Priority, NL_PRIORITY_) {
     NL_PRIORITY_LOWEST = 0,
     NL_PRIORITY_NORMAL = 50, /* what chunks have at first */
     NL_PRIORITY_HIGHEST = 100,
-    NL_PRIORITY_PINNED = 101 /* never evicted, also when no handle and no cache uses it */
+    NL_PRIORITY_PINNED = 101 /* the chunk is never evicted, even while no handle and no cache uses it */
 };
 /*
- * Sets how long a chunk is kept in the device's pages while nothing uses it: of the chunks of a level those of the
- * lowest priority are evicted first, and among these the ones whose recomputation costs least for their bytes and that
- * were not used for longest. One that is pinned stays until another priority is set, by any handle of it, or the engine
- * is gone; its pages are not NL_ENGINE_PAGES_EVICTABLE. In the host's memory the priority counts too; in files it is
- * not kept. Since 0.2. Errors: INVALID_ARGUMENT.
+ * Sets a chunk's priority, from NL_PRIORITY_LOWEST to NL_PRIORITY_PINNED. When pages run short, chunks of the highest
+ * level that nothing uses are evicted first, among these the ones of the lowest priority, and among these the ones that
+ * are cheapest to recompute for their size and were used longest ago. A pinned chunk stays in the device's pages until
+ * another priority is set, through any handle of the chunk, or until the engine is gone. The same order holds in the
+ * host's memory. Files do not keep a priority.
+ *
+ * Since 0.2. Errors: INVALID_ARGUMENT.
  */
 NL_API nl_status nl_chunk_set_priority(const nl_chunk *chunk, int32_t priority);
 
@@ -908,14 +925,14 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
     /*
      * As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
      * first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
-     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
-     * tokens, before they are computed: bring a question in one call, of whose tokens the last ones choose, at most
-     * half of NL_OPTION_MAX_BATCH_TOKENS. Later ones add pages while the share is not used up; no page is recomputed
-     * twice. Chunks of level 0 at the beginning are composed exactly.
-     * The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
-     * in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
-     * was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
-     * than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
+     * before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
+     * pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
+     * is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
+     * pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
+     * order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
+     * these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
+     * the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
      * NL_CACHE_COMPOSITION tells. Since 0.2.
      */
     NL_COMPOSE_BLENDED = 2

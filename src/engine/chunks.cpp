@@ -29,7 +29,7 @@ Result<Engine::Prefilled> Engine::prefill_locked(Lock& lock, std::shared_ptr<con
     NL_ASSIGN(auto prefilled, find_or_make(lock, std::move(identity), level, [&](Chunk& chunk) -> Result<int64_t> {
                   const auto begin = Clock::now();
                   if (!fetch(lock, chunk)) return compute_chunk(lock, chunk, before);
-                  seconds_bringing = std::chrono::duration<double>(Clock::now() - begin).count();
+                  seconds_bringing = seconds_since(begin);
                   return 0;
               }));
     prefilled.seconds_bringing = seconds_bringing;
@@ -55,7 +55,7 @@ Result<int64_t> Engine::compute_chunk(Lock& lock, Chunk& chunk, std::span<const 
     sequence->context.tenant = chunk.identity->tenant;
     const auto begin = Clock::now();
     NL_TRY(compute(lock, sequence, chunk.identity->tokens, Draw::none, {}));
-    computing_.add(chunk.num_tokens(), std::chrono::duration<double>(Clock::now() - begin).count());
+    computing_.add(chunk.num_tokens(), seconds_since(begin));
     chunk.pages = std::move(sequence->context.tail_pages());
     return chunk.num_tokens();
 }
@@ -72,7 +72,7 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr&
         auto identity = chunk->identity->before == identities
                             ? chunk->identity
                             : store_.intern(chunk->identity->tokens, identities, tenant);
-        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->keep.level, taken));
+        NL_ASSIGN(auto version, prefill_locked(lock, identity, chunk->retention.level, taken));
         spent.computed += version.computed;
         spent.seconds_bringing += version.seconds_bringing;
         identities.push_back(std::move(identity));
@@ -86,7 +86,7 @@ Result<std::vector<ChunkUse>> Engine::compose_exact(Lock& lock, const TenantPtr&
 // Chunks of level 0 at the beginning are composed exactly, the others are used as they were prefilled.
 Result<std::vector<ChunkUse>> Engine::compose_blended(Lock& lock, const TenantPtr& tenant,
                                                       std::span<const std::shared_ptr<Chunk>> chunks, Spent& spent) {
-    const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->keep.level != 0; });
+    const auto system = std::ranges::find_if(chunks, [](const auto& chunk) { return chunk->retention.level != 0; });
     const auto num_system = static_cast<size_t>(system - chunks.begin());
     NL_ASSIGN(auto uses, compose_exact(lock, tenant, chunks.first(num_system), spent));
     int32_t base = uses.empty() ? 0 : uses.back().base + uses.back().length;
@@ -116,12 +116,12 @@ void Engine::release(std::shared_ptr<Chunk> chunk) {
 Engine::ChunkFacts Engine::facts(const std::shared_ptr<Chunk>& chunk) {
     const Lock lock(mutex_);
     // The store itself does not count as a user.
-    return {chunk->keep.level, chunk->pages.size(), chunk.use_count() - 1, chunk->keep.priority};
+    return {chunk->retention.level, chunk->pages.size(), chunk.use_count() - 1, chunk->retention.priority};
 }
 
 void Engine::set_priority(const std::shared_ptr<Chunk>& chunk, int32_t priority) {
     const Lock lock(mutex_);
-    chunk->keep.priority = priority;
+    chunk->retention.priority = priority;
 }
 
 }  // namespace nanolith

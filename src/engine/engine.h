@@ -169,7 +169,7 @@ class Engine {
     // ---- files
     // What the engine's chunks are named by. The first call reads the weights' files.
     Result<EngineMark> mark();
-    Result<void> write_saved(const Saved& saved, const Digest& chunk, std::span<const PageRun> runs,
+    Result<void> write_saved(const Saved& saved, const Digest& chunk_digest, std::span<const PageRun> runs,
                              const std::string& path);
     // Gives away the runs' pages in order, some at a time. Without the mutex.
     using GivePages = std::function<Result<void>(std::span<const std::byte> pages)>;

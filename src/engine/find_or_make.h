@@ -16,7 +16,7 @@ Result<Engine::Prefilled> Engine::find_or_make(Lock& lock, std::shared_ptr<const
         // Another thread tried, failed and removed the chunk from the store: this one tries itself.
     }
     auto chunk = std::make_shared<Chunk>(std::move(identity), level, PageList(*pool_));
-    chunk->keep.cost = recompute_cost(spec(), *chunk->identity, page_size_);
+    chunk->retention.cost = recompute_cost(spec(), *chunk->identity, page_size_);
     store_.insert(chunk);
     int64_t computed = 0;
     const Result<void> outcome = without_exceptions([&]() -> Result<void> {

@@ -12,14 +12,13 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/clock.h"
 #include "engine/sequence.h"
 
 namespace nanolith {
 
 class Generation;
 struct Request;
-
-using Clock = std::chrono::steady_clock;
 
 // A blocking call: one request, or several that succeed or fail together. The caller waits until all of them are
 // finished and it is woken; from then on nobody else uses the call.

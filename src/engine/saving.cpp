@@ -81,14 +81,14 @@ void Engine::start_move(StartedMoves& moves, std::span<const int32_t> pages, std
 
 // ---- Saving
 
-Result<void> Engine::write_saved(const Saved& saved, const Digest& chunk, std::span<const PageRun> runs,
+Result<void> Engine::write_saved(const Saved& saved, const Digest& chunk_digest, std::span<const PageRun> runs,
                                  const std::string& path) {
     NL_ASSIGN(const EngineMark mark, this->mark());
     NL_ASSIGN(const std::vector<std::byte> description, encode_description(saved));
     const Header header{.mark = mark,
                         .page_size = page_size_,
                         .page_bytes = page_bytes_,
-                        .chunk = chunk,
+                        .chunk_digest = chunk_digest,
                         .num_pages = pages_of(saved, page_size_)};
     NL_ASSIGN(ChunkFileWriter file, ChunkFileWriter::create(path, header, description));
     NL_TRY(take_from_device(runs, [&](std::span<const std::byte> pages) { return file.add_pages(pages); }));
@@ -126,7 +126,7 @@ Result<void> Engine::save(const std::shared_ptr<Chunk>& chunk, const std::string
     {
         const Lock lock(mutex_);
         saved.tenant = chunk->identity->tenant;
-        saved.chunks = {{.identity = chunk->identity, .level = chunk->keep.level, .length = chunk->num_tokens()}};
+        saved.chunks = {{.identity = chunk->identity, .level = chunk->retention.level, .length = chunk->num_tokens()}};
         run = {list(chunk->pages.pages()), chunk->num_tokens()};
         digest = digest_of(*chunk->identity, mark);
     }
@@ -150,7 +150,7 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     saved.tenant = context.tenant;
     std::vector<PageRun> runs;
     for (const ChunkUse& use : context.chunks()) {
-        saved.chunks.push_back({use.chunk->identity, use.chunk->keep.level, use.length, use.base});
+        saved.chunks.push_back({use.chunk->identity, use.chunk->retention.level, use.length, use.base});
         runs.push_back({list(use.chunk->pages.pages()), use.chunk->num_tokens()});
     }
     std::vector<int32_t> tokens = context.tokens(context.num_tokens());
@@ -241,7 +241,7 @@ Result<Engine::Prefilled> Engine::load_chunk(const TenantPtr& tenant, const std:
               decode_description(file.description(), file.header(), spec().vocab_size, store_, path));
     if (saved.tail)
         return fail(NL_ERROR_BAD_FILE, path, ": it holds a conversation: expected one chunk (nl_chunk_save)");
-    if (digest_of(*saved.chunks[0].identity, file.header().mark) != file.header().chunk)
+    if (digest_of(*saved.chunks[0].identity, file.header().mark) != file.header().chunk_digest)
         return fail(NL_ERROR_BAD_FILE, path, ": the chunk's digest is not that of its tokens");
     if (saved.tenant && saved.tenant != tenant)
         return fail(NL_ERROR_BAD_FILE, path, ": its chunk is another tenant's: expected one with the salt of engine");
@@ -276,7 +276,7 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     context.set_computed(tail.computed);
     context.tokens_reused = context.tail_base() + tail.computed;
     context.chunk_tokens_reused = context.tail_base();
-    context.seconds_bringing = std::chrono::duration<double>(Clock::now() - begin).count();
+    context.seconds_bringing = seconds_since(begin);
     auto cache = std::make_unique<Cache>();
     cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
     cache->sequence->shares_prefixes = share_prefixes_;

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <system_error>
 
 #include "backend/page_size.h"
@@ -18,10 +17,6 @@ constexpr size_t kMostBlockBytes = size_t{256} << 20;  // of the host tier's mem
 // that the rate of reading stays known.
 constexpr double kClearlySlower = 0.005;  // seconds
 constexpr int64_t kTryAgain = 16;
-
-double seconds_since(Clock::time_point begin) {
-    return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 }  // namespace
 
@@ -151,7 +146,7 @@ Result<void> Engine::save_to_folder(const std::weak_ptr<Chunk>& weak) {
         auto chunk = weak.lock();
         if (chunk == nullptr) return {};
         saved.tenant = chunk->identity->tenant;
-        saved.chunks = {{.identity = chunk->identity, .level = chunk->keep.level, .length = chunk->num_tokens()}};
+        saved.chunks = {{.identity = chunk->identity, .level = chunk->retention.level, .length = chunk->num_tokens()}};
         run = {{chunk->pages.pages().begin(), chunk->pages.pages().end()}, chunk->num_tokens(), weak};
         name = name_of(*chunk->identity, mark);
     }
@@ -190,6 +185,9 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
         if (!found) chunk.pages.truncate(0);
         return found;
     };
+    // Also where computing is faster, so that the pages are not asked for.
+    if (const auto entry = host_tier_ != nullptr ? host_tier_->find(*chunk.identity) : nullptr)
+        chunk.retention.priority = entry->retention.priority;
     if (host_tier_ != nullptr && fetched(from_host_, [&] { return fetch_from_host(lock, chunk); })) {
         store_.count(*chunk.identity, &StoreNumbers::host_hits);
         chunk.origin = Chunk::Origin::host;
@@ -220,7 +218,6 @@ Result<bool> Engine::fetch_from_host(Lock& lock, Chunk& chunk) {
     move->done.acquire();
     lock.lock();
     NL_TRY(std::move(move->outcome));
-    chunk.keep.priority = entry->keep.priority;
     return !entry->failed;
 }
 

@@ -8,7 +8,7 @@ namespace nanolith {
 namespace {
 
 bool is_idle(const std::shared_ptr<Chunk>& chunk) {
-    return chunk.use_count() == 1 && !chunk->keep.pinned();
+    return chunk.use_count() == 1 && !chunk->retention.pinned();
 }
 
 // Only a bucket index: equality is always checked on the whole identity.
@@ -60,14 +60,14 @@ void ChunkStore::forget_dead_identities() {
 std::shared_ptr<Chunk> ChunkStore::find(const ChunkIdentity& identity, int32_t level) {
     const auto it = chunks_.find(&identity);
     if (it == chunks_.end()) return nullptr;
-    Worth& keep = it->second->keep;
-    keep.level = std::min(keep.level, level);
-    clock_.use(keep);
+    Retention& retention = it->second->retention;
+    retention.level = std::min(retention.level, level);
+    clock_.use(retention);
     return it->second;
 }
 
 void ChunkStore::insert(const std::shared_ptr<Chunk>& chunk) {
-    clock_.use(chunk->keep);
+    clock_.use(chunk->retention);
     chunks_.emplace(chunk->identity.get(), chunk);
 }
 
@@ -86,7 +86,7 @@ LevelCounts ChunkStore::count_by_level(const Tenant* tenant) const {
     LevelCounts counts;
     for (const auto& [identity, chunk] : chunks_)
         if (tenant == nullptr || identity->tenant.get() == tenant)
-            counts[static_cast<size_t>(chunk->keep.level)].add(chunk->pages.size());
+            counts[static_cast<size_t>(chunk->retention.level)].add(chunk->pages.size());
     return counts;
 }
 
@@ -94,7 +94,7 @@ std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
     std::vector<Chunk*> idle;
     for (const auto& [identity, chunk] : chunks_)
         if (is_idle(chunk)) idle.push_back(chunk.get());
-    std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) { return a->keep.goes_before(b->keep); });
+    std::ranges::sort(idle, [](const Chunk* a, const Chunk* b) { return a->retention.goes_before(b->retention); });
     std::vector<std::shared_ptr<Chunk>> evicted;
     evicted.reserve(idle.size());
     for (const Chunk* chunk : idle) {
@@ -103,7 +103,7 @@ std::vector<std::shared_ptr<Chunk>> ChunkStore::evict(int32_t pages) {
         const auto found = chunks_.find(chunk->identity.get());
         evicted.push_back(std::move(found->second));
         chunks_.erase(found);
-        clock_.evicted(chunk->keep);
+        clock_.evicted(chunk->retention);
         count(*chunk->identity, &StoreNumbers::evictions);
     }
     return evicted;

@@ -14,8 +14,8 @@
 
 #include "base/digest.h"
 #include "kv/page_pool.h"
+#include "kv/retention.h"
 #include "kv/tenant.h"
-#include "kv/worth.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -25,13 +25,13 @@ namespace nanolith {
 struct ChunkIdentity {
     std::vector<int32_t> tokens;
     std::vector<std::shared_ptr<const ChunkIdentity>> before;
-    std::shared_ptr<Tenant> tenant = nullptr;
-    mutable std::optional<Digest> name = std::nullopt;  // outside the engine, once it was asked for (name_of)
+    std::shared_ptr<Tenant> tenant = nullptr;             // null: of the engine itself
+    mutable std::optional<Digest> digest = std::nullopt;  // set when it is first asked for (digest_of)
 };
 
 struct Chunk {
     Chunk(std::shared_ptr<const ChunkIdentity> what, int32_t cascade_level, PageList page_list)
-        : identity(std::move(what)), pages(std::move(page_list)), keep{.level = cascade_level} {}
+        : identity(std::move(what)), pages(std::move(page_list)), retention{.level = cascade_level} {}
 
     enum class State { computing, ready, failed };
     enum class Origin : int32_t {
@@ -43,7 +43,7 @@ struct Chunk {
 
     std::shared_ptr<const ChunkIdentity> identity;
     PageList pages;
-    Worth keep;
+    Retention retention;
     State state = State::computing;
     Origin origin = Origin::computed;  // where its pages came from
 
@@ -56,6 +56,7 @@ class ChunkStore {
 
     // The tenant with this salt, which is not all zeros.
     std::shared_ptr<Tenant> tenant(const Digest& salt);
+    // The one object for these tokens after these chunks. A tenant that is null: the engine itself.
     std::shared_ptr<const ChunkIdentity> intern(std::span<const int32_t> tokens, Identities before,
                                                 const std::shared_ptr<Tenant>& tenant = nullptr);
 
@@ -66,9 +67,8 @@ class ChunkStore {
 
     // How many pages belong to chunks that only the store holds, and that are not pinned.
     [[nodiscard]] int32_t evictable_pages() const;
-    // Takes unused chunks out of the store, in the order of their worth (worth.h), that have at least `pages` pages
-    // together. The caller has checked evictable_pages(); the pages are free when it lets go of the
-    // chunks.
+    // Takes unused chunks out of the store, in the order of retention.h, that have at least `pages` pages together. The
+    // caller has checked evictable_pages(); the pages are free when it lets go of the chunks.
     std::vector<std::shared_ptr<Chunk>> evict(int32_t pages);
 
     [[nodiscard]] int64_t num_chunks() const { return static_cast<int64_t>(chunks_.size()); }
@@ -90,7 +90,7 @@ class ChunkStore {
     std::unordered_map<const ChunkIdentity*, std::shared_ptr<Chunk>> chunks_;
     size_t sweep_at_ = 64;
     size_t sweep_tenants_at_ = 64;
-    WorthClock clock_;
+    RetentionClock clock_;
     StoreNumbers numbers_;
 };
 

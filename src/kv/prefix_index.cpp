@@ -1,7 +1,6 @@
 #include "kv/prefix_index.h"
 
 #include <algorithm>
-#include <unordered_set>
 
 namespace nanolith {
 namespace {
@@ -50,17 +49,19 @@ PrefixIndex::Node PrefixIndex::root(const Digest& salt, std::span<const Before> 
         root.lengths.push_back(each.length);
     }
     root.node = next_node_;
+    below_roots_.emplace(root.node, 0);
     roots_.emplace(hash.value(), std::move(root));
     return next_node_++;
 }
 
 // Roots below which no page is remembered, and those of chunks that are gone: no context can begin with them again.
 void PrefixIndex::drop_useless_roots() {
-    std::unordered_set<Node> parents;
-    for (const auto& [page, entry] : entries_) parents.insert(entry.parent);
     std::erase_if(roots_, [&](const auto& each) {
-        return !parents.contains(each.second.node) ||
-               std::ranges::any_of(each.second.chunks, [](const auto& chunk) { return chunk.expired(); });
+        const auto below = below_roots_.find(each.second.node);
+        const bool useless = below->second == 0 ||
+                             std::ranges::any_of(each.second.chunks, [](const auto& chunk) { return chunk.expired(); });
+        if (useless) below_roots_.erase(below);
+        return useless;
     });
     sweep_at_ = 2 * roots_.size() + 64;
 }
@@ -84,7 +85,13 @@ PrefixIndex::Node PrefixIndex::remember(Node parent, std::span<const int32_t> to
         pages_.erase(place);
         throw;
     }
+    count_below(parent, 1);
     return next_node_++;
+}
+
+void PrefixIndex::count_below(Node parent, int32_t change) noexcept {
+    const auto root = below_roots_.find(parent);
+    if (root != below_roots_.end()) root->second += change;
 }
 
 void PrefixIndex::forget(int32_t page) noexcept {
@@ -93,6 +100,7 @@ void PrefixIndex::forget(int32_t page) noexcept {
     const auto [first, last] = pages_.equal_range(hash_page(entry->second.parent, entry->second.tokens));
     const auto place = std::find_if(first, last, [page](const auto& each) { return each.second == page; });
     if (place != last) pages_.erase(place);
+    count_below(entry->second.parent, -1);
     entries_.erase(entry);
 }
 

@@ -57,13 +57,16 @@ class PrefixIndex {
         std::vector<std::weak_ptr<const ChunkIdentity>> chunks;
         std::vector<int32_t> lengths;
     };
+    // Adds `change` to the number of pages that are remembered just below `parent`, where that is a root.
+    void count_below(Node parent, int32_t change) noexcept;
     static bool is_of(const Root& root, const Digest& salt, std::span<const Before> before);
     void drop_useless_roots();
 
     Node next_node_ = 1;
     std::unordered_map<int32_t, Entry> entries_;        // by page
     std::unordered_multimap<uint64_t, int32_t> pages_;  // by the hash of parent and tokens
-    std::unordered_multimap<uint64_t, Root> roots_;     // by the hash of chunks and lengths
+    std::unordered_multimap<uint64_t, Root> roots_;     // by the hash of salt, chunks and lengths
+    std::unordered_map<Node, int32_t> below_roots_;     // how many pages are remembered just below each root
     size_t sweep_at_ = 64;
 };
 

@@ -218,7 +218,8 @@ std::vector<std::byte> encode_header(const Header& header) {
     output.number(header.num_pages);
     output.number(uint64_t{header.description_bytes});
     output.number(header.description_checksum);
-    for (const Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk})
+    for (const Digest* digest :
+         {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk_digest})
         output.bytes(*digest);
     std::vector<std::byte> bytes = output.take();
     bytes.resize(kHeaderBytes - sizeof(uint64_t));
@@ -246,7 +247,7 @@ Result<Header> decode_header(std::span<const std::byte> bytes, size_t file_bytes
     header.num_pages = input.number<int64_t>();
     header.description_bytes = input.number<uint64_t>();
     header.description_checksum = input.number<uint64_t>();
-    for (Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk})
+    for (Digest* digest : {&header.mark.weights, &header.mark.tokenizer, &header.mark.numbers, &header.chunk_digest})
         input.copy(*digest);
     if (!check_page_size(header.page_size).ok() || header.page_bytes < 1 || header.num_pages < 0 ||
         header.num_pages > kMostPages || header.page_bytes > (int64_t{1} << 62) / kMostPages / 2 ||

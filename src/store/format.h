@@ -59,7 +59,7 @@ struct Header {
     EngineMark mark;
     int32_t page_size = 0;
     int64_t page_bytes = 0;  // over all layers
-    Digest chunk{};          // of the chunk, where there is no tail
+    Digest chunk_digest{};   // where there is no tail
     int64_t num_pages = 0;
     size_t description_bytes = 0;
     uint64_t description_checksum = 0;

@@ -29,10 +29,10 @@ bool HostTier::make_room(size_t pages) {
         room += entry->places.size();
     }
     if (room < pages) return false;
-    std::ranges::sort(idle, [](const Entry* a, const Entry* b) { return a->keep.goes_before(b->keep); });
+    std::ranges::sort(idle, [](const Entry* a, const Entry* b) { return a->retention.goes_before(b->retention); });
     for (const Entry* entry : idle) {
         if (pages <= free_.size()) break;
-        clock_.evicted(entry->keep);
+        clock_.evicted(entry->retention);
         ++evictions_;
         remove(*entry->identity);
     }
@@ -40,13 +40,19 @@ bool HostTier::make_room(size_t pages) {
 }
 
 std::shared_ptr<HostTier::Entry> HostTier::add(const Chunk& chunk) {
-    if (find(*chunk.identity) != nullptr) return nullptr;
+    if (const auto known = find(*chunk.identity)) {
+        // Both may have changed while the chunk was on the device.
+        known->retention.level = chunk.retention.level;
+        known->retention.priority = chunk.retention.priority;
+        clock_.use(known->retention);
+        return nullptr;
+    }
     const auto pages = static_cast<size_t>(chunk.pages.size());
     if (!make_room(pages)) return nullptr;
     auto entry = std::make_shared<Entry>();
     entry->identity = chunk.identity;
-    entry->keep = chunk.keep;
-    clock_.use(entry->keep);
+    entry->retention = chunk.retention;
+    clock_.use(entry->retention);
     entry->places.assign(free_.rbegin(), free_.rbegin() + static_cast<std::ptrdiff_t>(pages));
     entries_.emplace(chunk.identity.get(), entry);
     free_.resize(free_.size() - pages);
@@ -56,7 +62,7 @@ std::shared_ptr<HostTier::Entry> HostTier::add(const Chunk& chunk) {
 std::shared_ptr<HostTier::Entry> HostTier::find(const ChunkIdentity& identity) {
     const auto found = entries_.find(&identity);
     if (found == entries_.end()) return nullptr;
-    clock_.use(found->second->keep);
+    clock_.use(found->second->retention);
     return found->second;
 }
 
@@ -72,7 +78,7 @@ LevelCounts HostTier::count_by_level(const Tenant* tenant) const {
     LevelCounts counts;
     for (const auto& [identity, entry] : entries_) {
         if (tenant != nullptr && identity->tenant.get() != tenant) continue;
-        counts[static_cast<size_t>(entry->keep.level)].add(static_cast<int64_t>(entry->places.size()));
+        counts[static_cast<size_t>(entry->retention.level)].add(static_cast<int64_t>(entry->places.size()));
     }
     return counts;
 }

@@ -22,13 +22,14 @@ class HostTier {
 
     struct Entry {
         std::shared_ptr<const ChunkIdentity> identity;
-        Worth keep;
+        Retention retention;
         std::vector<int32_t> places;  // of its pages, in order
         bool failed = false;          // its pages did not come down
     };
 
     // Makes an entry for a chunk of `pages` pages, which the caller fills; entries that nobody holds make room, in
-    // the order of their worth. Null where there is no room, or an entry already.
+    // the order of their worth. Null where there is no room, or an
+    // entry already, which then takes over the chunk's level and priority.
     std::shared_ptr<Entry> add(const Chunk& chunk);
     // Null where there is none. Counts as a use.
     std::shared_ptr<Entry> find(const ChunkIdentity& identity);
@@ -55,7 +56,7 @@ class HostTier {
     int64_t num_places_ = 0;
     std::vector<int32_t> free_;
     std::unordered_map<const ChunkIdentity*, std::shared_ptr<Entry>> entries_;
-    WorthClock clock_;
+    RetentionClock clock_;
     int64_t evictions_ = 0;
 };
 

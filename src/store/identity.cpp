@@ -7,7 +7,7 @@
 namespace nanolith {
 namespace {
 
-// Of an identity whose predecessors have their names.
+// Of an identity whose predecessors have their digests.
 Digest hash(const ChunkIdentity& identity, const EngineMark& mark) {
     Sha256 hash;
     hash.add_text(identity.tenant ? "nanolith chunk 1 of a tenant" : "nanolith chunk 1");
@@ -16,7 +16,7 @@ Digest hash(const ChunkIdentity& identity, const EngineMark& mark) {
     hash.add(mark.tokenizer);
     hash.add(mark.numbers);
     hash.add(uint64_t{identity.before.size()});
-    for (const auto& before : identity.before) hash.add(*before->name);
+    for (const auto& before : identity.before) hash.add(*before->digest);
     hash.add(uint64_t{identity.tokens.size()});
     hash.add(std::as_bytes(std::span(identity.tokens)));
     return hash.finish();
@@ -30,14 +30,14 @@ Digest digest_of(const ChunkIdentity& identity, const EngineMark& mark) {
     while (!waiting.empty()) {
         const ChunkIdentity& next = *waiting.back();
         const size_t size = waiting.size();
-        if (!next.name)
+        if (!next.digest)
             for (const auto& before : next.before)
-                if (!before->name) waiting.push_back(before.get());
+                if (!before->digest) waiting.push_back(before.get());
         if (waiting.size() > size) continue;
-        if (!next.name) next.name = hash(next, mark);
+        if (!next.digest) next.digest = hash(next, mark);
         waiting.pop_back();
     }
-    return *identity.name;
+    return *identity.digest;
 }
 
 std::string salt_text(const Digest& salt) {

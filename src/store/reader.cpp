@@ -1,6 +1,7 @@
 #include "store/reader.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "store/page_checksum.h"
 
@@ -49,38 +50,35 @@ Result<void> ChunkFileReader::read_exactly(size_t at, std::span<std::byte> to) c
     return {};
 }
 
-std::optional<uint64_t> ChunkFileReader::read_piece(int64_t page, size_t piece,
-                                                    std::span<std::byte> of_page) const noexcept {
+bool ChunkFileReader::read_piece(int64_t page, size_t piece, std::span<std::byte> of_page,
+                                 uint64_t& sum) const noexcept {
     const auto to = piece_of(of_page, piece);
     const size_t at = header_.pages_begin() + static_cast<size_t>(page) * of_page.size() + piece * kPieceBytes;
-    if (file_.read_some(at, to.size(), to.data()) != to.size()) return std::nullopt;
-    return checksum(to);
+    if (file_.read_some(at, to.size(), to.data()) != to.size()) return false;
+    sum = checksum(to);
+    return true;
 }
 
 Result<void> ChunkFileReader::read_pages(int64_t first, std::span<std::byte> to, ThreadPool& pool) const {
     const auto page_bytes = static_cast<size_t>(header_.page_bytes);
     const size_t pieces = pieces_of(page_bytes);
     const size_t count = to.size() / page_bytes;
-    std::vector<std::optional<uint64_t>> sums(count * pieces);
-    const auto items = static_cast<int64_t>(sums.size());
-    pool.run(items, cost_of_bytes(static_cast<int64_t>(kPassesOfReading * to.size())), [&](int64_t i, int32_t) {
+    std::vector<uint64_t> sums(count * pieces);
+    std::atomic<size_t> bad = count;  // a page that is not as it was written, of those asked for
+    const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfReading * to.size()));
+    pool.run(static_cast<int64_t>(sums.size()), cost, [&](int64_t i, int32_t) {
         const auto page = static_cast<size_t>(i) / pieces;
-        const auto piece = static_cast<size_t>(i) % pieces;
-        sums[i] = read_piece(first + static_cast<int64_t>(page), piece, to.subspan(page * page_bytes, page_bytes));
+        const auto of_page = to.subspan(page * page_bytes, page_bytes);
+        if (!read_piece(first + static_cast<int64_t>(page), static_cast<size_t>(i) % pieces, of_page, sums[i]))
+            bad = page;
     });
-    std::vector<uint64_t> of_page(pieces);
     for (size_t page = 0; page < count; ++page) {
-        const auto begin = sums.begin() + static_cast<std::ptrdiff_t>(page * pieces);
-        const bool read = std::all_of(begin, begin + static_cast<std::ptrdiff_t>(pieces),
-                                      [](const auto& sum) { return sum.has_value(); });
-        if (read)
-            std::transform(begin, begin + static_cast<std::ptrdiff_t>(pieces), of_page.begin(),
-                           [](const auto& sum) { return *sum; });
-        const auto at = static_cast<size_t>(first) + page;
-        if (!read || checksum_of_pieces(of_page) != checksums_[at])
-            return fail(NL_ERROR_BAD_FILE, path(), ": page ", at, " of ", header_.num_pages,
-                        " is damaged or could not be read");
+        const uint64_t sum = checksum_of_pieces(std::span(sums).subspan(page * pieces, pieces));
+        if (sum != checksums_[static_cast<size_t>(first) + page]) bad = page;
     }
+    if (bad < count)
+        return fail(NL_ERROR_BAD_FILE, path(), ": page ", static_cast<size_t>(first) + bad, " of ", header_.num_pages,
+                    " is damaged or could not be read");
     return {};
 }
 

@@ -1,7 +1,6 @@
 // Reads a file of chunks. Nobody vouches for it: all that is given was checked.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,9 +27,8 @@ class ChunkFileReader {
     explicit ChunkFileReader(OpenFile file) : file_(std::move(file)) {}
     Result<void> read_all_but_pages();
     Result<void> read_exactly(size_t at, std::span<std::byte> to) const;
-    // Reads a piece of a page and returns its checksum; none where it could not be read.
-    [[nodiscard]] std::optional<uint64_t> read_piece(int64_t page, size_t piece,
-                                                     std::span<std::byte> of_page) const noexcept;
+    // Reads a piece of a page to its place in `of_page`. False where that is not possible; else `sum` is its checksum.
+    bool read_piece(int64_t page, size_t piece, std::span<std::byte> of_page, uint64_t& sum) const noexcept;
 
     OpenFile file_;
     Header header_;

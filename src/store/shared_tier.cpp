@@ -106,15 +106,21 @@ Result<bool> SharedTier::read_some(const ChunkName& name, int64_t first, std::sp
 Result<void> SharedTier::write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
                                Clock::time_point deadline) {
     return with_connection([&](SharedStore& store) -> Result<void> {
-        std::vector<std::byte> value(page_bytes_ + sizeof(uint64_t));
-        for (size_t at = 0; at < pages.size(); at += page_bytes_) {
-            const auto bytes = pages.subspan(at, page_bytes_);
-            const int64_t page = first + static_cast<int64_t>(at / page_bytes_);
-            const uint64_t sum = sum_of(bytes, name.digest, page);
-            std::memcpy(value.data(), bytes.data(), page_bytes_);
-            std::memcpy(value.data() + page_bytes_, &sum, sizeof sum);
-            const SharedStore::Given given{key_of(name, page), value};
-            NL_TRY(store.write({&given, 1}, left_until(deadline)));
+        const size_t value_bytes = page_bytes_ + sizeof(uint64_t);
+        const size_t count = pages.size() / page_bytes_;
+        std::vector<std::byte> values(std::min<size_t>(count, kPagesAtOnce) * value_bytes);
+        for (size_t at = 0; at < count; at += kPagesAtOnce) {
+            std::vector<SharedStore::Given> given;
+            for (size_t i = 0; i < std::min<size_t>(count - at, kPagesAtOnce); ++i) {
+                const auto bytes = pages.subspan((at + i) * page_bytes_, page_bytes_);
+                const int64_t page = first + static_cast<int64_t>(at + i);
+                const uint64_t sum = sum_of(bytes, name.digest, page);
+                const auto value = std::span(values).subspan(i * value_bytes, value_bytes);
+                std::ranges::copy(bytes, value.begin());
+                std::ranges::copy(std::as_bytes(std::span(&sum, 1)), value.last(sizeof sum).begin());
+                given.push_back({key_of(name, page), value});
+            }
+            NL_TRY(store.write(given, left_until(deadline)));
         }
         return {};
     });

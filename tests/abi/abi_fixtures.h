@@ -98,6 +98,16 @@ inline CacheHandle make_cache(nl_engine* engine, const std::vector<const nl_chun
     return CacheHandle(cache);
 }
 
+// One that recomputes up to `share` of the chunks' tokens.
+inline CacheHandle make_blend(nl_engine* engine, const std::vector<const nl_chunk*>& chunks, double share) {
+    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
+    EXPECT_EQ(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED), NL_OK);
+    EXPECT_EQ(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, share), NL_OK);
+    nl_cache* cache = nullptr;
+    EXPECT_EQ(nl_cache_create(engine, options.get(), chunks.data(), chunks.size(), &cache), NL_OK) << nl_last_error();
+    return CacheHandle(cache);
+}
+
 inline void extend(nl_cache* cache, const Tokens& tokens) {
     EXPECT_EQ(nl_cache_extend(cache, tokens.data(), tokens.size()), NL_OK) << nl_last_error();
 }

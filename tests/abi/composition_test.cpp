@@ -93,13 +93,7 @@ TEST_F(CompositionTest, BlendedRecomputesAShare) {
     const Tokens b = some_tokens(90, 2);
     const ChunkHandle first = make_chunk(engine.get(), a);
     const ChunkHandle second = make_chunk(engine.get(), b);
-    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
-    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED));
-    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.5));
-    const nl_chunk* const chunks[] = {first.get(), second.get()};
-    nl_cache* made = nullptr;
-    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
-    const CacheHandle blended(made);
+    const CacheHandle blended = make_blend(engine.get(), {first.get(), second.get()}, 0.5);
     EXPECT_EQ(fact(blended.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_BLENDED);
     EXPECT_EQ(fact(blended.get(), NL_CACHE_TOKENS_BLENDED), 0);  // nothing is asked yet
     const Tokens question = some_tokens(8, 3);
@@ -115,9 +109,7 @@ TEST_F(CompositionTest, BlendedRecomputesAShare) {
     EXPECT_EQ(tokens_of(blended.get()), all);
     EXPECT_NE(logits_of(blended.get()), logits_of(independent.get()));
 
-    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.6));
-    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
-    const CacheHandle exact(made);
+    const CacheHandle exact = make_blend(engine.get(), {first.get(), second.get()}, 0.6);
     EXPECT_EQ(fact(exact.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_EXACT);
     extend(exact.get(), question);
     expect_same(exact.get(), full(all));
@@ -127,13 +119,7 @@ TEST_F(CompositionTest, BlendedRecomputesAShare) {
 TEST_F(CompositionTest, BlendedIsTheSameHoweverSoonTheQuestionComes) {
     const ChunkHandle first = make_chunk(engine.get(), some_tokens(90, 1));
     const ChunkHandle second = make_chunk(engine.get(), some_tokens(90, 2));
-    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
-    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED));
-    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.5));
-    const nl_chunk* const chunks[] = {first.get(), second.get()};
-    nl_cache* made = nullptr;
-    NL_CHECK(nl_cache_create(engine.get(), options.get(), chunks, 2, &made));
-    const CacheHandle cache(made);
+    const CacheHandle cache = make_blend(engine.get(), {first.get(), second.get()}, 0.5);
     decode(cache.get(), 4);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     // The row of the token that was drawn last is computed with the question.

@@ -16,6 +16,7 @@
 
 #include "abi/abi_fixtures.h"
 #include "abi/store_programs.h"
+#include "support/shared_draws.h"
 
 namespace {
 
@@ -38,10 +39,7 @@ bool is_spared() {
     return nanolith::test::store_programs::is_test || nanolith::test::store_programs::references > 0;
 }
 bool refused_by_chance() {
-    uint64_t number = (draws += 0x9e3779b97f4a7c15U);  // splitmix64
-    number = (number ^ (number >> 30U)) * 0xbf58476d1ce4e5b9U;
-    number = (number ^ (number >> 27U)) * 0x94d049bb133111ebU;
-    if ((number ^ (number >> 31U)) % one_in != 0) return false;
+    if (nanolith::test::next_draw(draws) % one_in != 0) return false;
     ++requests;
     return true;
 }

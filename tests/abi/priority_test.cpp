@@ -59,6 +59,21 @@ TEST_F(PriorityTest, PinnedChunksStay) {
     set(pinned, NL_PRIORITY_NORMAL);
 }
 
+// Also when it changes between two stays in the host's memory.
+TEST_F(PriorityTest, ComesBackFromTheHostsMemory) {
+    const EngineHandle tiered =
+        make_store_engine(model.path(), {.folder = {}, .num_pages = kPages, .host_bytes = int64_t{1} << 20});
+    const Tokens text = some_tokens(32, 1);
+    const auto push_down = [&] { make_chunk(tiered.get(), some_tokens(kPages * 16, 99), 2); };
+    for (const int32_t priority : {80, 20}) {
+        set(make_chunk(tiered.get(), text), priority);
+        push_down();
+        const ChunkHandle back = make_chunk(tiered.get(), text);
+        EXPECT_EQ(fact(back.get(), NL_CHUNK_PRIORITY), priority);
+        EXPECT_NE(fact(back.get(), NL_CHUNK_ORIGIN), NL_ORIGIN_DEVICE);
+    }
+}
+
 TEST_F(PriorityTest, WhatCostsMoreIsKeptLonger) {
     const ChunkHandle before = make_chunk(engine.get(), some_tokens(64, 1), 0);
     make_chunk(engine.get(), some_tokens(32, 2), 1, {before.get()});  // each of its tokens sees 64 more

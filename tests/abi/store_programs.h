@@ -62,8 +62,8 @@ class Program {
         shape.max_batch_tokens = 16 + below(80);
         shape.shares = below(2) == 0;
         if (below(5) != 0) shape.folder = store_;
-        shape.log = &log_;
-        log_.text.clear();
+        shape.warnings = &warnings_;
+        warnings_.text.clear();
         const auto failing_seed = static_cast<uint32_t>(random_());
         if (settings_.files_fail) settings_.begin_failing(failing_seed, folder_.path());
         EngineHandle engine;
@@ -77,7 +77,7 @@ class Program {
         check_pages(engine.get());
         engine.reset();
         if (!settings_.files_fail && !settings_.memory_fails) {
-            EXPECT_EQ(log_.text, "");
+            EXPECT_EQ(warnings_.text, "");
         }
     }
 
@@ -133,7 +133,7 @@ class Program {
     const int64_t not_removed_before_ = settings_.not_removed();
     const TempFolder folder_;
     std::string store_;
-    Log log_;
+    Warnings warnings_;
     World world_;
     std::vector<std::unique_ptr<Worker>> workers_;
 };

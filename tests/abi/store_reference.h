@@ -4,9 +4,8 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 
-#include "abi/abi_fixtures.h"
+#include "abi/store_fixtures.h"
 
 namespace nanolith::test::store_programs {
 
@@ -60,18 +59,11 @@ struct Context {
     std::vector<Turn> turns;  // all calls so far
 };
 
-// An engine's warnings.
-struct Log {
-    std::mutex mutex;
-    std::string text;
-
-    static void write(void* self, int32_t severity, const char* message, size_t length) {
-        const Spared spared;
-        auto& log = *static_cast<Log*>(self);
-        const std::lock_guard lock(log.mutex);
-        if (severity >= NL_LOG_WARNING) log.text.append(message, length) += "\n";
-    }
-};
+// Warnings::write, which is the test's code in a thread of the library.
+inline void write_warning(void* warnings, int32_t severity, const char* message, size_t length) {
+    const Spared spared;
+    Warnings::write(warnings, severity, message, length);
+}
 
 struct EngineShape {
     int64_t num_pages = 120;
@@ -80,7 +72,7 @@ struct EngineShape {
     int64_t max_batch_tokens = 64;
     bool shares = false;
     std::string folder = {};
-    Log* log = nullptr;
+    Warnings* warnings = nullptr;
 };
 
 inline nl_status create(const std::string& model, const EngineShape& shape, EngineHandle& engine) {
@@ -102,8 +94,8 @@ inline nl_status create(const std::string& model, const EngineShape& shape, Engi
         EXPECT_EQ(nl_options_set_int(options.get(), option, value), NL_OK) << nl_last_error();
     EXPECT_EQ(nl_options_set_text(options.get(), NL_OPTION_STORE_FOLDER, shape.folder.data(), shape.folder.size()),
               NL_OK);
-    if (shape.log != nullptr) {
-        EXPECT_EQ(nl_options_set_log(options.get(), Log::write, shape.log), NL_OK);
+    if (shape.warnings != nullptr) {
+        EXPECT_EQ(nl_options_set_log(options.get(), write_warning, shape.warnings), NL_OK);
     }
     nl_engine* made = nullptr;
     const nl_status status = call([&] { return nl_engine_create(model.data(), model.size(), options.get(), &made); });

@@ -119,14 +119,8 @@ TEST_F(TenantTest, CompositionsAreTheirOwn) {
     const CacheHandle fits = make_cache(b.get(), {first.get(), behind.get()}, NL_COMPOSE_EXACT);
     EXPECT_EQ(fact(fits.get(), NL_CACHE_TOKENS_COMPUTED), 0);
 
-    const OptionsHandle options = make_options(NL_OPTIONS_CACHE);
-    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, NL_COMPOSE_BLENDED));
-    NL_CHECK(nl_options_set_float(options.get(), NL_OPTION_BLEND_SHARE, 0.5));
-    const nl_chunk* const chunks[] = {first.get(), second.get()};
     const auto blended = [&](nl_engine* of) {
-        nl_cache* made = nullptr;
-        EXPECT_EQ(nl_cache_create(of, options.get(), chunks, 2, &made), NL_OK) << nl_last_error();
-        const CacheHandle cache(made);
+        const CacheHandle cache = make_blend(of, {first.get(), second.get()}, 0.5);
         extend(cache.get(), some_tokens(8, 4));
         return fact(cache.get(), NL_CACHE_TOKENS_BLENDED);
     };

@@ -18,31 +18,29 @@
 #include <initializer_list>
 #include <string>
 
+#include "support/shared_draws.h"
+
 namespace nanolith::test::failing_files {
 
 // How the disk behind the folder is.
 enum class Disk {
     works,
-    fails,     // now and then, with whatever error a call may have; reads and writes are cut short too
+    fails,     // one call in `one_in` fails with an error that it may have; reads and writes are cut short too
     full,      // nothing more can be written
     read_only  // nothing can be changed
 };
 
 inline std::atomic<Disk> disk = Disk::works;
-inline std::atomic<uint32_t> one_in = 10;  // so many calls fails, where the disk fails
-inline std::atomic<uint64_t> draws = 0;    // the state of what decides; set it to a seed
-inline std::string folder;                 // to be set while the disk works; everything below it is meant
+inline std::atomic<uint32_t> one_in = 10;  // of Disk::fails
+inline std::atomic<uint64_t> draws = 0;    // state of the random numbers that decide which calls fail; set it to a seed
+inline std::string folder;                 // calls upon files below it fail; to be set while the disk works
 inline std::atomic<int64_t> failures = 0;
 inline std::atomic<int64_t> kept = 0;  // files that could not be removed
 // Descriptors of files below the folder.
 inline std::array<std::atomic<bool>, 4096> watched = {};
 
-// Of splitmix64: threads draw from one sequence.
 inline uint64_t draw() {
-    uint64_t x = draws.fetch_add(0x9e3779b97f4a7c15U) + 0x9e3779b97f4a7c15U;
-    x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
-    x = (x ^ (x >> 27U)) * 0x94d049bb133111ebU;
-    return x ^ (x >> 31U);
+    return next_draw(draws);
 }
 
 inline bool is_meant(const char* path) {
@@ -87,7 +85,7 @@ Function* original(Function* /*replacement*/, const char* name) {
 
 }  // namespace nanolith::test::failing_files
 
-// The function that `name` is here a replacement of.
+// Declares original_NAME: the C library's function NAME, which the function NAME below replaces and calls.
 #define NL_ORIGINAL(name) static auto* const original_##name = nanolith::test::failing_files::original(&(name), #name)
 
 // Visible, so that libraries call them.

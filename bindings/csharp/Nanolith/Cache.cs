@@ -102,7 +102,7 @@ namespace Nanolith
             }
         }
 
-        /// <summary>All facts about the cache as a JSON object, their names in lower case.</summary>
+        /// <summary>A JSON object with all facts about the cache, under their names in lower case ("private_pages").</summary>
         public string Describe()
         {
             using (NativeHandle.Use use = handle.Using())

@@ -57,8 +57,9 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// Sets how long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
-        /// Priority.Lowest to Priority.Pinned, which stays.
+        /// Sets the chunk's priority: when pages run short, unused chunks of lower priority are evicted first within
+        /// their level. A chunk with Priority.Pinned is never evicted; other priorities are from Priority.Lowest to
+        /// Priority.Highest.
         /// </summary>
         public void SetPriority(Priority priority)
         {

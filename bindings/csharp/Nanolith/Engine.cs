@@ -83,8 +83,8 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// All facts about the engine as a JSON object, their names in lower case, and "tiers", an array of where it keeps
-        /// chunks: the chunks, bytes, hits and moves of each.
+        /// A JSON object with all facts about the engine, under their names in lower case, and with "tiers", an array of
+        /// the places where it keeps chunks: the chunks, bytes, hits and moves of each.
         /// </summary>
         public string Describe()
         {

@@ -78,47 +78,47 @@ namespace Nanolith
         PagesTotal = 11,
         /// <summary>on the free list now</summary>
         PagesFree = 12,
-        /// <summary>held only by chunks that nobody uses; freed when pages run short</summary>
+        /// <summary>of chunks that nobody uses and that are not pinned; freed when pages run short</summary>
         PagesEvictable = 13,
         /// <summary>weights of the model, a tied head counted once</summary>
         Parameters = 14,
-        /// <summary>in the device's pages now. This and the following since 0.2</summary>
+        /// <summary>chunks in the device's pages now. This fact and the following since 0.2</summary>
         Chunks = 15,
-        /// <summary>in the host's memory now (NL_OPTION_HOST_BYTES)</summary>
+        /// <summary>chunks in the host's memory now (NL_OPTION_HOST_BYTES)</summary>
         HostChunks = 16,
-        /// <summary>that these take</summary>
+        /// <summary>bytes that the chunks in the host's memory take now</summary>
         HostBytes = 17,
-        /// <summary>in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)</summary>
+        /// <summary>chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER)</summary>
         FileChunks = 18,
-        /// <summary>that these take</summary>
+        /// <summary>bytes that these files take now</summary>
         FileBytes = 19,
-        /// <summary>times that a chunk was asked for and was in the device's pages</summary>
+        /// <summary>requests for a chunk that was in the device's pages</summary>
         Hits = 20,
-        /// <summary>that it came back from the host's memory</summary>
+        /// <summary>requests for a chunk that came from the host's memory</summary>
         HostHits = 21,
-        /// <summary>that it was read from a file</summary>
+        /// <summary>requests for a chunk that was read from a file</summary>
         FileHits = 22,
-        /// <summary>that it was computed</summary>
+        /// <summary>requests for a chunk that had to be computed</summary>
         Misses = 23,
-        /// <summary>of the chunks that were not computed when they were asked for</summary>
+        /// <summary>tokens of chunks that were asked for and did not have to be computed</summary>
         TokensReused = 24,
-        /// <summary>of those that were</summary>
+        /// <summary>tokens of chunks that were asked for and had to be computed</summary>
         TokensComputed = 25,
-        /// <summary>of chunks from the device's pages</summary>
+        /// <summary>chunks that were evicted from the device's pages</summary>
         Evictions = 26,
-        /// <summary>times that a chunk was asked for and was read from the store's server</summary>
+        /// <summary>requests for a chunk that was read from the store's server</summary>
         ServerHits = 27,
-        /// <summary>that the chunks in the device's pages take now</summary>
+        /// <summary>bytes that the chunks in the device's pages take now</summary>
         ChunkBytes = 28,
-        /// <summary>times that an evicted chunk was copied to the host's memory</summary>
+        /// <summary>evicted chunks that were copied to the host's memory</summary>
         HostMoves = 29,
-        /// <summary>that a chunk was written to a file of the store's folder</summary>
+        /// <summary>chunks that were written to files of the store's folder</summary>
         FileMoves = 30,
-        /// <summary>that it was sent to the store's server</summary>
+        /// <summary>chunks that were sent to the store's server</summary>
         ServerMoves = 31,
-        /// <summary>that it was brought to the device's pages from one of these</summary>
+        /// <summary>chunks that came to the device's pages from the host's memory, files or server</summary>
         DeviceMoves = 32,
-        /// <summary>Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the engine has not computed a chunk.</summary>
+        /// <summary>Milliseconds that the store has saved: an estimate of what computing NL_ENGINE_TOKENS_REUSED tokens would have taken, by how fast this engine computed its latest chunks, less the time in which chunks were brought to the device. Negative where bringing them took longer; 0 until the engine has computed a chunk.</summary>
         SavedMs = 33,
     }
 
@@ -195,9 +195,9 @@ namespace Nanolith
         TokensBlended = 7,
         /// <summary>how its chunks were composed in the end, NL_COMPOSE_*; since 0.2</summary>
         Composition = 8,
-        /// <summary>of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2</summary>
+        /// <summary>of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since 0.2</summary>
         ChunkTokensReused = 9,
-        /// <summary>Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those that bringing chunks to the device took when the cache was created. Since 0.2.</summary>
+        /// <summary>Milliseconds that the store has saved this cache: an estimate of what computing NL_CACHE_TOKENS_REUSED tokens would have taken, by how fast the engine computed its latest chunks, less the time in which chunks were brought to the device when the cache was created. Since 0.2.</summary>
         SavedMs = 10,
     }
 
@@ -299,7 +299,7 @@ namespace Nanolith
         Normal = 50,
         /// <summary>NL_PRIORITY_HIGHEST</summary>
         Highest = 100,
-        /// <summary>never evicted, also when no handle and no cache uses it</summary>
+        /// <summary>the chunk is never evicted, even while no handle and no cache uses it</summary>
         Pinned = 101,
     }
 
@@ -400,7 +400,7 @@ namespace Nanolith
         Exact = 0,
         /// <summary>Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk have not seen the chunks before it (unless they were in its `before`), which costs accuracy where one document refers to another.</summary>
         Independent = 1,
-        /// <summary>As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these tokens, before they are computed: bring a question in one call, of whose tokens the last ones choose, at most half of NL_OPTION_MAX_BATCH_TOKENS. Later ones add pages while the share is not used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.</summary>
+        /// <summary>As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.</summary>
         Blended = 2,
     }
 

@@ -36,7 +36,7 @@ TEST(RecomputeCost, GrowsWithWhatIsSeen) {
     EXPECT_DOUBLE_EQ(recompute_cost(spec, chunk_of(16, {100, 140}), 16), 1 + 248.5 * 256 / 61440);
 }
 
-// The order of eviction needs numbers that compare.
+// Not 0 / 0, which is not a number: chunks could then not be sorted by their worth.
 TEST(RecomputeCost, OfNoProductsIsANumber) {
     EXPECT_DOUBLE_EQ(recompute_cost(ModelSpec{}, chunk_of(16), 16), 1);
 }

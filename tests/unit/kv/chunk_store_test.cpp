@@ -65,11 +65,11 @@ TEST_F(ChunkStoreTest, EvictsHighLevelsFirstThenTheLeastRecentlyUsed) {
 }
 
 TEST_F(ChunkStoreTest, EvictsByPriorityThenByCostAndRecency) {
-    add({1}, 1, 1)->keep.priority = NL_PRIORITY_LOWEST;
-    add({2}, 1, 1)->keep.priority = NL_PRIORITY_PINNED;
+    add({1}, 1, 1)->retention.priority = NL_PRIORITY_LOWEST;
+    add({2}, 1, 1)->retention.priority = NL_PRIORITY_PINNED;
     const auto cost = [&](int32_t token, double of_a_page) {
         const auto chunk = add({token}, 1, 1);
-        chunk->keep.cost = of_a_page;
+        chunk->retention.cost = of_a_page;
         store.find(*chunk->identity, 1);  // a use
     };
     cost(3, 3);
@@ -114,8 +114,8 @@ TEST_F(ChunkStoreTest, TenantsAreApart) {
 
 TEST_F(ChunkStoreTest, AFoundChunkKeepsTheLowerLevel) {
     const auto chunk = add({1}, 2, 1);
-    EXPECT_EQ(store.find(*chunk->identity, 1)->keep.level, 1);
-    EXPECT_EQ(store.find(*chunk->identity, 2)->keep.level, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 1)->retention.level, 1);
+    EXPECT_EQ(store.find(*chunk->identity, 2)->retention.level, 1);
 }
 
 TEST_F(ChunkStoreTest, ManyDeadIdentitiesDoNotPileUpWrongly) {

@@ -107,7 +107,7 @@ TEST_F(FormatTest, AHeaderComesBack) {
     header.mark.weights.fill(std::byte{1});
     header.mark.tokenizer.fill(std::byte{2});
     header.mark.numbers.fill(std::byte{3});
-    header.chunk.fill(std::byte{4});
+    header.chunk_digest.fill(std::byte{4});
     // Description after 192 bytes, pages at the next multiple of 4,096, then three checksums and one of these.
     EXPECT_EQ(header.pages_begin(), 4096U);
     EXPECT_EQ(header.file_bytes(), 4096U + 3 * 64 + 4 * 8);
@@ -116,7 +116,7 @@ TEST_F(FormatTest, AHeaderComesBack) {
     const auto read = decode_header(bytes, header.file_bytes(), "file");
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_EQ(read->mark, header.mark);
-    EXPECT_EQ(read->chunk, header.chunk);
+    EXPECT_EQ(read->chunk_digest, header.chunk_digest);
     EXPECT_EQ(read->num_pages, 3);
     EXPECT_TRUE(check_mark(*read, header.mark, 16, 64, "file").ok());
     EngineMark other = header.mark;

@@ -63,6 +63,20 @@ TEST_F(HostTierTest, MakesRoomFromTheHighestLevelAndTheLongestUnused) {
     EXPECT_EQ(tier.evictions(), 2);
 }
 
+// A chunk comes back to the device, gets another priority, and is evicted again.
+TEST_F(HostTierTest, AnEntryTakesOverALaterPriority) {
+    const auto first = chunk(1, 1, 4);
+    tier.add(*first);
+    tier.add(*chunk(2, 1, 4));
+    first->retention.priority = NL_PRIORITY_HIGHEST;
+    EXPECT_EQ(tier.add(*first), nullptr);
+    EXPECT_EQ(tier.find(*first->identity)->retention.priority, NL_PRIORITY_HIGHEST);
+    EXPECT_TRUE(has(2));  // used later than the first
+    tier.add(*chunk(3, 1, 4));
+    EXPECT_TRUE(has(1));
+    EXPECT_FALSE(has(2));
+}
+
 TEST_F(HostTierTest, WhatIsHeldOrTooLargeStaysOut) {
     const auto held = tier.add(*chunk(1, 2, 5));
     EXPECT_EQ(tier.add(*chunk(1, 2, 5)), nullptr) << "it is there already";

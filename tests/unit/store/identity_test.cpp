@@ -57,7 +57,7 @@ TEST(Identity, LongChainsHaveNames) {
         chain.push_back(store.intern(Tokens{i}, before));
     }
     digest_of(*chain.back(), a_mark());
-    EXPECT_TRUE(chain.front()->name.has_value());
+    EXPECT_TRUE(chain.front()->digest.has_value());
     while (!chain.empty()) chain.pop_back();
 }
 

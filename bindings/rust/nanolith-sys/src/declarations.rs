@@ -87,49 +87,49 @@ pub const NL_ENGINE_PAGE_BYTES: i32 = 10;
 pub const NL_ENGINE_PAGES_TOTAL: i32 = 11;
 /// on the free list now
 pub const NL_ENGINE_PAGES_FREE: i32 = 12;
-/// held only by chunks that nobody uses; freed when pages run short
+/// of chunks that nobody uses and that are not pinned; freed when pages run short
 pub const NL_ENGINE_PAGES_EVICTABLE: i32 = 13;
 /// weights of the model, a tied head counted once
 pub const NL_ENGINE_PARAMETERS: i32 = 14;
-/// in the device's pages now. This and the following since 0.2
+/// chunks in the device's pages now. This fact and the following since 0.2
 pub const NL_ENGINE_CHUNKS: i32 = 15;
-/// in the host's memory now (NL_OPTION_HOST_BYTES)
+/// chunks in the host's memory now (NL_OPTION_HOST_BYTES)
 pub const NL_ENGINE_HOST_CHUNKS: i32 = 16;
-/// that these take
+/// bytes that the chunks in the host's memory take now
 pub const NL_ENGINE_HOST_BYTES: i32 = 17;
-/// in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)
+/// chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER)
 pub const NL_ENGINE_FILE_CHUNKS: i32 = 18;
-/// that these take
+/// bytes that these files take now
 pub const NL_ENGINE_FILE_BYTES: i32 = 19;
-/// times that a chunk was asked for and was in the device's pages
+/// requests for a chunk that was in the device's pages
 pub const NL_ENGINE_HITS: i32 = 20;
-/// that it came back from the host's memory
+/// requests for a chunk that came from the host's memory
 pub const NL_ENGINE_HOST_HITS: i32 = 21;
-/// that it was read from a file
+/// requests for a chunk that was read from a file
 pub const NL_ENGINE_FILE_HITS: i32 = 22;
-/// that it was computed
+/// requests for a chunk that had to be computed
 pub const NL_ENGINE_MISSES: i32 = 23;
-/// of the chunks that were not computed when they were asked for
+/// tokens of chunks that were asked for and did not have to be computed
 pub const NL_ENGINE_TOKENS_REUSED: i32 = 24;
-/// of those that were
+/// tokens of chunks that were asked for and had to be computed
 pub const NL_ENGINE_TOKENS_COMPUTED: i32 = 25;
-/// of chunks from the device's pages
+/// chunks that were evicted from the device's pages
 pub const NL_ENGINE_EVICTIONS: i32 = 26;
-/// times that a chunk was asked for and was read from the store's server
+/// requests for a chunk that was read from the store's server
 pub const NL_ENGINE_SERVER_HITS: i32 = 27;
-/// that the chunks in the device's pages take now
+/// bytes that the chunks in the device's pages take now
 pub const NL_ENGINE_CHUNK_BYTES: i32 = 28;
-/// times that an evicted chunk was copied to the host's memory
+/// evicted chunks that were copied to the host's memory
 pub const NL_ENGINE_HOST_MOVES: i32 = 29;
-/// that a chunk was written to a file of the store's folder
+/// chunks that were written to files of the store's folder
 pub const NL_ENGINE_FILE_MOVES: i32 = 30;
-/// that it was sent to the store's server
+/// chunks that were sent to the store's server
 pub const NL_ENGINE_SERVER_MOVES: i32 = 31;
-/// that it was brought to the device's pages from one of these
+/// chunks that came to the device's pages from the host's memory, files or server
 pub const NL_ENGINE_DEVICE_MOVES: i32 = 32;
-/// Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
-/// chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
-/// engine has not computed a chunk.
+/// Milliseconds that the store has saved: an estimate of what computing NL_ENGINE_TOKENS_REUSED tokens would have
+/// taken, by how fast this engine computed its latest chunks, less the time in which chunks were brought to the
+/// device. Negative where bringing them took longer; 0 until the engine has computed a chunk.
 pub const NL_ENGINE_SAVED_MS: i32 = 33;
 
 /// put the beginning-of-sequence token first; an error where there is none
@@ -177,10 +177,12 @@ pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
 pub const NL_CACHE_TOKENS_BLENDED: i32 = 7;
 /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
 pub const NL_CACHE_COMPOSITION: i32 = 8;
-/// of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2
+/// of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since
+/// 0.2
 pub const NL_CACHE_CHUNK_TOKENS_REUSED: i32 = 9;
-/// Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
-/// that bringing chunks to the device took when the cache was created. Since 0.2.
+/// Milliseconds that the store has saved this cache: an estimate of what computing NL_CACHE_TOKENS_REUSED tokens
+/// would have taken, by how fast the engine computed its latest chunks, less the time in which chunks were brought
+/// to the device when the cache was created. Since 0.2.
 pub const NL_CACHE_SAVED_MS: i32 = 10;
 
 /// it has not ended, or there is more to fetch
@@ -252,7 +254,7 @@ pub const NL_PRIORITY_LOWEST: i32 = 0;
 /// what chunks have at first
 pub const NL_PRIORITY_NORMAL: i32 = 50;
 pub const NL_PRIORITY_HIGHEST: i32 = 100;
-/// never evicted, also when no handle and no cache uses it
+/// the chunk is never evicted, even while no handle and no cache uses it
 pub const NL_PRIORITY_PINNED: i32 = 101;
 
 /// nl_engine_create: how to load a model
@@ -373,14 +375,14 @@ pub const NL_COMPOSE_EXACT: i32 = 0;
 pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
 /// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
 /// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
-/// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
-/// tokens, before they are computed: bring a question in one call, of whose tokens the last ones choose, at most
-/// half of NL_OPTION_MAX_BATCH_TOKENS. Later ones add pages while the share is not used up; no page is recomputed
-/// twice. Chunks of level 0 at the beginning are composed exactly.
-/// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
-/// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
-/// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
-/// than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+/// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
+/// before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
+/// pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
+/// is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
+/// pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
+/// order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
+/// these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
+/// the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
 /// NL_CACHE_COMPOSITION tells. Since 0.2.
 pub const NL_COMPOSE_BLENDED: i32 = 2;
 
@@ -462,31 +464,36 @@ functions! {
     /// CANCELLED (generations with NL_END_CANCELLED) when the step that runs now is over. What is asked for afterwards is
     /// not concerned. Of a tenant's handle: all of that tenant. Returns at once. Since 0.2.
     fn nl_engine_cancel(engine: *mut nl_engine) -> nl_status;
-    /// The same engine for one of several parties that must learn nothing of each other: a further handle, to be freed with
-    /// nl_engine_free, whose chunks and caches are found again by handles with the same salt alone, whichever engine handle
-    /// they come from. Another tenant's chunk is never a hit, and neither are pages of conversations that begin alike: the
-    /// same tokens are computed and kept once for each tenant, in all tiers, and take as long as if nobody had them. The
-    /// order in which a tenant's chunks are evicted is not changed by what others ask for; when pages run short, and how
-    /// long work takes beside that of others, is. Chunks of the engine's own handle belong to nobody and may stand in every
-    /// tenant's caches; a chunk of another tenant is INVALID_ARGUMENT. NL_ENGINE_CHUNKS and the facts after it are those of
-    /// the tenant, since the first of its handles, chunks and caches that live now; of the engine's own handle, those of
-    /// all. `salt` is 1 to 4096 bytes that name the tenant. They are kept as their SHA-256, whose first 16 hexadecimal
-    /// digits begin the names of the tenant's files and of its keys on the store's server; it is in files of nl_chunk_save
-    /// too, which only handles with that salt can load. Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
+    /// A further handle of the engine, for one of several tenants that must learn nothing of each other; `salt` is a name
+    /// for the tenant, of 1 to 4096 bytes. It is used like the engine's own handle, and freed with nl_engine_free. Handles
+    /// with the same salt are the same tenant.
+    /// What a tenant computes is found again by that tenant alone: its chunks, in all tiers, and the beginnings of its
+    /// conversations. The same tokens are computed and kept once for each tenant, and that takes as long as if no other
+    /// tenant had them. Which of a tenant's chunks is evicted first does not depend on what others ask for; how soon pages
+    /// run short, and how long work takes beside that of others, does.
+    /// Chunks of the engine's own handle belong to no tenant, and every tenant may use them in caches and as predecessors of
+    /// chunks. Chunks of another tenant are INVALID_ARGUMENT there.
+    /// NL_ENGINE_CHUNKS and all facts with higher keys count what is the tenant's; those of the engine's own handle count
+    /// everything. When the last handle, chunk and cache of a tenant is gone, its counts begin anew.
+    /// Only the salt's SHA-256 is kept. Its first 16 hexadecimal digits begin the names of the tenant's files and of its
+    /// keys on the store's server. Files of nl_chunk_save and nl_cache_save contain it, and are loaded by handles with the
+    /// same salt alone.
+    /// Since 0.2. Errors: INVALID_ARGUMENT, OUT_OF_MEMORY.
     fn nl_engine_tenant(engine: *const nl_engine, salt: *const c_char, salt_length: usize, tenant: *mut *mut nl_engine) -> nl_status;
     /// Since 0.1.
     fn nl_engine_query(engine: *const nl_engine, fact: i32, value: *mut i64) -> nl_status;
-    /// All facts about an engine as a JSON object: their names in lower case ("vocab_size"), with integers,
-    /// and "tiers", an array of where it keeps chunks, the fastest first. Those that it does not have are left out:
+    /// A JSON object with all facts about an engine, as integers under their names in lower case ("vocab_size"), and with
+    /// "tiers", an array of the places where the engine keeps chunks, the fastest first. A tier that the engine does not
+    /// have is left out:
     ///     {"vocab_size": 512, ..., "saved_ms": 120,
     ///      "tiers": \[{"tier": "device", "chunks": 3, "bytes": 98304, "hits": 5, "moves": 1,
     ///                 "levels": \[{"level": 0, "chunks": 1, "bytes": 32768}, {"level": 1, ...}, {"level": 2, ...}]},
     ///                {"tier": "host", "chunks": ..., "bytes": ..., "hits": ..., "moves": ..., "levels": \[...]},
     ///                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
     ///                {"tier": "server", "hits": ..., "moves": ...}]}
-    /// "hits" are chunks that were asked for and found there, "moves" those that were copied to there. Later versions may
-    /// add members. The text may be longer at the next call, as numbers grow: 8192 bytes are enough for this version. Since
-    /// 0.2.
+    /// "hits" counts requests for a chunk that was found in the tier, "moves" chunks that were copied into it. Later
+    /// versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are enough for this
+    /// version. Since 0.2.
     fn nl_engine_describe(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
@@ -627,7 +634,7 @@ functions! {
     fn nl_cache_cancel(cache: *mut nl_cache) -> nl_status;
     /// Since 0.1.
     fn nl_cache_query(cache: *const nl_cache, fact: i32, value: *mut i64) -> nl_status;
-    /// All facts about a cache as a JSON object: their names in lower case ("private_pages"), with integers.
+    /// A JSON object with all facts about a cache, as integers under their names in lower case ("private_pages").
     /// 1024 bytes are enough for this version; later ones may add members. Since 0.2.
     fn nl_cache_describe(cache: *const nl_cache, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Appends `num_tokens` tokens to the cache (NULL and 0: none; the cache must not be empty then) and starts to generate
@@ -688,11 +695,12 @@ functions! {
     fn nl_chunk_free(chunk: *mut nl_chunk);
     /// Since 0.1.
     fn nl_chunk_query(chunk: *const nl_chunk, fact: i32, value: *mut i64) -> nl_status;
-    /// Sets how long a chunk is kept in the device's pages while nothing uses it: of the chunks of a level those of the
-    /// lowest priority are evicted first, and among these the ones whose recomputation costs least for their bytes and that
-    /// were not used for longest. One that is pinned stays until another priority is set, by any handle of it, or the engine
-    /// is gone; its pages are not NL_ENGINE_PAGES_EVICTABLE. In the host's memory the priority counts too; in files it is
-    /// not kept. Since 0.2. Errors: INVALID_ARGUMENT.
+    /// Sets a chunk's priority, from NL_PRIORITY_LOWEST to NL_PRIORITY_PINNED. When pages run short, chunks of the highest
+    /// level that nothing uses are evicted first, among these the ones of the lowest priority, and among these the ones that
+    /// are cheapest to recompute for their size and were used longest ago. A pinned chunk stays in the device's pages until
+    /// another priority is set, through any handle of the chunk, or until the engine is gone. The same order holds in the
+    /// host's memory. Files do not keep a priority.
+    /// Since 0.2. Errors: INVALID_ARGUMENT.
     fn nl_chunk_set_priority(chunk: *const nl_chunk, priority: i32) -> nl_status;
     /// Saves a chunk to the file at `path`, in place of one that is there, with its keys and values: nl_chunk_load has it
     /// again without computing it, in another process or on another machine. The file is whole or not there: it is written

@@ -75,7 +75,7 @@ impl Cache {
         ffi::value(|value| unsafe { sys::nl_cache_query(self.raw, fact.0, value) })
     }
 
-    /// All facts about the cache as a JSON object, their names in lower case.
+    /// A JSON object with all facts about the cache, under their names in lower case (`private_pages`).
     pub fn describe(&self) -> Result<String> {
         // SAFETY: the handle lives, and the buffer has the given capacity.
         ffi::fill_text(1024, |buffer, capacity, length| unsafe {

@@ -53,8 +53,9 @@ impl Chunk {
         check(unsafe { sys::nl_chunk_save(self.raw(), path.as_ptr().cast(), path.len()) })
     }
 
-    /// How long the chunk is kept while nothing uses it: those of lower priority go first within a level. From
-    /// [`Priority::LOWEST`] to [`Priority::PINNED`], which stays.
+    /// Sets the chunk's priority: when pages run short, unused chunks of lower priority are evicted first within their
+    /// level. A chunk with [`Priority::PINNED`] is never evicted; other priorities are from [`Priority::LOWEST`] to
+    /// [`Priority::HIGHEST`].
     pub fn set_priority(&self, priority: Priority) -> Result<()> {
         // SAFETY: the handle lives.
         check(unsafe { sys::nl_chunk_set_priority(self.raw(), priority.0) })

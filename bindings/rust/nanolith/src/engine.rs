@@ -72,8 +72,8 @@ impl Engine {
         ffi::value(|value| unsafe { sys::nl_engine_query(self.handle.raw, fact.0, value) })
     }
 
-    /// All facts about the engine as a JSON object, their names in lower case, and "tiers", an array of where it keeps
-    /// chunks: the chunks, bytes, hits and moves of each.
+    /// A JSON object with all facts about the engine, under their names in lower case, and with "tiers", an array of the
+    /// places where it keeps chunks: the chunks, bytes, hits and moves of each.
     pub fn describe(&self) -> Result<String> {
         // SAFETY: the handle lives, and the buffer has the given capacity.
         ffi::fill_text(8192, |buffer, capacity, length| unsafe {

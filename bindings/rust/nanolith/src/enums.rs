@@ -87,49 +87,49 @@ impl EngineFact {
     pub const PAGES_TOTAL: EngineFact = EngineFact(sys::NL_ENGINE_PAGES_TOTAL);
     /// on the free list now
     pub const PAGES_FREE: EngineFact = EngineFact(sys::NL_ENGINE_PAGES_FREE);
-    /// held only by chunks that nobody uses; freed when pages run short
+    /// of chunks that nobody uses and that are not pinned; freed when pages run short
     pub const PAGES_EVICTABLE: EngineFact = EngineFact(sys::NL_ENGINE_PAGES_EVICTABLE);
     /// weights of the model, a tied head counted once
     pub const PARAMETERS: EngineFact = EngineFact(sys::NL_ENGINE_PARAMETERS);
-    /// in the device's pages now. This and the following since 0.2
+    /// chunks in the device's pages now. This fact and the following since 0.2
     pub const CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_CHUNKS);
-    /// in the host's memory now (NL_OPTION_HOST_BYTES)
+    /// chunks in the host's memory now (NL_OPTION_HOST_BYTES)
     pub const HOST_CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_HOST_CHUNKS);
-    /// that these take
+    /// bytes that the chunks in the host's memory take now
     pub const HOST_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_HOST_BYTES);
-    /// in files now, as far as this engine knows (NL_OPTION_STORE_FOLDER)
+    /// chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER)
     pub const FILE_CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_CHUNKS);
-    /// that these take
+    /// bytes that these files take now
     pub const FILE_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_FILE_BYTES);
-    /// times that a chunk was asked for and was in the device's pages
+    /// requests for a chunk that was in the device's pages
     pub const HITS: EngineFact = EngineFact(sys::NL_ENGINE_HITS);
-    /// that it came back from the host's memory
+    /// requests for a chunk that came from the host's memory
     pub const HOST_HITS: EngineFact = EngineFact(sys::NL_ENGINE_HOST_HITS);
-    /// that it was read from a file
+    /// requests for a chunk that was read from a file
     pub const FILE_HITS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_HITS);
-    /// that it was computed
+    /// requests for a chunk that had to be computed
     pub const MISSES: EngineFact = EngineFact(sys::NL_ENGINE_MISSES);
-    /// of the chunks that were not computed when they were asked for
+    /// tokens of chunks that were asked for and did not have to be computed
     pub const TOKENS_REUSED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_REUSED);
-    /// of those that were
+    /// tokens of chunks that were asked for and had to be computed
     pub const TOKENS_COMPUTED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_COMPUTED);
-    /// of chunks from the device's pages
+    /// chunks that were evicted from the device's pages
     pub const EVICTIONS: EngineFact = EngineFact(sys::NL_ENGINE_EVICTIONS);
-    /// times that a chunk was asked for and was read from the store's server
+    /// requests for a chunk that was read from the store's server
     pub const SERVER_HITS: EngineFact = EngineFact(sys::NL_ENGINE_SERVER_HITS);
-    /// that the chunks in the device's pages take now
+    /// bytes that the chunks in the device's pages take now
     pub const CHUNK_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_CHUNK_BYTES);
-    /// times that an evicted chunk was copied to the host's memory
+    /// evicted chunks that were copied to the host's memory
     pub const HOST_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_HOST_MOVES);
-    /// that a chunk was written to a file of the store's folder
+    /// chunks that were written to files of the store's folder
     pub const FILE_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_FILE_MOVES);
-    /// that it was sent to the store's server
+    /// chunks that were sent to the store's server
     pub const SERVER_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_SERVER_MOVES);
-    /// that it was brought to the device's pages from one of these
+    /// chunks that came to the device's pages from the host's memory, files or server
     pub const DEVICE_MOVES: EngineFact = EngineFact(sys::NL_ENGINE_DEVICE_MOVES);
-    /// Milliseconds that computing NL_ENGINE_TOKENS_REUSED would have taken, at the rate at which this engine computed
-    /// chunks lately, less those that bringing them to the device took; negative where that took longer. 0 while the
-    /// engine has not computed a chunk.
+    /// Milliseconds that the store has saved: an estimate of what computing NL_ENGINE_TOKENS_REUSED tokens would have
+    /// taken, by how fast this engine computed its latest chunks, less the time in which chunks were brought to the
+    /// device. Negative where bringing them took longer; 0 until the engine has computed a chunk.
     pub const SAVED_MS: EngineFact = EngineFact(sys::NL_ENGINE_SAVED_MS);
 }
 
@@ -221,10 +221,12 @@ impl CacheFact {
     pub const TOKENS_BLENDED: CacheFact = CacheFact(sys::NL_CACHE_TOKENS_BLENDED);
     /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
     pub const COMPOSITION: CacheFact = CacheFact(sys::NL_CACHE_COMPOSITION);
-    /// of NL_CACHE_TOKENS_REUSED, those of chunks that were there when the cache was created; since 0.2
+    /// of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since
+    /// 0.2
     pub const CHUNK_TOKENS_REUSED: CacheFact = CacheFact(sys::NL_CACHE_CHUNK_TOKENS_REUSED);
-    /// Milliseconds that computing NL_CACHE_TOKENS_REUSED would have taken, as NL_ENGINE_SAVED_MS counts, less those
-    /// that bringing chunks to the device took when the cache was created. Since 0.2.
+    /// Milliseconds that the store has saved this cache: an estimate of what computing NL_CACHE_TOKENS_REUSED tokens
+    /// would have taken, by how fast the engine computed its latest chunks, less the time in which chunks were brought
+    /// to the device when the cache was created. Since 0.2.
     pub const SAVED_MS: CacheFact = CacheFact(sys::NL_CACHE_SAVED_MS);
 }
 
@@ -344,7 +346,7 @@ impl Priority {
     pub const NORMAL: Priority = Priority(sys::NL_PRIORITY_NORMAL);
     /// `NL_PRIORITY_HIGHEST`
     pub const HIGHEST: Priority = Priority(sys::NL_PRIORITY_HIGHEST);
-    /// never evicted, also when no handle and no cache uses it
+    /// the chunk is never evicted, even while no handle and no cache uses it
     pub const PINNED: Priority = Priority(sys::NL_PRIORITY_PINNED);
 }
 
@@ -507,14 +509,14 @@ impl Composition {
     pub const INDEPENDENT: Composition = Composition(sys::NL_COMPOSE_INDEPENDENT);
     /// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
     /// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
-    /// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. That is done by the call or generation that adds these
-    /// tokens, before they are computed: bring a question in one call, of whose tokens the last ones choose, at most
-    /// half of NL_OPTION_MAX_BATCH_TOKENS. Later ones add pages while the share is not used up; no page is recomputed
-    /// twice. Chunks of level 0 at the beginning are composed exactly.
-    /// The recomputed pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks
-    /// in the same order share them: each call uses what is there when it begins, so that an answer may depend on what
-    /// was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more
-    /// than half of the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+    /// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
+    /// before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
+    /// pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
+    /// is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
+    /// pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
+    /// order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
+    /// these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
+    /// the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
     /// NL_CACHE_COMPOSITION tells. Since 0.2.
     pub const BLENDED: Composition = Composition(sys::NL_COMPOSE_BLENDED);
 }
