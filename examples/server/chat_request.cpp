@@ -163,14 +163,15 @@ Job read_chat(const Json& body, const RequestContext& context) {
     fields.finish();
 
     const size_t num_system = count_system(messages);
-    Json request = {{"messages", Json::array()}};
-    Json& list = request["messages"];
+    Json list = Json::array();
     for (size_t i = 0; i < num_system; ++i) list.push_back(messages[i]);
     for (const auto& document : documents) list.push_back(document_message(document->text, context));
     for (size_t i = num_system; i < messages.size(); ++i) list.push_back(messages[i]);
+    const size_t num_messages = list.size();
+    Json request = {{"messages", std::move(list)}};
     if (!tools.empty()) request["tools"] = tools;
     if (!variables.is_null()) request["variables"] = variables;
-    const RenderedChat chat = context.model.render(request, list.size(), true);
+    const RenderedChat chat = context.model.render(request, num_messages, true);
     job.prompts.push_back(split_chat(chat, num_system, documents, context.model.page_size()));
     if (job.prompts.back().tail.empty())
         throw bad_request("messages", "Nothing stands behind the documents: a chat needs a question.");

@@ -42,7 +42,9 @@ void stop_when_asked(const sigset_t& signals, httplib::Server& http, Service& se
 
 void set_up(httplib::Server& http, Service& service) {
     const Config& config = service.config;
-    http.new_task_queue = [&config] { return new ConnectionThreads(static_cast<size_t>(config.connections)); };
+    http.new_task_queue = [&service] {
+        return new ConnectionThreads(static_cast<size_t>(service.config.connections), service.metrics.connections);
+    };
     http.set_tcp_nodelay(true);
     http.set_keep_alive_max_count(100000);
     http.set_read_timeout(10, 0);

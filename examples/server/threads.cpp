@@ -6,6 +6,7 @@ namespace server {
 
 void ConnectionThreads::enqueue(std::function<void()> job) {
     const std::lock_guard lock(mutex_);
+    open_->fetch_add(1);
     jobs_.push_back(std::move(job));
     if (jobs_.size() > idle_ && threads_.size() < most_) {
         try {
@@ -37,6 +38,7 @@ void ConnectionThreads::work() {
         jobs_.pop_front();
         lock.unlock();
         job();
+        open_->fetch_sub(1);
         lock.lock();
     }
 }

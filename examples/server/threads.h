@@ -3,7 +3,9 @@
 
 #include <httplib.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <list>
 #include <mutex>
@@ -15,7 +17,8 @@ namespace server {
 // cpp-httplib gives it one job a connection, which lasts as long as the connection does.
 class ConnectionThreads : public httplib::TaskQueue {
   public:
-    explicit ConnectionThreads(size_t most) : most_(most) {}
+    // `open` counts the connections that are open.
+    ConnectionThreads(size_t most, std::atomic<int64_t>& open) : open_(&open), most_(most) {}
 
     void enqueue(std::function<void()> job) override;
     void shutdown() override;
@@ -28,6 +31,7 @@ class ConnectionThreads : public httplib::TaskQueue {
     std::list<std::function<void()>> jobs_;
     std::vector<std::thread> threads_;
     size_t idle_ = 0;
+    std::atomic<int64_t>* open_;
     size_t most_;
     bool stops_ = false;
 };
