@@ -32,6 +32,15 @@ bool is_socket_of(int descriptor, const httplib::Request& request) {
     return getsockname(descriptor, plain, &length) == 0 && port_of(address) == request.local_port;
 }
 
+bool is_connection_at(int descriptor, int port) {
+    sockaddr_storage address{};
+    socklen_t length = sizeof address;
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
+    if (getsockname(descriptor, plain, &length) != 0 || port_of(address) != port) return false;
+    length = sizeof address;
+    return getpeername(descriptor, plain, &length) == 0;
+}
+
 }  // namespace
 
 Connection::Connection(const httplib::Request& request) {
@@ -45,6 +54,12 @@ bool Connection::is_open() const {
     char byte = 0;
     const ssize_t got = recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR));
+}
+
+void end_idle_connections(int port) {
+    for (int descriptor = 3; descriptor < kMostDescriptors; ++descriptor) {
+        if (is_connection_at(descriptor, port)) shutdown(descriptor, SHUT_RD);
+    }
 }
 
 }  // namespace server

@@ -17,4 +17,7 @@ class Connection {
     int socket_ = -1;
 };
 
+// Reads no more from any connection of this server, whose port it is: those that wait for a further request end.
+void end_idle_connections(int port);
+
 }  // namespace server

@@ -4,10 +4,13 @@
 //
 // It is built upon nanolith.h alone. config.h has what it is told, service.h what its routes share, prompt.h how a
 // request becomes tokens, answers.h how it is computed, reply.h what the client gets.
+#include <sys/socket.h>
+
 #include <csignal>
 #include <cstdio>
 #include <thread>
 
+#include "connection.h"
 #include "service.h"
 #include "threads.h"
 
@@ -19,6 +22,15 @@ using namespace std::chrono_literals;
 constexpr auto kPollEvery = 10ms;
 constexpr auto kAfterCancel = 5s;  // for the last replies to be sent
 
+// Of the socket that listens; connections inherit them. What a client does not read waits in the system's memory, so that
+// is bounded. Unlike cpp-httplib's own options, these let no second server listen on the same port.
+void set_socket_options(int socket) {
+    const int yes = 1;
+    const int bytes = 256 << 10;
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+}
+
 // Waits until no request is answered any more, at most until `deadline`.
 void wait_for_answers(const Service& service, std::chrono::steady_clock::time_point deadline) {
     while (service.in_flight > 0 && std::chrono::steady_clock::now() < deadline)
@@ -26,7 +38,7 @@ void wait_for_answers(const Service& service, std::chrono::steady_clock::time_po
 }
 
 // Waits for SIGTERM or SIGINT. Answers under way may end first; new ones are refused meanwhile.
-void stop_when_asked(const sigset_t& signals, httplib::Server& http, Service& service) {
+void stop_when_asked(const sigset_t& signals, int port, httplib::Server& http, Service& service) {
     int signal = 0;
     sigwait(&signals, &signal);
     service.stops = true;
@@ -38,6 +50,7 @@ void stop_when_asked(const sigset_t& signals, httplib::Server& http, Service& se
         wait_for_answers(service, std::chrono::steady_clock::now() + kAfterCancel);
     }
     http.stop();
+    end_idle_connections(port);
 }
 
 void set_up(httplib::Server& http, Service& service) {
@@ -46,6 +59,7 @@ void set_up(httplib::Server& http, Service& service) {
         return new ConnectionThreads(static_cast<size_t>(service.config.connections), service.metrics.connections);
     };
     http.set_tcp_nodelay(true);
+    http.set_socket_options(set_socket_options);
     http.set_keep_alive_max_count(100000);
     http.set_read_timeout(10, 0);
     http.set_write_timeout(config.write_seconds, 0);
@@ -88,7 +102,7 @@ int serve(const Config& config) {
     log.write(NL_LOG_INFO, "serving", {{"model", service.model.name()}, {"device", service.model.device()}});
     std::printf("http://%s:%d\n", config.host.c_str(), port);
     std::fflush(stdout);
-    std::thread stopper([&] { stop_when_asked(signals, http, service); });
+    std::thread stopper([&] { stop_when_asked(signals, port, http, service); });
     const bool listened = http.listen_after_bind();
     if (!service.stops) kill(getpid(), SIGTERM);  // it could not listen: the stopper must end too
     stopper.join();

@@ -70,31 +70,35 @@ void ToolCallParser::push(std::string_view piece, std::string& text, std::vector
     }
 }
 
+// Moves what is held up to `end` to the text. White space around calls belongs to their form: it waits for what follows.
+void ToolCallParser::give(size_t end, std::string& text) {
+    blank_ = blank_ && trim(std::string_view(held_).substr(0, end)).empty();
+    if (blank_) return;
+    text.append(held_, 0, end);
+    held_.erase(0, end);
+}
+
 // Takes text up to a call's mark, or a whole call. Returns whether there may be more to take.
 bool ToolCallParser::take_tagged(std::string& text, std::vector<ToolCall>& calls) {
     const size_t open = held_.find(kOpen);
     if (open == std::string::npos) {
-        const size_t keep = possible_mark(held_, kOpen);
-        text.append(held_, 0, held_.size() - keep);
-        held_.erase(0, held_.size() - keep);
+        give(held_.size() - possible_mark(held_, kOpen), text);
         return false;
     }
     const size_t close = held_.find(kClose, open);
     if (close == std::string::npos) {
-        text.append(held_, 0, open);
-        held_.erase(0, open);
+        give(open, text);
         return false;
     }
     const std::string_view inside = std::string_view(held_).substr(open + kOpen.size(), close - open - kOpen.size());
     const size_t end = close + kClose.size();
-    if (read_calls(inside, calls)) {
-        // White space between calls belongs to their form.
-        const std::string_view before = std::string_view(held_).substr(0, open);
-        if (!trim(before).empty()) text += before;
-    } else {
-        text.append(held_, 0, end);
+    if (!read_calls(inside, calls)) {
+        give(end, text);
+        return true;
     }
+    if (!trim(std::string_view(held_).substr(0, open)).empty()) text.append(held_, 0, open);
     held_.erase(0, end);
+    called_ = blank_ = true;
     return true;
 }
 
@@ -104,7 +108,7 @@ void ToolCallParser::finish(std::string& text, std::vector<ToolCall>& calls) {
     const bool read = whole && !rest.empty() && (read_calls(rest, calls) || (marked_ && read_named(rest, calls)));
     // Some models end with their last call and leave out its closing mark.
     const bool open_read = !read && rest.substr(0, kOpen.size()) == kOpen && read_calls(rest.substr(kOpen.size()), calls);
-    if (!read && !open_read && !(rest.empty() && !calls.empty())) text += held_;
+    if (!read && !open_read && !(rest.empty() && called_)) text += held_;
     held_.clear();
 }
 

@@ -36,6 +36,7 @@ class ToolCallParser {
     void finish(std::string& text, std::vector<ToolCall>& calls);
 
   private:
+    void give(size_t end, std::string& text);
     bool take_tagged(std::string& text, std::vector<ToolCall>& calls);
     std::optional<ToolCall> read_call(const Json& json) const;
     bool read_calls(std::string_view text, std::vector<ToolCall>& calls) const;
@@ -45,6 +46,8 @@ class ToolCallParser {
     std::string held_;     // what may yet be a call
     bool marked_ = false;  // [TOOL_CALLS] came
     bool begun_ = false;   // the answer has begun with something else than white space or a bare call
+    bool called_ = false;  // there was a call
+    bool blank_ = true;    // nothing but white space since the beginning or the last call
 };
 
 }  // namespace server
