@@ -11,7 +11,9 @@ struct Config {
     std::string model;          // folder
     std::string model_name;     // that clients write; empty: the folder's name
     std::string chat_template;  // a Jinja file in place of the folder's; empty: the folder's
+    std::string documents;      // a folder of text files that are put at the start; empty: none
     std::string document_role;  // of the messages that documents become
+    std::string page_prompt;    // system prompt that the page begins with
     std::string composition;    // "exact", "independent" or "blended"
     std::string device;
     std::vector<std::string> engine_options;  // "NUM_PAGES=4096"
@@ -39,6 +41,6 @@ struct Config {
 
 // Reads flags and the file that --config names. Ends the process after --help, and with a message where something is
 // wrong.
-Config read_config(int argc, char** argv);
+Config read_config(int argc, char **argv);
 
 }  // namespace server

@@ -22,8 +22,8 @@ using namespace std::chrono_literals;
 constexpr auto kPollEvery = 10ms;
 constexpr auto kAfterCancel = 5s;  // for the last replies to be sent
 
-// Of the socket that listens; connections inherit them. What a client does not read waits in the system's memory, so that
-// is bounded. Unlike cpp-httplib's own options, these let no second server listen on the same port.
+// Of the socket that listens; connections inherit them. What a client does not read waits in the system's memory, so
+// that is bounded. Unlike cpp-httplib's own options, these let no second server listen on the same port.
 void set_socket_options(int socket) {
     const int yes = 1;
     const int bytes = 256 << 10;
@@ -32,19 +32,18 @@ void set_socket_options(int socket) {
 }
 
 // Waits until no request is answered any more, at most until `deadline`.
-void wait_for_answers(const Service& service, std::chrono::steady_clock::time_point deadline) {
+void wait_for_answers(const Service &service, std::chrono::steady_clock::time_point deadline) {
     while (service.in_flight > 0 && std::chrono::steady_clock::now() < deadline)
         std::this_thread::sleep_for(kPollEvery);
 }
 
 // Waits for SIGTERM or SIGINT. Answers under way may end first; new ones are refused meanwhile.
-void stop_when_asked(const sigset_t& signals, int port, httplib::Server& http, Service& service) {
+void stop_when_asked(const sigset_t &signals, int port, httplib::Server &http, Service &service) {
     int signal = 0;
     sigwait(&signals, &signal);
     service.stops = true;
     service.log.write(NL_LOG_INFO, "stopping", {{"answers", service.in_flight.load()}});
-    wait_for_answers(service,
-                     std::chrono::steady_clock::now() + std::chrono::seconds(service.config.drain_seconds));
+    wait_for_answers(service, std::chrono::steady_clock::now() + std::chrono::seconds(service.config.drain_seconds));
     if (service.in_flight > 0) {
         nl_engine_cancel(service.model.engine());
         wait_for_answers(service, std::chrono::steady_clock::now() + kAfterCancel);
@@ -53,8 +52,8 @@ void stop_when_asked(const sigset_t& signals, int port, httplib::Server& http, S
     end_idle_connections(port);
 }
 
-void set_up(httplib::Server& http, Service& service) {
-    const Config& config = service.config;
+void set_up(httplib::Server &http, Service &service) {
+    const Config &config = service.config;
     http.new_task_queue = [&service] {
         return new ConnectionThreads(static_cast<size_t>(service.config.connections), service.metrics.connections);
     };
@@ -63,7 +62,7 @@ void set_up(httplib::Server& http, Service& service) {
     http.set_keep_alive_max_count(100000);
     http.set_read_timeout(10, 0);
     http.set_write_timeout(config.write_seconds, 0);
-    http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+    http.set_error_handler([](const httplib::Request &request, httplib::Response &response) {
         if (!response.body.empty()) return;
         ApiError error = response.status == 404
                              ? not_found("", "There is no " + request.method + " " + request.path + ".", "no_such_path")
@@ -71,7 +70,7 @@ void set_up(httplib::Server& http, Service& service) {
         error.status = response.status;
         send_error(response, error);
     });
-    http.set_logger([&service](const httplib::Request& request, const httplib::Response& response) {
+    http.set_logger([&service](const httplib::Request &request, const httplib::Response &response) {
         service.log.write(NL_LOG_DEBUG, "request",
                           {{"method", request.method}, {"path", request.path}, {"status", response.status}});
     });
@@ -80,7 +79,7 @@ void set_up(httplib::Server& http, Service& service) {
     add_plain_routes(http, service);
 }
 
-int serve(const Config& config) {
+int serve(const Config &config) {
     // Before there are other threads, so that all of them leave these signals to the one that waits for them.
     sigset_t signals;
     sigemptyset(&signals);
@@ -91,6 +90,7 @@ int serve(const Config& config) {
 
     Log log(config.log_json, config.log_level);
     Service service(config, log);
+    if (!config.documents.empty()) put_folder(service, config.documents);
     httplib::Server http;
     set_up(http, service);
     const int port = config.port == 0 ? http.bind_to_any_port(config.host)
@@ -113,11 +113,11 @@ int serve(const Config& config) {
 }  // namespace
 }  // namespace server
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
     const server::Config config = server::read_config(argc, argv);
     try {
         return server::serve(config);
-    } catch (const std::exception& error) {
+    } catch (const std::exception &error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }

@@ -5,9 +5,9 @@
 namespace server {
 namespace {
 
-constexpr std::array<const char*, kNumOutcomes> kOutcomes = {"answered", "refused", "rejected", "cancelled", "failed"};
+constexpr std::array<const char *, kNumOutcomes> kOutcomes = {"answered", "refused", "rejected", "cancelled", "failed"};
 
-void head(std::string& out, const std::string& name, const char* type, const std::string& help) {
+void head(std::string &out, const std::string &name, const char *type, const std::string &help) {
     out += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
@@ -17,16 +17,16 @@ std::string number(double value) {
     return text.data();
 }
 
-void simple(std::string& out, const std::string& name, const char* type, const std::string& help, int64_t value) {
+void simple(std::string &out, const std::string &name, const char *type, const std::string &help, int64_t value) {
     head(out, name, type, help);
     out += name + " " + std::to_string(value) + "\n";
 }
 
 struct EngineNumber {
     int32_t fact;
-    const char* name;
-    const char* type;
-    const char* help;
+    const char *name;
+    const char *type;
+    const char *help;
 };
 
 constexpr std::array kEngineNumbers = {
@@ -45,7 +45,7 @@ constexpr std::array kEngineNumbers = {
 };
 
 struct TierNumber {
-    const char* tier;
+    const char *tier;
     int32_t chunks, bytes, hits, moves;  // facts; 0 where the tier has none
 };
 
@@ -57,17 +57,17 @@ constexpr std::array kTiers = {
 };
 
 // One metric with a line for each tier that has it.
-void by_tier(std::string& out, const nl_engine* engine, const std::string& name, const char* type,
-             const std::string& help, int32_t TierNumber::*member) {
+void by_tier(std::string &out, const nl_engine *engine, const std::string &name, const char *type,
+             const std::string &help, int32_t TierNumber::*member) {
     head(out, name, type, help);
-    for (const TierNumber& tier : kTiers) {
+    for (const TierNumber &tier : kTiers) {
         if (tier.*member == 0) continue;
         out += name + "{tier=\"" + tier.tier + "\"} " + std::to_string(fact(engine, tier.*member)) + "\n";
     }
 }
 
-void write_engine(std::string& out, const nl_engine* engine) {
-    for (const EngineNumber& number : kEngineNumbers)
+void write_engine(std::string &out, const nl_engine *engine) {
+    for (const EngineNumber &number : kEngineNumbers)
         simple(out, number.name, number.type, number.help, fact(engine, number.fact));
     by_tier(out, engine, "nanolith_chunks", "gauge", "Chunks in the tier.", &TierNumber::chunks);
     by_tier(out, engine, "nanolith_chunk_bytes", "gauge", "Bytes of the tier's chunks.", &TierNumber::bytes);
@@ -76,7 +76,7 @@ void write_engine(std::string& out, const nl_engine* engine) {
 }
 
 // A label's value: quotes, backslashes and line ends are escaped.
-std::string label(const std::string& text) {
+std::string label(const std::string &text) {
     std::string out;
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -95,7 +95,7 @@ void Histogram::add(double value, uint64_t count) {
                           std::memory_order_relaxed);
 }
 
-void Histogram::write(std::string& out, const std::string& name, const std::string& help) const {
+void Histogram::write(std::string &out, const std::string &name, const std::string &help) const {
     head(out, name, "histogram", help);
     uint64_t all = 0;
     for (size_t i = 0; i < counts_.size(); ++i) {
@@ -107,7 +107,7 @@ void Histogram::write(std::string& out, const std::string& name, const std::stri
     out += name + "_count " + std::to_string(all) + "\n";
 }
 
-std::string Metrics::text(const nl_engine* engine, const std::string& model) const {
+std::string Metrics::text(const nl_engine *engine, const std::string &model) const {
     std::string out;
     head(out, "nanolith_info", "gauge", "The library's version and the model.");
     out += std::string("nanolith_info{version=\"") + nl_version() + "\",model=\"" + label(model) + "\"} 1\n";

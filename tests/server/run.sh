@@ -22,6 +22,8 @@ if [ ! -x "$NANOLITH_SERVER" ]; then
     echo "0 passed, 0 failed, 1 skipped"
     exit 0
 fi
+need_command chromium chromium
+install_missing $install || echo "Going on without chromium"
 python=$out/venv/bin/python
 if ! [ -x "$python" ] || ! "$python" -c 'import openai' 2>/dev/null; then
     python=python3
