@@ -58,7 +58,6 @@ void set_up(httplib::Server &http, Service &service) {
         return new ConnectionThreads(static_cast<size_t>(service.config.connections), service.metrics.connections);
     };
     http.set_tcp_nodelay(true);
-    http.set_socket_options(set_socket_options);
     http.set_keep_alive_max_count(100000);
     http.set_read_timeout(10, 0);
     http.set_write_timeout(config.write_seconds, 0);
@@ -93,12 +92,19 @@ int serve(const Config &config) {
     if (!config.documents.empty()) put_folder(service, config.documents);
     httplib::Server http;
     set_up(http, service);
+    int listener = -1;
+    http.set_socket_options([&listener](int socket) {
+        set_socket_options(socket);
+        listener = socket;
+    });
     const int port = config.port == 0 ? http.bind_to_any_port(config.host)
                                       : (http.bind_to_port(config.host, config.port) ? config.port : -1);
     if (port < 0) {
         std::fprintf(stderr, "Nothing can listen on %s port %d\n", config.host.c_str(), config.port);
         return 1;
     }
+    // cpp-httplib lets five connections wait to be accepted: of a hundred clients at once some would be turned away.
+    listen(listener, SOMAXCONN);
     log.write(NL_LOG_INFO, "serving", {{"model", service.model.name()}, {"device", service.model.device()}});
     std::printf("http://%s:%d\n", config.host.c_str(), port);
     std::fflush(stdout);

@@ -28,7 +28,7 @@ class Chromium:
                  "--hide-scrollbars", f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"]  # fmt: skip
         # Chromium reads commands from descriptor 3 and writes to 4.
         self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}', program, *flags],
+            ["bash", "-c", f'exec "$0" "$@" 3<&{to_read} 4>&{to_write}', program, *flags],
             pass_fds=(to_read, to_write), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(to_read)
