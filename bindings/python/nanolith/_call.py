@@ -36,32 +36,33 @@ def _last_detail(detail: int) -> int | None:
     return value.value if nl_last_error_detail(detail, byref(value)) == 0 else None
 
 
-def _integer(value: int, least: int, most: int) -> int:
-    number = operator.index(value)
-    if not least <= number <= most:
-        raise OverflowError(f"{number} is out of range: expected {least} to {most}")
-    return number
+def _out_of_range(number: int, least: int, most: int) -> NoReturn:
+    raise OverflowError(f"{number} is out of range: expected {least} to {most}")
 
 
 # ctypes cuts integers to the bits that fit, without a word.
-def int32(value: int) -> int:
+def int32(value: int, index: Callable[[Any], int] = operator.index) -> int:
     """`value`, which must fit 32 bits with a sign."""
-    return _integer(value, -(1 << 31), (1 << 31) - 1)
-
-
-def uint32(value: int) -> int:
-    """`value`, which must fit 32 bits without a sign."""
-    return _integer(value, 0, (1 << 32) - 1)
+    number = index(value)
+    if -0x8000_0000 <= number <= 0x7FFF_FFFF:
+        return number
+    _out_of_range(number, -0x8000_0000, 0x7FFF_FFFF)
 
 
 def int64(value: int) -> int:
     """`value`, which must fit 64 bits with a sign."""
-    return _integer(value, -(1 << 63), (1 << 63) - 1)
+    number = operator.index(value)
+    if -0x8000_0000_0000_0000 <= number <= 0x7FFF_FFFF_FFFF_FFFF:
+        return number
+    _out_of_range(number, -0x8000_0000_0000_0000, 0x7FFF_FFFF_FFFF_FFFF)
 
 
-def size(value: int) -> int:
-    """`value`, which must be a size."""
-    return _integer(value, 0, (1 << 64) - 1)
+def unsigned(value: int) -> int:
+    """`value`, which must be a size, or flags: 32 bits without a sign."""
+    number = operator.index(value)
+    if 0 <= number <= 0xFFFF_FFFF:
+        return number
+    _out_of_range(number, 0, 0xFFFF_FFFF)
 
 
 def utf8(text: Text) -> bytes:

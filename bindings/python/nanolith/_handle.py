@@ -8,7 +8,7 @@ import weakref
 from ctypes import byref, c_int64, c_void_p
 from typing import Any, Callable, Sequence, TypeVar
 
-from ._call import check, int32
+from ._call import fail, int32
 from .errors import ClosedError
 
 #: `inside.callback` is there while this thread runs a function that the library called, and must not call it.
@@ -52,7 +52,9 @@ class Owned:
 def query(owned: Owned, function: Callable[..., int], fact: int) -> int:
     """A fact that the library's function tells about a handle."""
     value = c_int64()
-    check(function(owned.raw, int32(fact), byref(value)))
+    status = function(owned.raw, int32(fact), byref(value))
+    if status:
+        fail(status)
     return value.value
 
 

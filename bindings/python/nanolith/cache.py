@@ -6,7 +6,7 @@ import json
 from ctypes import c_float, c_int32
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
-from ._call import Path, check, created, filled, filled_text, filled_tokens, int32s, path_bytes, size
+from ._call import Path, check, created, filled, filled_text, filled_tokens, int32s, path_bytes, unsigned
 from ._handle import Handle, Owned, Several, query
 from ._native import (
     nl_cache_cancel,
@@ -57,7 +57,7 @@ class Cache(Handle):
     def truncate(self, num_tokens: int) -> None:
         """Keeps the first `num_tokens` tokens."""
         owned = self._use()
-        check(nl_cache_truncate(owned.raw, size(num_tokens)))
+        check(nl_cache_truncate(owned.raw, unsigned(num_tokens)))
 
     def tokens(self) -> list[int]:
         """All tokens of the context, chunks first. While it is generating: those that are final now."""

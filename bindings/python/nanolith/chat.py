@@ -6,7 +6,7 @@ import json
 from ctypes import c_char_p, c_int32, c_size_t
 from typing import Any, Mapping, NamedTuple, Sequence, Union
 
-from ._call import Text, filled_text, filled_tokens, int32, size, uint32, utf8
+from ._call import Text, filled_text, filled_tokens, int32, unsigned, utf8
 from ._handle import Handle, Owned
 from ._native import (
     nl_chat_format_free,
@@ -83,7 +83,7 @@ class ChatFormat(Handle):
         tokens = filled_tokens(
             sum(map(len, contents)) // 2 + 16 * number + 16,
             lambda buffer, capacity, count: nl_chat_format_render(
-                owned.raw, roles, texts, lengths, number, uint32(flags), ends, buffer, capacity, count
+                owned.raw, roles, texts, lengths, number, unsigned(flags), ends, buffer, capacity, count
             ),
         )
         return RenderedChat(tokens, list(ends))
@@ -96,11 +96,11 @@ class ChatFormat(Handle):
         """
         owned = self._use()
         text = utf8(json.dumps(request, ensure_ascii=False) if isinstance(request, Mapping) else request)
-        ends = (c_size_t * size(num_messages))()
+        ends = (c_size_t * unsigned(num_messages))()
         tokens = filled_tokens(
             len(text) // 2 + 64,
             lambda buffer, capacity, count: nl_chat_format_render_json(
-                owned.raw, text, len(text), uint32(flags), ends, len(ends), buffer, capacity, count
+                owned.raw, text, len(text), unsigned(flags), ends, len(ends), buffer, capacity, count
             ),
         )
         return RenderedChat(tokens, list(ends))

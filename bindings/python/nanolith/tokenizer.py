@@ -6,7 +6,7 @@ import threading
 from ctypes import byref, c_int32
 from typing import Iterable
 
-from ._call import Path, Text, check, created, filled_text, filled_tokens, int32, int32s, path_bytes, uint32, utf8
+from ._call import Path, Text, check, created, filled_text, filled_tokens, int32, int32s, path_bytes, unsigned, utf8
 from ._handle import Handle, Owned
 from ._native import (
     nl_chat_format_create,
@@ -48,7 +48,7 @@ class Tokenizer(Handle):
         return filled_tokens(
             len(encoded) // 2 + 16,
             lambda tokens, capacity, count: nl_tokenizer_encode(
-                owned.raw, encoded, len(encoded), uint32(flags), tokens, capacity, count
+                owned.raw, encoded, len(encoded), unsigned(flags), tokens, capacity, count
             ),
         )
 
