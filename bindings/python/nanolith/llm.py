@@ -30,7 +30,8 @@ class SamplingParams:
     #: 0 and -1 keep all tokens.
     top_k: int = 0
     min_p: float = 0.0
-    #: The same seed draws the same tokens; None takes another one for every prompt.
+    #: The same seed draws the same tokens from the same logits (to the bit, whatever else is computed, where the engine
+    #: is batch_invariant); None takes another one for every prompt.
     seed: int | None = None
     #: None: until the context is full.
     max_tokens: int | None = 16
