@@ -61,7 +61,7 @@ from .llm import LLM, CompletionOutput, RequestOutput, SamplingParams
 from .options import CacheOptions, EngineOptions, GenerationOptions, SamplingOptions
 from .tokenizer import TextStream, Tokenizer
 
-__version__ = "0.2.0"
+__version__ = version()
 
 __all__ = [
     "Cache",

@@ -62,8 +62,7 @@ class Callbacks:
         check(nl_options_set_progress(options, _progress, self._number))
 
 
-@nl_log_callback
-def _log(number: int, severity: int, message: int, length: int) -> None:
+def _forward_log(number: int, severity: int, message: int, length: int) -> None:
     """What a log function raises goes to sys.unraisablehook, by way of ctypes."""
     functions = _all.get(number)
     if functions is not None and functions.log is not None:
@@ -71,8 +70,7 @@ def _log(number: int, severity: int, message: int, length: int) -> None:
             functions.log(Severity(severity), string_at(message, length).decode("utf-8", "replace"))
 
 
-@nl_progress_callback
-def _progress(number: int, done: float) -> int:
+def _forward_progress(number: int, done: float) -> int:
     functions = _all.get(number)
     if functions is None:
         return 0
@@ -84,3 +82,8 @@ def _progress(number: int, done: float) -> int:
     except BaseException as problem:
         functions.problem = problem
         return 1
+
+
+# Never collected, as the library may call them at any time.
+_log = nl_log_callback(_forward_log)
+_progress = nl_progress_callback(_forward_progress)

@@ -88,10 +88,10 @@ class Cache(Handle):
         self.logits_into(logits)
         return logits
 
-    def logits_into(self, buffer: Buffer) -> int:
+    def logits_into(self, buffer: Buffer | numpy.ndarray[Any, Any]) -> int:
         """Writes the logits into a buffer of float32, as array("f") and NumPy arrays are, and gives their number."""
         owned = self._use()
-        view = memoryview(buffer)
+        view = memoryview(buffer)  # type: ignore[arg-type]
         if view.format != "f" or not view.c_contiguous:
             raise TypeError(f"expected a contiguous buffer of float32, not one of format {view.format!r}")
         room = (c_float * (view.nbytes // 4)).from_buffer(view.cast("B"))

@@ -111,7 +111,7 @@ class Generation(Handle):
         self._end = EndReason(end.value)
         if num_tokens.value + length.value == 0:  # it came with the end
             return True, None
-        return True, Piece(tokens[: num_tokens.value], text[: length.value].decode())
+        return True, Piece(tokens[: num_tokens.value], text.raw[: length.value].decode())
 
     async def next_async(self) -> Piece | None:
         """The next piece, None at the end. A task that is cancelled just waits no longer; the generation goes on."""

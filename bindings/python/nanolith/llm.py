@@ -15,6 +15,7 @@ from .enums import ChatFlags, EncodeFlags, EndReason, Status
 from .errors import NanolithError
 from .generation import Generation
 from .options import EngineOptions, GenerationOptions
+from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -83,12 +84,12 @@ class LLM:
     ) -> None:
         """Loads the Hugging Face folder `model`, as Engine does."""
         self.engine = Engine(model, log=log, progress=progress, **options)
+        self.tokenizer: Tokenizer | None = None
         try:
             self.tokenizer = self.engine.tokenizer()
         except NanolithError as problem:
             if problem.status not in (Status.NOT_FOUND, Status.UNSUPPORTED):
                 raise
-            self.tokenizer = None
 
     def close(self) -> None:
         """Drops the engine."""

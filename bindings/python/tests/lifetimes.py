@@ -181,7 +181,7 @@ def test_errors() -> None:
     assert problem.status == Status.NOT_FOUND and problem.status_name == "NL_ERROR_NOT_FOUND", problem.status_name
     assert "/nowhere" in str(problem) and problem.index is None
     assert nanolith.EndReason(99).name == "UNKNOWN_99" and EndReason(99) == 99
-    raises(ValueError, lambda: EndReason("x"))
+    raises(ValueError, lambda: EndReason("x"))  # type: ignore[arg-type]
 
 
 def test_rendered_messages() -> None:
@@ -243,7 +243,7 @@ def test_cancel_wakes_who_waits() -> None:
             if cancel == "close":
                 generation.close()
             else:
-                {"generation": generation, "cache": cache, "engine": engine}[cancel].cancel()
+                {"generation": generation.cancel, "cache": cache.cancel, "engine": engine.cancel}[cancel]()
             thread.join(60)
             # A reader that was waiting when it was closed gets the end; one that asks afterwards, an error.
             assert ends in ([EndReason.CANCELLED], [ClosedError] if cancel == "close" else []), (cancel, ends)
@@ -312,7 +312,7 @@ def test_waiting_has_a_limit() -> None:
             assert failure(lambda: cache.extend([7])).status == Status.BUSY
             while generation.next(60) is not None:
                 pass
-            assert generation.end == EndReason.LENGTH and generation.descriptor >= 0
+            assert int(generation.end) == EndReason.LENGTH and generation.descriptor >= 0
 
 
 def test_signals_reach_who_waits() -> None:
@@ -553,7 +553,7 @@ def test_batches() -> None:
     with LLM(MODEL, device="cpu", threads=2, queue_limit=4, batch_invariant=True) as llm:
         assert llm.tokenizer is not None
         tokens = llm.tokenizer.encode(prompt, EncodeFlags.ADD_SPECIAL)
-        prompts = [prompt, tokens, {"prompt": prompt}, {"prompt_token_ids": tokens}] * 8  # more than the queue takes
+        prompts: list[Any] = [prompt, tokens, {"prompt": prompt}, {"prompt_token_ids": tokens}] * 8  # more than the queue takes
         outputs = llm.generate(prompts, greedy_params)
         assert len(outputs) == 32 and outputs[0].prompt == prompt and outputs[1].prompt is None
         for output in outputs:
