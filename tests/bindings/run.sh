@@ -329,7 +329,7 @@ dotnet_tests() {
 
 # From the sources first, against the installed library; then as a wheel in an environment of its own.
 python_tests() {
-    local program source=bindings/python python most=6000  # ctypes itself takes more than 1000 of these
+    local program source=bindings/python python most=3000  # ctypes itself takes a good part
     python=(env PYTHONPATH=$source python3)
     if have_python_tools; then python=(env PYTHONPATH=$source "$python_tools"); fi
     for program in chat messages parallel tokenize_text; do

@@ -12,11 +12,12 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import gc
-import itertools
+import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import timeit
@@ -578,6 +579,32 @@ def test_batches() -> None:
         assert failure(lambda: llm.generate([tokens, [], tokens], greedy_params)).status == Status.INVALID_ARGUMENT
         assert failure(lambda: llm.chat([("user", "x")])).status == Status.NOT_FOUND
         assert llm.generate([], greedy_params) == []
+
+
+def test_chats_in_batches() -> None:
+    """With a template of the model's own marks, which its folder lacks."""
+    template = (
+        "{%- for message in messages %}<|{{ message.role }}|> {{ message.content }}{%- endfor %}"
+        "{%- if add_generation_prompt %}<|assistant|>{%- endif %}"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        for file in os.listdir(MODEL):
+            os.symlink(os.path.realpath(os.path.join(MODEL, file)), os.path.join(folder, file))
+        config = os.path.join(folder, "tokenizer_config.json")
+        if os.path.exists(config):
+            os.remove(config)
+        with open(config, "w") as file_of_config:
+            json.dump({"chat_template": template}, file_of_config)
+        with LLM(folder, device="cpu", threads=2, num_pages=64) as llm:
+            record, question = QUESTION.split("<|user|> ")
+            system = ("system", record.replace("<|doc|> ", ""))
+            params = SamplingParams(temperature=0)
+            pairs = llm.chat([system, ("user", question)], params)
+            named = [{"role": system[0], "content": system[1]}, {"role": "user", "content": question}]
+            assert llm.chat([named, named], params) == pairs * 2
+            assert llm.tokenizer is not None
+            assert llm.tokenizer.decode(pairs[0].prompt_token_ids).endswith(question + "<|assistant|>"), pairs
+            assert pairs[0].outputs[0].text == " Jewick", pairs
 
 
 def test_about_the_library() -> None:

@@ -57,6 +57,15 @@ def test_shared_store() -> None:
         Engine(MODEL, device="cpu", store_server="redis://127.0.0.1:1").close()
 
 
+def test_batch_of_the_readme() -> None:
+    readme = pathlib.Path(__file__).resolve().parent.parent / "README.md"
+    blocks = [block for block in readme.read_text().split("```\n") if block.startswith("from nanolith import LLM")]
+    assert len(blocks) == 1
+    program = blocks[0].replace("/nanolith/examples/model", MODEL)
+    printed = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
+    assert printed.count("\n") >= 2, printed
+
+
 CUDA = """
 import sys, nanolith, nanolith_cu13
 print("opened", *[library._name for library in nanolith_cu13._opened])
