@@ -89,8 +89,8 @@ std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<con
             const float weight = page_weights.empty() ? nearness : page_weights[next++];
             if (use.exact) continue;
             if (use.base + std::min(use.length, (page + 1) * page_size_) <= first_seen) continue;
-            pages.push_back(
-                {chunk, page, weight, !progress_.begun && page == 0 && begins_with_sink(use), is_recomputed(use, page)});
+            pages.push_back({chunk, page, weight, !progress_.begun && page == 0 && begins_with_sink(use),
+                             is_recomputed(use, page)});
         }
     }
     return pages;

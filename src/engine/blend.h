@@ -57,7 +57,9 @@ class Blend {
     // probe with.
     void begin(const Context& context, int32_t most_probe_rows);
     // Whether a later request may choose pages: its probe then has every row that is not computed.
-    [[nodiscard]] bool may_choose(const Context& context) const { return !progress_.begun || budget(context) >= page_size_; }
+    [[nodiscard]] bool may_choose(const Context& context) const {
+        return !progress_.begun || budget(context) >= page_size_;
+    }
 
     // ---- Probing
     [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }

@@ -146,8 +146,7 @@ TEST(Saving, ABlendGoesOnInAnotherEngine) {
         EXPECT_EQ(fact(loaded.get(), NL_CACHE_TOKENS_COMPUTED), 0);
         const int64_t before = fact(cache.get(), NL_CACHE_TOKENS_COMPUTED);
         for (nl_cache* each : {cache.get(), loaded.get()}) extend(each, some_tokens(kNewTokens, 9));
-        EXPECT_EQ(fact(loaded.get(), NL_CACHE_TOKENS_COMPUTED),
-                  fact(cache.get(), NL_CACHE_TOKENS_COMPUTED) - before);
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_TOKENS_COMPUTED), fact(cache.get(), NL_CACHE_TOKENS_COMPUTED) - before);
         EXPECT_EQ(decode(loaded.get(), kDrawn), decode(cache.get(), kDrawn));
         EXPECT_EQ(fact(loaded.get(), NL_CACHE_PRIVATE_PAGES), fact(cache.get(), NL_CACHE_PRIVATE_PAGES));
     }
