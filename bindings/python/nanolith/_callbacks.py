@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import itertools
+import time
 from contextlib import contextmanager
 from ctypes import string_at
 from typing import Callable, Iterator
 
 from ._call import check
-from ._handle import inside
+from ._handle import close_all, inside
 from ._native import nl_log_callback, nl_options_set_log, nl_options_set_progress, nl_progress_callback
 from .enums import Severity
 
@@ -82,6 +84,18 @@ def _forward_progress(number: int, done: float) -> int:
     except BaseException as problem:
         functions.problem = problem
         return 1
+
+
+@atexit.register
+def _end() -> None:
+    """The library's threads must not call Python functions any more when the interpreter ends.
+
+    Where there are log functions, threads that do not keep the interpreter (daemons) get a second to leave their calls.
+    """
+    close_all()
+    end = time.monotonic() + 1
+    while any(functions.log is not None for functions in list(_all.values())) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 # Never collected, as the library may call them at any time.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 import weakref
 from ctypes import byref, c_int64, c_void_p
@@ -113,9 +112,13 @@ class Several:
 _living: weakref.WeakSet[Handle] = weakref.WeakSet()
 
 
-@atexit.register
-def _close_all() -> None:
-    """The library's threads must not call Python functions any more when the interpreter ends."""
-    for handle in list(_living):
+def close_all() -> None:
+    """Cancels what is under way and closes all values."""
+    handles = list(_living)
+    for handle in handles:
+        cancel = getattr(handle, "cancel", None)
+        if cancel is not None and not handle.closed:
+            cancel()
+    for handle in handles:
         handle.close()
     _free_waiting()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 import os
 import pathlib
 from typing import Any, Callable
@@ -11,16 +10,25 @@ from typing import Any, Callable
 _NAME = "libnanolith.so.0"
 
 
+try:
+    import nanolith_cu13 as _cuda
+except ImportError:
+    _cuda = None  # type: ignore[assignment]
+
+
 def _offer_cuda() -> None:
     """The backend's folder goes first in NANOLITH_BACKEND_PATH, where the package that has it is installed."""
-    try:
-        cuda = importlib.import_module("nanolith_cu13")
-    except ImportError:
+    if _cuda is None or _cuda.FOLDER is None:
         return
-    folder = cuda.prepare()
     listed = os.environ.get("NANOLITH_BACKEND_PATH", "")
-    if folder not in listed.split(":"):
-        os.environ["NANOLITH_BACKEND_PATH"] = f"{folder}:{listed}" if listed else folder
+    if str(_cuda.FOLDER) not in listed.split(":"):
+        os.environ["NANOLITH_BACKEND_PATH"] = f"{_cuda.FOLDER}:{listed}" if listed else str(_cuda.FOLDER)
+
+
+def prepare_cuda() -> None:
+    """Before an engine may open the backend: what that links is large, so it is not opened sooner."""
+    if _cuda is not None:
+        _cuda.prepare()
 
 
 def _open() -> ctypes.CDLL:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Sequence
 from ._call import Path, Text, check, created, filled_text, int32, int32s, path_bytes, utf8
 from ._callbacks import Callbacks, Log, Progress
 from ._handle import Handle, Several
+from ._library import prepare_cuda
 from ._native import (
     nl_cache_create,
     nl_cache_load,
@@ -56,6 +57,8 @@ class Engine(Handle):
         """
         folder = path_bytes(path)
         native = native_options(OptionsKind.ENGINE, ENGINE_KEYS, options)
+        if options.get("device") not in ("cpu", b"cpu"):
+            prepare_cuda()
         callbacks = Callbacks(log, progress)
         callbacks.set(native.raw)
         try:

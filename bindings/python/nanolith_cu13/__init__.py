@@ -6,6 +6,9 @@ import ctypes
 import importlib.metadata
 import pathlib
 
+#: The folder that the backend is in; None where this package has none, as in the sources.
+FOLDER = pathlib.Path(__file__).resolve().parent if (pathlib.Path(__file__).parent / "libnanolith_cuda.so").exists() else None
+
 #: What the backend links that the NVIDIA driver does not bring: file and the package of PyPI that has it.
 NEEDED = (("libcublasLt.so.13", "nvidia-cublas"),)
 
@@ -21,14 +24,15 @@ def _place(file: str, package: str) -> str:
     return next((str(found.locate()) for found in files if found.name == file), file)
 
 
-def prepare() -> str:
-    """Opens what the backend links, so that it finds it by name, and gives the folder that the backend is in.
+def prepare() -> None:
+    """Opens what the backend links, so that it finds it by name. Opening it again does nothing.
 
     A library that is not there is left for the backend to name: an engine on "cuda" then says what is missing.
     """
+    if FOLDER is None or _opened:
+        return
     for file, package in NEEDED:
         try:
             _opened.append(ctypes.CDLL(_place(file, package), mode=ctypes.RTLD_GLOBAL))
         except OSError:
             pass
-    return str(pathlib.Path(__file__).resolve().parent)

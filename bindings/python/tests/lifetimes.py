@@ -87,6 +87,13 @@ def exactly(cache: Cache, count: int) -> Generation:
     return cache.generate(end_tokens=False, max_tokens=count)
 
 
+def busy() -> tuple[Engine, list[Generation]]:
+    """An engine that has seconds of work before the last of these generations has its first token."""
+    engine = load(num_pages=2048, max_batch_tokens=16, share_prefixes=False)
+    prompts = [[7 + number] * 900 for number in range(20)]
+    return engine, [engine.cache().generate(prompt, max_tokens=1) for prompt in prompts]
+
+
 def truncate(cache: Cache, length: int) -> None:
     """Waits until the cache is free: a generation that was closed ends with its step."""
     while True:
@@ -281,14 +288,17 @@ def test_tasks() -> None:
         except asyncio.CancelledError:
             pass
         assert await generation.next_async() is not None, "a cancelled task ended the generation"
-        other = prompted(engine).generate([7] * 900)
-        waiting = asyncio.ensure_future(other.read_text_async())
+        other, generations = busy()
+        waiting = asyncio.ensure_future(generations[-1].read_text_async())
         await asyncio.sleep(0.01)
-        other.close()
+        generations[-1].close()
         try:
             await asyncio.wait_for(waiting, 60)
+            raise AssertionError("a closed generation gave its text")
         except ClosedError:
             pass
+        assert generations[-2].query(nanolith.GenerationFact.TOKENS) == 0, "it waited for its token"
+        other.cancel()
 
     async def main() -> None:
         with load(num_pages=512) as engine, prompted(engine) as cache:
@@ -324,13 +334,11 @@ def test_signals_reach_who_waits() -> None:
 
     old = signal.signal(signal.SIGALRM, interrupt)
     try:
-        with load(num_pages=2048, max_batch_tokens=16, share_prefixes=False) as engine:
-            caches = [engine.cache() for _ in range(20)]
-            generations = [cache.generate([7 + number] * 900, max_tokens=1) for number, cache in enumerate(caches)]
-            signal.setitimer(signal.ITIMER_REAL, 0.02)
-            raises(KeyboardInterrupt, generations[-1].read_text, "a signal")
-            for generation in generations:
-                generation.close()
+        engine, generations = busy()
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        raises(KeyboardInterrupt, generations[-1].read_text, "a signal")
+        assert generations[-1].query(nanolith.GenerationFact.TOKENS) == 0, "the token came first"
+        engine.cancel()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
@@ -380,6 +388,7 @@ def test_log() -> None:
 def test_garbage_in_a_log_function() -> None:
     """A handle that is found unreachable while the library waits for a log function is freed afterwards."""
     garbage: list[Any] = []
+    waiting: list[int] = []
 
     class Node:
         handle: Any = None
@@ -388,6 +397,7 @@ def test_garbage_in_a_log_function() -> None:
     def log(severity: nanolith.Severity, message: str) -> None:
         garbage.clear()
         gc.collect()
+        waiting.append(len(nanolith._handle._waiting))
 
     other = load()
     pages = other.query(EngineFact.PAGES_FREE)
@@ -398,7 +408,7 @@ def test_garbage_in_a_log_function() -> None:
     del node
     with load(device="auto", log=log):
         pass
-    assert not garbage
+    assert not garbage and waiting[0] > 0, "it was freed in the log function"
     other.cache().close()  # the opportunity
     assert other.query(EngineFact.PAGES_FREE) == pages
 
@@ -633,9 +643,9 @@ def test_options_are_the_librarys() -> None:
 
 
 EXIT = """
-import sys, threading, nanolith
-lines = []
-engine = nanolith.Engine(sys.argv[1], device="auto", log=lambda severity, line: lines.append(line), profile=True)
+import ctypes, sys, threading, nanolith
+engine = nanolith.Engine(sys.argv[1], device="auto", log=lambda severity, line: print(line), profile=True)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # nothing but the end of the interpreter frees it
 cache = engine.cache()
 cache.extend([1, 7, 9])
 generation = cache.generate(end_tokens=False, buffer_tokens=2)
@@ -648,8 +658,9 @@ generation.next()
 def test_end_of_the_interpreter() -> None:
     """A program may end with everything open, log functions and a thread that waits among it."""
     for _ in range(3):
-        ended = subprocess.run([sys.executable, "-c", EXIT, MODEL], timeout=60, stderr=subprocess.PIPE, text=True)
+        ended = subprocess.run([sys.executable, "-c", EXIT, MODEL], timeout=60, capture_output=True, text=True)
         assert ended.returncode == 0 and "Fatal" not in ended.stderr, (ended.returncode, ended.stderr)
+        assert "GB/s" in ended.stdout, "the engine was not freed: its table is missing"
 
 
 class HeapInfo(ctypes.Structure):

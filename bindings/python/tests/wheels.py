@@ -68,11 +68,14 @@ def test_batch_of_the_readme() -> None:
 
 CUDA = """
 import sys, nanolith, nanolith_cu13
-print("opened", *[library._name for library in nanolith_cu13._opened])
+assert not nanolith_cu13._opened
+nanolith.Engine(sys.argv[1], device="cpu").close()
+assert not nanolith_cu13._opened, "an engine on the CPU needs none of it"
 try:
     nanolith.Engine(sys.argv[1], device="cuda")
 except nanolith.NanolithError as problem:
     print("error", problem)
+print("opened", *[library._name for library in nanolith_cu13._opened])
 """
 
 
@@ -107,7 +110,7 @@ def test_cuda_wheel() -> None:
         (information / "METADATA").write_text("Metadata-Version: 2.1\nName: nvidia-cublas\nVersion: 13.0\n")
         (information / "RECORD").write_text(f"{library.relative_to(folder)},,\n")
         printed = run_cuda(folder)
-        assert f"opened {library}\n" in printed and "cublasLt" not in printed.split("\n")[1], printed
+        assert f"\nopened {library}\n" in printed and "cublasLt" not in printed.split("\n")[0], printed
 
 
 def main() -> int:
