@@ -46,7 +46,8 @@ def licences(libraries: list[pathlib.Path]) -> dict[str, bytes]:
         for name, path in re.findall(r"^\s*(\S+) => (/\S+)", listed, re.M):
             if SYSTEM.match(name) or name in LEFT_OUT:
                 continue
-            owner = subprocess.run(["dpkg", "-S", os.path.realpath(path)], capture_output=True, text=True)
+            file = os.path.basename(os.path.realpath(path))
+            owner = subprocess.run(["dpkg", "-S", f"*/{file}"], capture_output=True, text=True)
             package = owner.stdout.split(":")[0]
             notice = pathlib.Path("/usr/share/doc", package, "copyright")
             if owner.returncode or not notice.exists():
@@ -114,6 +115,9 @@ def main() -> int:
     arguments = parser.parse_args()
     built = arguments.build_dir / "lib"
     library = (built / "libnanolith.so.0").resolve()
+    for program in ("dpkg", "ldd", "strip"):
+        if shutil.which(program) is None:
+            sys.exit(f"{program} is not there: the wheels are made on Debian or Ubuntu, with binutils")
     if not library.exists():
         sys.exit(f"{library} is not there: build the library first (cmake --preset release)")
     if not library.name.endswith(version()):
