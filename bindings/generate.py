@@ -492,7 +492,7 @@ def python_native(header):
 
 def python_doc(lines, indent):
     text = "\n".join(f"{indent}{line}".rstrip() for line in lines).strip().replace("\\", "\\\\")
-    end = f"\n{indent}" if len(lines) > 1 else ""
+    end = f"\n{indent}" if len(lines) > 1 or text.endswith('"') else ""
     return f'{indent}"""{text}{end}"""\n'
 
 
