@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
+from contextlib import suppress
 from ctypes import byref, c_int64, c_void_p
-from typing import Any, Callable, Sequence, TypeVar
+from typing import Any, Callable, NoReturn, Sequence, TypeVar
 
 from ._call import fail, int32
-from .errors import ClosedError
+from .errors import ClosedError, NanolithError
 
 #: `inside.callback` is there while this thread runs a function that the library called, and must not call it.
 inside = threading.local()
@@ -90,6 +91,9 @@ class Handle:
         """Whether it has been closed. Methods raise ClosedError then."""
         return self._owned is None
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"a {type(self).__name__} owns a handle of the library: it can't be copied or pickled")
+
     def __enter__(self: Self) -> Self:
         self._use()
         return self
@@ -117,8 +121,9 @@ def close_all() -> None:
     handles = list(_living)
     for handle in handles:
         cancel = getattr(handle, "cancel", None)
-        if cancel is not None and not handle.closed:
-            cancel()
+        if cancel is not None:
+            with suppress(ClosedError, NanolithError):  # after a fork, the child's handles can't be used
+                cancel()
     for handle in handles:
         handle.close()
     _free_waiting()

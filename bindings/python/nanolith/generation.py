@@ -65,7 +65,7 @@ class Generation(Handle):
         owned = self._owned
         super().close()
         if owned is not None:
-            check(nl_generation_cancel(owned.raw))
+            nl_generation_cancel(owned.raw)
 
     def cancel(self) -> None:
         """Ends it when the step that runs now is over. What it has drawn can still be fetched. Returns at once."""

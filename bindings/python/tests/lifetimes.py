@@ -10,10 +10,12 @@ call costs that does nothing. NumPy is optional: what needs it is left out where
 from __future__ import annotations
 
 import asyncio
+import copy
 import ctypes
 import gc
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -189,6 +191,8 @@ def test_errors() -> None:
     assert problem.status == Status.NOT_FOUND and problem.status_name == "NL_ERROR_NOT_FOUND", problem.status_name
     assert "/nowhere" in str(problem) and problem.index is None
     assert nanolith.EndReason(99).name == "UNKNOWN_99" and EndReason(99) == 99
+    for copied in (copy.copy, copy.deepcopy, pickle.dumps):
+        raises(TypeError, lambda: copied(nanolith.Tokenizer(MODEL)))
     raises(ValueError, lambda: EndReason("x"))  # type: ignore[arg-type]
 
 
@@ -661,6 +665,30 @@ def test_end_of_the_interpreter() -> None:
         ended = subprocess.run([sys.executable, "-c", EXIT, MODEL], timeout=60, capture_output=True, text=True)
         assert ended.returncode == 0 and "Fatal" not in ended.stderr, (ended.returncode, ended.stderr)
         assert "GB/s" in ended.stdout, "the engine was not freed: its table is missing"
+
+
+FORK = """
+import os, sys, nanolith
+engine = nanolith.Engine(sys.argv[1], device="cpu", log=lambda severity, line: None)
+tokenizer = engine.tokenizer()
+generation = engine.cache().generate([1, 7, 9], end_tokens=False, buffer_tokens=2)
+child = os.fork()
+if child == 0:
+    assert tokenizer.encode("Name")
+    try:
+        engine.cache()
+    except nanolith.NanolithError:
+        generation.close()
+        sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), generation.next() is not None)
+"""
+
+
+def test_fork() -> None:
+    """A child has no engine of its parent's, but its tokenizers, and ends as if nothing were open."""
+    command = [sys.executable, "-W", "ignore", "-c", FORK, MODEL]
+    ended = subprocess.run(command, timeout=60, capture_output=True, text=True)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "7 True\n", ""), ended
 
 
 class HeapInfo(ctypes.Structure):
