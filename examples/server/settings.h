@@ -33,6 +33,7 @@ class SettingsReader {
 
   private:
     void read_sampling(Fields &fields, Settings &settings) const;
+    void read_bias(Fields &fields, nl_options *sampling) const;
     void read_end(Fields &fields, int64_t standard_tokens, nl_options *generation) const;
 
     const Config *config_;
