@@ -3,6 +3,33 @@
 
 from ._open_enum import OpenEnum, OpenFlag
 
+__all__ = [
+    "Status",
+    "Detail",
+    "EngineFact",
+    "EncodeFlags",
+    "TokenizerFact",
+    "Role",
+    "ChatFlags",
+    "CacheFact",
+    "EndReason",
+    "GenerationFact",
+    "Level",
+    "Origin",
+    "ChunkFact",
+    "Priority",
+    "OptionsKind",
+    "Severity",
+    "Dtype",
+    "EngineOption",
+    "Composition",
+    "CacheOption",
+    "SamplingOption",
+    "GenerationOption",
+    "DescribeFormat",
+    "FactsKind",
+]
+
 
 class Status(OpenEnum):
     """What became of a call. Values never change their meaning; new ones may be added. Since 0.1."""
