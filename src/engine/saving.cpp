@@ -145,7 +145,6 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
             NL_ERROR_UNSUPPORTED,
             "the cache has pages of chunks of its own, recomputed by NL_COMPOSE_BLENDED: expected a cache that is "
             "composed exactly or independently");
-    const SamplingOptions& sampling = sequence.sampling;
     Saved saved;
     saved.tenant = context.tenant;
     std::vector<PageRun> runs;
@@ -157,9 +156,9 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     tokens.erase(tokens.begin(), tokens.begin() + context.tail_base());
     saved.tail = SavedTail{.tokens = std::move(tokens),
                            .computed = context.tail_computed(),
-                           .sampling = {sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p},
-                           .seed = sampling.seed,
-                           .next = sequence.next};
+                           .sampling = sequence.sampling->options(),
+                           .next = {}};
+    if (sequence.next) saved.tail->next = sequence.next->token;
     const auto tail_pages = pages_for(context.tail_computed(), page_size_);
     runs.push_back(
         {list(context.tail_pages().pages().first(static_cast<size_t>(tail_pages))), context.tail_computed()});
@@ -270,6 +269,8 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     Context context(*pool_, std::move(uses));
     context.tenant = tenant;
     const SavedTail& tail = *saved.tail;
+    auto sampling = make_sampling(tail.sampling);
+    if (!sampling.ok()) return fail(NL_ERROR_BAD_FILE, path, ": ", sampling.error().message);
     context.append(tail.tokens);
     NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));
     NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
@@ -280,9 +281,9 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     auto cache = std::make_unique<Cache>();
     cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
     cache->sequence->shares_prefixes = share_prefixes_;
-    cache->sequence->sampling = {tail.sampling.temperature, tail.sampling.top_k, tail.sampling.top_p,
-                                 tail.sampling.min_p, tail.seed};
-    cache->sequence->next = tail.next;
+    cache->sequence->set_sampling(std::move(*sampling));
+    // Mirostat begins anew, and would have to know how much this token surprises.
+    if (tail.next && !cache->sequence->sampling->surprise_counts()) cache->sequence->next = DrawnToken{*tail.next, 0};
     return cache;
 }
 

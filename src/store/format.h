@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/batch.h"
+#include "backend/sampling_options.h"
 #include "base/result.h"
 #include "store/identity.h"
 
@@ -40,9 +40,8 @@ struct SavedChunk {
 // What a conversation has of its own.
 struct SavedTail {
     std::vector<int32_t> tokens;
-    int32_t computed = 0;   // the first so many have keys and values
-    SampleParams sampling;  // but for the random number, which follows from the seed
-    uint64_t seed = 0;
+    int32_t computed = 0;  // the first so many have keys and values
+    SamplingOptions sampling;
     std::optional<int32_t> next;  // the token drawn after the last one, where it is known
 };
 
