@@ -39,8 +39,7 @@ int32_t Scheduler::rows_left(const Request& request) const {
     if (sequence.draws_in_flight > 0) {
         // The row of the token that is being drawn now. The step that draws it must be the one submitted last
         // (drawn_by).
-        const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1 &&
-                             !sequence.sampling->follows_history();
+        const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
         return goes_on && may_draw(request) ? 1 : 0;
     }
     // Every token is computed, but no token has been drawn after the last one: that one's row is computed once more.

@@ -119,7 +119,7 @@ TEST_F(ChoosingTest, ScoringRefusesWhatDoesNotFit) {
     };
     EXPECT_INVALID("cache", nl_cache_score(nullptr, prompt_.data(), 5, scores.data(), 5, &count));
     EXPECT_INVALID("tokens", nl_cache_score(cache.get(), nullptr, 5, scores.data(), 5, &count));
-    EXPECT_INVALID("logprobs", nl_cache_score(cache.get(), prompt_.data(), 5, nullptr, 5, &count));
+    EXPECT_INVALID("buffer is NULL", nl_cache_score(cache.get(), prompt_.data(), 5, nullptr, 5, &count));
     EXPECT_INVALID("count", nl_cache_score(cache.get(), prompt_.data(), 5, scores.data(), 5, nullptr));
     EXPECT_FAILS(NL_ERROR_BUFFER_TOO_SMALL, "19", call(prompt_, 19));
     EXPECT_EQ(count, 20U);
