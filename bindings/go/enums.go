@@ -491,7 +491,7 @@ const (
 	OptionBlendShare CacheOption = C.NL_OPTION_BLEND_SHARE
 )
 
-// Filter: What narrows a draw, for NL_OPTION_FILTER_ORDER. Since 0.2.
+// Filter: What narrows a draw, for NL_OPTION_FILTER. Since 0.2.
 // A newer library may know more values.
 type Filter int32
 
@@ -511,7 +511,7 @@ const (
 // logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
 // what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
 // tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
-// min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
 // temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
 // the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
 // tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
@@ -543,7 +543,7 @@ const (
 	OptionPenaltyWindow SamplingOption = C.NL_OPTION_PENALTY_WINDOW
 	// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
 	// [each 3 to 64 bytes; default none]
-	OptionLogitBias SamplingOption = C.NL_OPTION_LOGIT_BIAS
+	OptionBiasedToken SamplingOption = C.NL_OPTION_BIASED_TOKEN
 	// Tokens that are never drawn. [each 0 to 2147483647; default none]
 	OptionBannedToken SamplingOption = C.NL_OPTION_BANNED_TOKEN
 	// The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
@@ -579,7 +579,7 @@ const (
 	OptionMirostatEta SamplingOption = C.NL_OPTION_MIROSTAT_ETA
 	// The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
 	// above. [each 1 to 6; default none]
-	OptionFilterOrder SamplingOption = C.NL_OPTION_FILTER_ORDER
+	OptionFilter SamplingOption = C.NL_OPTION_FILTER
 )
 
 // GenerationOption: Options of a generation. Since 0.2.

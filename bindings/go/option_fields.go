@@ -247,7 +247,7 @@ func (o *CacheOptions) apply(options *C.nl_options) error {
 // logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
 // what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
 // tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
-// min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
 // temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
 // the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
 // tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
@@ -278,7 +278,7 @@ type SamplingOptions struct {
 	PenaltyWindow int64
 	// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
 	// [each 3 to 64 bytes; default none]
-	LogitBiass []string
+	BiasedTokens []string
 	// Tokens that are never drawn. [each 0 to 2147483647; default none]
 	BannedTokens []int64
 	// The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
@@ -314,7 +314,7 @@ type SamplingOptions struct {
 	MirostatEta float64
 	// The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
 	// above. [each 1 to 6; default none]
-	FilterOrders []int64
+	Filters []int64
 }
 
 func (o *SamplingOptions) apply(options *C.nl_options) error {
@@ -363,8 +363,8 @@ func (o *SamplingOptions) apply(options *C.nl_options) error {
 			return err
 		}
 	}
-	for _, element := range o.LogitBiass {
-		if err := setText(options, C.NL_OPTION_LOGIT_BIAS, element); err != nil {
+	for _, element := range o.BiasedTokens {
+		if err := setText(options, C.NL_OPTION_BIASED_TOKEN, element); err != nil {
 			return err
 		}
 	}
@@ -428,8 +428,8 @@ func (o *SamplingOptions) apply(options *C.nl_options) error {
 			return err
 		}
 	}
-	for _, element := range o.FilterOrders {
-		if err := setInt(options, C.NL_OPTION_FILTER_ORDER, element); err != nil {
+	for _, element := range o.Filters {
+		if err := setInt(options, C.NL_OPTION_FILTER, element); err != nil {
 			return err
 		}
 	}

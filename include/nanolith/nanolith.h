@@ -730,15 +730,16 @@ NL_API nl_status nl_chunk_save(const nl_chunk *chunk, NL_ARRAY(path_length) cons
 NL_API nl_status nl_chunk_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
                                NL_OUT nl_chunk **chunk);
 /*
- * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
- * and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+ * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+ * NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
+ * it draws next where that is known. Since 0.2.
  * Errors: as nl_chunk_save, and BUSY (it is generating).
  */
 NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char *path, size_t path_length);
 /*
  * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
  * the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
- * not read again. Since 0.2.
+ * not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
  * Errors: as nl_chunk_load.
  */
 NL_API nl_status nl_cache_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
@@ -975,7 +976,7 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT
 };
 
-/* What narrows a draw, for NL_OPTION_FILTER_ORDER. Since 0.2. */
+/* What narrows a draw, for NL_OPTION_FILTER. Since 0.2. */
 enum NL_NAMED(Filter, NL_FILTER_) {
     NL_FILTER_TEMPERATURE = 1,
     NL_FILTER_TOP_K = 2,
@@ -993,7 +994,7 @@ enum NL_NAMED(Filter, NL_FILTER_) {
  * logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
  * what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
  * tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
- * min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+ * min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
  * temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
  * the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
  * tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
@@ -1023,7 +1024,7 @@ enum NL_NAMED(SamplingOption, NL_OPTION_) {
     NL_OPTION_PENALTY_WINDOW = 208 NL_TAKES_INT,
     /* Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
        [each 3 to 64 bytes; default none] */
-    NL_OPTION_LOGIT_BIAS = 209 NL_TAKES_TEXT_LIST,
+    NL_OPTION_BIASED_TOKEN = 209 NL_TAKES_TEXT_LIST,
     /* Tokens that are never drawn. [each 0 to 2147483647; default none] */
     NL_OPTION_BANNED_TOKEN = 210 NL_TAKES_INT_LIST,
     /* The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none] */
@@ -1063,7 +1064,7 @@ enum NL_NAMED(SamplingOption, NL_OPTION_) {
     NL_OPTION_MIROSTAT_ETA = 221 NL_TAKES_FLOAT,
     /* The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
        above. [each 1 to 6; default none] */
-    NL_OPTION_FILTER_ORDER = 222 NL_TAKES_INT_LIST
+    NL_OPTION_FILTER = 222 NL_TAKES_INT_LIST
 };
 
 /* Options of a generation. Since 0.2. */

@@ -142,7 +142,7 @@ constexpr Option kOptions[] = {
            "Subtracted from the logit of each token in the window."),
     integer(NL_OPTION_PENALTY_WINDOW, kSampling, "PENALTY_WINDOW", {1, kMostInt32, 64},
             "How many of the context's latest tokens are the window of penalties."),
-    with_type(text(NL_OPTION_LOGIT_BIAS, kSampling, "LOGIT_BIAS", {3, 64}, "",
+    with_type(text(NL_OPTION_BIASED_TOKEN, kSampling, "BIASED_TOKEN", {3, 64}, "",
                    "Tokens and what is added to their logits, as \"198:-2.5\"."),
               OptionType::texts),
     with_type(
@@ -171,7 +171,7 @@ constexpr Option kOptions[] = {
     number(NL_OPTION_MIROSTAT_TAU, kSampling, "MIROSTAT_TAU", {0, 1000, 0},
            "The surprise in bits that Mirostat 2 aims at; 0: no Mirostat."),
     number(NL_OPTION_MIROSTAT_ETA, kSampling, "MIROSTAT_ETA", {1e-30, 1, 0.1}, "How fast Mirostat's bound changes."),
-    with_type(integer(NL_OPTION_FILTER_ORDER, kSampling, "FILTER_ORDER", {NL_FILTER_TEMPERATURE, NL_FILTER_XTC, 0},
+    with_type(integer(NL_OPTION_FILTER, kSampling, "FILTER", {NL_FILTER_TEMPERATURE, NL_FILTER_XTC, 0},
                       "The filters in their order, NL_FILTER_*; none: the default order."),
               OptionType::integers),
 

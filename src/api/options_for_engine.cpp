@@ -74,12 +74,12 @@ std::optional<LogitBias> parse_bias(std::string_view text) {
 }
 
 Result<std::vector<LogitBias>> read_biases(const nl_options& options) {
-    const auto& texts = options.get<std::vector<std::string>>(NL_OPTION_LOGIT_BIAS);
+    const auto& texts = options.get<std::vector<std::string>>(NL_OPTION_BIASED_TOKEN);
     std::vector<LogitBias> biases;
     for (size_t i = 0; i < texts.size(); ++i) {
         const auto bias = parse_bias(texts[i]);
         if (!bias)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_LOGIT_BIAS[", i, "] is \"", texts[i],
+            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_BIASED_TOKEN[", i, "] is \"", texts[i],
                         "\": expected a token and a number from -1000000 to 1000000, as \"198:-2.5\"");
         biases.push_back(*bias);
     }
@@ -87,12 +87,12 @@ Result<std::vector<LogitBias>> read_biases(const nl_options& options) {
 }
 
 Result<std::vector<Filter>> read_order(const nl_options& options) {
-    const auto& numbers = options.get<std::vector<int64_t>>(NL_OPTION_FILTER_ORDER);
+    const auto& numbers = options.get<std::vector<int64_t>>(NL_OPTION_FILTER);
     std::vector<Filter> order;
     for (size_t i = 0; i < numbers.size(); ++i) {
         const auto filter = static_cast<Filter>(numbers[i] - NL_FILTER_TEMPERATURE);
         if (std::ranges::find(order, filter) != order.end())
-            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_FILTER_ORDER[", i, "] is ", numbers[i],
+            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_FILTER[", i, "] is ", numbers[i],
                         ": expected each filter once");
         order.push_back(filter);
     }

@@ -75,7 +75,7 @@ Result<void> check_order(const SamplingOptions& options) {
                               {Filter::xtc, "XTC", "XTC_PROBABILITY", options.xtc_probability > 0}};
     for (const FilterUse& use : uses) {
         if (use.on && std::ranges::find(options.order, use.filter) == options.order.end())
-            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_FILTER_ORDER does not name NL_FILTER_", use.name,
+            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_FILTER does not name NL_FILTER_", use.name,
                         ": expected it there, since NL_OPTION_", use.option, " is set");
     }
     return {};
@@ -93,11 +93,11 @@ Result<void> check_ids(const char* option, std::span<const int32_t> tokens, int3
 Result<void> check_biases(std::span<const LogitBias> biases, int32_t vocab_size) {
     std::vector<int32_t> tokens;
     for (const LogitBias& bias : biases) tokens.push_back(bias.token);
-    NL_TRY(check_ids("LOGIT_BIAS", tokens, vocab_size));
+    NL_TRY(check_ids("BIASED_TOKEN", tokens, vocab_size));
     std::ranges::sort(tokens);
     const auto twice = std::ranges::adjacent_find(tokens);
     if (twice == tokens.end()) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_LOGIT_BIAS has token ", *twice, " twice: expected it once");
+    return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_BIASED_TOKEN has token ", *twice, " twice: expected it once");
 }
 
 Result<DryBreakers> make_breakers(const SamplingOptions& options, const Tokenizer* tokenizer) {

@@ -217,23 +217,23 @@ TEST_F(ChoosingTest, BiasAndPenaltiesChangeGreedyTokens) {
     const CacheHandle cache = make_cache(engine_.get());
     extend(cache.get(), prompt_);
     const OptionsHandle options = make_options(NL_OPTIONS_SAMPLING);
-    set_text(options.get(), NL_OPTION_LOGIT_BIAS, "33:1000");
+    set_text(options.get(), NL_OPTION_BIASED_TOKEN, "33:1000");
     use(cache.get(), options);
     EXPECT_EQ(decode(cache.get(), 3), (Tokens{33, 33, 33}));
     // Each token is drawn once alone.
     set_float(options.get(), NL_OPTION_PRESENCE_PENALTY, 100);
     set_float(options.get(), NL_OPTION_FREQUENCY_PENALTY, 100);
-    NL_CHECK(nl_options_reset(options.get(), NL_OPTION_LOGIT_BIAS));
+    NL_CHECK(nl_options_reset(options.get(), NL_OPTION_BIASED_TOKEN));
     use(cache.get(), options);
     const Tokens drawn = read(start(cache.get(), {}, tokens_only(40)).get());
     EXPECT_EQ(std::set<int32_t>(drawn.begin(), drawn.end()).size(), drawn.size());
 
     for (const char* const wrong : {"33", "33:", ":2", "33:x", "33:1 ", "33:nan", "33:1e7", " 33:1", "33:-inf"}) {
-        NL_CHECK(nl_options_reset(options.get(), NL_OPTION_LOGIT_BIAS));
+        NL_CHECK(nl_options_reset(options.get(), NL_OPTION_BIASED_TOKEN));
         if (std::string(wrong).size() < 3) continue;
-        set_text(options.get(), NL_OPTION_LOGIT_BIAS, "1:0.5");
-        set_text(options.get(), NL_OPTION_LOGIT_BIAS, wrong);
-        EXPECT_INVALID(std::string("NL_OPTION_LOGIT_BIAS[1] is \"") + wrong,
+        set_text(options.get(), NL_OPTION_BIASED_TOKEN, "1:0.5");
+        set_text(options.get(), NL_OPTION_BIASED_TOKEN, wrong);
+        EXPECT_INVALID(std::string("NL_OPTION_BIASED_TOKEN[1] is \"") + wrong,
                        nl_cache_set_sampling(cache.get(), options.get()));
     }
 }
@@ -298,12 +298,12 @@ TEST_F(ChoosingTest, FiltersAreNamedOnceAndNoneThatIsOnIsLeftOut) {
     const OptionsHandle options = make_options(NL_OPTIONS_SAMPLING);
     set_float(options.get(), NL_OPTION_TEMPERATURE, 0.5);
     set_int(options.get(), NL_OPTION_TOP_K, 5);
-    set_int(options.get(), NL_OPTION_FILTER_ORDER, NL_FILTER_TOP_K);
+    set_int(options.get(), NL_OPTION_FILTER, NL_FILTER_TOP_K);
     EXPECT_INVALID("does not name NL_FILTER_TEMPERATURE", nl_cache_set_sampling(cache.get(), options.get()));
-    set_int(options.get(), NL_OPTION_FILTER_ORDER, NL_FILTER_TEMPERATURE);
+    set_int(options.get(), NL_OPTION_FILTER, NL_FILTER_TEMPERATURE);
     use(cache.get(), options);
-    set_int(options.get(), NL_OPTION_FILTER_ORDER, NL_FILTER_TOP_K);
-    EXPECT_INVALID("NL_OPTION_FILTER_ORDER[2] is 2: expected each filter once",
+    set_int(options.get(), NL_OPTION_FILTER, NL_FILTER_TOP_K);
+    EXPECT_INVALID("NL_OPTION_FILTER[2] is 2: expected each filter once",
                    nl_cache_set_sampling(cache.get(), options.get()));
 }
 

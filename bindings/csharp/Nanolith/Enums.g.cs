@@ -413,7 +413,7 @@ namespace Nanolith
         BlendShare = 101,
     }
 
-    /// <summary>What narrows a draw, for NL_OPTION_FILTER_ORDER. Since 0.2. A newer library may know more values.</summary>
+    /// <summary>What narrows a draw, for NL_OPTION_FILTER. Since 0.2. A newer library may know more values.</summary>
     public enum Filter
     {
         /// <summary>NL_FILTER_TEMPERATURE</summary>
@@ -430,7 +430,7 @@ namespace Nanolith
         Xtc = 6,
     }
 
-    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. A newer library may know more values.</summary>
+    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. A newer library may know more values.</summary>
     public enum SamplingOption
     {
         /// <summary>What logits are divided by. 0: greedy. [0 (default) to 3e38]</summary>
@@ -452,7 +452,7 @@ namespace Nanolith
         /// <summary>How many of the context's latest tokens, those of the prompt among them, are the window of these three penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]</summary>
         PenaltyWindow = 208,
         /// <summary>Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
-        LogitBias = 209,
+        BiasedToken = 209,
         /// <summary>Tokens that are never drawn. [each 0 to 2147483647; default none]</summary>
         BannedToken = 210,
         /// <summary>The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]</summary>
@@ -478,7 +478,7 @@ namespace Nanolith
         /// <summary>[1e-30 to 1; default 0.1]</summary>
         MirostatEta = 221,
         /// <summary>The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order above. [each 1 to 6; default none]</summary>
-        FilterOrder = 222,
+        Filter = 222,
     }
 
     /// <summary>Options of a generation. Since 0.2. A newer library may know more values.</summary>

@@ -116,7 +116,7 @@ namespace Nanolith
         }
     }
 
-    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. What is null keeps the library's default.</summary>
+    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. What is null keeps the library's default.</summary>
     public sealed partial class SamplingOptions
     {
         /// <summary>What logits are divided by. 0: greedy. [0 (default) to 3e38]</summary>
@@ -147,7 +147,7 @@ namespace Nanolith
         public long? PenaltyWindow { get; set; }
 
         /// <summary>Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
-        public IList<string> LogitBiass { get; } = new List<string>();
+        public IList<string> BiasedTokens { get; } = new List<string>();
 
         /// <summary>Tokens that are never drawn. [each 0 to 2147483647; default none]</summary>
         public IList<long> BannedTokens { get; } = new List<long>();
@@ -186,7 +186,7 @@ namespace Nanolith
         public double? MirostatEta { get; set; }
 
         /// <summary>The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order above. [each 1 to 6; default none]</summary>
-        public IList<long> FilterOrders { get; } = new List<long>();
+        public IList<long> Filters { get; } = new List<long>();
 
         private void SetValues(IntPtr raw)
         {
@@ -199,7 +199,7 @@ namespace Nanolith
             if (FrequencyPenalty != null) NativeOptions.Set(raw, 206, FrequencyPenalty.Value);
             if (PresencePenalty != null) NativeOptions.Set(raw, 207, PresencePenalty.Value);
             if (PenaltyWindow != null) NativeOptions.Set(raw, 208, PenaltyWindow.Value);
-            foreach (string element in LogitBiass) NativeOptions.Set(raw, 209, element);
+            foreach (string element in BiasedTokens) NativeOptions.Set(raw, 209, element);
             foreach (long element in BannedTokens) NativeOptions.Set(raw, 210, element);
             foreach (long element in AllowedTokens) NativeOptions.Set(raw, 211, element);
             if (DryMultiplier != null) NativeOptions.Set(raw, 212, DryMultiplier.Value);
@@ -212,7 +212,7 @@ namespace Nanolith
             if (TypicalP != null) NativeOptions.Set(raw, 219, TypicalP.Value);
             if (MirostatTau != null) NativeOptions.Set(raw, 220, MirostatTau.Value);
             if (MirostatEta != null) NativeOptions.Set(raw, 221, MirostatEta.Value);
-            foreach (long element in FilterOrders) NativeOptions.Set(raw, 222, element);
+            foreach (long element in Filters) NativeOptions.Set(raw, 222, element);
         }
     }
 

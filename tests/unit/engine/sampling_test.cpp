@@ -232,13 +232,13 @@ TEST_F(SamplingTest, WhatDoesNotFitIsRefusedWithASentence) {
     };
     EXPECT_EQ(message({.banned = {3, 60}}), "NL_OPTION_BANNED_TOKEN[1] is 60: expected an id from 0 to 59");
     EXPECT_EQ(message({.allowed = {-1}}), "NL_OPTION_ALLOWED_TOKEN[0] is -1: expected an id from 0 to 59");
-    EXPECT_EQ(message({.biases = {{61, 0}}}), "NL_OPTION_LOGIT_BIAS[0] is 61: expected an id from 0 to 59");
+    EXPECT_EQ(message({.biases = {{61, 0}}}), "NL_OPTION_BIASED_TOKEN[0] is 61: expected an id from 0 to 59");
     EXPECT_EQ(message({.biases = {{4, 1}, {5, 1}, {4, 2}}}),
-              "NL_OPTION_LOGIT_BIAS has token 4 twice: expected it once");
+              "NL_OPTION_BIASED_TOKEN has token 4 twice: expected it once");
     EXPECT_EQ(message({.banned = {3, 4}, .allowed = {3}}),
               "NL_OPTION_BANNED_TOKEN has 2 elements: expected that a token is left to draw");
     EXPECT_EQ(message({.temperature = 1, .top_p = 0.9F, .order = {Filter::top_k}}),
-              "NL_OPTION_FILTER_ORDER does not name NL_FILTER_TOP_P: expected it there, since NL_OPTION_TOP_P is set");
+              "NL_OPTION_FILTER does not name NL_FILTER_TOP_P: expected it there, since NL_OPTION_TOP_P is set");
     EXPECT_EQ(message({.dry_multiplier = 1, .dry_breakers = {"x"}}),
               "NL_OPTION_DRY_BREAKER needs text: expected a model with a tokenizer");
     EXPECT_EQ(message({.dry_multiplier = 1}), "");

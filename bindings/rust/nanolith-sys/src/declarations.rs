@@ -423,7 +423,7 @@ pub const NL_OPTION_PRESENCE_PENALTY: i32 = 207;
 pub const NL_OPTION_PENALTY_WINDOW: i32 = 208;
 /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
 /// \[each 3 to 64 bytes; default none]
-pub const NL_OPTION_LOGIT_BIAS: i32 = 209;
+pub const NL_OPTION_BIASED_TOKEN: i32 = 209;
 /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
 pub const NL_OPTION_BANNED_TOKEN: i32 = 210;
 /// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
@@ -459,7 +459,7 @@ pub const NL_OPTION_MIROSTAT_TAU: i32 = 220;
 pub const NL_OPTION_MIROSTAT_ETA: i32 = 221;
 /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
 /// above. \[each 1 to 6; default none]
-pub const NL_OPTION_FILTER_ORDER: i32 = 222;
+pub const NL_OPTION_FILTER: i32 = 222;
 
 /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
 pub const NL_OPTION_MAX_TOKENS: i32 = 300;
@@ -797,13 +797,14 @@ functions! {
     /// conversation, or was made with other weights, another tokenizer or other options), UNSUPPORTED (another version of
     /// the format), CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
     fn nl_chunk_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, chunk: *mut *mut nl_chunk) -> nl_status;
-    /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
-    /// and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+    /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+    /// NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
+    /// it draws next where that is known. Since 0.2.
     /// Errors: as nl_chunk_save, and BUSY (it is generating).
     fn nl_cache_save(cache: *mut nl_cache, path: *const c_char, path_length: usize) -> nl_status;
     /// The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
     /// the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-    /// not read again. Since 0.2.
+    /// not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
     /// Errors: as nl_chunk_load.
     fn nl_cache_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, cache: *mut *mut nl_cache) -> nl_status;
     /// Options of one kind with every default set, to be changed one by one:

@@ -535,7 +535,7 @@ impl CacheOption {
     pub const BLEND_SHARE: CacheOption = CacheOption(sys::NL_OPTION_BLEND_SHARE);
 }
 
-/// What narrows a draw, for NL_OPTION_FILTER_ORDER. Since 0.2.
+/// What narrows a draw, for NL_OPTION_FILTER. Since 0.2.
 /// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Filter(pub i32);
@@ -562,7 +562,7 @@ impl Filter {
 /// logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
 /// what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
 /// tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
-/// min-p, XTC, or NL_OPTION_FILTER_ORDER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+/// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
 /// temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
 /// the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
 /// tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
@@ -595,7 +595,7 @@ impl SamplingOption {
     pub const PENALTY_WINDOW: SamplingOption = SamplingOption(sys::NL_OPTION_PENALTY_WINDOW);
     /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
     /// \[each 3 to 64 bytes; default none]
-    pub const LOGIT_BIAS: SamplingOption = SamplingOption(sys::NL_OPTION_LOGIT_BIAS);
+    pub const BIASED_TOKEN: SamplingOption = SamplingOption(sys::NL_OPTION_BIASED_TOKEN);
     /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
     pub const BANNED_TOKEN: SamplingOption = SamplingOption(sys::NL_OPTION_BANNED_TOKEN);
     /// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
@@ -631,7 +631,7 @@ impl SamplingOption {
     pub const MIROSTAT_ETA: SamplingOption = SamplingOption(sys::NL_OPTION_MIROSTAT_ETA);
     /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
     /// above. \[each 1 to 6; default none]
-    pub const FILTER_ORDER: SamplingOption = SamplingOption(sys::NL_OPTION_FILTER_ORDER);
+    pub const FILTER: SamplingOption = SamplingOption(sys::NL_OPTION_FILTER);
 }
 
 /// Options of a generation. Since 0.2.

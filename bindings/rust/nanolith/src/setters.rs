@@ -221,8 +221,8 @@ impl SamplingOptions {
 
     /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
     /// \[each 3 to 64 bytes; default none]
-    pub fn logit_bias(self, value: impl AsRef<str>) -> Self {
-        self.set_text(sys::NL_OPTION_LOGIT_BIAS, value.as_ref())
+    pub fn biased_token(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_BIASED_TOKEN, value.as_ref())
     }
 
     /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
@@ -296,8 +296,8 @@ impl SamplingOptions {
 
     /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
     /// above. \[each 1 to 6; default none]
-    pub fn filter_order(self, value: i64) -> Self {
-        self.set_int(sys::NL_OPTION_FILTER_ORDER, value)
+    pub fn filter(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_FILTER, value)
     }
 }
 
