@@ -95,6 +95,7 @@ class Sampler {
         const Candidate best = find_highest();
         if (parameters.temperature <= 0 || best.token == kNoToken) return {best.token, 0};
         row_.highest = best.logit;
+#pragma unroll 1
         for (int i = 0; i < static_cast<int>(kNumFilters); ++i) apply(parameters.order[i], parameters);
         if (isinf(parameters.most_surprise)) return {draw(parameters.uniform), 0};
         keep_least_surprising(parameters.most_surprise);

@@ -38,29 +38,35 @@ std::vector<size_t> common_beginnings(std::span<const int32_t> text) {
 
 Result<DryBreakers> DryBreakers::make(std::span<const std::string> texts, const Tokenizer& tokenizer) {
     DryBreakers breakers;
-    for (const std::string& text : texts) {
-        if (text.empty()) continue;
-        std::vector<std::vector<int32_t>> rests(text.size() + 1);  // tokens of the text from a byte on, once needed
-        for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
-            const auto surface = tokenizer.surface(token, false);
-            if (!surface.ok() || surface->bytes.empty()) continue;
-            const std::string& bytes = surface->bytes;
-            if (bytes.find(text) != std::string::npos) {
-                breakers.sequences_.push_back({token, {}});
-                continue;
-            }
-            for (size_t at = bytes.find(text[0]); at != std::string::npos; at = bytes.find(text[0], at + 1)) {
-                const size_t length = agreeing(text, bytes, at);
-                if (length == 0) continue;
-                std::vector<int32_t>& rest = rests[length];
-                if (rest.empty()) NL_TRY(tokenizer.encode_part(text.substr(length), {}, false, rest));
-                rest.resize(std::min(rest.size(), kLongestTail));
-                breakers.sequences_.push_back({token, rest});
-            }
-        }
+    // Tokens of a text from a byte on, once they are needed.
+    std::vector<std::vector<std::vector<int32_t>>> rests;
+    for (const std::string& text : texts) rests.emplace_back(text.size() + 1);
+    for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
+        const auto surface = tokenizer.surface(token, false);
+        if (!surface.ok() || surface->bytes.empty()) continue;
+        for (size_t i = 0; i < texts.size(); ++i)
+            NL_TRY(breakers.add_token(token, surface->bytes, texts[i], tokenizer, rests[i]));
     }
     std::ranges::stable_sort(breakers.sequences_, {}, &Sequence::head);
     return breakers;
+}
+
+Result<void> DryBreakers::add_token(int32_t token, std::string_view bytes, const std::string& text,
+                                    const Tokenizer& tokenizer, std::span<std::vector<int32_t>> rests) {
+    if (text.empty()) return {};
+    if (bytes.find(text) != std::string_view::npos) {
+        sequences_.push_back({token, {}});
+        return {};
+    }
+    for (size_t at = bytes.find(text[0]); at != std::string_view::npos; at = bytes.find(text[0], at + 1)) {
+        const size_t length = agreeing(text, bytes, at);
+        if (length == 0) continue;
+        std::vector<int32_t>& rest = rests[length];
+        if (rest.empty()) NL_TRY(tokenizer.encode_part(text.substr(length), {}, false, rest));
+        rest.resize(std::min(rest.size(), kLongestTail));
+        sequences_.push_back({token, rest});
+    }
+    return {};
 }
 
 std::span<const DryBreakers::Sequence> DryBreakers::sequences_of(int32_t head) const {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +34,9 @@ class DryBreakers {
         std::vector<int32_t> tail;
     };
     [[nodiscard]] std::span<const Sequence> sequences_of(int32_t head) const;
+    // `rests[n]` gets the tokens of the text from byte n on, once they are needed.
+    Result<void> add_token(int32_t token, std::string_view bytes, const std::string& text, const Tokenizer& tokenizer,
+                           std::span<std::vector<int32_t>> rests);
 
     std::vector<Sequence> sequences_;  // by head
 };

@@ -142,13 +142,13 @@ Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> te
     Piece piece;
     if (tokens.data() != nullptr) {
         piece.num_tokens = std::min(tokens.size(), tokens_.size());
+        const size_t count = options_.logprobs ? piece.num_tokens * (1 + options_.top_logprobs) : 0;
+        const auto logprobs_end = logprobs_.begin() + static_cast<std::ptrdiff_t>(count);
+        given_logprobs_.assign(logprobs_.begin(), logprobs_end);  // first, since there may be no memory for it
+        logprobs_.erase(logprobs_.begin(), logprobs_end);
         const auto end = tokens_.begin() + static_cast<std::ptrdiff_t>(piece.num_tokens);
         std::copy(tokens_.begin(), end, tokens.begin());
         tokens_.erase(tokens_.begin(), end);
-        const size_t count = options_.logprobs ? piece.num_tokens * (1 + options_.top_logprobs) : 0;
-        const auto logprobs_end = logprobs_.begin() + static_cast<std::ptrdiff_t>(count);
-        given_logprobs_.assign(logprobs_.begin(), logprobs_end);
-        logprobs_.erase(logprobs_.begin(), logprobs_end);
     }
     if (text.data() == nullptr) {
         text_.clear();
