@@ -42,6 +42,18 @@ class Generation {
     // Waits up to `timeout_ms` (negative: for ever) for a token, some text or the end, and gives as much as fits. If a
     // span has no address, what it would get is dropped. TIMEOUT if nothing came in time.
     Result<Piece> next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text);
+    // Log-probabilities of the tokens that the latest call of next() gave: of each in order 1 + top_logprobs(), its own
+    // first. INVALID_ARGUMENT where the generation was started without.
+    struct GivenLogprobs {
+        size_t num_tokens = 0;
+        std::vector<TokenLogprob> logprobs;
+        // Of the i-th of these tokens.
+        [[nodiscard]] std::span<const TokenLogprob> of(size_t i) const {
+            const size_t each = logprobs.size() / num_tokens;
+            return std::span(logprobs).subspan(i * each, each);
+        }
+    };
+    Result<GivenLogprobs> given_logprobs() const;
     // Ends it at the next step's boundary.
     void cancel();
     // One of NL_GENERATION_*.
@@ -56,8 +68,15 @@ class Generation {
     void begin();
     // Whether readers leave room for one more token than those that are being drawn.
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
-    // Takes a drawn token. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
-    int32_t deliver(int32_t token);
+    // The tokens that may not be drawn while so many draws are in flight before: those that would end it too soon.
+    [[nodiscard]] std::span<const int32_t> banned(int32_t draws_in_flight) const {
+        return num_drawn_ + draws_in_flight < options_.min_tokens ? end_tokens_ : std::span<const int32_t>();
+    }
+    [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
+    [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
+    // Takes a drawn token and, where it wants them, 1 + top_logprobs() log-probabilities: the token's, and those of the
+    // most probable ones. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
+    int32_t deliver(int32_t token, std::span<const TokenLogprob> logprobs);
     // To be called when so many of its tokens were found in pages of other conversations.
     void reused(int32_t tokens);
     // To be called when `rows` rows were computed for it.
@@ -84,8 +103,10 @@ class Generation {
     std::condition_variable changed_;
     TextDecoder decoder_;
     StopTexts stop_texts_;
-    std::vector<int32_t> tokens_;  // not fetched yet
-    std::string text_;             // not fetched yet
+    std::vector<int32_t> tokens_;               // not fetched yet
+    std::vector<TokenLogprob> logprobs_;        // of these, 1 + top_logprobs() each
+    std::vector<TokenLogprob> given_logprobs_;  // of those that the latest next() gave
+    std::string text_;                          // not fetched yet
     int32_t end_ = NL_END_NONE;
     std::optional<Error> error_;
     int32_t descriptor_ = -1;

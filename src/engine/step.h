@@ -28,7 +28,15 @@ struct Slice {
     int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
     Rows rows = Rows::tail;
     size_t first_page_weight = 0;  // of a probe: in Step::page_weights
+    size_t first_logprob = 0;      // in Step::logprobs
+    size_t num_logprobs = 0;       // of its scored tokens, and of the token drawn
+    int32_t num_scores = 0;        // tokens whose log-probabilities are asked for
+    int32_t first_scored = 0;      // the first of them, counted in the tail
 };
+
+// Whether the first of the tokens that the request scores comes after one that is computed already, whose row has not
+// been planned again.
+bool scores_before(const Request& request);
 
 // Builds and keeps one step; its memory is used again by later ones.
 class Step {
@@ -46,6 +54,9 @@ class Step {
     // is drawn after the last one. `keep_logits`: its logits will be read. The rows then count as planned.
     void add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
              int32_t page_size);
+    // Where scores_before(): adds one row that computes the token before the scored ones once more, for the first of
+    // them.
+    void add_row_before(const std::shared_ptr<Request>& request);
     // Adds the rows of the sequence's probe, which has pages for them.
     void add_probe(const std::shared_ptr<Request>& request, int32_t page_size);
     // Adds the next `num_rows` rows of the sequence's blend.
@@ -53,11 +64,16 @@ class Step {
     // Adds one row that computes the sequence's last token once more and writes nothing.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
-    std::vector<int32_t> sampled;     // [outputs] when it is collected
-    std::vector<float> page_weights;  // of its probes, when it is collected
+    std::vector<int32_t> sampled;        // [outputs] when it is collected
+    std::vector<float> page_weights;     // of its probes, when it is collected
+    std::vector<float> surprises;        // [outputs] when it is collected, where `wants_surprises`
+    std::vector<TokenLogprob> logprobs;  // of its slices, when it is collected
+    bool wants_surprises = false;        // of a conversation that draws with Mirostat
+    size_t num_logprobs = 0;
     Clock::time_point submitted{};
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
+    bool draws_in_turn = false;    // of a sequence whose next draw depends on the token that this one draws
 
   private:
     void add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot);
@@ -66,6 +82,8 @@ class Step {
     void add_chunks(const Context& context, size_t count);
     void keep_slice(Slice slice);
     void add_output(const Request& request, Slice& slice, bool keep_logits);
+    void add_scores(const Request& request, Slice& slice);
+    void add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top);
 
     Batch batch_;
     std::vector<Slice> slices_;
