@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "files/gguf.h"
 #include "model/architecture.h"
 #include "model/model.h"
 #include "text/chat_format.h"
@@ -69,8 +70,8 @@ void add_text(Facts& facts, const std::string& folder) {
 
 Result<std::vector<ModelFact>> describe_model(const std::string& folder) {
     std::error_code error;
-    if (!std::filesystem::is_directory(folder, error)) {
-        return fail(NL_ERROR_NOT_FOUND, "path is \"", folder, "\": expected a model folder");
+    if (!is_model_file(folder) && !std::filesystem::is_directory(folder, error)) {
+        return fail(NL_ERROR_NOT_FOUND, "path is \"", folder, "\": expected a model folder or a GGUF file");
     }
     Facts facts;
     auto model = load_model(folder);
