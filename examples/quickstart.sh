@@ -5,15 +5,30 @@
 #   examples/quickstart.sh [--no-install] [options of chat_chunked]
 #
 #   --no-install   name missing packages instead of installing them
-#   Other options go to chat_chunked, for example --chat, --model DIR, --device cpu; --help lists them.
+#   --model PATH   another model: a folder or a GGUF file; where it has no demo.txt beside it and none is named, the
+#                  messages of chat_messages are answered, in the model's own chat format
+#   --format NAME  in another chat format: "gemma", for example
+#   Other options go to chat_chunked, for example --chat, --device cpu; --help lists them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 install=yes
+model=
+demo=no
+format=()
 options=()
-for option in "$@"; do
-    if [ "$option" = --no-install ]; then install=no; else options+=("$option"); fi
+while [ $# -gt 0 ]; do
+    case $1 in
+        --no-install) install=no ;;
+        --format) format=("${2:?--format needs a name}") && shift ;;
+        *)
+            [ "$1" != --model ] || model=${2:-}
+            [ "$1" != --demo ] || demo=yes
+            options+=("$1")
+            ;;
+    esac
+    shift
 done
 
 need_build_tools
@@ -30,5 +45,8 @@ if ! { cmake --preset release "${cuda[@]}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_
     tail -n 40 $log >&2
     echo "The build failed; all of its output is in $log." >&2
     exit 1
+fi
+if [ -n "$model" ] && [ $demo = no ] && [ ! -e "$model/demo.txt" ]; then
+    exec build/release/bin/chat_messages "$model" ${format[@]+"${format[@]}"}
 fi
 exec build/release/bin/chat_chunked ${options[@]+"${options[@]}"}

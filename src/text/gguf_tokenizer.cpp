@@ -117,11 +117,11 @@ class Reader {
             writer.add_piece(
                 type == kUserDefined ? with_space_symbols(vocabulary_.tokens[i]) : std::string(vocabulary_.tokens[i]),
                 scores[i], static_cast<int32_t>(type));
-            if (is_control(i)) add_token(i);
+            if (is_control(i) || type == kUserDefined) add_token(i);
         }
         if (!config_.add_bos) config_.add_bos = true;
         config_.add_prefix_space = puts_space.value_or(true);
-        config_.legacy = true;  // the space stands after every special token
+        config_.legacy = true;  // the space stands after every such token too
         const bool has_bytes = std::ranges::find(vocabulary_.types, kByte) != vocabulary_.types.end();
         return parse_sentencepiece(std::move(writer).finish(has_bytes, removes_spaces.value_or(false)), header_.path(),
                                    std::move(config_));

@@ -28,7 +28,8 @@ Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const
 // Writes the bytes of a byte-pair SentencePiece model.
 class SentencePieceWriter {
   public:
-    // The next piece; `type` as the format numbers them: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6 byte.
+    // The next piece; `type` as the format numbers them: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6
+    // byte.
     void add_piece(std::string_view piece, float score, int32_t type);
     // `byte_fallback`: characters that no piece has become byte pieces.
     [[nodiscard]] std::string finish(bool byte_fallback, bool removes_extra_spaces) &&;

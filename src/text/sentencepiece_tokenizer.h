@@ -26,7 +26,6 @@ Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& p
 
 // The same of a model's bytes; `path` is for messages.
 Result<std::shared_ptr<const Tokenizer>> parse_sentencepiece(std::string_view bytes, const std::string& path,
-                                                             TokenizerConfig config,
-                                                             size_t part_bytes = kMaxPartBytes);
+                                                             TokenizerConfig config, size_t part_bytes = kMaxPartBytes);
 
 }  // namespace nanolith

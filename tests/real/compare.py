@@ -120,6 +120,10 @@ def masked_logits(model, tokens, hidden):
 
 def compare_texts(report, engine, tokenizer):
     texts = [*TEXTS, long_text()]
+    if report.source == "GGUF file":
+        # SentencePiece, with which the model was trained, and llama.cpp cut a long run of spaces into tokens of 31, the
+        # longest; the tokenizer.json that Transformers makes of the file merges tokens of 16.
+        texts = [text for text in texts if " " * 32 not in text]
     differ = [text for text in texts if engine.encode(text) != tokenizer(text).input_ids]
     report.tell("token ids", not differ, f"{len(texts) - len(differ)} of {len(texts)} texts the same {differ[:2]}")
 
