@@ -1,22 +1,46 @@
 #!/usr/bin/env bash
 # From a clean machine to answers: installs what the build needs, builds, and runs examples/chat_chunked on the model
-# in examples/model.
+# in examples/model; or serves that model over HTTP, with a page to chat.
 #
 #   examples/quickstart.sh [--no-install] [options of chat_chunked]
+#   examples/quickstart.sh --serve [--no-install] [options of nanolith-server]
 #
 #   --no-install   name missing packages instead of installing them
+#   --serve        end with a URL for a browser and for clients of OpenAI's interface; Ctrl-C ends the server. With
+#                  --model DIR it serves another model
 #   Other options go to chat_chunked, for example --chat, --model DIR, --device cpu; --help lists them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 install=yes
+serve=no
 options=()
 for option in "$@"; do
-    if [ "$option" = --no-install ]; then install=no; else options+=("$option"); fi
+    case $option in
+        --no-install) install=no ;;
+        --serve) serve=yes ;;
+        *) options+=("$option") ;;
+    esac
 done
 
+# The shipped model's own documents and system prompt, and how it wants them; not for another model.
+serve() {
+    local server=(build/release/bin/nanolith-server) folder=build/release/documents number=1 line
+    if [[ " ${options[*]-} " != *" --model"[\ =]* ]]; then
+        mkdir -p $folder
+        while IFS= read -r line; do
+            echo "$line" >"$folder/record-$((number++)).txt"
+        done < <(sed -n 's/^document: <|doc|> //p' examples/model/demo.txt)
+        server+=(--model examples/model --model-name records --documents $folder --document-role document
+            --chat-template examples/server/records.jinja
+            --page-prompt "$(sed -n 's/^system: <|system|> //p' examples/model/demo.txt)")
+    fi
+    exec "${server[@]}" ${options[@]+"${options[@]}"}
+}
+
 need_build_tools
+if [ $serve = yes ]; then need_server_tools; fi
 install_missing $install
 use_build_tools
 
@@ -31,4 +55,5 @@ if ! { cmake --preset release "${cuda[@]}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_
     echo "The build failed; all of its output is in $log." >&2
     exit 1
 fi
+if [ $serve = yes ]; then serve; fi
 exec build/release/bin/chat_chunked ${options[@]+"${options[@]}"}

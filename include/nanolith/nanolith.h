@@ -705,15 +705,16 @@ NL_API nl_status nl_chunk_save(const nl_chunk *chunk, NL_ARRAY(path_length) cons
 NL_API nl_status nl_chunk_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
                                NL_OUT nl_chunk **chunk);
 /*
- * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
- * and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+ * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+ * NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
+ * it draws next where that is known. Since 0.2.
  * Errors: as nl_chunk_save, and BUSY (it is generating).
  */
 NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char *path, size_t path_length);
 /*
  * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
  * the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
- * not read again. Since 0.2.
+ * not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
  * Errors: as nl_chunk_load.
  */
 NL_API nl_status nl_cache_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,

@@ -16,16 +16,6 @@ std::vector<ChunkUse> compose_independent(std::span<const std::shared_ptr<Chunk>
     return uses;
 }
 
-// What every layer sees through, at most; 0 where a layer sees everything.
-int32_t largest_window(const ModelSpec& spec) {
-    int32_t largest = 0;
-    for (const LayerSpec& layer : spec.layers) {
-        if (layer.window == 0) return 0;
-        largest = std::max(largest, layer.window);
-    }
-    return largest;
-}
-
 // Whether a blend would recompute more than half of the chunks' tokens: then exact composition, whose chunks later
 // caches share, costs little more.
 bool blends_too_much(std::span<const ChunkUse> uses, double share, int32_t page_size) {

@@ -102,7 +102,7 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
         sequence.context.tokens_blended += slice.num_rows;
         sequence.context.tokens_reused -= slice.num_rows;
         sequence.context.chunk_tokens_reused -= slice.num_rows;
-        return keep_blend(request, slice.num_rows);
+        return end_blend_rows(request, slice.num_rows);
     }
     if (slice.rows == Rows::tail) {
         sequence.context.set_computed(slice.first_row + slice.num_rows);
@@ -128,11 +128,14 @@ void Scheduler::choose_blend(const Slice& slice, const Step& step) {
     }
 }
 
-void Scheduler::keep_blend(Request& request, int32_t rows) {
-    ResidentSequence& sequence = *request.sequence;
-    if (!sequence.blend->computed(rows) || !sequence.shares_blend || !options_.keeps_blends) return;
+void Scheduler::keep_blend(ResidentSequence& sequence) {
+    if (sequence.shares_blend && options_.keeps_blends) sequence.kept = blends_.keep(sequence.context);
+}
+
+void Scheduler::end_blend_rows(Request& request, int32_t rows) {
+    if (!request.sequence->blend->computed(rows)) return;
     try {
-        sequence.kept = blends_.keep(sequence.context);
+        keep_blend(*request.sequence);
     } catch (...) {
         fail(request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
     }

@@ -734,13 +734,14 @@ functions! {
     /// conversation, or was made with other weights, another tokenizer or other options), UNSUPPORTED (another version of
     /// the format), CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
     fn nl_chunk_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, chunk: *mut *mut nl_chunk) -> nl_status;
-    /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, its own tokens, all their keys
-    /// and values, how it draws tokens, and the token that it draws next where that is known. Since 0.2.
+    /// Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+    /// NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
+    /// it draws next where that is known. Since 0.2.
     /// Errors: as nl_chunk_save, and BUSY (it is generating).
     fn nl_cache_save(cache: *mut nl_cache, path: *const c_char, path_length: usize) -> nl_status;
     /// The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
     /// the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-    /// not read again. Since 0.2.
+    /// not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
     /// Errors: as nl_chunk_load.
     fn nl_cache_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, cache: *mut *mut nl_cache) -> nl_status;
     /// Options of one kind with every default set, to be changed one by one:
