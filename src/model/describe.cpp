@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "backend/weight_form.h"
 #include "model/architecture.h"
 #include "model/model.h"
 #include "text/chat_format.h"
@@ -30,6 +31,15 @@ void add_windows(Facts& facts, const ModelSpec& spec) {
     facts.push_back({"layers with a window", int64_t{windowed}});
 }
 
+// "bfloat16", or "4 bits with a scale for 32" of compact ones.
+std::string weights_text(const WeightView& weight) {
+    if (weight.compact == nullptr) return dtype_name(weight.dtype);
+    const CompactForm form = weight.compact->form();
+    const std::string codes = form.codes == CodeKind::bits4 ? "4 bits" : form.codes == CodeKind::int8 ? "int8" : "e4m3";
+    if (form.scales == ScaleKind::none) return codes + " with a scale for each row";
+    return codes + (form.mins ? " with a scale and a minimum for " : " with a scale for ") + std::to_string(form.group);
+}
+
 void add_model(Facts& facts, const Model& model) {
     const ModelSpec& spec = model.spec;
     const Architecture* const architecture = find_architecture(model.architecture);
@@ -37,7 +47,10 @@ void add_model(Facts& facts, const Model& model) {
     facts.push_back({"architecture", model.architecture});
     facts.push_back({"family", architecture != nullptr ? std::string(architecture->family) : ""});
     facts.push_back({"parameters", model.num_parameters});
-    facts.push_back({"weights", std::string(dtype_name(model.weights.layers.front().q_proj.dtype))});
+    facts.push_back({"weights", weights_text(model.weights.layers.front().q_proj)});
+    // What the CPU keeps of them by default; on a GPU those of 8-bit floats and compact ones become 16 bits.
+    facts.push_back(
+        {"weight bytes", static_cast<int64_t>(stored_bytes(model.weights, WeightForm::source, model.file_dtype))});
     facts.push_back({"layers", int64_t{spec.num_layers}});
     facts.push_back({"hidden size", int64_t{spec.hidden_size}});
     facts.push_back({"query heads", int64_t{spec.num_heads}});
