@@ -93,6 +93,10 @@ type EngineOptions struct {
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	StoreDeadlineMs int64
+	// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+	// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+	// NL_WEIGHTS_FP8]
+	Weights Weights
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -208,6 +212,11 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.StoreDeadlineMs != 0 {
 		if err := setInt(options, C.NL_OPTION_STORE_DEADLINE_MS, o.StoreDeadlineMs); err != nil {
+			return err
+		}
+	}
+	if o.Weights != 0 {
+		if err := setInt(options, C.NL_OPTION_WEIGHTS, int64(o.Weights)); err != nil {
 			return err
 		}
 	}

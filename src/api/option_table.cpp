@@ -120,6 +120,8 @@ constexpr Option kOptions[] = {
          "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH; empty: none."),
     integer(NL_OPTION_STORE_DEADLINE_MS, kEngine, "STORE_DEADLINE_MS", {1, 600000, 1000},
             "Milliseconds that reading a chunk from that server, or writing it there, may take."),
+    integer(NL_OPTION_WEIGHTS, kEngine, "WEIGHTS", {NL_WEIGHTS_AUTO, NL_WEIGHTS_FP8, NL_WEIGHTS_AUTO},
+            "How matrices of weights are kept in memory, NL_WEIGHTS_*."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_BLENDED, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),

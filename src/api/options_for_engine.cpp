@@ -28,6 +28,7 @@ EngineOptions read_engine(const nl_options& options) {
     return {.device = options.get<std::string>(NL_OPTION_DEVICE),
             .dtype = small(options, NL_OPTION_DTYPE),
             .kv_dtype = small(options, NL_OPTION_KV_DTYPE),
+            .weights = static_cast<WeightForm>(integer(options, NL_OPTION_WEIGHTS)),
             .page_size = small(options, NL_OPTION_PAGE_SIZE),
             .num_pages = integer(options, NL_OPTION_NUM_PAGES),
             .max_context = integer(options, NL_OPTION_MAX_CONTEXT),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/sampling_options.h"
+#include "backend/weight_form.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -16,6 +17,7 @@ struct EngineOptions {
     std::string device = "auto";
     int32_t dtype = NL_DTYPE_AUTO;
     int32_t kv_dtype = NL_DTYPE_AUTO;  // AUTO: as the activations
+    WeightForm weights = WeightForm::source;  // the numbers NL_WEIGHTS_* in their order
     int32_t page_size = 64;
     int64_t num_pages = 0;    // 0: sized from the model and the free memory
     int64_t max_context = 0;  // 0: the model's

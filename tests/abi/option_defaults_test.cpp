@@ -14,6 +14,7 @@ TEST(OptionDefaults, OfAnEngine) {
     EXPECT_EQ(read->device, standard.device);
     EXPECT_EQ(read->dtype, standard.dtype);
     EXPECT_EQ(read->kv_dtype, standard.kv_dtype);
+    EXPECT_EQ(read->weights, standard.weights);
     EXPECT_EQ(read->page_size, standard.page_size);
     EXPECT_EQ(read->num_pages, standard.num_pages);
     EXPECT_EQ(read->max_context, standard.max_context);

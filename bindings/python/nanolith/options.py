@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Sequence, TypedDict
 
-from .enums import Composition, Dtype
+from .enums import Composition, Dtype, Weights
 
 
 class EngineOptions(TypedDict, total=False):
@@ -96,6 +96,10 @@ class EngineOptions(TypedDict, total=False):
     #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     store_deadline_ms: int | None
+    #: How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    #: the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+    #: NL_WEIGHTS_FP8]
+    weights: Weights | None
 
 
 class CacheOptions(TypedDict, total=False):
@@ -239,6 +243,7 @@ ENGINE_KEYS = {
     "host_bytes": (20, "int"),
     "store_server": (21, "text"),
     "store_deadline_ms": (22, "int"),
+    "weights": (23, "int"),
 }
 
 #: The key of each of CacheOptions, and what it takes.

@@ -281,6 +281,18 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
 
+/// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+pub const NL_WEIGHTS_AUTO: i32 = 0;
+/// in NL_OPTION_DTYPE's format
+pub const NL_WEIGHTS_WIDE: i32 = 1;
+/// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+pub const NL_WEIGHTS_INT8: i32 = 2;
+/// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+/// embeddings and head as NL_WEIGHTS_INT8
+pub const NL_WEIGHTS_INT4: i32 = 3;
+/// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+pub const NL_WEIGHTS_FP8: i32 = 4;
+
 /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
 /// \[1 to 64 bytes]
 pub const NL_OPTION_DEVICE: i32 = 1;
@@ -364,6 +376,10 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
+/// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+/// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+/// NL_WEIGHTS_FP8]
+pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now

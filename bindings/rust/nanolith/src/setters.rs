@@ -2,7 +2,7 @@
 
 //! A setter for each option; those of lists add an element.
 
-use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions};
+use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions, Weights};
 use nanolith_sys as sys;
 
 impl EngineOptions {
@@ -153,6 +153,13 @@ impl EngineOptions {
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub fn store_deadline_ms(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
+    }
+
+    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+    /// NL_WEIGHTS_FP8]
+    pub fn weights(self, value: Weights) -> Self {
+        self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
 }
 
