@@ -144,6 +144,16 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
+    Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override {
+        if (logprobs.empty()) return {};
+        return fail(NL_ERROR_UNSUPPORTED, "log-probabilities on CUDA");
+    }
+
+    Result<void> read_surprises(std::span<float> surprises) override {
+        std::ranges::fill(surprises, 0.0F);
+        return {};
+    }
+
     Result<void> read_page_weights(std::span<float> weights) override {
         const StepSlot& slot = slots_.collected();
         if (weights.size() != slot.num_page_weights) {

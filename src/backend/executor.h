@@ -64,6 +64,14 @@ class Executor {
     // step's kept_logits.
     virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
 
+    // Gives what the step collected last found for each of its logprobs in order: the token asked for, or drawn, and
+    // then the `top` most probable ones, the most probable first, the lower of two equal ones first.
+    virtual Result<void> read_logprobs(std::span<TokenLogprob> logprobs) = 0;
+
+    // Gives for each output row of the step collected last the surprise of the token drawn, -log2 of its probability
+    // among what was left to draw from; 0 where SampleParams::most_surprise is infinite.
+    virtual Result<void> read_surprises(std::span<float> surprises) = 0;
+
     // Gives the page weights of the step collected last: of each of its probes in order, of each page in order.
     virtual Result<void> read_page_weights(std::span<float> weights) = 0;
 
