@@ -312,6 +312,16 @@ type GenerationOptions struct {
 	BufferTokens int64
 	// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
 	Text *bool
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	Choices []string
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	Regex string
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	JsonSchema string
+	// 1: the text is a JSON object. [0 (default) or 1]
+	JsonObject *bool
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	Grammar string
 }
 
 func (o *GenerationOptions) apply(options *C.nl_options) error {
@@ -357,6 +367,31 @@ func (o *GenerationOptions) apply(options *C.nl_options) error {
 	}
 	if o.Text != nil {
 		if err := setInt(options, C.NL_OPTION_TEXT, number(*o.Text)); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.Choices {
+		if err := setText(options, C.NL_OPTION_CHOICE, element); err != nil {
+			return err
+		}
+	}
+	if o.Regex != "" {
+		if err := setText(options, C.NL_OPTION_REGEX, o.Regex); err != nil {
+			return err
+		}
+	}
+	if o.JsonSchema != "" {
+		if err := setText(options, C.NL_OPTION_JSON_SCHEMA, o.JsonSchema); err != nil {
+			return err
+		}
+	}
+	if o.JsonObject != nil {
+		if err := setInt(options, C.NL_OPTION_JSON_OBJECT, number(*o.JsonObject)); err != nil {
+			return err
+		}
+	}
+	if o.Grammar != "" {
+		if err := setText(options, C.NL_OPTION_GRAMMAR, o.Grammar); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "backend/page_size.h"
+#include "grammar/limits.h"
 #include "text/json_writer.h"
 
 namespace nanolith::api {
@@ -14,6 +15,7 @@ constexpr int32_t kEngine = NL_OPTIONS_ENGINE;
 constexpr int32_t kSampling = NL_OPTIONS_SAMPLING;
 constexpr int32_t kGeneration = NL_OPTIONS_GENERATION;
 constexpr int64_t kMostInt32 = INT32_MAX;
+constexpr auto kMostConstraint = static_cast<int64_t>(grammar::kMaxConstraintBytes);
 
 struct Integers {
     int64_t least, most, standard;
@@ -151,6 +153,15 @@ constexpr Option kOptions[] = {
     integer(NL_OPTION_BUFFER_TOKENS, kGeneration, "BUFFER_TOKENS", {1, 1 << 20, 1024},
             "Tokens that wait for nl_generation_next before the generation pauses."),
     integer(NL_OPTION_TEXT, kGeneration, "TEXT", {0, 1, 1}, "1: tokens are turned into text; 0: they are not."),
+    with_type(text(NL_OPTION_CHOICE, kGeneration, "CHOICE", {1, 65536}, "", "The text is one of these."),
+              OptionType::texts),
+    text(NL_OPTION_REGEX, kGeneration, "REGEX", {0, kMostConstraint}, "",
+         "The text is of this regular expression; empty: any."),
+    text(NL_OPTION_JSON_SCHEMA, kGeneration, "JSON_SCHEMA", {0, kMostConstraint}, "",
+         "The text is JSON that satisfies this JSON schema; empty: any text."),
+    integer(NL_OPTION_JSON_OBJECT, kGeneration, "JSON_OBJECT", {0, 1, 0}, "1: the text is a JSON object."),
+    text(NL_OPTION_GRAMMAR, kGeneration, "GRAMMAR", {0, kMostConstraint}, "",
+         "The text is of the rule root of this grammar, in the EBNF of llama.cpp; empty: any."),
 };
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));

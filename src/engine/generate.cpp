@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "grammar/constraint.h"
+#include "grammar/matcher.h"
+#include "grammar/token_trie.h"
 
 namespace nanolith {
 namespace {
@@ -50,6 +53,20 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     return {};
 }
 
+// The grammar of a constraint. The first one makes the table of the vocabulary, which takes a moment.
+Result<std::shared_ptr<const grammar::Grammar>> Engine::compile(const grammar::Constraint& constraint) {
+    if (!tokenizer_.ok())
+        return fail(NL_ERROR_UNSUPPORTED, "constraints are about text: expected a model with a tokenizer");
+    {
+        const std::lock_guard lock(compiler_mutex_);
+        if (compiler_ == nullptr) {
+            NL_ASSIGN(auto tokens, grammar::TokenTable::of(**tokenizer_, spec().vocab_size));
+            compiler_ = std::make_unique<grammar::Compiler>(std::move(tokens));
+        }
+    }
+    return compiler_->compile(constraint);
+}
+
 Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<const int32_t> tokens,
                                                      const GenerationOptions& options) {
     NL_TRY(check_tokens(tokens));
@@ -58,8 +75,14 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
         return fail(NL_ERROR_UNSUPPORTED, "stop texts need text: expected a model with a tokenizer, and TEXT to be 1");
     std::vector<int32_t> ends = options.stop_tokens;
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
-    auto generation =
-        std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
+    std::unique_ptr<grammar::Matcher> matcher;
+    if (options.constraint.kind != grammar::ConstraintKind::none) {
+        NL_ASSIGN(auto compiled, compile(options.constraint));
+        matcher = std::make_unique<grammar::Matcher>(std::move(compiled), ends);
+    }
+    const bool constrained = matcher != nullptr;
+    auto generation = std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr,
+                                                   std::move(matcher), *scheduler_, mutex_);
     Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
     auto request = std::make_shared<Request>();
     request->sequence = cache.sequence;
@@ -82,7 +105,8 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
             .with(NL_DETAIL_AVAILABLE, spec().max_context - sequence.num_tokens());
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
-    if (!tokens.empty()) sequence.next.reset();
+    // A token that is drawn already was drawn without a constraint.
+    if (!tokens.empty() || constrained) sequence.next.reset();
     NL_TRY(scheduler_->start(request));
     return generation;
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "grammar/constraint_text.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -60,10 +61,11 @@ struct GenerationOptions {
     std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's own end tokens end it
     std::vector<std::string> stop_texts = {};
-    int64_t deadline_ms = 0;       // since its start; 0: none
-    int32_t priority = 0;          // higher ones first
-    int32_t buffer_tokens = 1024;  // tokens that wait for the reader before it pauses
-    bool text = true;              // tokens are turned into text
+    int64_t deadline_ms = 0;              // since its start; 0: none
+    int32_t priority = 0;                 // higher ones first
+    int32_t buffer_tokens = 1024;         // tokens that wait for the reader before it pauses
+    bool text = true;                     // tokens are turned into text
+    grammar::Constraint constraint = {};  // what the text must be
 };
 
 }  // namespace nanolith

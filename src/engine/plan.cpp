@@ -39,6 +39,8 @@ int32_t Scheduler::rows_left(const Request& request) const {
     if (sequence.draws_in_flight > 0) {
         // The row of the token that is being drawn now. The step that draws it must be the one submitted last
         // (drawn_by).
+        if (request.generation && request.generation->constrained())
+            return 0;  // what it may draw depends on that token
         const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
         return goes_on && may_draw(request) ? 1 : 0;
     }

@@ -82,6 +82,7 @@ bool Scheduler::submit_next(Lock& lock) {
     step.clear();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
         plan(step);
+        step.make_masks(options_.vocab_size, options_.max_context);
         step.sampled.resize(step.num_outputs());
         return {};
     });

@@ -1,6 +1,7 @@
 #include "engine/step.h"
 
 #include "backend/probe.h"
+#include "engine/generation.h"
 #include "engine/sampling.h"
 
 namespace nanolith {
@@ -17,6 +18,9 @@ void Step::clear() {
     batch_.output_rows.clear();
     batch_.sampling.clear();
     batch_.kept_logits.clear();
+    batch_.masks.clear();
+    batch_.fill_masks = nullptr;
+    masked_.clear();
     slices_.clear();
     batch_.probes.clear();
     page_weights.clear();
@@ -113,6 +117,17 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     prefill_rows += num_rows;
 }
 
+void Step::make_masks(int32_t vocab_size, int32_t max_context) {
+    if (masked_.empty()) return;
+    const size_t words = mask_words(vocab_size);
+    batch_.masks.resize(masked_.size() * words);
+    batch_.fill_masks = [this, words, max_context] {
+        for (size_t i = 0; i < masked_.size(); ++i)
+            masked_[i].first->fill_mask(std::span(batch_.masks).subspan(i * words, words),
+                                        max_context - masked_[i].second);
+    };
+}
+
 void Step::add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot) {
     batch_.tokens.push_back(context.token_at(position));
     batch_.positions.push_back(position);
@@ -150,6 +165,10 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     slice.output_index = num_outputs();
     batch_.output_rows.push_back(num_rows() - 1);
     batch_.sampling.push_back(sample_params(sequence.sampling, batch_.positions.back() + 1));
+    if (request.generation && request.generation->constrained()) {
+        batch_.sampling.back().mask = static_cast<int32_t>(masked_.size());
+        masked_.emplace_back(request.generation, sequence.context.num_tokens());
+    }
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;

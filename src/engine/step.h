@@ -53,6 +53,10 @@ class Step {
     // Adds one row that computes the sequence's last token once more and writes nothing.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
+    // To be called when all rows are there: makes room for the masks of those that are constrained, which the executor
+    // has filled while it computes (Batch::fill_masks).
+    void make_masks(int32_t vocab_size, int32_t max_context);
+
     std::vector<int32_t> sampled;     // [outputs] when it is collected
     std::vector<float> page_weights;  // of its probes, when it is collected
     Clock::time_point submitted{};
@@ -70,6 +74,8 @@ class Step {
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
+    // Those whose masks Batch::masks has, in its order, and how many tokens their contexts have.
+    std::vector<std::pair<std::shared_ptr<Generation>, int32_t>> masked_;
     size_t num_page_weights_ = 0;  // of the probes
 };
 

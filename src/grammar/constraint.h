@@ -1,4 +1,4 @@
-// What a generated text must be, as a caller says it, and the grammar that it becomes.
+// The grammar that a constraint becomes.
 #pragma once
 
 #include <cstdint>
@@ -8,17 +8,10 @@
 #include <vector>
 
 #include "base/result.h"
+#include "grammar/constraint_text.h"
 #include "grammar/grammar.h"
 
 namespace nanolith::grammar {
-
-enum class ConstraintKind : uint8_t { none, choices, regex, json_schema, json_object, ebnf };
-
-struct Constraint {
-    ConstraintKind kind = ConstraintKind::none;
-    std::string text;                  // of a regex, json_schema, ebnf
-    std::vector<std::string> choices;  // of choices
-};
 
 // Errors begin with what the constraint is: "regular expression: byte 3: ...".
 Result<std::shared_ptr<const Grammar>> compile(const Constraint& constraint, std::shared_ptr<const TokenTable> tokens);

@@ -76,6 +76,7 @@ Result<std::shared_ptr<const Grammar>> Grammar::link(std::vector<Rule> rules, in
     NL_TRY(grammar->find_ends(nullable));
     NL_TRY(grammar->check_left_recursion(nullable));
     grammar->find_depths();
+    grammar->find_lengths();
 
     GrammarMasks& masks = grammar->masks_;
     MaskCache& shared = *grammar->tokens_->cache;
@@ -228,6 +229,68 @@ void Grammar::find_depths() {
     // States that were pruned are never entered.
     for (const int32_t depth : depth_needed_)
         if (depth < kFar) most_depth_needed_ = std::max(most_depth_needed_, depth);
+}
+
+namespace {
+constexpr int64_t kNeverEnds = int64_t{1} << 50U;
+}
+
+int64_t Grammar::bytes_of_call(int32_t rule) const {
+    const int64_t bytes = bytes_needed_[first_state_[rule]];
+    if (!rules_[rule].counted) return bytes;
+    return std::min(kNeverEnds, bytes + unit_bytes_[rule] * rules_[rule].least);
+}
+
+// Rounds until nothing gets shorter, as for depths. At a boundary only the closing byte is counted here.
+void Grammar::find_lengths() {
+    bytes_needed_.assign(rule_of_.size(), kNeverEnds);
+    unit_bytes_.assign(rules_.size(), kNeverEnds >> 20U);
+    for (int32_t s = 0; s < num_states(); ++s) {
+        if (is_boundary(s)) {
+            bytes_needed_[s] = rules_[rule_of_[s]].closed == kNoState ? 0 : 1;
+        } else if (is_final(s)) {
+            bytes_needed_[s] = 0;
+        }
+    }
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int32_t s = num_states() - 1; s >= 0; --s) {
+            const int32_t r = rule_of_[s];
+            const Rule& rule = rules_[r];
+            const int32_t first = first_state_[r];
+            int64_t least = kNeverEnds;
+            for (int32_t c = 0; c < rule.dfa.num_classes; ++c) {
+                const int32_t to = rule.dfa.next[static_cast<size_t>(s - first) * rule.dfa.num_classes + c];
+                if (to != kNoState && (!is_boundary(s) || to != rule.closed))
+                    least = std::min(least, 1 + bytes_needed_[first + to]);
+            }
+            for (const Call& call : calls(s))
+                least = std::min(least, bytes_of_call(call.rule) + bytes_needed_[first + call.to]);
+            if (is_boundary(s)) {
+                const int64_t unit = least - bytes_needed_[s];
+                changed = changed || unit < unit_bytes_[r];
+                unit_bytes_[r] = std::min(unit_bytes_[r], unit);
+            } else if (least < bytes_needed_[s]) {
+                bytes_needed_[s] = least;
+                changed = true;
+            }
+        }
+    }
+    most_bytes_needed_.assign(rules_.size(), 0);
+    for (int32_t s = 0; s < num_states(); ++s) {
+        const int64_t bytes = bytes_needed(s, 0);
+        if (bytes >= kNeverEnds) continue;  // states that are never entered
+        most_bytes_needed_[rule_of_[s]] = std::max(most_bytes_needed_[rule_of_[s]], bytes);
+        most_bytes_of_all_ = std::max(most_bytes_of_all_, bytes);
+    }
+}
+
+int64_t Grammar::bytes_needed(int32_t state, int32_t count) const {
+    const int32_t r = rule_of_[state];
+    const Rule& rule = rules_[r];
+    if (!rule.counted || state - first_state_[r] == rule.closed) return bytes_needed_[state];
+    const int32_t missing = rule.least - count - (is_boundary(state) ? 0 : 1);
+    return bytes_needed_[state] + unit_bytes_[r] * std::max(missing, 0);
 }
 
 }  // namespace nanolith::grammar

@@ -88,6 +88,12 @@ class Grammar {
     [[nodiscard]] int32_t depth_needed(int32_t state) const { return depth_needed_[state]; }
     [[nodiscard]] int32_t most_depth_needed() const { return most_depth_needed_; }
 
+    // The fewest bytes after which the rule may end, from a state and after `count` units of a counted rule.
+    [[nodiscard]] int64_t bytes_needed(int32_t state, int32_t count) const;
+    // The most that bytes_needed() is anywhere in a rule, after no unit.
+    [[nodiscard]] int64_t most_bytes_needed(int32_t rule) const { return most_bytes_needed_[rule]; }
+    [[nodiscard]] int64_t most_bytes_needed() const { return most_bytes_of_all_; }
+
     // What is remembered.
     [[nodiscard]] GrammarMasks& masks() const { return masks_; }
 
@@ -97,6 +103,8 @@ class Grammar {
     void prune(const std::vector<uint8_t>& live);
     Result<void> check_left_recursion(const std::vector<uint8_t>& nullable) const;
     void find_depths();
+    void find_lengths();
+    [[nodiscard]] int64_t bytes_of_call(int32_t rule) const;
 
     std::vector<Rule> rules_;
     int32_t root_ = 0;
@@ -107,6 +115,10 @@ class Grammar {
     std::vector<uint8_t> only_ends_;
     std::vector<int32_t> depth_needed_;
     int32_t most_depth_needed_ = 0;
+    std::vector<int64_t> bytes_needed_;  // of each state; counted rules: without units that must follow
+    std::vector<int64_t> unit_bytes_;    // of each counted rule, the shortest unit
+    std::vector<int64_t> most_bytes_needed_;
+    int64_t most_bytes_of_all_ = 0;
     mutable GrammarMasks masks_;
 };
 

@@ -31,11 +31,12 @@ struct StateMask {
         int32_t units = 0;
     };
     std::vector<Escape> escapes;
-    // In a counted rule without calls: for each token the least number of units that may still begin, kNever for tokens
-    // that are not read. The tokens for each such number are filled in when they are needed.
-    std::vector<uint8_t> units;
+    // In a counted rule without calls: tokens by the number of units that must still be allowed to begin, the fewest
+    // first, and how many need at most 0, 1, 2 .. units.
+    std::vector<int32_t> by_units;
+    std::vector<int32_t> num_within;
+    // The tokens for each such number, made when they are needed.
     mutable std::vector<Mask> by_room;
-    static constexpr uint8_t kNever = 255;
 };
 
 // Of one automaton without calls; a place for each of its states.

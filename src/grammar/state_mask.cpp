@@ -9,22 +9,34 @@ namespace {
 constexpr size_t kFew = 512;  // so many tokens are kept as a list
 
 // Tokens as they are found, as a list or as bits.
-void keep(std::vector<int32_t> tokens, int32_t vocab_size, StateMask& result) {
-    if (tokens.size() <= kFew) {
-        result.few = std::move(tokens);
-        result.few.shrink_to_fit();
-        return;
+class Collector {
+  public:
+    Collector(StateMask& result, int32_t vocab_size) : result_(result), vocab_size_(vocab_size) {}
+    void add(std::span<const int32_t> tokens) {
+        for (const int32_t token : tokens) {
+            if (!result_.bits.empty()) {
+                allow(result_.bits, token);
+                continue;
+            }
+            result_.few.push_back(token);
+            if (result_.few.size() <= kFew) continue;
+            result_.bits.assign((static_cast<size_t>(vocab_size_) + 31) / 32, 0);
+            for (const int32_t one : result_.few) allow(result_.bits, one);
+            result_.few = {};
+        }
     }
-    result.bits.assign((static_cast<size_t>(vocab_size) + 31) / 32, 0);
-    for (const int32_t token : tokens) allow(result.bits, token);
-}
+
+  private:
+    StateMask& result_;
+    const int32_t vocab_size_;
+};
 
 // An automaton without calls is followed by its table alone: this reads the whole vocabulary for the inside of a
 // string.
 void walk_leaf(const Dfa& dfa, int32_t start, const TokenTrie& trie, int32_t vocab_size, StateMask& result) {
     std::vector<int32_t> path(static_cast<size_t>(trie.longest()) + 1);
     path[0] = start;
-    std::vector<int32_t> tokens;
+    Collector tokens(result, vocab_size);
     for (int32_t n = 1; n < trie.size();) {
         const int32_t depth = trie.depth(n);
         const int32_t to = dfa.after(path[depth - 1], trie.byte(n));
@@ -33,12 +45,23 @@ void walk_leaf(const Dfa& dfa, int32_t start, const TokenTrie& trie, int32_t voc
             continue;
         }
         path[depth] = to;
-        const auto here = trie.tokens(n);
-        tokens.insert(tokens.end(), here.begin(), here.end());
+        tokens.add(trie.tokens(n));
         if (dfa.final[to] != 0 && trie.end(n) > n + 1) result.escapes.push_back({n, 0});
         ++n;
     }
-    keep(std::move(tokens), vocab_size, result);
+}
+
+// The tokens that need at most `room` units, found from those that need fewer.
+const Mask& tokens_within(const StateMask& found, size_t room, size_t words) {
+    Mask& bits = found.by_room[room];
+    if (!bits.empty()) return bits;
+    size_t below = room;
+    while (below > 0 && found.by_room[below].empty()) --below;
+    bits = found.by_room[below];
+    const int32_t first = bits.empty() ? 0 : found.num_within[below];
+    bits.resize(words, 0);
+    for (int32_t i = first; i < found.num_within[room]; ++i) allow(bits, found.by_units[i]);
+    return bits;
 }
 
 // The same in a counted rule, with any counts: units that are begun and ended are counted on the way.
@@ -50,8 +73,8 @@ void walk_counted(const Rule& rule, int32_t start, const TokenTrie& trie, int32_
     };
     std::vector<Place> path(static_cast<size_t>(trie.longest()) + 1);
     path[0] = {start, 0, 0};
-    result.units.assign(static_cast<size_t>(vocab_size), StateMask::kNever);
-    int32_t most = 0;
+    constexpr int32_t kMostUnits = 255;
+    std::vector<std::vector<int32_t>> tokens(1);
     for (int32_t n = 1; n < trie.size();) {
         const int32_t depth = trie.depth(n);
         Place place = path[depth - 1];
@@ -64,20 +87,29 @@ void walk_counted(const Rule& rule, int32_t start, const TokenTrie& trie, int32_
         if (between && place.state != rule.closed) place.begun = place.ended + 1;
         if (place.state == rule.boundary) ++place.ended;
         // Longer runs of units within one token are left out.
-        if (place.begun >= StateMask::kNever) {
+        if (place.begun > kMostUnits) {
             n = trie.end(n);
             continue;
         }
         path[depth] = place;
         if (place.state == rule.closed || (rule.closed == kNoState && place.state == rule.boundary))
             result.escapes.push_back({n, place.ended});
-        if (place.state != rule.closed) {
-            for (const int32_t token : trie.tokens(n)) result.units[token] = static_cast<uint8_t>(place.begun);
-            most = std::max(most, place.begun);
+        if (place.state != rule.closed && !trie.tokens(n).empty()) {
+            if (tokens.size() <= static_cast<size_t>(place.begun)) tokens.resize(static_cast<size_t>(place.begun) + 1);
+            auto& same = tokens[place.begun];
+            same.insert(same.end(), trie.tokens(n).begin(), trie.tokens(n).end());
         }
         ++n;
     }
-    result.by_room.resize(static_cast<size_t>(most) + 1);
+    for (const auto& same : tokens) {
+        result.by_units.insert(result.by_units.end(), same.begin(), same.end());
+        result.num_within.push_back(static_cast<int32_t>(result.by_units.size()));
+    }
+    result.by_room.resize(tokens.size());
+    // Most tokens have few characters; those that have more make little work later.
+    constexpr size_t kMadeAtOnce = 16;
+    for (size_t room = 0; room < std::min(tokens.size(), kMadeAtOnce); ++room)
+        tokens_within(result, room, (static_cast<size_t>(vocab_size) + 31) / 32);
 }
 
 void walk_with_calls(const Grammar& grammar, int32_t state, int32_t count, const TokenTrie& trie, StateMask& result) {
@@ -86,14 +118,12 @@ void walk_with_calls(const Grammar& grammar, int32_t state, int32_t count, const
     const Configuration config = {state, count, kUnknownCaller};
     Situation situation;
     stepper.enter({&config, 1}, situation);
-    std::vector<int32_t> tokens;
+    Collector tokens(result, grammar.tokens().vocab_size());
     walk_trie(trie, 0, situation, stepper, [&](int32_t node, const Situation& here) {
-        const auto found = trie.tokens(node);
-        tokens.insert(tokens.end(), found.begin(), found.end());
+        tokens.add(trie.tokens(node));
         if (here.escapes && trie.end(node) > node + 1)
             for (const int32_t units : here.escape_units) result.escapes.push_back({node, units});
     });
-    keep(std::move(tokens), grammar.tokens().vocab_size(), result);
 }
 
 }  // namespace
@@ -128,7 +158,7 @@ std::shared_ptr<const StateMask> find_state_mask(const Grammar& grammar, int32_t
             walk_leaf(rule.dfa, local, trie, tokens.vocab_size(), *made);
         }
         shared.bytes +=
-            made->few.size() * 4 + made->bits.size() * 4 + made->units.size() * 8 + made->escapes.size() * 8;
+            made->few.size() * 4 + made->bits.size() * 4 + made->by_units.size() * 8 + made->escapes.size() * 8;
         place = std::move(made);
     }
     return {leaf, place.get()};
@@ -139,20 +169,14 @@ void allow_inside(const Grammar& grammar, const StateMask& found, int32_t state,
     const auto allow_all = [mask](const Mask& bits) {
         for (size_t i = 0; i < bits.size(); ++i) mask[i] |= bits[i];
     };
-    if (found.units.empty()) {
+    if (found.by_room.empty()) {
         for (const int32_t token : found.few) allow(mask, token);
         return allow_all(found.bits);
     }
     const int32_t room = grammar.rule(grammar.rule_of(state)).most - count;
     const size_t level = std::min(static_cast<size_t>(std::max(room, 0)), found.by_room.size() - 1);
     const std::lock_guard lock(grammar.tokens().cache->mutex);
-    Mask& bits = found.by_room[level];
-    if (bits.empty()) {
-        bits.assign(mask.size(), 0);
-        for (size_t t = 0; t < found.units.size(); ++t)
-            if (found.units[t] <= level) allow(bits, static_cast<int32_t>(t));
-    }
-    allow_all(bits);
+    allow_all(tokens_within(found, level, mask.size()));
 }
 
 void prepare_masks(const Grammar& grammar, int64_t milliseconds) {

@@ -14,19 +14,13 @@ TokenTrie::TokenTrie(const std::vector<std::string>& bytes) {
         if (!bytes[t].empty() && bytes[t].size() <= kLongest) order.push_back(static_cast<int32_t>(t));
     std::ranges::stable_sort(order, [&](int32_t a, int32_t b) { return bytes[a] < bytes[b]; });
     std::vector<int32_t> path = {0};  // nodes from the root to the latest one
-    const auto add_node = [this](uint8_t byte, size_t depth) {
-        byte_.push_back(byte);
-        depth_.push_back(static_cast<uint16_t>(depth));
-        end_.push_back(0);
-        first_token_.push_back(static_cast<int32_t>(tokens_.size()));
-    };
     const auto leave = [&](size_t depth) {
         while (path.size() > depth + 1) {
-            end_[path.back()] = size();
+            nodes_[path.back()].end = size();
             path.pop_back();
         }
     };
-    add_node(0, 0);
+    nodes_.emplace_back();
     std::string_view before;
     for (const int32_t token : order) {
         const std::string_view text = bytes[token];
@@ -34,34 +28,39 @@ TokenTrie::TokenTrie(const std::vector<std::string>& bytes) {
         leave(common);
         for (size_t i = common; i < text.size(); ++i) {
             path.push_back(size());
-            add_node(static_cast<uint8_t>(text[i]), i + 1);
+            nodes_.push_back({.first_token = static_cast<int32_t>(tokens_.size()),
+                              .depth = static_cast<uint16_t>(i + 1),
+                              .byte = static_cast<uint8_t>(text[i])});
         }
+        ++nodes_.back().num_tokens;
         tokens_.push_back(token);
         longest_ = std::max(longest_, static_cast<int32_t>(text.size()));
         before = text;
     }
     leave(0);
-    end_[0] = size();
-    first_token_.push_back(static_cast<int32_t>(tokens_.size()));
+    nodes_[0].end = size();
 }
 
 TokenTable::TokenTable() = default;
 TokenTable::~TokenTable() = default;
 
-std::shared_ptr<const TokenTable> TokenTable::make(std::vector<std::string> bytes, std::vector<std::string> first_bytes,
-                                                   std::vector<int32_t> end_tokens) {
+std::shared_ptr<const TokenTable> TokenTable::make(std::vector<std::string> bytes,
+                                                   std::vector<std::string> first_bytes) {
     auto table = std::make_shared<TokenTable>();
     table->trie = std::make_unique<TokenTrie>(bytes);
     if (first_bytes != bytes && !first_bytes.empty()) table->first_trie = std::make_unique<TokenTrie>(first_bytes);
     table->bytes = std::move(bytes);
     if (table->first_trie) table->first_bytes = std::move(first_bytes);
-    table->end_tokens = std::move(end_tokens);
+    const TokenTrie& trie = *table->trie;
+    int32_t spelled = 0;
+    for (int32_t child = 1; child < trie.size(); child = trie.end(child))
+        if (trie.byte(child) >= ' ' && trie.byte(child) <= '~' && !trie.tokens(child).empty()) ++spelled;
+    table->spells_ascii = spelled == '~' - ' ' + 1;
     table->cache = std::make_unique<MaskCache>();
     return table;
 }
 
-Result<std::shared_ptr<const TokenTable>> TokenTable::of(const Tokenizer& tokenizer, int32_t vocab_size,
-                                                         std::vector<int32_t> end_tokens) {
+Result<std::shared_ptr<const TokenTable>> TokenTable::of(const Tokenizer& tokenizer, int32_t vocab_size) {
     std::vector<std::string> bytes(static_cast<size_t>(vocab_size));
     std::vector<std::string> first_bytes(static_cast<size_t>(vocab_size));
     const DecodeRules& rules = tokenizer.decode_rules();
@@ -77,14 +76,7 @@ Result<std::shared_ptr<const TokenTable>> TokenTable::of(const Tokenizer& tokeni
         bytes[token] = std::move(inner.bytes);
         first_bytes[token] = std::move(first.bytes);
     }
-    // A token that ends the text is nothing but that.
-    for (const int32_t token : end_tokens) {
-        if (token < 0 || token >= vocab_size) continue;
-        bytes[token].clear();
-        first_bytes[token].clear();
-    }
-    std::erase_if(end_tokens, [vocab_size](int32_t token) { return token < 0 || token >= vocab_size; });
-    return make(std::move(bytes), std::move(first_bytes), std::move(end_tokens));
+    return make(std::move(bytes), std::move(first_bytes));
 }
 
 }  // namespace nanolith::grammar

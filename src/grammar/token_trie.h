@@ -23,20 +23,24 @@ class TokenTrie {
     explicit TokenTrie(const std::vector<std::string>& bytes);
 
     // Nodes are 1 to size() - 1; 0 is the root, whose subtree is everything.
-    [[nodiscard]] int32_t size() const { return static_cast<int32_t>(byte_.size()); }
-    [[nodiscard]] uint8_t byte(int32_t node) const { return byte_[node]; }
-    [[nodiscard]] int32_t depth(int32_t node) const { return depth_[node]; }  // bytes from the root
-    [[nodiscard]] int32_t end(int32_t node) const { return end_[node]; }      // the first node behind its subtree
+    [[nodiscard]] int32_t size() const { return static_cast<int32_t>(nodes_.size()); }
+    [[nodiscard]] uint8_t byte(int32_t node) const { return nodes_[node].byte; }
+    [[nodiscard]] int32_t depth(int32_t node) const { return nodes_[node].depth; }  // bytes from the root
+    [[nodiscard]] int32_t end(int32_t node) const { return nodes_[node].end; }      // the first node behind its subtree
     [[nodiscard]] std::span<const int32_t> tokens(int32_t node) const {
-        return std::span(tokens_).subspan(first_token_[node], first_token_[node + 1] - first_token_[node]);
+        return {tokens_.data() + nodes_[node].first_token, static_cast<size_t>(nodes_[node].num_tokens)};
     }
     [[nodiscard]] int32_t longest() const { return longest_; }  // bytes of the longest token
 
   private:
-    std::vector<uint8_t> byte_;
-    std::vector<uint16_t> depth_;
-    std::vector<int32_t> end_;
-    std::vector<int32_t> first_token_;  // [size() + 1]
+    struct Node {
+        int32_t end = 0;
+        int32_t first_token = 0;
+        int32_t num_tokens = 0;
+        uint16_t depth = 0;
+        uint8_t byte = 0;
+    };
+    std::vector<Node> nodes_;
     std::vector<int32_t> tokens_;
     int32_t longest_ = 0;
 };
@@ -47,7 +51,7 @@ struct MaskCache;  // what automata have found in a trie (mask_cache.h)
 struct TokenTable {
     std::vector<std::string> bytes;        // [vocab_size] empty: a token that gives no text, which is never allowed
     std::vector<std::string> first_bytes;  // the same where nothing stands before it; empty if `bytes` holds there too
-    std::vector<int32_t> end_tokens;       // each may end a text
+    bool spells_ascii = false;             // every ASCII character has a token of its own
     std::unique_ptr<const TokenTrie> trie;
     std::unique_ptr<const TokenTrie> first_trie;  // of first_bytes; null where these are empty
     std::unique_ptr<MaskCache> cache;
@@ -64,11 +68,9 @@ struct TokenTable {
     [[nodiscard]] const TokenTrie& trie_for(bool first) const { return first && first_trie ? *first_trie : *trie; }
 
     // Of the given bytes. `vocab_size` of the model may be larger than the tokenizer's: the rest gives no text.
-    static std::shared_ptr<const TokenTable> make(std::vector<std::string> bytes, std::vector<std::string> first_bytes,
-                                                  std::vector<int32_t> end_tokens);
+    static std::shared_ptr<const TokenTable> make(std::vector<std::string> bytes, std::vector<std::string> first_bytes);
     // UNSUPPORTED where the text of a token depends on the token behind it.
-    static Result<std::shared_ptr<const TokenTable>> of(const Tokenizer& tokenizer, int32_t vocab_size,
-                                                        std::vector<int32_t> end_tokens);
+    static Result<std::shared_ptr<const TokenTable>> of(const Tokenizer& tokenizer, int32_t vocab_size);
 };
 
 }  // namespace nanolith::grammar

@@ -174,6 +174,21 @@ namespace Nanolith
         /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
         public bool? Text { get; set; }
 
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        public IList<string> Choices { get; } = new List<string>();
+
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        public string Regex { get; set; }
+
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        public string JsonSchema { get; set; }
+
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        public bool? JsonObject { get; set; }
+
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        public string Grammar { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (MaxTokens != null) NativeOptions.Set(raw, 300, MaxTokens.Value);
@@ -185,6 +200,11 @@ namespace Nanolith
             if (Priority != null) NativeOptions.Set(raw, 306, Priority.Value);
             if (BufferTokens != null) NativeOptions.Set(raw, 307, BufferTokens.Value);
             if (Text != null) NativeOptions.Set(raw, 308, Text.Value ? 1L : 0L);
+            foreach (string element in Choices) NativeOptions.Set(raw, 315, element);
+            if (Regex != null) NativeOptions.Set(raw, 316, Regex);
+            if (JsonSchema != null) NativeOptions.Set(raw, 317, JsonSchema);
+            if (JsonObject != null) NativeOptions.Set(raw, 318, JsonObject.Value ? 1L : 0L);
+            if (Grammar != null) NativeOptions.Set(raw, 319, Grammar);
         }
     }
 }
