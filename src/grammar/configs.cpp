@@ -103,7 +103,8 @@ void Stepper::call(const Configuration& config) {
         const int32_t behind = call.to + grammar_.first_state(rule);
         const int32_t start = grammar_.first_state(call.rule);
         const int32_t depth = frames_.depth(config.frame);
-        if (depth + 1 + grammar_.depth_needed(start) > kMaxDepth) continue;
+        const int32_t frames = grammar_.only_ends(behind) ? 0 : 1;
+        if (depth + frames + grammar_.depth_needed(start) > kMaxDepth) continue;
         if (depth + grammar_.depth_needed(behind) > kMaxDepth) continue;
         // A rule that only ends when the call returns leaves no frame: so rules that call themselves last stay flat.
         const int32_t frame =

@@ -3,19 +3,20 @@
 #include <map>
 
 #include "grammar/regex.h"
+#include "grammar/text_reader.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
 namespace nanolith::grammar {
 namespace {
 
-bool is_name(char c) {
+bool is_rule_name(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-class Parser {
+class EbnfParser final : public TextReader {
   public:
-    Parser(RuleSet& rules, std::string_view text) : rules_(rules), text_(text) {}
+    EbnfParser(RuleSet& rules, std::string_view text) : TextReader(text), rules_(rules) {}
 
     Result<int32_t> run() {
         if (!is_valid_utf8(text_)) return fail(NL_ERROR_INVALID_ARGUMENT, "byte 0: the grammar is no valid UTF-8");
@@ -36,18 +37,8 @@ class Parser {
         bool defined = false;
     };
 
-    [[nodiscard]] Error error(const std::string& what) const {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "byte ", at_, ": ",
-                    current_.empty() ? "" : "rule '" + current_ + "': ", what);
-    }
-    [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-    bool take(std::string_view what) {
-        if (!text_.substr(at_).starts_with(what)) return false;
-        at_ += what.size();
-        return true;
-    }
     // White space and comments.
-    void skip() {
+    void skip() override {
         while (at_ < text_.size()) {
             const char c = text_[at_];
             if (c == '#') {
@@ -62,7 +53,7 @@ class Parser {
 
     std::string take_name() {
         const size_t begin = at_;
-        while (is_name(peek())) ++at_;
+        while (is_rule_name(peek())) ++at_;
         return std::string(text_.substr(begin, at_ - begin));
     }
 
@@ -86,7 +77,7 @@ class Parser {
 
     Result<void> rule() {
         const size_t at = at_;
-        current_.clear();
+        inside_.clear();
         if (!rule_begins()) return error("expected a rule: a name and ::=");
         const std::string name = take_name();
         NL_ASSIGN(const int32_t index, rule_named(name, at));
@@ -95,7 +86,7 @@ class Parser {
             return error("the rule '" + name + "' is there twice");
         }
         known_[name].defined = true;
-        current_ = name;
+        inside_ = "rule '" + name + "': ";
         skip();
         take("::=");
         Nfa nfa;
@@ -164,41 +155,6 @@ class Parser {
         return Fragment{whole.begin, last};
     }
 
-    Result<int32_t> number() {
-        if (peek() < '0' || peek() > '9') return error("expected a number");
-        int32_t value = 0;
-        while (peek() >= '0' && peek() <= '9') {
-            value = value * 10 + (peek() - '0');
-            if (value > kMaxRepeat)
-                return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": more than ", kMaxRepeat,
-                            " repetitions are not supported");
-            ++at_;
-        }
-        return value;
-    }
-
-    Result<void> counts(int32_t& least, int32_t& most) {
-        take("{");
-        skip();
-        least = 0;
-        if (peek() != ',') {
-            NL_ASSIGN(least, number());
-        }
-        skip();
-        most = least;
-        if (take(",")) {
-            most = -1;
-            skip();
-            if (peek() != '}') {
-                NL_ASSIGN(most, number());
-            }
-        }
-        skip();
-        if (!take("}")) return error("expected '}'");
-        if (most >= 0 && most < least) return error("the repetition's most is less than its least");
-        return {};
-    }
-
     Result<Fragment> element(Nfa& nfa, int32_t depth) {
         if (take("(")) {
             NL_ASSIGN(const Fragment inside, either(nfa, depth + 1));
@@ -232,24 +188,17 @@ class Parser {
                 ++at_;
                 continue;
             }
-            const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
+            const size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
             if (digits == 0) return error("this escape is not known");
             ++at_;
-            NL_ASSIGN(const uint32_t code, hex(digits));
+            NL_ASSIGN(const uint32_t code, character(digits));
             append_character(bytes, code);
         }
         return nfa.text(bytes);
     }
 
-    Result<uint32_t> hex(int digits) {
-        uint32_t value = 0;
-        for (int i = 0; i < digits; ++i, ++at_) {
-            const char c = peek();
-            const char lower = static_cast<char>(c | 0x20);
-            const bool digit = c >= '0' && c <= '9';
-            if (!digit && (lower < 'a' || lower > 'f')) return error("expected a hexadecimal digit");
-            value = value * 16 + static_cast<uint32_t>(digit ? c - '0' : lower - 'a' + 10);
-        }
+    Result<uint32_t> character(size_t digits) {
+        NL_ASSIGN(const uint32_t value, hex(digits));
         if (value > kLastCharacter || (value >= 0xD800 && value <= 0xDFFF))
             return error("this is no Unicode character");
         return value;
@@ -268,14 +217,11 @@ class Parser {
         ++at_;
         auto made = add_regex(nfa, text_.substr(begin, at_ - begin), Match::whole, Spelling::plain);
         if (made.ok()) return made;
-        return fail(made.error().status, "byte ", begin, ": rule '", current_, "': in the set of characters, ",
+        return fail(made.error().status, "byte ", begin, ": ", inside_, "in the set of characters, ",
                     made.error().message);
     }
 
     RuleSet& rules_;
-    std::string_view text_;
-    size_t at_ = 0;
-    std::string current_;  // the rule that is read
     std::map<std::string, Known> known_;
     int64_t work_ = kMaxSubsetWork;
 };
@@ -283,7 +229,7 @@ class Parser {
 }  // namespace
 
 Result<int32_t> add_ebnf(RuleSet& rules, std::string_view text) {
-    return Parser(rules, text).run();
+    return EbnfParser(rules, text).run();
 }
 
 }  // namespace nanolith::grammar

@@ -216,7 +216,8 @@ void Grammar::find_depths() {
                     least = std::min(least, depth_needed_[first + to]);
             }
             for (const Call& call : calls(s)) {
-                const int32_t inside = 1 + depth_needed_[first_state_[call.rule]];
+                const int32_t frame = only_ends_[first + call.to] != 0 ? 0 : 1;
+                const int32_t inside = frame + depth_needed_[first_state_[call.rule]];
                 // Behind a unit the rule may end; what the next unit needs, this one needed too.
                 const int32_t behind = call.to == rule.boundary ? 0 : depth_needed_[first + call.to];
                 least = std::min(least, std::max(inside, behind));

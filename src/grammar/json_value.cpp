@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "grammar/limits.h"
+#include "grammar/text_reader.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -12,9 +13,9 @@ namespace {
 
 constexpr int32_t kMaxJsonNesting = 4 * kMaxNesting;
 
-class Reader {
+class JsonReader final : public TextReader {
   public:
-    explicit Reader(std::string_view text) : text_(text) {}
+    explicit JsonReader(std::string_view text) : TextReader(text) {}
 
     Result<JsonValue> run() {
         NL_ASSIGN(JsonValue value, read(0));
@@ -24,15 +25,6 @@ class Reader {
     }
 
   private:
-    [[nodiscard]] Error error(const char* what) const {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "byte ", at_, ": ", what);
-    }
-    [[nodiscard]] char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
-    bool take(std::string_view what) {
-        if (!text_.substr(at_).starts_with(what)) return false;
-        at_ += what.size();
-        return true;
-    }
     void skip_spaces() {
         while (peek() == ' ' || peek() == '\n' || peek() == '\r' || peek() == '\t') ++at_;
     }
@@ -78,22 +70,10 @@ class Reader {
         return value;
     }
 
-    Result<uint32_t> hex() {
-        uint32_t value = 0;
-        for (int i = 0; i < 4; ++i, ++at_) {
-            const char c = peek();
-            const bool digit = c >= '0' && c <= '9';
-            const char lower = static_cast<char>(c | 0x20);
-            if (!digit && (lower < 'a' || lower > 'f')) return error("expected a hexadecimal digit");
-            value = value * 16 + static_cast<uint32_t>(digit ? c - '0' : lower - 'a' + 10);
-        }
-        return value;
-    }
-
     Result<uint32_t> unicode() {
-        NL_ASSIGN(uint32_t c, hex());
+        NL_ASSIGN(uint32_t c, hex(4));
         if (c >= 0xD800 && c < 0xDC00 && take("\\u")) {
-            NL_ASSIGN(const uint32_t low, hex());
+            NL_ASSIGN(const uint32_t low, hex(4));
             if (low < 0xDC00 || low > 0xDFFF) return error("a surrogate has no partner");
             return 0x10000 + ((c - 0xD800) << 10U) + (low - 0xDC00);
         }
@@ -166,9 +146,6 @@ class Reader {
             if (!take(",")) return error("expected ',' or '}'");
         }
     }
-
-    std::string_view text_;
-    size_t at_ = 0;
 };
 
 }  // namespace
@@ -189,7 +166,7 @@ bool JsonValue::is_integer() const {
 
 Result<JsonValue> parse_json(std::string_view text) {
     if (!is_valid_utf8(text)) return fail(NL_ERROR_INVALID_ARGUMENT, "byte 0: the text is no valid UTF-8");
-    return Reader(text).run();
+    return JsonReader(text).run();
 }
 
 bool equal(const JsonValue& a, const JsonValue& b) {

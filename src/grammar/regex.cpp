@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "grammar/text_reader.h"
 #include "text/unicode.h"
 #include "text/utf8.h"
 
@@ -107,128 +108,115 @@ Fragment add_text(Nfa& nfa, std::string_view text, Spelling spelling) {
 
 namespace {
 
-const CharacterSet kDigits = {{'0', '9'}};
-const CharacterSet kWord = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
+const CharacterSet kDigitSet = {{'0', '9'}};
+const CharacterSet kWordSet = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
 const CharacterSet kAsciiSpaces = {{9, 13}, {' ', ' '}};
-const CharacterSet kSpaces = {{9, 13},          {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                              {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                              {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
+const CharacterSet kSpaceSet = {{9, 13},          {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
+                                {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+                                {0x205F, 0x205F}, {0x3000, 0x3000}, {0xFEFF, 0xFEFF}};
 const CharacterSet kLineEnds = {{'\n', '\n'}, {'\r', '\r'}, {0x85, 0x85}, {0x2028, 0x2029}};
-const CharacterSet kAscii = {{0, 0x7F}};
+const CharacterSet kAsciiSet = {{0, 0x7F}};
 const CharacterSet kBeyondAscii = {{0x80, kLastCharacter}};
-const CharacterSet kAll = {{0, kLastCharacter}};
+const CharacterSet kAnySet = {{0, kLastCharacter}};
 
 CharacterSet joined(CharacterSet a, const CharacterSet& b) {
     a.insert(a.end(), b.begin(), b.end());
     return a;
 }
 
-struct Node {
+struct RegexNode {
     enum class Kind : uint8_t { set, sequence, either, repeat, begin, end } kind = Kind::sequence;
     CharacterSet set = {};
-    std::vector<Node> parts = {};
+    std::vector<RegexNode> parts = {};
     int32_t least = 0;
     int32_t most = 0;  // -1: no limit
     size_t at = 0;
 };
 
-class Parser {
+class RegexParser final : public TextReader {
   public:
-    explicit Parser(std::string_view text) : text_(text) {}
+    explicit RegexParser(std::string_view text) : TextReader(text) {}
 
-    Result<Node> run() {
+    Result<RegexNode> run() {
         if (!is_valid_utf8(text_)) return fail(NL_ERROR_INVALID_ARGUMENT, "byte 0: the expression is no valid UTF-8");
-        NL_ASSIGN(Node node, either(0));
+        NL_ASSIGN(RegexNode node, either(0));
         if (at_ < text_.size()) return error("')' closes no group");
         return node;
     }
 
   private:
-    [[nodiscard]] Error error(const std::string& what) const {
-        return fail(NL_ERROR_INVALID_ARGUMENT, "byte ", at_, ": ", what);
-    }
-    [[nodiscard]] Error unsupported(const std::string& what) const {
-        return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": ", what, " is not supported");
-    }
-    [[nodiscard]] bool done() const { return at_ >= text_.size(); }
-    [[nodiscard]] char peek() const { return done() ? '\0' : text_[at_]; }
-    bool take(std::string_view what) {
-        if (!text_.substr(at_).starts_with(what)) return false;
-        at_ += what.size();
-        return true;
-    }
     uint32_t take_character() {
         size_t length = 0;
-        const uint32_t c = first_character(text_.substr(at_), length);
+        const uint32_t c = first_character(rest(), length);
         at_ += length;
         return c;
     }
 
-    Result<Node> either(int32_t depth) {
+    Result<RegexNode> either(int32_t depth) {
         if (depth > kMaxNesting)
             return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": groups are nested deeper than ", kMaxNesting);
-        Node whole{.kind = Node::Kind::either, .at = at_};
+        RegexNode whole{.kind = RegexNode::Kind::either, .at = at_};
         do {
-            NL_ASSIGN(Node part, sequence(depth));
+            NL_ASSIGN(RegexNode part, sequence(depth));
             whole.parts.push_back(std::move(part));
         } while (take("|"));
         if (whole.parts.size() == 1) return std::move(whole.parts[0]);
         return whole;
     }
 
-    Result<Node> sequence(int32_t depth) {
-        Node whole{.kind = Node::Kind::sequence, .at = at_};
+    Result<RegexNode> sequence(int32_t depth) {
+        RegexNode whole{.kind = RegexNode::Kind::sequence, .at = at_};
         while (!done() && peek() != '|' && peek() != ')') {
-            NL_ASSIGN(Node part, atom(depth));
+            NL_ASSIGN(RegexNode part, atom(depth));
             NL_TRY(quantify(part));
             whole.parts.push_back(std::move(part));
         }
         return whole;
     }
 
-    Result<Node> atom(int32_t depth) {
+    Result<RegexNode> atom(int32_t depth) {
         const size_t at = at_;
-        if (take("^")) return Node{.kind = Node::Kind::begin, .at = at};
-        if (take("$")) return Node{.kind = Node::Kind::end, .at = at};
-        if (take(".")) return Node{.kind = Node::Kind::set, .set = complement(kLineEnds), .at = at};
+        if (take("^")) return RegexNode{.kind = RegexNode::Kind::begin, .at = at};
+        if (take("$")) return RegexNode{.kind = RegexNode::Kind::end, .at = at};
+        if (take(".")) return RegexNode{.kind = RegexNode::Kind::set, .set = complement(kLineEnds), .at = at};
         if (peek() == '(') return group(depth);
         if (peek() == '[') return bracket();
         if (peek() == '*' || peek() == '+' || peek() == '?') return error("there is nothing to repeat");
         if (peek() == '{') return error("'{' repeats nothing: expected \\{ for the sign itself");
         if (peek() == '\\') {
             NL_ASSIGN(CharacterSet set, escape(false, false));
-            return Node{.kind = Node::Kind::set, .set = std::move(set), .at = at};
+            return RegexNode{.kind = RegexNode::Kind::set, .set = std::move(set), .at = at};
         }
         const uint32_t c = take_character();
-        return Node{.kind = Node::Kind::set, .set = {{c, c}}, .at = at};
+        return RegexNode{.kind = RegexNode::Kind::set, .set = {{c, c}}, .at = at};
     }
 
-    Result<Node> group(int32_t depth) {
+    Result<RegexNode> group(int32_t depth) {
         if (take("(?:")) return close(depth);
-        if (!text_.substr(at_).starts_with("(?")) {
+        if (!rest().starts_with("(?")) {
             take("(");
             return close(depth);
         }
         for (const std::string_view named : {"(?<", "(?P<"}) {
-            const std::string_view rest = text_.substr(at_);
-            if (!rest.starts_with(named) || rest.size() <= named.size()) continue;
-            if (rest[named.size()] == '=' || rest[named.size()] == '!') continue;
-            const size_t end = rest.find('>');
+            const std::string_view left = rest();
+            if (!left.starts_with(named) || left.size() <= named.size()) continue;
+            if (left[named.size()] == '=' || left[named.size()] == '!') continue;
+            const size_t end = left.find('>');
             if (end == std::string_view::npos) return error("the group's name has no end");
             at_ += end + 1;
             return close(depth);
         }
-        const size_t length = text_.substr(at_).starts_with("(?<") ? 4 : 3;
+        const size_t length = rest().starts_with("(?<") ? 4 : 3;
         return unsupported("'" + std::string(text_.substr(at_, length)) + "'");
     }
 
-    Result<Node> close(int32_t depth) {
-        NL_ASSIGN(Node inside, either(depth + 1));
+    Result<RegexNode> close(int32_t depth) {
+        NL_ASSIGN(RegexNode inside, either(depth + 1));
         if (!take(")")) return error("a group is not closed: expected ')'");
         return inside;
     }
 
-    Result<void> quantify(Node& part) {
+    Result<void> quantify(RegexNode& part) {
         const size_t at = at_;
         int32_t least = 0;
         int32_t most = -1;
@@ -242,7 +230,7 @@ class Parser {
         } else {
             return {};
         }
-        if (part.kind == Node::Kind::begin || part.kind == Node::Kind::end) {
+        if (part.kind == RegexNode::Kind::begin || part.kind == RegexNode::Kind::end) {
             at_ = at;
             return error("an anchor can't be repeated");
         }
@@ -250,53 +238,10 @@ class Parser {
         take("?");  // as few as possible: the same texts
         if (peek() == '*' || peek() == '+' || peek() == '?' || peek() == '{')
             return error("a repetition is repeated: expected a group around it");
-        Node repeat{.kind = Node::Kind::repeat, .least = least, .most = most, .at = at};
+        RegexNode repeat{.kind = RegexNode::Kind::repeat, .least = least, .most = most, .at = at};
         repeat.parts.push_back(std::move(part));
         part = std::move(repeat);
         return {};
-    }
-
-    Result<int32_t> number() {
-        if (peek() < '0' || peek() > '9') return error("expected a number");
-        int32_t value = 0;
-        while (peek() >= '0' && peek() <= '9') {
-            value = value * 10 + (peek() - '0');
-            if (value > kMaxRepeat)
-                return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": more than ", kMaxRepeat,
-                            " repetitions are not supported");
-            ++at_;
-        }
-        return value;
-    }
-
-    Result<void> counts(int32_t& least, int32_t& most) {
-        take("{");
-        NL_ASSIGN(least, number());
-        most = least;
-        if (take(",")) {
-            most = -1;
-            if (peek() != '}') {
-                NL_ASSIGN(most, number());
-            }
-        }
-        if (!take("}")) return error("expected '}'");
-        if (most >= 0 && most < least) return error("the repetition's most is less than its least");
-        return {};
-    }
-
-    Result<uint32_t> hex(size_t digits) {
-        uint32_t value = 0;
-        for (size_t i = 0; i < digits; ++i) {
-            const char c = peek();
-            const int digit = c >= '0' && c <= '9'   ? c - '0'
-                              : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                              : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                                     : -1;
-            if (digit < 0) return error("expected a hexadecimal digit");
-            value = value * 16 + static_cast<uint32_t>(digit);
-            ++at_;
-        }
-        return value;
     }
 
     Result<uint32_t> unicode_escape() {
@@ -330,17 +275,17 @@ class Parser {
             // Readers differ in what these are beyond ASCII. A set has what all agree on, a negated one leaves out what
             // some have.
             case 'd':
-                return negated ? joined(kDigits, kBeyondAscii) : kDigits;
+                return negated ? joined(kDigitSet, kBeyondAscii) : kDigitSet;
             case 'w':
-                return negated ? joined(kWord, kBeyondAscii) : kWord;
+                return negated ? joined(kWordSet, kBeyondAscii) : kWordSet;
             case 's':
-                return negated ? kSpaces : kAsciiSpaces;
+                return negated ? kSpaceSet : kAsciiSpaces;
             case 'D':
-                return without(negated ? kAll : kAscii, kDigits);
+                return without(negated ? kAnySet : kAsciiSet, kDigitSet);
             case 'W':
-                return without(negated ? kAll : kAscii, kWord);
+                return without(negated ? kAnySet : kAsciiSet, kWordSet);
             case 'S':
-                return complement(negated ? kAsciiSpaces : kSpaces);
+                return complement(negated ? kAsciiSpaces : kSpaceSet);
             case 't':
                 one = '\t';
                 break;
@@ -384,15 +329,15 @@ class Parser {
         return CharacterSet{{one, one}};
     }
 
-    Result<Node> bracket() {
-        Node node{.kind = Node::Kind::set, .at = at_};
+    Result<RegexNode> bracket() {
+        RegexNode node{.kind = RegexNode::Kind::set, .at = at_};
         take("[");
         const bool negated = take("^");
         while (peek() != ']') {
             if (done()) return error("a set of characters is not closed: expected ']'");
             NL_ASSIGN(CharacterSet first, member(negated));
-            const std::string_view rest = text_.substr(at_);
-            if (rest.starts_with("-") && rest.size() > 1 && rest[1] != ']') {
+            const std::string_view left = rest();
+            if (left.starts_with("-") && left.size() > 1 && left[1] != ']') {
                 const size_t at = at_;
                 take("-");
                 NL_ASSIGN(const CharacterSet last, member(negated));
@@ -413,21 +358,18 @@ class Parser {
 
     Result<CharacterSet> member(bool negated) {
         if (peek() == '\\') return escape(true, negated);
-        if (text_.substr(at_).starts_with("[:")) return unsupported("'[:'");
+        if (rest().starts_with("[:")) return unsupported("'[:'");
         const uint32_t c = take_character();
         return CharacterSet{{c, c}};
     }
-
-    std::string_view text_;
-    size_t at_ = 0;
 };
 
-class Emitter {
+class RegexWriter {
   public:
-    Emitter(Nfa& nfa, Spelling spelling) : nfa_(nfa), spelling_(spelling) {}
+    RegexWriter(Nfa& nfa, Spelling spelling) : nfa_(nfa), spelling_(spelling) {}
 
-    Result<Fragment> run(const Node& node, Match match) {
-        const bool several = node.kind == Node::Kind::either;
+    Result<Fragment> run(const RegexNode& node, Match match) {
+        const bool several = node.kind == RegexNode::Kind::either;
         std::vector<Fragment> parts;
         for (size_t i = 0; i < (several ? node.parts.size() : 1); ++i) {
             NL_ASSIGN(const Fragment part, alternative(several ? node.parts[i] : node, match));
@@ -440,59 +382,60 @@ class Emitter {
     Fragment anything() { return nfa_.star(add_characters(nfa_, {{0, kLastCharacter}}, spelling_)); }
 
     // Anchors stand at the ends of an alternative of the whole expression.
-    Result<Fragment> alternative(const Node& node, Match match) {
-        std::span<const Node> parts(&node, 1);
-        if (node.kind == Node::Kind::sequence) parts = node.parts;
+    Result<Fragment> alternative(const RegexNode& node, Match match) {
+        std::span<const RegexNode> parts(&node, 1);
+        if (node.kind == RegexNode::Kind::sequence) parts = node.parts;
         bool begins = match == Match::whole;
         bool ends = begins;
-        if (!parts.empty() && parts.front().kind == Node::Kind::begin) {
+        if (!parts.empty() && parts.front().kind == RegexNode::Kind::begin) {
             begins = true;
             parts = parts.subspan(1);
         }
-        if (!parts.empty() && parts.back().kind == Node::Kind::end) {
+        if (!parts.empty() && parts.back().kind == RegexNode::Kind::end) {
             ends = true;
             parts = parts.first(parts.size() - 1);
         }
         Fragment whole = begins ? nfa_.nothing() : anything();
-        for (const Node& part : parts) {
+        for (const RegexNode& part : parts) {
             NL_ASSIGN(const Fragment next, emit(part));
             whole = nfa_.then(whole, next);
         }
         return ends ? whole : nfa_.then(whole, anything());
     }
 
-    Result<Fragment> emit(const Node& node) {
+    Result<Fragment> emit(const RegexNode& node) {
         switch (node.kind) {
-            case Node::Kind::set:
+            case RegexNode::Kind::set:
                 return add_characters(nfa_, node.set, spelling_);
-            case Node::Kind::begin:
-            case Node::Kind::end:
-                return fail(NL_ERROR_UNSUPPORTED, "byte ", node.at, ": '", node.kind == Node::Kind::begin ? '^' : '$',
+            case RegexNode::Kind::begin:
+            case RegexNode::Kind::end:
+                return fail(NL_ERROR_UNSUPPORTED, "byte ", node.at, ": '",
+                            node.kind == RegexNode::Kind::begin ? '^' : '$',
                             "' is not supported but at the ends of the expression or of its alternatives");
-            case Node::Kind::sequence: {
+            case RegexNode::Kind::sequence: {
                 Fragment whole = nfa_.nothing();
-                for (const Node& part : node.parts) {
+                for (const RegexNode& part : node.parts) {
                     NL_ASSIGN(const Fragment next, emit(part));
                     whole = nfa_.then(whole, next);
                 }
                 return whole;
             }
-            case Node::Kind::either: {
+            case RegexNode::Kind::either: {
                 std::vector<Fragment> parts;
-                for (const Node& part : node.parts) {
+                for (const RegexNode& part : node.parts) {
                     NL_ASSIGN(const Fragment next, emit(part));
                     parts.push_back(next);
                 }
                 return nfa_.either(parts);
             }
-            case Node::Kind::repeat:
+            case RegexNode::Kind::repeat:
                 return repeat(node);
         }
         return nfa_.never();
     }
 
-    Result<Fragment> repeat(const Node& node) {
-        const Node& part = node.parts[0];
+    Result<Fragment> repeat(const RegexNode& node) {
+        const RegexNode& part = node.parts[0];
         Fragment whole = nfa_.nothing();
         for (int32_t i = 0; i < node.least && !nfa_.too_large(); ++i) {
             NL_ASSIGN(const Fragment next, emit(part));
@@ -520,8 +463,8 @@ class Emitter {
 }  // namespace
 
 Result<Fragment> add_regex(Nfa& nfa, std::string_view pattern, Match match, Spelling spelling) {
-    NL_ASSIGN(const Node node, Parser(pattern).run());
-    return Emitter(nfa, spelling).run(node, match);
+    NL_ASSIGN(const RegexNode node, RegexParser(pattern).run());
+    return RegexWriter(nfa, spelling).run(node, match);
 }
 
 }  // namespace nanolith::grammar

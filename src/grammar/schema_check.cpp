@@ -82,7 +82,7 @@ constexpr Keyword kKeywords[] = {
 
 constexpr std::string_view kTypes[] = {"null", "boolean", "integer", "number", "string", "array", "object"};
 
-class Checker {
+class SchemaChecker {
   public:
     Result<void> run(const JsonValue& schema, const std::string& path, int32_t depth, bool is_root) {
         if (schema.is(JsonValue::Kind::boolean)) return {};
@@ -238,7 +238,7 @@ std::string below(const std::string& path, std::string_view name) {
 }
 
 Result<void> check_schema(const JsonValue& schema, const std::string& path, bool is_root) {
-    return Checker().run(schema, path, 0, is_root);
+    return SchemaChecker().run(schema, path, 0, is_root);
 }
 
 const JsonValue* find_reference(const JsonValue& root, std::string_view reference) {

@@ -8,7 +8,7 @@ namespace nanolith::grammar {
 namespace {
 
 constexpr size_t kMostDecided = 64;
-constexpr int32_t kDeepest = 6;
+constexpr int32_t kDeepestLook = 6;
 
 double bound_of(const std::optional<Bound>& bound, double otherwise) {
     return bound ? std::strtod(bound->literal.c_str(), nullptr) : otherwise;
@@ -45,7 +45,7 @@ Result<bool> SchemaCompiler::decide(const Conjunction& all, std::vector<Conjunct
 }
 
 Result<bool> SchemaCompiler::disjoint(const Conjunction& a, const Conjunction& b, int32_t depth) {
-    if (depth > kDeepest) return false;
+    if (depth > kDeepestLook) return false;
     std::vector<Conjunction> of_a;
     std::vector<Conjunction> of_b;
     NL_ASSIGN(const bool all_of_a, decide(a, of_a));

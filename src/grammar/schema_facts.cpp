@@ -52,7 +52,7 @@ uint32_t type_of(const JsonValue& value) {
 
 // The type that a keyword is about, 0 for those about any.
 uint32_t type_about(const std::string& keyword) {
-    static const std::map<std::string, uint32_t> kTypes = {{"minimum", types::integer | types::fraction},
+    static const std::map<std::string, uint32_t> kAbout = {{"minimum", types::integer | types::fraction},
                                                            {"maximum", types::integer | types::fraction},
                                                            {"exclusiveMinimum", types::integer | types::fraction},
                                                            {"exclusiveMaximum", types::integer | types::fraction},
@@ -73,8 +73,8 @@ uint32_t type_about(const std::string& keyword) {
                                                            {"required", types::object},
                                                            {"minProperties", types::object},
                                                            {"maxProperties", types::object}};
-    const auto found = kTypes.find(keyword);
-    return found == kTypes.end() ? 0 : found->second;
+    const auto found = kAbout.find(keyword);
+    return found == kAbout.end() ? 0 : found->second;
 }
 
 int32_t to_count(const JsonValue& value) {
