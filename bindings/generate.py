@@ -4,8 +4,8 @@
     bindings/generate.py           writes them
     bindings/generate.py --check   fails where a file is not what the header asks for
 
-Rust gets its declarations and constants, C# its imports and enums, Go its constants (cgo reads the declarations
-itself), and each the setters of every option. All else in a binding is written by hand. A new function in the header
+Rust gets its declarations and constants, C# its imports and enums, Python its prototypes and enums, Go its constants
+(cgo reads the declarations itself), and each the setters of every option. All else in a binding is written by hand. A new function in the header
 needs a run of this script and a safe wrapper in each language; tests/bindings/check_coverage.py tells which ones are
 missing. A new option or fact needs a run of this script alone.
 
@@ -449,6 +449,90 @@ def csharp_options(header):
     return out + "\n".join(blocks) + "}\n"
 
 
+# ---- Python ----------------------------------------------------------------------------------------------------
+
+PYTHON_TYPES = {
+    "size_t": "c_size_t", "float": "c_float", "double": "c_double", "int32_t": "c_int32", "uint32_t": "c_uint32",
+    "int64_t": "c_int64", "uint64_t": "c_uint64", "uint8_t": "c_uint8", "nl_status": "c_int32", "void": "None",
+    "const char*": "c_char_p",
+}  # fmt: skip
+PYTHON_NOTE = f"# {NOTE}\n"
+
+
+def python_type(parameter, header):
+    """ctypes checks what goes through a POINTER(...); c_char_p takes bytes and buffers of bytes."""
+    base = re.match(r"(?:const )?(\w+)", parameter.type).group(1)
+    if base in {callback.name for callback in header.callbacks}:
+        return base
+    pointers = parameter.type.count("*") - (1 if parameter.mark else 0)
+    value = PYTHON_TYPES.get(base, "c_void_p") if pointers == 0 else "c_char_p" if base == "char" else "c_void_p"
+    if parameter.mark == "NL_ARRAY" and base == "char" and pointers == 0:
+        return "c_char_p"
+    return f"POINTER({value})" if parameter.mark else value
+
+
+def python_native(header):
+    out = PYTHON_NOTE + '"""The functions of nanolith.h, as ctypes calls them."""\n\nfrom ctypes import (\n    CFUNCTYPE,\n'
+    calls = ""
+    for callback in header.callbacks:
+        arguments = ", ".join("c_void_p" if "*" in p.type else PYTHON_TYPES[p.type] for p in callback.parameters)
+        calls += comment(callback.doc, "#") + f"{callback.name} = CFUNCTYPE({PYTHON_TYPES[callback.returns]}, {arguments})\n"
+    for function in header.functions:
+        arguments = [PYTHON_TYPES[function.returns], *(python_type(p, header) for p in function.parameters)]
+        calls += "\n" + comment(function.doc, "#")
+        line = f'{function.name} = function("{function.symbol or function.name}", {", ".join(arguments)})\n'
+        if len(line) > 121:
+            lines = "".join(f"    {argument},\n" for argument in [f'"{function.symbol or function.name}"', *arguments])
+            line = f"{function.name} = function(\n{lines})\n"
+        calls += line
+    used = set(re.findall(r"\b(?:c_\w+|POINTER)\b", re.sub(r"#.*", "", calls)))
+    out += "".join(f"    {name},\n" for name in sorted(used))
+    return out + ")\n\nfrom ._library import function\n\n" + calls
+
+
+def python_doc(lines, indent):
+    text = "\n".join(f"{indent}{line}".rstrip() for line in lines).strip().replace("\\", "\\\\")
+    end = f"\n{indent}" if len(lines) > 1 or text.endswith('"') else ""
+    return f'{indent}"""{text}{end}"""\n'
+
+
+def python_enums(header):
+    out = PYTHON_NOTE + '"""The constants of nanolith.h. A newer library may know more values."""\n\n'
+    out += "from ._open_enum import OpenEnum, OpenFlag\n\n__all__ = [\n"
+    out += "".join(f'    "{enum.name}",\n' for enum in header.enums) + "]\n"
+    for enum in header.enums:
+        out += f"\n\nclass {enum.name}({'OpenFlag' if enum.flags else 'OpenEnum'}):\n" + python_doc(enum.doc, "    ") + "\n"
+        for constant in enum.constants:
+            out += comment(constant.doc, "#:", "    ") + f"    {enum.short(constant)} = {constant.value}\n"
+    return out
+
+
+def python_options(header):
+    """Engine's own log and progress functions are written by hand."""
+    out = PYTHON_NOTE + '"""Options as keyword arguments; None, and an option that is left out, keep the library\'s default."""\n\n'
+    out += "from __future__ import annotations\n\nfrom typing import Sequence, TypedDict\n\n"
+    options = [enum for enum in header.enums if enum.options()]
+    choices = {taken(constant)[1] for enum in options for constant in enum.constants} - {None}
+    out += f"from .enums import {', '.join(sorted(choices))}\n"
+    tables = ""
+    for enum in options:
+        out += f"\n\nclass {enum.name}s(TypedDict, total=False):\n" + python_doc(enum.doc, "    ") + "\n"
+        tables += f"\n#: The key of each of {enum.name}s, and what it takes.\n{enum.name[:-6].upper()}_KEYS = {{\n"
+        for constant in enum.constants:
+            takes, choice = taken(constant)
+            name = enum.short(constant).lower() + ("s" if takes.endswith("_LIST") else "")
+            kind = {
+                "NL_TAKES_INT": "int", "NL_TAKES_BOOL": "bool", "NL_TAKES_CHOICE": choice, "NL_TAKES_FLOAT": "float",
+                "NL_TAKES_TEXT": "str | bytes", "NL_TAKES_INT_LIST": "Sequence[int]",
+                "NL_TAKES_TEXT_LIST": "Sequence[str | bytes]",
+            }[takes]  # fmt: skip
+            out += comment(constant.doc, "#:", "    ") + f"    {name}: {kind} | None\n"
+            stored = takes[len("NL_TAKES_") :].lower().replace("choice", "int").replace("bool", "int")
+            tables += f'    "{name}": ({constant.value}, "{stored}"),\n'
+        tables += "}\n"
+    return out + "\n" + tables
+
+
 # ---- Files -----------------------------------------------------------------------------------------------------
 
 FILES = {
@@ -460,6 +544,9 @@ FILES = {
     "bindings/csharp/Nanolith/Native.g.cs": csharp_native,
     "bindings/csharp/Nanolith/Enums.g.cs": csharp_enums,
     "bindings/csharp/Nanolith/Options.g.cs": csharp_options,
+    "bindings/python/nanolith/_native.py": python_native,
+    "bindings/python/nanolith/enums.py": python_enums,
+    "bindings/python/nanolith/options.py": python_options,
 }
 
 

@@ -4,6 +4,7 @@
  *   store show MODEL FOLDER          what an engine finds in FOLDER, as a table with bars
  *   store warm MODEL FOLDER TEXTS    computes a chunk of each text file in the folder TEXTS, kept in FOLDER
  *   --device auto|cpu|cuda           where to compute (default auto)
+ *   --server ADDRESS                 a Redis or Valkey server (redis://HOST) that keeps chunks too, for other machines
  *   --json                           print nl_engine_describe instead of the table
  *
  * An engine with the same model and NL_OPTION_STORE_FOLDER then has these chunks without computing them. A chunk is
@@ -79,16 +80,18 @@ static const char *in_words(int64_t bytes, char *text) {
     return text;
 }
 
-/* One tier: the facts that tell its numbers; 0 where it has none. */
+/* One tier: the facts that tell its numbers. What a server holds in all, an engine does not know. */
 typedef struct {
     const char *name;
-    int32_t chunks, bytes, hits, moves;
+    int32_t chunks, bytes; /* 0: not known */
+    int32_t hits, moves;
 } tier_t;
 
 static const tier_t kTiers[] = {
     {"device", NL_ENGINE_CHUNKS, NL_ENGINE_CHUNK_BYTES, NL_ENGINE_HITS, NL_ENGINE_DEVICE_MOVES},
     {"host", NL_ENGINE_HOST_CHUNKS, NL_ENGINE_HOST_BYTES, NL_ENGINE_HOST_HITS, NL_ENGINE_HOST_MOVES},
     {"files", NL_ENGINE_FILE_CHUNKS, NL_ENGINE_FILE_BYTES, NL_ENGINE_FILE_HITS, NL_ENGINE_FILE_MOVES},
+    {"server", 0, 0, NL_ENGINE_SERVER_HITS, NL_ENGINE_SERVER_MOVES},
 };
 enum { kNumTiers = sizeof kTiers / sizeof *kTiers };
 
@@ -97,26 +100,38 @@ static int ask(const nl_engine *engine, int32_t fact, int64_t *value) {
     return failed(nl_engine_query(engine, fact, value), "asking for a number");
 }
 
-static int print_table(const nl_engine *engine) {
-    int64_t chunks[kNumTiers];
-    int64_t bytes[kNumTiers];
-    int64_t hits[kNumTiers];
-    int64_t moves[kNumTiers];
+/* One line of the table; the bar is the tier's share of `all` bytes. */
+static int print_tier(const nl_engine *engine, const tier_t *tier, int64_t all) {
+    int64_t chunks = 0;
+    int64_t bytes = 0;
+    int64_t hits = 0;
+    int64_t moves = 0;
+    char words[16];
+    if (ask(engine, tier->hits, &hits) || ask(engine, tier->moves, &moves)) return 1;
+    if (tier->chunks == 0) {
+        printf("%-8s %9s %11s %8lld %8lld\n", tier->name, "-", "-", (long long)hits, (long long)moves);
+        return 0;
+    }
+    if (ask(engine, tier->chunks, &chunks) || ask(engine, tier->bytes, &bytes)) return 1;
+    const double share = all > 0 ? (double)bytes / (double)all : 0;
+    printf("%-8s %9lld %11s %8lld %8lld  ", tier->name, (long long)chunks, in_words(bytes, words), (long long)hits,
+           (long long)moves);
+    print_bar(width() - kTableWidth, share);
+    printf(" %3.0f%%\n", 100 * share);
+    return 0;
+}
+
+static int print_table(const nl_engine *engine, int has_server) {
     int64_t all = 0;
     for (int i = 0; i < kNumTiers; ++i) {
-        if (ask(engine, kTiers[i].chunks, &chunks[i]) || ask(engine, kTiers[i].bytes, &bytes[i]) ||
-            ask(engine, kTiers[i].hits, &hits[i]) || ask(engine, kTiers[i].moves, &moves[i]))
-            return 1;
-        all += bytes[i];
+        int64_t bytes = 0;
+        if (kTiers[i].bytes != 0 && ask(engine, kTiers[i].bytes, &bytes)) return 1;
+        all += bytes;
     }
     printf("%-8s %9s %11s %8s %8s  share of bytes\n", "tier", "chunks", "bytes", "hits", "moves");
     for (int i = 0; i < kNumTiers; ++i) {
-        char words[16];
-        const double share = all > 0 ? (double)bytes[i] / (double)all : 0;
-        printf("%-8s %9lld %11s %8lld %8lld  ", kTiers[i].name, (long long)chunks[i], in_words(bytes[i], words),
-               (long long)hits[i], (long long)moves[i]);
-        print_bar(width() - kTableWidth, share);
-        printf(" %3.0f%%\n", 100 * share);
+        if (kTiers[i].bytes == 0 && !has_server) continue;
+        if (print_tier(engine, &kTiers[i], all)) return 1;
     }
     int64_t misses = 0;
     int64_t reused = 0;
@@ -327,21 +342,25 @@ static void print_progress(const warming_t *warming, const text_files_t *texts, 
     fflush(stdout);
 }
 
-/* Waits until the chunks that were computed are written, or nothing has been written for some seconds. */
-static int wait_for_files(const warming_t *warming, int64_t *written) {
+/* Waits until the chunks that were computed are written to files, and sent to the server where there is one, or nothing
+   has been for some seconds. */
+static int wait_for_store(const warming_t *warming, int has_server, int64_t *written) {
     const struct timespec pause = {0, 20000000};
     double changed = now();
     int64_t before = -1;
     while (1) {
-        if (ask(warming->engine, NL_ENGINE_FILE_MOVES, written)) return 1;
-        if (*written >= warming->computed || now() - changed > 5) return 0;
-        if (*written != before) changed = now();
-        before = *written;
+        int64_t sent = 0;
+        if (ask(warming->engine, NL_ENGINE_FILE_MOVES, written) || ask(warming->engine, NL_ENGINE_SERVER_MOVES, &sent))
+            return 1;
+        const int done = *written >= warming->computed && (!has_server || sent >= warming->computed);
+        if (done || now() - changed > 5) return 0;
+        if (*written + sent != before) changed = now();
+        before = *written + sent;
         nanosleep(&pause, NULL);
     }
 }
 
-static int warm(nl_engine *engine, const char *folder) {
+static int warm(nl_engine *engine, const char *folder, int has_server) {
     warming_t warming = {.engine = engine};
     text_files_t texts = {0};
     int64_t most_context = 0;
@@ -366,7 +385,7 @@ static int warm(nl_engine *engine, const char *folder) {
         if (!bad) print_progress(&warming, &texts, texts.files[i].path, is_terminal);
     }
     if (is_terminal && warming.done > 0) putchar('\n');
-    if (!bad) bad = wait_for_files(&warming, &written);
+    if (!bad) bad = wait_for_store(&warming, has_server, &written);
     if (!bad)
         printf("%lld chunks computed, %lld of them written; %lld were there already\n", (long long)warming.computed,
                (long long)written, (long long)warming.found);
@@ -380,6 +399,7 @@ static int warm(nl_engine *engine, const char *folder) {
 
 typedef struct {
     const char *device;
+    const char *server; /* NULL: none */
     int json;
     const char *words[4]; /* what is no option: the command, MODEL, FOLDER, TEXTS */
     int num_words;
@@ -390,6 +410,7 @@ static int usage(FILE *out) {
             "usage: store show MODEL FOLDER [options]          what an engine finds in FOLDER\n"
             "       store warm MODEL FOLDER TEXTS [options]    keep a chunk of each text file of TEXTS in FOLDER\n"
             "  --device auto|cpu|cuda    where to compute (default auto)\n"
+            "  --server ADDRESS          a Redis or Valkey server (redis://HOST) that keeps chunks too\n"
             "  --json                    all numbers as JSON instead of a table\n");
     return 1;
 }
@@ -401,6 +422,8 @@ static int parse_arguments(int argc, char **argv, arguments_t *arguments) {
             arguments->json = 1;
         } else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc) {
             arguments->device = argv[++i];
+        } else if (strcmp(argv[i], "--server") == 0 && i + 1 < argc) {
+            arguments->server = argv[++i];
         } else if (argv[i][0] == '-' || arguments->num_words == 4) {
             fprintf(stderr, "%s is not understood\n", argv[i]);
             return usage(stderr);
@@ -423,6 +446,9 @@ static int open_engine(const arguments_t *arguments, nl_engine **engine) {
         failed(nl_options_set_text(options, NL_OPTION_DEVICE, arguments->device, strlen(arguments->device)),
                "choosing the device") ||
         failed(nl_options_set_text(options, NL_OPTION_STORE_FOLDER, folder, strlen(folder)), "choosing the folder") ||
+        (arguments->server != NULL &&
+         failed(nl_options_set_text(options, NL_OPTION_STORE_SERVER, arguments->server, strlen(arguments->server)),
+                "choosing the server")) ||
         failed(nl_engine_create(model, strlen(model), options, engine), "loading the model");
     nl_options_free(options);
     return bad;
@@ -437,8 +463,8 @@ int main(int argc, char **argv) {
     }
     if (parse_arguments(argc, argv, &arguments)) return EXIT_FAILURE;
     const char *const texts = arguments.words[3];
-    int bad = open_engine(&arguments, &engine) || (texts != NULL && warm(engine, texts));
-    if (!bad) bad = arguments.json ? print_json(engine) : print_table(engine);
+    int bad = open_engine(&arguments, &engine) || (texts != NULL && warm(engine, texts, arguments.server != NULL));
+    if (!bad) bad = arguments.json ? print_json(engine) : print_table(engine, arguments.server != NULL);
     nl_engine_free(engine); /* waits until all chunks are written */
     return bad ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -1,6 +1,7 @@
 # Sourced by examples/quickstart.sh and tests/run.sh: finds what the build needs, and installs what is missing
 # through apt (Debian 12, Ubuntu 24.04).
 #
+#   need_build_tools, need_server_tools
 #   need_command NAME PACKAGE, need_header HEADER PACKAGE, need_library PKG_CONFIG_NAME PACKAGE
 #   install_missing YES_OR_NO     installs, or refuses with the list of packages
 #   use_build_tools               exports ninja, ccache and nvcc to CMake where they are found
@@ -27,6 +28,12 @@ need_build_tools() {
     need_header dnnl.hpp libdnnl-dev
     need_header nettle/sha2.h nettle-dev
     need_header xxhash.h libxxhash-dev
+}
+
+need_server_tools() {
+    need_command pkg-config pkg-config
+    need_library cpp-httplib libcpp-httplib-dev
+    need_header CLI/CLI.hpp libcli11-dev
 }
 
 as_root() {

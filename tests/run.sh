@@ -123,6 +123,7 @@ setup() {
     if ! clang_tool clang-tidy >/dev/null; then missing_packages+=(clang-tidy-14); fi
     need_library hiredis libhiredis-dev
     need_command redis-server redis-server
+    need_server_tools
     install_missing $install || echo "Going on without ${missing_packages[*]}"
     use_build_tools
 }
@@ -231,6 +232,7 @@ main() {
     # Fuzzing takes its five minutes at a low priority, the bindings' tests run beside it.
     local fuzz install=()
     if [ "${1:-}" = --no-install ]; then install=(--no-install); fi
+    suite server tests/server/run.sh ${install[@]+"${install[@]}"} build/dev
     tests/fuzz/run.sh ${install[@]+"${install[@]}"} 5 >"$logs/fuzz-run.log" 2>&1 &
     fuzz=$!
     suite bindings tests/bindings/run.sh ${install[@]+"${install[@]}"} build/dev

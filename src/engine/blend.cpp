@@ -19,6 +19,15 @@ bool begins_with_sink(const ChunkUse& use) {
 
 }  // namespace
 
+int32_t largest_window(const ModelSpec& spec) {
+    int32_t largest = 0;
+    for (const LayerSpec& layer : spec.layers) {
+        if (layer.window == 0) return 0;
+        largest = std::max(largest, layer.window);
+    }
+    return largest;
+}
+
 bool is_recomputed(const ChunkUse& use, int32_t page) {
     return use.blended && (*use.blended)[page] != use.chunk->pages[page];
 }
@@ -41,15 +50,15 @@ int32_t Blend::tokens_of(const Context& context, const Page& page) const {
 // Tokens that may still be chosen, first pages that are not yet included.
 int64_t Blend::budget(const Context& context) const {
     const auto all = static_cast<double>(blend_size(context.chunks(), page_size_).all);
-    return static_cast<int64_t>(share_ * all) - chosen_tokens_;
+    return static_cast<int64_t>(share_ * all) - progress_.chosen_tokens;
 }
 
 void Blend::begin(const Context& context, int32_t most_probe_rows) {
     const int32_t new_rows = context.tail_size() - context.tail_computed();
-    if (begun_ && new_rows < 2) return;  // a token that was drawn
+    if (progress_.begun && new_rows < 2) return;  // a token that was drawn
     if (!may_choose(context)) return;
     const int64_t left = budget(context);
-    const int64_t first_pages = begun_ ? 0 : blend_size(context.chunks(), page_size_).first_pages;
+    const int64_t first_pages = progress_.begun ? 0 : blend_size(context.chunks(), page_size_).first_pages;
     probe_in_flight = false;
     if (new_rows == 0 || left <= first_pages) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
     if (!find_probe(context, most_probe_rows)) return choose(context, {}, left);
@@ -80,8 +89,8 @@ std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<con
             const float weight = page_weights.empty() ? nearness : page_weights[next++];
             if (use.exact) continue;
             if (use.base + std::min(use.length, (page + 1) * page_size_) <= first_seen) continue;
-            pages.push_back(
-                {chunk, page, weight, !begun_ && page == 0 && begins_with_sink(use), is_recomputed(use, page)});
+            pages.push_back({chunk, page, weight, !progress_.begun && page == 0 && begins_with_sink(use),
+                             is_recomputed(use, page)});
         }
     }
     return pages;
@@ -109,7 +118,7 @@ void Blend::choose(const Context& context, std::span<const float> page_weights, 
             runs_.push_back({page.chunk, begin, begin + tokens});
         }
     }
-    begun_ = true;
+    progress_.begun = true;
     stage_ = num_rows_ > 0 ? Stage::recomputing : Stage::resting;
 }
 
@@ -117,11 +126,11 @@ void Blend::choose(const Context& context, std::span<const float> page_weights, 
 // asked before does not make this conversation recompute pages that weigh less.
 void Blend::keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens) {
     std::erase_if(pages, [&](const Page& page) {
-        if (page.is_recomputed && begun_) return true;
+        if (page.is_recomputed && progress_.begun) return true;
         const int32_t tokens = tokens_of(context, page);
         if (!page.is_first && tokens > most_tokens) return true;
         most_tokens -= tokens;
-        chosen_tokens_ += tokens;
+        progress_.chosen_tokens += tokens;
         return page.is_recomputed;
     });
 }

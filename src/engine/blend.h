@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "backend/model_spec.h"
 #include "kv/context.h"
 
 namespace nanolith {
@@ -25,6 +26,12 @@ struct ProbeRows {
     int32_t place = 0;
 };
 
+// What a blend has chosen since the conversation was made.
+struct BlendProgress {
+    bool begun = false;  // first pages are chosen
+    int64_t chosen_tokens = 0;
+};
+
 class Blend {
   public:
     enum class Stage : uint8_t { resting, probing, recomputing };
@@ -35,8 +42,13 @@ class Blend {
         int32_t end = 0;
     };
 
-    // `window`: what every layer sees through, at most; 0: some layer sees everything.
-    Blend(double share, int32_t page_size, int32_t window) : share_(share), page_size_(page_size), window_(window) {}
+    // `window`: what every layer sees through, at most; 0: some layer sees everything. `progress`: of a conversation
+    // that is loaded from a file.
+    Blend(double share, int32_t page_size, int32_t window, BlendProgress progress = {})
+        : share_(share), page_size_(page_size), window_(window), progress_(progress) {}
+
+    [[nodiscard]] double share() const { return share_; }
+    [[nodiscard]] const BlendProgress& progress() const { return progress_; }
 
     [[nodiscard]] Stage stage() const { return stage_; }
     [[nodiscard]] bool resting() const { return stage_ == Stage::resting; }
@@ -45,7 +57,9 @@ class Blend {
     // probe with.
     void begin(const Context& context, int32_t most_probe_rows);
     // Whether a later request may choose pages: its probe then has every row that is not computed.
-    [[nodiscard]] bool may_choose(const Context& context) const { return !begun_ || budget(context) >= page_size_; }
+    [[nodiscard]] bool may_choose(const Context& context) const {
+        return !progress_.begun || budget(context) >= page_size_;
+    }
 
     // ---- Probing
     [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }
@@ -90,15 +104,16 @@ class Blend {
     const int32_t page_size_;
     const int32_t window_;
     Stage stage_ = Stage::resting;
-    bool begun_ = false;  // first pages are chosen
+    BlendProgress progress_;
     ProbeRows probe_;
     std::vector<Run> runs_;
     int32_t num_rows_ = 0;  // of the runs
     int32_t planned_ = 0;
     int32_t computed_ = 0;
-    int64_t chosen_tokens_ = 0;
 };
 
+// What every layer of the model sees through, at most; 0 where a layer sees everything.
+int32_t largest_window(const ModelSpec& spec);
 // Whether the page of the conversation's chunk is recomputed already.
 bool is_recomputed(const ChunkUse& use, int32_t page);
 // Tokens that a blend recomputes of chunks used at these places, first pages alone; and those that it could at most.

@@ -123,6 +123,8 @@ class Engine {
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
     Result<void> truncate(Cache& cache, size_t num_tokens);
+    // Extends as above; logprobs[i] becomes that of tokens[i] after all that stands before it, NaN where nothing does.
+    Result<void> score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs);
     Result<void> logits(Cache& cache, std::span<float> logits);
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
@@ -151,9 +153,11 @@ class Engine {
     using Lock = std::unique_lock<std::mutex>;
     Result<void> wait_idle(Lock& lock, const Cache& cache);
     Result<void> check_tokens(std::span<const int32_t> tokens) const;
+    Result<void> check_room_for(const Cache& cache, size_t num_tokens) const;
+    [[nodiscard]] Result<std::shared_ptr<const Sampling>> make_sampling(const SamplingOptions& options) const;
     // Appends tokens to an idle sequence and computes all that are not yet, as a call of one request.
     Result<void> compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence, std::span<const int32_t> tokens,
-                         Draw draw, std::span<float> logits);
+                         Draw draw, std::span<float> logits, std::span<float> scores = {});
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
     // The chunk of this identity, which `make` gives its pages where the store has it not: a function of the lock and
@@ -187,6 +191,9 @@ class Engine {
     Result<ChunkFileReader> open_saved(const std::string& path);
     Result<void> check_room(const Saved& saved) const;
     Result<Prefilled> load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file, int64_t first_page);
+    Result<std::shared_ptr<PageList>> load_recomputed(Lock& lock, const Chunk& chunk,
+                                                      std::span<const int32_t> recomputed, const ChunkFileReader& file,
+                                                      int64_t first_page);
     // Reads pages from `first` on into `pages`, which nobody else has. The mutex is not held meanwhile.
     Result<void> read_pages(Lock& lock, const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);
     Result<void> read_pages(const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);

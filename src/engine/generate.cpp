@@ -49,7 +49,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         sequences[i]->context.reserve(1);
     }
     NL_TRY(scheduler_->run(lock, call));
-    for (size_t i = 0; i < call->requests.size(); ++i) tokens[i] = call->requests[i]->token;
+    for (size_t i = 0; i < call->requests.size(); ++i) tokens[i] = call->requests[i]->drawn.token;
     return {};
 }
 
@@ -73,8 +73,12 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     const bool has_text = options.text && tokenizer_.ok();
     if (!options.stop_texts.empty() && !has_text)
         return fail(NL_ERROR_UNSUPPORTED, "stop texts need text: expected a model with a tokenizer, and TEXT to be 1");
+    if (options.top_logprobs > spec().vocab_size)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_TOP_LOGPROBS is ", options.top_logprobs,
+                    ": the model has only ", spec().vocab_size, " tokens");
     std::vector<int32_t> ends = options.stop_tokens;
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
+    std::erase_if(ends, [&](int32_t token) { return token >= spec().vocab_size; });
     std::unique_ptr<grammar::Matcher> matcher;
     if (options.constraint.kind != grammar::ConstraintKind::none) {
         NL_ASSIGN(auto compiled, compile(options.constraint));
@@ -103,10 +107,15 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
                     ", one that is drawn included")
             .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()) + 1)
             .with(NL_DETAIL_AVAILABLE, spec().max_context - sequence.num_tokens());
+    const auto banned = generation->banned(0);
+    if (!sequence.sampling->leaves_something(banned, spec().vocab_size))
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_MIN_TOKENS is ", options.min_tokens,
+                    ": expected 0, since the cache's options allow no token but those that end it");
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
-    // A token that is drawn already was drawn without a constraint.
-    if (!tokens.empty() || constrained) sequence.next.reset();
+    // A token that an earlier call has drawn is drawn again where this generation asks for more than that call knew.
+    const bool bans_next = sequence.next && std::ranges::find(banned, sequence.next->token) != banned.end();
+    if (!tokens.empty() || bans_next || generation->wants_logprobs() || constrained) sequence.next.reset();
     NL_TRY(scheduler_->start(request));
     return generation;
 }

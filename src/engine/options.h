@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/sampling_options.h"
 #include "grammar/constraint_text.h"
 #include "nanolith/nanolith.h"
 
@@ -47,17 +48,9 @@ struct CacheOptions {
     bool blend_falls_back = true;  // to exact composition, where that computes little more; not an option of the ABI
 };
 
-struct SamplingOptions {
-    float temperature = 0;
-    int32_t top_k = 0;
-    float top_p = 1;
-    float min_p = 0;
-    uint64_t seed = 0;
-};
-
 struct GenerationOptions {
     int64_t max_tokens = 0;  // 0: until the context is full
-    int64_t min_tokens = 0;  // end tokens, stop tokens and stop texts count only after so many
+    int64_t min_tokens = 0;  // end and stop tokens are not drawn before, and stop texts do not count
     std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's own end tokens end it
     std::vector<std::string> stop_texts = {};
@@ -65,6 +58,8 @@ struct GenerationOptions {
     int32_t priority = 0;                 // higher ones first
     int32_t buffer_tokens = 1024;         // tokens that wait for the reader before it pauses
     bool text = true;                     // tokens are turned into text
+    bool logprobs = false;                // of the tokens drawn, log-probabilities are kept for the reader
+    int32_t top_logprobs = 0;             // and those of so many most probable tokens
     grammar::Constraint constraint = {};  // what the text must be
 };
 

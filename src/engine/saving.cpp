@@ -37,6 +37,23 @@ std::vector<Part> divide(std::span<const PageRun> runs, size_t most, int32_t pag
     return parts;
 }
 
+// The chunk's pages among the conversation's first `length` tokens of it that have keys and values of its own.
+std::vector<int32_t> recomputed_pages(const ChunkUse& use, int32_t page_size) {
+    std::vector<int32_t> pages;
+    for (int32_t page = 0; page < pages_for(use.length, page_size); ++page)
+        if (is_recomputed(use, page)) pages.push_back(page);
+    return pages;
+}
+
+// These pages, in the order of `recomputed`, which has at least one: all are full but perhaps the chunk's last.
+PageRun run_of(const ChunkUse& use, std::span<const int32_t> recomputed, int32_t page_size) {
+    PageRun run;
+    for (const int32_t page : recomputed) run.pages.push_back((*use.blended)[page]);
+    const int32_t of_last = std::min(page_size, use.length - recomputed.back() * page_size);
+    run.tokens = (static_cast<int32_t>(recomputed.size()) - 1) * page_size + of_last;
+    return run;
+}
+
 }  // namespace
 
 Result<EngineMark> Engine::mark() {
@@ -139,27 +156,28 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     // A fork has the same pages, which stay as they are while the cache goes on.
     const ResidentSequence& sequence = *cache.sequence;
     const Context context = sequence.context.fork();
-    const auto is_blended = [](const ChunkUse& use) { return use.blended != nullptr; };
-    if (std::ranges::any_of(context.chunks(), is_blended))
-        return fail(
-            NL_ERROR_UNSUPPORTED,
-            "the cache has pages of chunks of its own, recomputed by NL_COMPOSE_BLENDED: expected a cache that is "
-            "composed exactly or independently");
-    const SamplingOptions& sampling = sequence.sampling;
     Saved saved;
     saved.tenant = context.tenant;
     std::vector<PageRun> runs;
     for (const ChunkUse& use : context.chunks()) {
-        saved.chunks.push_back({use.chunk->identity, use.chunk->retention.level, use.length, use.base});
+        saved.chunks.push_back({use.chunk->identity, use.chunk->retention.level, use.length, use.base, use.exact,
+                                recomputed_pages(use, page_size_)});
         runs.push_back({list(use.chunk->pages.pages()), use.chunk->num_tokens()});
+        const std::vector<int32_t>& recomputed = saved.chunks.back().recomputed;
+        if (!recomputed.empty()) runs.push_back(run_of(use, recomputed, page_size_));
     }
     std::vector<int32_t> tokens = context.tokens(context.num_tokens());
     tokens.erase(tokens.begin(), tokens.begin() + context.tail_base());
     saved.tail = SavedTail{.tokens = std::move(tokens),
                            .computed = context.tail_computed(),
-                           .sampling = {sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p},
-                           .seed = sampling.seed,
-                           .next = sequence.next};
+                           .sampling = sequence.sampling->options(),
+                           .next = {}};
+    if (sequence.next) saved.tail->next = sequence.next->token;
+    saved.tail->composition = cache.composition;
+    if (sequence.blend) {
+        const BlendProgress& progress = sequence.blend->progress();
+        saved.tail->blend = {sequence.blend->share(), progress.begun, progress.chosen_tokens, sequence.shares_blend};
+    }
     const auto tail_pages = pages_for(context.tail_computed(), page_size_);
     runs.push_back(
         {list(context.tail_pages().pages().first(static_cast<size_t>(tail_pages))), context.tail_computed()});
@@ -224,6 +242,22 @@ Result<void> Engine::bring_to_device(std::span<const int32_t> pages, const ReadP
     return {};
 }
 
+// The chunk's pages, some of them exchanged for a conversation's own, which are read from the file; null: none is.
+Result<std::shared_ptr<PageList>> Engine::load_recomputed(Lock& lock, const Chunk& chunk,
+                                                          std::span<const int32_t> recomputed,
+                                                          const ChunkFileReader& file, int64_t first_page) {
+    if (recomputed.empty()) return std::shared_ptr<PageList>();
+    PageList own(*pool_);
+    NL_TRY(scheduler_->take_pages(own, static_cast<int32_t>(recomputed.size())));
+    NL_TRY(read_pages(lock, file, first_page, own.pages()));
+    auto pages = std::make_shared<PageList>(chunk.pages.share());
+    for (size_t i = 0; i < recomputed.size(); ++i) {
+        PageList single = own.share_page(static_cast<int32_t>(i));
+        pages->swap_page(recomputed[i], single);
+    }
+    return pages;
+}
+
 Result<Engine::Prefilled> Engine::load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file,
                                              int64_t first_page) {
     return find_or_make(lock, chunk.identity, chunk.level, [&](Chunk& made) -> Result<int64_t> {
@@ -265,11 +299,15 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     for (const SavedChunk& chunk : saved.chunks) {
         NL_ASSIGN(auto loaded, load_saved(lock, chunk, file, page));
         page += loaded.chunk->pages.size();
-        uses.push_back({std::move(loaded.chunk), chunk.length, chunk.base});
+        uses.push_back({std::move(loaded.chunk), chunk.length, chunk.base, chunk.exact});
+        NL_ASSIGN(uses.back().blended, load_recomputed(lock, *uses.back().chunk, chunk.recomputed, file, page));
+        page += static_cast<int64_t>(chunk.recomputed.size());
     }
     Context context(*pool_, std::move(uses));
     context.tenant = tenant;
     const SavedTail& tail = *saved.tail;
+    auto sampling = make_sampling(tail.sampling);
+    if (!sampling.ok()) return fail(NL_ERROR_BAD_FILE, path, ": ", sampling.error().message);
     context.append(tail.tokens);
     NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));
     NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
@@ -278,11 +316,18 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     context.chunk_tokens_reused = context.tail_base();
     context.seconds_bringing = seconds_since(begin);
     auto cache = std::make_unique<Cache>();
+    cache->composition = tail.composition;
     cache->sequence = std::make_shared<ResidentSequence>(std::move(context), page_size_);
-    cache->sequence->shares_prefixes = share_prefixes_;
-    cache->sequence->sampling = {tail.sampling.temperature, tail.sampling.top_k, tail.sampling.top_p,
-                                 tail.sampling.min_p, tail.seed};
-    cache->sequence->next = tail.next;
+    cache->sequence->shares_prefixes = share_prefixes_ && !tail.blend;
+    if (tail.blend) {
+        const BlendProgress progress{tail.blend->begun, tail.blend->chosen_tokens};
+        cache->sequence->blend.emplace(tail.blend->share, page_size_, largest_window(spec()), progress);
+        cache->sequence->shares_blend = tail.blend->is_shared;
+        scheduler_->keep_blend(*cache->sequence);
+    }
+    cache->sequence->set_sampling(std::move(*sampling));
+    // Mirostat begins anew, and would have to know how much this token surprises.
+    if (tail.next && !cache->sequence->sampling->surprise_counts()) cache->sequence->next = DrawnToken{*tail.next, 0};
     return cache;
 }
 

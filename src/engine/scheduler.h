@@ -78,6 +78,8 @@ class Scheduler {
     Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
     // Appends `count` pages to a list that no sequence has, as a call's are reserved. OUT_OF_PAGES.
     Result<void> take_pages(PageList& list, int32_t count);
+    // Keeps what the sequence's blend has recomputed for others with the same chunks, where these may share it.
+    void keep_blend(ResidentSequence& sequence);
     // Puts a copy of pages in the queue; it is made between two steps.
     void start(std::shared_ptr<PageMove> move);
     // Chunks that are evicted from now on go there. It outlives the scheduler's steps.
@@ -125,10 +127,11 @@ class Scheduler {
     void commit(Step& step, const Result<void>& outcome);
     void commit_slice(const Slice& slice, const Step& step);
     void choose_blend(const Slice& slice, const Step& step);
-    void keep_blend(Request& request, int32_t rows);
+    void end_blend_rows(Request& request, int32_t rows);
     void fail_without_token(Request& request);
-    void drew_or_failed(Request& request, int32_t token);
-    void drew(Request& request, int32_t token);
+    static bool take_scores(const Slice& slice, const Step& step);
+    void drew_or_failed(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
+    void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     void finish_call(Call& call);
     void finish(Request& request, bool keep);
     void wake_callers() noexcept;

@@ -32,6 +32,8 @@ class Matcher {
     [[nodiscard]] bool may_end() const { return history_.back().ends && !over(); }
     // Nothing can follow, not even an end token.
     [[nodiscard]] bool complete() const { return over() || (history_.back().configs.empty() && end_tokens_.empty()); }
+    // No token can follow but one that ends it.
+    [[nodiscard]] bool only_ends() const { return history_.back().configs.empty(); }
     [[nodiscard]] bool over() const { return history_.back().over; }
     [[nodiscard]] int32_t num_tokens() const { return static_cast<int32_t>(history_.size()) - 1; }
 

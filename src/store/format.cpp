@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <functional>
+#include <type_traits>
 #include <unordered_map>
 
 #include "backend/page_size.h"
@@ -24,9 +26,10 @@ class Output {
         bytes(std::as_bytes(std::span(&value, 1)));
     }
     void bytes(std::span<const std::byte> more) { data_.insert(data_.end(), more.begin(), more.end()); }
-    void tokens(std::span<const int32_t> tokens) {
-        number(static_cast<uint32_t>(tokens.size()));
-        bytes(std::as_bytes(tokens));
+    template <typename T>
+    void numbers(const std::vector<T>& values) {
+        number(static_cast<uint32_t>(values.size()));
+        bytes(std::as_bytes(std::span(values)));
     }
     [[nodiscard]] size_t size() const { return data_.size(); }
     std::vector<std::byte> take() { return std::move(data_); }
@@ -96,15 +99,66 @@ class IdentityTable {
     std::unordered_map<const ChunkIdentity*, uint32_t> places_;
 };
 
+// Calls visit(member) for each of the sampling options that are numbers and stand behind the others, in their order.
+template <typename Options, typename Visit>
+void for_further_numbers(Options& options, const Visit& visit) {
+    visit(options.repetition_penalty);
+    visit(options.frequency_penalty);
+    visit(options.presence_penalty);
+    visit(options.penalty_window);
+    visit(options.dry_multiplier);
+    visit(options.dry_base);
+    visit(options.dry_allowed_length);
+    visit(options.dry_window);
+    visit(options.xtc_probability);
+    visit(options.xtc_threshold);
+    visit(options.typical_p);
+    visit(options.mirostat_tau);
+    visit(options.mirostat_eta);
+}
+
+// Whether any of the further options differs from its default; only then they are written.
+bool has_further(const SamplingOptions& options) {
+    SamplingOptions plain;
+    plain.temperature = options.temperature;
+    plain.top_k = options.top_k;
+    plain.top_p = options.top_p;
+    plain.min_p = options.min_p;
+    plain.seed = options.seed;
+    return options != plain;
+}
+
+void put_further(Output& output, const SamplingOptions& options) {
+    for_further_numbers(options, [&](const auto& member) { output.number(member); });
+    output.number(static_cast<uint32_t>(options.biases.size()));
+    for (const LogitBias& bias : options.biases) {
+        output.number(bias.token);
+        output.number(bias.bias);
+    }
+    output.numbers(options.banned);
+    output.numbers(options.allowed);
+    output.numbers(options.order);
+    output.number(static_cast<uint32_t>(options.dry_breakers.size()));
+    for (const std::string& text : options.dry_breakers) output.numbers(std::vector<char>(text.begin(), text.end()));
+}
+
 void put_tail(Output& output, const SavedTail& tail) {
-    output.tokens(tail.tokens);
+    output.numbers(tail.tokens);
     output.number(tail.computed);
     output.number(tail.sampling.temperature);
     output.number(tail.sampling.top_k);
     output.number(tail.sampling.top_p);
     output.number(tail.sampling.min_p);
-    output.number(tail.seed);
+    output.number(tail.sampling.seed);
     output.number(tail.next.value_or(-1));
+    output.number(tail.composition);
+    if (tail.blend) {
+        output.number(tail.blend->share);
+        output.number(static_cast<uint32_t>(tail.blend->begun ? 1 : 0));
+        output.number(tail.blend->chosen_tokens);
+        output.number(static_cast<uint32_t>(tail.blend->is_shared ? 1 : 0));
+    }
+    if (has_further(tail.sampling)) put_further(output, tail.sampling);
 }
 
 template <typename... Parts>
@@ -137,7 +191,7 @@ Result<std::shared_ptr<const ChunkIdentity>> get_identity(Input& input, const Ch
 }
 
 // Chunks stand one after the other; all but the last are used whole, or a conversation could not have grown so.
-Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identities, int64_t base,
+Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identities, int64_t base, int32_t page_size,
                              const std::string& path) {
     const auto place = input.number<uint32_t>();
     SavedChunk chunk;
@@ -150,7 +204,67 @@ Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identit
         base + chunk.length > INT32_MAX)
         return bad(path, "a chunk of ", size, " tokens has level ", chunk.level, " and length ", chunk.length);
     chunk.base = static_cast<int32_t>(base);
+    const auto exact = input.number<uint32_t>();
+    chunk.recomputed = input.numbers<int32_t>();
+    chunk.exact = exact == 1;
+    const std::span<const int32_t> pages = chunk.recomputed;
+    const bool ascend = std::ranges::adjacent_find(pages, std::greater_equal()) == pages.end();
+    const int32_t num_pages = pages_for(chunk.length, page_size);
+    if (!input.ok() || exact > 1 || !ascend || (!pages.empty() && (pages.front() < 0 || pages.back() >= num_pages)))
+        return bad(path, "a chunk of ", size, " tokens has pages recomputed that it does not have");
     return chunk;
+}
+
+// Within what an engine may be given; NaN is not.
+bool plausible(const SamplingOptions& s) {
+    const auto within = [](auto value, auto least, auto most) { return value >= least && value <= most; };
+    const bool filters = within(s.temperature, 0.0F, 3e38F) && s.top_k >= 0 && s.top_p > 0 && s.top_p <= 1 &&
+                         within(s.min_p, 0.0F, 1.0F) && s.typical_p > 0 && s.typical_p <= 1 && s.xtc_threshold > 0 &&
+                         s.xtc_threshold <= 1 && within(s.xtc_probability, 0.0F, 1.0F) &&
+                         within(s.mirostat_tau, 0.0F, 1e3F) && within(s.mirostat_eta, 0.0F, 1.0F);
+    const bool penalties = within(s.repetition_penalty, 1e-3F, 1e3F) && within(s.frequency_penalty, -100.0F, 100.0F) &&
+                           within(s.presence_penalty, -100.0F, 100.0F) && s.penalty_window >= 1 &&
+                           within(s.dry_multiplier, 0.0F, 1e6F) && within(s.dry_base, 1.0F, 100.0F) &&
+                           s.dry_allowed_length >= 1 && s.dry_window >= 1;
+    const auto known = [](Filter filter) { return static_cast<size_t>(filter) < kNumFilters; };
+    std::vector<Filter> order = s.order;
+    std::ranges::sort(order);
+    return filters && penalties && std::ranges::all_of(order, known) &&
+           std::ranges::adjacent_find(order) == order.end() &&
+           std::ranges::all_of(s.biases, [&](const LogitBias& b) { return within(b.bias, -1e6F, 1e6F); });
+}
+
+void get_further(Input& input, SamplingOptions& options) {
+    for_further_numbers(options,
+                        [&](auto& member) { member = input.number<std::remove_reference_t<decltype(member)>>(); });
+    const auto num_biases = input.number<uint32_t>();
+    for (uint32_t i = 0; i < num_biases && input.ok(); ++i) {
+        const auto token = input.number<int32_t>();
+        options.biases.push_back({token, input.number<float>()});
+    }
+    options.banned = input.numbers<int32_t>();
+    options.allowed = input.numbers<int32_t>();
+    options.order = input.numbers<Filter>();
+    const auto num_breakers = input.number<uint32_t>();
+    for (uint32_t i = 0; i < num_breakers && input.ok(); ++i) {
+        const auto text = input.numbers<char>();
+        options.dry_breakers.emplace_back(text.begin(), text.end());
+    }
+}
+
+// What follows in a conversation that is composed as NL_COMPOSE_BLENDED.
+Result<SavedBlend> get_blend(Input& input, const std::string& path) {
+    SavedBlend blend;
+    blend.share = input.number<double>();
+    const auto begun = input.number<uint32_t>();
+    blend.chosen_tokens = input.number<int64_t>();
+    const auto shared = input.number<uint32_t>();
+    if (!input.ok() || !(blend.share >= 0 && blend.share <= 1) || begun > 1 || blend.chosen_tokens < 0 ||
+        blend.chosen_tokens > INT32_MAX || shared > 1)
+        return bad(path, "its blend contradicts itself");
+    blend.begun = begun == 1;
+    blend.is_shared = shared == 1;
+    return blend;
 }
 
 Result<SavedTail> get_tail(Input& input, int32_t vocab_size, const std::string& path) {
@@ -161,13 +275,20 @@ Result<SavedTail> get_tail(Input& input, int32_t vocab_size, const std::string& 
     tail.sampling.top_k = input.number<int32_t>();
     tail.sampling.top_p = input.number<float>();
     tail.sampling.min_p = input.number<float>();
-    tail.seed = input.number<uint64_t>();
+    tail.sampling.seed = input.number<uint64_t>();
     const auto next = input.number<int32_t>();
-    const auto& s = tail.sampling;
-    const bool samples = s.temperature >= 0 && s.temperature <= 3e38F && s.top_k >= 0 && s.top_p > 0 && s.top_p <= 1 &&
-                         s.min_p >= 0 && s.min_p <= 1;
-    if (!input.ok() || !samples || !tokens_fit(tail.tokens, vocab_size) || tail.computed < 0 ||
-        tail.computed > static_cast<int64_t>(tail.tokens.size()) || next < -1 || next >= vocab_size)
+    tail.composition = input.number<int32_t>();
+    if (tail.composition == NL_COMPOSE_BLENDED) {
+        NL_ASSIGN(tail.blend, get_blend(input, path));
+    }
+    if (input.ok() && !input.at_end()) get_further(input, tail.sampling);
+    std::vector<int32_t> named = tail.sampling.banned;
+    named.insert(named.end(), tail.sampling.allowed.begin(), tail.sampling.allowed.end());
+    for (const LogitBias& bias : tail.sampling.biases) named.push_back(bias.token);
+    if (!input.ok() || !plausible(tail.sampling) || !tokens_fit(named, vocab_size) ||
+        !tokens_fit(tail.tokens, vocab_size) || tail.computed < 0 ||
+        tail.computed > static_cast<int64_t>(tail.tokens.size()) || next < -1 || next >= vocab_size ||
+        tail.composition < NL_COMPOSE_EXACT || tail.composition > NL_COMPOSE_BLENDED)
         return bad(path, "its conversation contradicts itself");
     if (next >= 0) tail.next = next;
     return tail;
@@ -178,7 +299,8 @@ Result<SavedTail> get_tail(Input& input, int32_t vocab_size, const std::string& 
 int64_t pages_of(const Saved& saved, int32_t page_size) {
     int64_t pages = 0;
     for (const SavedChunk& chunk : saved.chunks)
-        pages += pages_for(static_cast<int64_t>(chunk.identity->tokens.size()), page_size);
+        pages += pages_for(static_cast<int64_t>(chunk.identity->tokens.size()), page_size) +
+                 static_cast<int64_t>(chunk.recomputed.size());
     if (saved.tail) pages += pages_for(int64_t{saved.tail->computed}, page_size);
     return pages;
 }
@@ -193,7 +315,7 @@ Result<std::vector<std::byte>> encode_description(const Saved& saved) {
         output.number(static_cast<uint32_t>(identity->tenant ? 1 : 0));
         output.number(static_cast<uint32_t>(identity->before.size()));
         for (const auto& before : identity->before) output.number(table.place(*before));
-        output.tokens(identity->tokens);
+        output.numbers(identity->tokens);
         if (output.size() > kMostDescription)
             return fail(NL_ERROR_UNSUPPORTED, "the chunks come after so many others that their tokens take over ",
                         kMostDescription, " bytes");
@@ -203,6 +325,8 @@ Result<std::vector<std::byte>> encode_description(const Saved& saved) {
         output.number(table.place(*chunk.identity));
         output.number(chunk.level);
         output.number(chunk.length);
+        output.number(static_cast<uint32_t>(chunk.exact ? 1 : 0));
+        output.numbers(chunk.recomputed);
     }
     output.number(static_cast<uint32_t>(saved.tail ? 1 : 0));
     if (saved.tail) put_tail(output, *saved.tail);
@@ -274,7 +398,7 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
     }
     int64_t base = 0;
     for (auto left = input.number<uint32_t>(); left > 0; --left) {
-        NL_ASSIGN(SavedChunk chunk, get_chunk(input, identities, base, path));
+        NL_ASSIGN(SavedChunk chunk, get_chunk(input, identities, base, header.page_size, path));
         base += chunk.length;
         saved.chunks.push_back(std::move(chunk));
     }
@@ -282,6 +406,15 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
     if (has_tail == 1) {
         NL_ASSIGN(saved.tail, get_tail(input, vocab_size, path));
     }
+    const bool blends = saved.tail && saved.tail->blend;
+    const auto is_blended = [](const SavedChunk& chunk) { return chunk.exact || !chunk.recomputed.empty(); };
+    if (!blends && std::ranges::any_of(saved.chunks, is_blended))
+        return bad(path, "it has recomputed pages, and is not composed as NL_COMPOSE_BLENDED");
+    const auto is_cut = [](const SavedChunk& chunk) {
+        return chunk.length != static_cast<int64_t>(chunk.identity->tokens.size());
+    };
+    if (blends && saved.tail->blend->is_shared && std::ranges::any_of(saved.chunks, is_cut))
+        return bad(path, "it shares a blend of chunks that it uses in part");
     const bool alone = saved.chunks.size() == 1 && saved.chunks[0].identity->tenant == saved.tenant &&
                        saved.chunks[0].length == static_cast<int64_t>(saved.chunks[0].identity->tokens.size());
     if (!input.at_end() || has_tail > 1 || (has_tail == 0 && !alone) ||

@@ -3,8 +3,9 @@
 //   header        kHeaderBytes: sizes, the engine's mark, the digest of the first chunk, checksums
 //   description   the tenant's salt, the chunks' tokens and predecessors, and a conversation's own tokens
 //   zeros         up to the next multiple of kPageAlignment
-//   pages         of the chunks in order, then of the conversation's tail: page first, as Executor::read_pages gives
-//                 them, with zeros where a page has no token
+//   pages         of the chunks in order, after each those that the conversation has recomputed of it, then of the
+//                 conversation's tail: page first, as Executor::read_pages gives them, with zeros where a page has no
+//                 token
 //   checksums     one of each page (uint64_t, page_checksum.h), and one of these
 //
 // nl_chunk_save writes one chunk and no conversation, nl_cache_save a conversation with its chunks.
@@ -18,13 +19,13 @@
 #include <string>
 #include <vector>
 
-#include "backend/batch.h"
+#include "backend/sampling_options.h"
 #include "base/result.h"
 #include "store/identity.h"
 
 namespace nanolith {
 
-constexpr uint32_t kFormatVersion = 1;
+constexpr uint32_t kFormatVersion = 2;
 constexpr size_t kHeaderBytes = 192;
 constexpr size_t kPageAlignment = 4096;
 
@@ -35,14 +36,26 @@ struct SavedChunk {
     int32_t level = 0;
     int32_t length = 0;
     int32_t base = 0;
+    bool exact = false;  // of a blend: as ChunkUse::exact
+    std::vector<int32_t> recomputed =
+        {};  // of a blend: the chunk's pages that have keys and values of the conversation's own
+};
+
+// How far a conversation's blend has come (BlendProgress).
+struct SavedBlend {
+    double share = 0;
+    bool begun = false;
+    int64_t chosen_tokens = 0;
+    bool is_shared = false;  // with other conversations of the same chunks (ResidentSequence::shares_blend)
 };
 
 // What a conversation has of its own.
 struct SavedTail {
     std::vector<int32_t> tokens;
-    int32_t computed = 0;   // the first so many have keys and values
-    SampleParams sampling;  // but for the random number, which follows from the seed
-    uint64_t seed = 0;
+    int32_t computed = 0;  // the first so many have keys and values
+    int32_t composition = NL_COMPOSE_EXACT;
+    std::optional<SavedBlend> blend = std::nullopt;  // where the composition is NL_COMPOSE_BLENDED
+    SamplingOptions sampling;
     std::optional<int32_t> next;  // the token drawn after the last one, where it is known
 };
 
@@ -52,7 +65,7 @@ struct Saved {
     std::optional<SavedTail> tail;  // none: one chunk alone
 };
 
-// The pages of `saved`: of each chunk as many as its tokens fill, then the tail's.
+// The pages of `saved`: of each chunk as many as its tokens fill and those that were recomputed, then the tail's.
 int64_t pages_of(const Saved& saved, int32_t page_size);
 
 struct Header {

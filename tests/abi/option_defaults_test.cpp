@@ -47,12 +47,7 @@ TEST(OptionDefaults, OfCachesAndDrawing) {
     const nl_options sampling(NL_OPTIONS_SAMPLING);
     const auto read = sampling_options(sampling);
     ASSERT_TRUE(read.ok());
-    const SamplingOptions standard;
-    EXPECT_EQ(read->temperature, standard.temperature);
-    EXPECT_EQ(read->top_k, standard.top_k);
-    EXPECT_EQ(read->top_p, standard.top_p);
-    EXPECT_EQ(read->min_p, standard.min_p);
-    EXPECT_EQ(read->seed, standard.seed);
+    EXPECT_TRUE(*read == SamplingOptions());
 }
 
 TEST(OptionDefaults, OfAGeneration) {
@@ -69,6 +64,8 @@ TEST(OptionDefaults, OfAGeneration) {
     EXPECT_EQ(read->priority, standard.priority);
     EXPECT_EQ(read->buffer_tokens, standard.buffer_tokens);
     EXPECT_EQ(read->text, standard.text);
+    EXPECT_EQ(read->logprobs, standard.logprobs);
+    EXPECT_EQ(read->top_logprobs, standard.top_logprobs);
     EXPECT_EQ(read->constraint.kind, standard.constraint.kind);
 }
 

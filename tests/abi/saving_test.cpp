@@ -121,6 +121,61 @@ TEST(Saving, AChunkComesBackInAnotherProcess) {
     EXPECT_EQ(in_another_process(model, "chunk", folder.file("chunk")), expected);
 }
 
+// The recomputed pages come along, and what the blend may still recompute.
+TEST(Saving, ABlendGoesOnInAnotherEngine) {
+    for (const double share : {1e-9, 0.2, 0.45}) {
+        SCOPED_TRACE(share);
+        const TinyModel model;
+        const TempFolder folder;
+        const EngineHandle engine = make_engine(model);
+        std::vector<ChunkHandle> chunks;
+        std::vector<const nl_chunk*> all;
+        for (const auto& [length, level] : {std::pair{20, 0}, {150, 1}, {137, 1}, {90, 1}}) {
+            chunks.push_back(make_chunk(engine.get(), some_tokens(length, length), level));
+            all.push_back(chunks.back().get());
+        }
+        const CacheHandle cache = make_blend(engine.get(), all, share);
+        extend(cache.get(), some_tokens(11, 3));
+        decode(cache.get(), 5);
+        EXPECT_GT(fact(cache.get(), NL_CACHE_TOKENS_BLENDED), 0);
+        NL_CHECK(save(cache.get(), folder.file("blend")));
+        const EngineHandle other = make_engine(model);
+        const CacheHandle loaded = load_cache(other.get(), folder.file("blend"));
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_COMPOSITION), NL_COMPOSE_BLENDED);
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_PRIVATE_PAGES), fact(cache.get(), NL_CACHE_PRIVATE_PAGES));
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_TOKENS_COMPUTED), 0);
+        const int64_t before = fact(cache.get(), NL_CACHE_TOKENS_COMPUTED);
+        for (nl_cache* each : {cache.get(), loaded.get()}) extend(each, some_tokens(kNewTokens, 9));
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_TOKENS_COMPUTED), fact(cache.get(), NL_CACHE_TOKENS_COMPUTED) - before);
+        EXPECT_EQ(decode(loaded.get(), kDrawn), decode(cache.get(), kDrawn));
+        EXPECT_EQ(fact(loaded.get(), NL_CACHE_PRIVATE_PAGES), fact(cache.get(), NL_CACHE_PRIVATE_PAGES));
+    }
+}
+
+// Another conversation with the same chunks, in the engine that loaded a blend, finds what was recomputed of them.
+TEST(Saving, ALoadedBlendIsThereForOthers) {
+    const TinyModel model;
+    const TempFolder folder;
+    const Tokens first = some_tokens(150, 1);
+    const Tokens second = some_tokens(137, 2);
+    const auto ask = [&](nl_engine* engine) {
+        const ChunkHandle a = make_chunk(engine, first);
+        const ChunkHandle b = make_chunk(engine, second);
+        CacheHandle cache = make_blend(engine, {a.get(), b.get()}, 0.3);
+        extend(cache.get(), some_tokens(11, 3));
+        return cache;
+    };
+    const EngineHandle engine = make_engine(model);
+    const CacheHandle cache = ask(engine.get());
+    EXPECT_GT(fact(cache.get(), NL_CACHE_TOKENS_BLENDED), 0);
+    NL_CHECK(save(cache.get(), folder.file("blend")));
+    const EngineHandle other = make_engine(model);
+    const CacheHandle loaded = load_cache(other.get(), folder.file("blend"));
+    const CacheHandle stranger = ask(other.get());
+    EXPECT_EQ(fact(stranger.get(), NL_CACHE_TOKENS_BLENDED), 0) << "all that it chooses is recomputed already";
+    EXPECT_EQ(decode(stranger.get(), kDrawn), decode(cache.get(), kDrawn));
+}
+
 TEST(Saving, AConversationGoesOnInAnotherProcess) {
     const TinyModel model;
     const TempFolder folder;
@@ -217,9 +272,9 @@ TEST(Saving, FilesOfOthersAreRefused) {
     folder.write("foreign", std::string(5000, 'x'));
     EXPECT_FAILS(NL_ERROR_BAD_FILE, "no chunks of this library", chunk_from(engine.get(), "foreign"));
     std::string newer = read_bytes(folder.file("chunk"));
-    newer[8] = 2;
+    newer[8] = 3;
     folder.write("newer", newer);
-    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "format 2: expected 1", chunk_from(engine.get(), "newer"));
+    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "format 3: expected 2", chunk_from(engine.get(), "newer"));
 
     const EngineHandle larger_pages = make_engine(model, {.num_pages = 16, .page_size = 32});
     EXPECT_FAILS(NL_ERROR_BAD_FILE, "pages have 16 tokens: expected 32", chunk_from(larger_pages.get(), "chunk"));

@@ -1,5 +1,5 @@
 // One thread of a random program upon the store (store_programs.h): its chunks, conversations and files, and calls upon
-// them.
+// them. Some threads are tenants of the engine.
 #pragma once
 
 #include <algorithm>
@@ -54,11 +54,20 @@ struct World {
 // One thread's part of a program.
 class Worker {
   public:
-    Worker(World& world, uint32_t seed, int index) : world_(world), random_(seed), index_(index) {}
+    Worker(World& world, uint32_t seed, int index)
+        : world_(world), random_(seed), index_(index), salt_(below(2) == 0 ? "" : std::to_string(below(3))) {}
 
     void run(nl_engine* engine, int64_t max_batch_tokens) {
         const Spared spared;
+        EngineHandle tenant;
         engine_ = engine;
+        if (!salt_.empty()) {
+            nl_engine* made = nullptr;
+            if (!did(call([&] { return nl_engine_tenant(engine, salt_.data(), salt_.size(), &made); }), "tenant"))
+                return;
+            tenant.reset(made);
+            engine_ = made;
+        }
         max_batch_tokens_ = max_batch_tokens;
         for (int i = 0; i < world_.settings.calls && !testing::Test::HasFailure(); ++i) step();
         if (!conversations_.empty() && !testing::Test::HasFailure()) draw(some_conversation());
@@ -234,17 +243,48 @@ class Worker {
     void draw(Conversation& conversation) {
         Context& context = conversation.context;
         if (context.tokens.empty() || context.tokens.size() > 400) return;
-        Tokens drawn;
-        nl_cache* caches[] = {conversation.cache.get()};
-        for (int i = 1 + below(6); i > 0; --i) {
-            int32_t token = -1;
-            if (!did(call([&] { return nl_decode_step(caches, 1, &token); }), "decode")) break;
-            drawn.push_back(token);
-        }
+        const int count = 1 + below(6);
+        const Tokens drawn =
+            below(3) == 0 ? generate(conversation.cache.get(), count) : decode_steps(conversation.cache.get(), count);
         if (!drawn.empty()) compare(context, drawn);
         context.tokens.insert(context.tokens.end(), drawn.begin(), drawn.end());
         if (!drawn.empty()) context.turns.push_back({.kind = Turn::Kind::decode, .tokens = drawn});
         EXPECT_EQ(tokens_of(conversation.cache.get()), context.tokens);
+    }
+
+    // Up to `count` tokens: fewer where a call fails.
+    Tokens decode_steps(nl_cache* cache, int count) {
+        Tokens drawn;
+        for (; count > 0; --count) {
+            int32_t token = -1;
+            if (!did(call([&] { return nl_decode_step(&cache, 1, &token); }), "decode")) break;
+            drawn.push_back(token);
+        }
+        return drawn;
+    }
+
+    Tokens generate(nl_cache* cache, int count) {
+        const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
+        const std::pair<int32_t, int64_t> values[] = {
+            {NL_OPTION_MAX_TOKENS, count}, {NL_OPTION_END_TOKENS, 0}, {NL_OPTION_TEXT, 0}};
+        for (const auto& [option, value] : values) EXPECT_EQ(nl_options_set_int(options.get(), option, value), NL_OK);
+        nl_generation* made = nullptr;
+        Tokens drawn;
+        if (!did(call([&] { return nl_generation_start(cache, nullptr, 0, options.get(), &made); }), "generation"))
+            return drawn;
+        const Handle<nl_generation, nl_generation_free> generation(made);
+        for (int32_t end = NL_END_NONE; end == NL_END_NONE;) {
+            Tokens some(2);
+            size_t number = 0;
+            const nl_status status = call([&] {
+                return nl_generation_next(made, -1, some.data(), some.size(), &number, nullptr, 0, nullptr, &end);
+            });
+            drawn.insert(drawn.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(number));
+            if (did(status, "next tokens of a generation") && end != NL_END_NONE) {
+                EXPECT_EQ(end, NL_END_LENGTH);
+            }
+        }
+        return drawn;
     }
 
     void compare(const Context& context, const Tokens& drawn) {
@@ -315,8 +355,6 @@ class Worker {
         const auto known = cache_files_.find(path);
         if (known == cache_files_.end() || below(2) == 0) {
             Conversation& conversation = some_conversation();
-            // Pages that were recomputed can't be saved.
-            if (conversation.context.composition == NL_COMPOSE_BLENDED) return;
             const nl_status status =
                 call([&] { return nl_cache_save(conversation.cache.get(), path.data(), path.size()); });
             const bool saved = did(status, "save of a cache");
@@ -342,7 +380,8 @@ class Worker {
     World& world_;
     std::mt19937 random_;
     const int index_;
-    nl_engine* engine_ = nullptr;
+    const std::string salt_;       // whose chunks and files these are; empty: nobody's
+    nl_engine* engine_ = nullptr;  // the tenant's handle, where it has one
     int64_t max_batch_tokens_ = 0;
     std::vector<Held> held_;
     std::vector<Conversation> conversations_;

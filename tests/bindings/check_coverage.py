@@ -17,6 +17,7 @@ BINDINGS = ROOT / "bindings"
 SOURCES = {
     "rust": sorted((BINDINGS / "rust/nanolith/src").glob("*.rs")),
     "go": [path for path in sorted((BINDINGS / "go").glob("*.go")) if not path.name.endswith("_test.go")],
+    "python": [path for path in sorted((BINDINGS / "python/nanolith").glob("*.py")) if path.name != "_native.py"],
     "csharp": [path for path in sorted((BINDINGS / "csharp/Nanolith").glob("*.cs")) if not path.name.endswith(".g.cs")],
 }
 
@@ -26,8 +27,8 @@ def declared(header):
 
 
 def called(paths):
-    """Names in the code; those in comments don't count."""
-    code = "\n".join(re.sub(r"(?m)^\s*//.*$", "", path.read_text()) for path in paths)
+    """Names in the code; those in comments and in Python's imports don't count."""
+    code = "\n".join(re.sub(r"(?m)^\s*(//|#).*$|^from \._native import (\([^)]*\)|.*)", "", path.read_text()) for path in paths)
     return set(re.findall(r"\bnl_\w+", code))
 
 

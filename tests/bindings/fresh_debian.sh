@@ -18,7 +18,7 @@ if [ ! -e "$folder/base/etc/debian_version" ]; then
 fi
 leave() { umount "$folder/root/proc" "$folder/root/dev" 2>/dev/null || true; }
 trap leave EXIT
-[ $# -gt 0 ] || set -- rust go csharp
+[ $# -gt 0 ] || set -- rust go csharp python
 install_packages='apt-get update -q && apt-get install -q -y /packages/*.deb binutils gcc g++ pkg-config libdnnl-dev \
     libpcre2-dev libsentencepiece-dev libutf8proc-dev nettle-dev cargo golang-go mono-mcs mono-runtime libmono-system-core4.0-cil &&
     dpkg --audit && /nanolith/tests/bindings/packages.sh --installed'

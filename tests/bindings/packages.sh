@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What users install: packages.sh BUILD_DIR, or packages.sh --installed
 # Makes the archive and the Debian packages, looks at what is in them and what they depend on, and builds and runs
-# programs in C, Rust, Go and C# against each, unpacked somewhere; with --installed, against the packages that are
+# programs in C, Rust, Go, Python and C# against each, unpacked somewhere; with --installed, against the packages that are
 # installed. What languages are not there is left out. libnanolith-cuda is looked at where BUILD_DIR has the CUDA backend.
 set -euo pipefail
 export LC_ALL=C  # one order everywhere
@@ -34,6 +34,9 @@ use() {
         # By the flag Go's cache notices that the library is somewhere else.
         (cd bindings/go && CGO_LDFLAGS=-Wl,-rpath-link,$LD_LIBRARY_PATH GOPROXY=off go build -o "$work/chat" ./examples/chat)
         "$work/chat" "$model" | diff "$expected/chat.txt" -
+    fi
+    if command -v python3 >/dev/null; then
+        PYTHONPATH=bindings/python python3 bindings/python/examples/chat.py "$model" | diff "$expected/chat.txt" -
     fi
     if command -v mcs >/dev/null; then
         mcs -out:"$work/Chat.exe" bindings/csharp/Nanolith/*.cs bindings/csharp/examples/Chat.cs

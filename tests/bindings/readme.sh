@@ -4,7 +4,8 @@
 #
 #   readme.sh [--install] LANGUAGE FOLDER
 #
-# FOLDER is an empty one to work in. Without --install the first block, which installs the library, is not typed.
+# FOLDER is an empty one to work in. Without --install the first block, which installs the library, is not typed
+# (for Python, which makes the wheels: FOLDER/wheels has them then).
 set -euo pipefail
 install=no
 [ "$1" = --install ] && install=yes && shift
@@ -15,6 +16,7 @@ case $language in
     rust) readme=bindings/rust/nanolith/README.md program=src/main.rs ;;
     go) readme=bindings/go/README.md program=main.go ;;
     csharp) readme=bindings/csharp/README.md program=Hello.cs ;;
+    python) readme=bindings/python/README.md program=hello.py ;;
 esac
 
 # All blocks become one script; the block in the language becomes the program, in the folder that the script is in then.

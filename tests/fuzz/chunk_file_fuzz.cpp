@@ -48,7 +48,8 @@ void read_description(std::span<const std::byte> bytes, int32_t page_size, int64
     if (!same.ok() || same->chunks.size() != saved->chunks.size() || same->tail.has_value() != saved->tail.has_value())
         abort();
     for (size_t i = 0; i < saved->chunks.size(); ++i)
-        if (same->chunks[i].identity != saved->chunks[i].identity || same->chunks[i].base != saved->chunks[i].base)
+        if (same->chunks[i].identity != saved->chunks[i].identity || same->chunks[i].base != saved->chunks[i].base ||
+            same->chunks[i].recomputed != saved->chunks[i].recomputed)
             abort();
 }
 

@@ -64,11 +64,12 @@ def random_tokens(count, vocab_size):
     return [random.randrange(vocab_size) for _ in range(count)]
 
 
-def arguments(description):
-    """The options that every peer's script has."""
+def arguments(description, cases=CASES):
+    """The options that every peer's script has; --case where it has several."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path, help="a model folder, bench_whole_model's --into say")
-    parser.add_argument("--case", action="append", choices=CASES, help="all where none is given")
+    if cases:
+        parser.add_argument("--case", action="append", choices=cases, help="all where none is given")
     parser.add_argument("--json", type=pathlib.Path, help="where the figures go as JSON")
     parser.add_argument("--seed", type=int, default=1)
     return parser

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/checksum.h"
 
 namespace nanolith {
@@ -20,11 +22,22 @@ class FormatTest : public ::testing::Test {
         Saved saved;
         saved.chunks = {{.identity = first, .level = 0, .length = 20, .base = 0},
                         {.identity = second, .level = 2, .length = 5, .base = 20}};
-        saved.tail = SavedTail{.tokens = {1, 2, 3},
-                               .computed = 2,
-                               .sampling = {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F, .min_p = 0.1F},
-                               .seed = 1ULL << 63U,
-                               .next = 42};
+        saved.tail =
+            SavedTail{.tokens = {1, 2, 3},
+                      .computed = 2,
+                      .sampling = {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F, .min_p = 0.1F, .seed = 1ULL << 63U},
+                      .next = 42};
+        return saved;
+    }
+
+    // The same, used whole, whose second chunk has a page of the conversation's own.
+    Saved blend() {
+        Saved saved = conversation();
+        saved.chunks[0].exact = true;
+        saved.chunks[1].length = 17;
+        saved.chunks[1].recomputed = {1};
+        saved.tail->composition = NL_COMPOSE_BLENDED;
+        saved.tail->blend = SavedBlend{.share = 0.25, .begun = true, .chosen_tokens = 17, .is_shared = true};
         return saved;
     }
 
@@ -58,10 +71,90 @@ TEST_F(FormatTest, ADescriptionComesBack) {
     EXPECT_EQ(read->chunks[1].base, 20);
     EXPECT_EQ(read->tail->tokens, (Tokens{1, 2, 3}));
     EXPECT_EQ(read->tail->computed, 2);
-    EXPECT_EQ(read->tail->sampling.top_p, 0.9F);
-    EXPECT_EQ(read->tail->seed, 1ULL << 63U);
+    EXPECT_EQ(read->tail->sampling, saved.tail->sampling);
     EXPECT_EQ(read->tail->next, 42);
     EXPECT_EQ(read->chunks[0].identity, other.intern(Tokens(20, 7), {})) << "equal identities are one object";
+}
+
+TEST_F(FormatTest, FurtherSamplingOptionsComeBack) {
+    Saved saved = conversation();
+    const size_t plain = encode_description(saved)->size();
+    SamplingOptions& options = saved.tail->sampling;
+    options.repetition_penalty = 1.1F;
+    options.penalty_window = 1000;
+    options.biases = {{3, -2.5F}, {99, 100}};
+    options.banned = {1, 2};
+    options.allowed = {4, 5, 6};
+    options.dry_multiplier = 0.8F;
+    options.dry_breakers = {"\n", ""};
+    options.typical_p = 0.9F;
+    options.mirostat_tau = 5;
+    options.order = {Filter::top_k, Filter::temperature};
+    const auto bytes = encode_description(saved);
+    ASSERT_TRUE(bytes.ok());
+    EXPECT_GT(bytes->size(), plain) << "what is at its default takes no bytes";
+    ChunkStore other;
+    const auto read = decode_description(*bytes, header_for(*bytes, 5), kSavedVocabulary, other, "file");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->tail->sampling, options);
+    options.banned = {kSavedVocabulary};
+    const auto beyond = encode_description(saved);
+    EXPECT_FALSE(decode_description(*beyond, header_for(*beyond, 5), kSavedVocabulary, other, "file").ok());
+    for (size_t length = plain + 1; length < bytes->size(); ++length) {
+        const auto cut = std::span(*bytes).first(length);
+        EXPECT_FALSE(decode_description(cut, header_for(*bytes, 5), kSavedVocabulary, other, "file").ok()) << length;
+    }
+}
+
+TEST_F(FormatTest, ABlendComesBack) {
+    Saved saved = blend();
+    EXPECT_EQ(pages_of(saved, 16), 2 + 2 + 1 + 1);
+    const auto bytes = encode_description(saved);
+    ASSERT_TRUE(bytes.ok());
+    const auto read = decode_description(*bytes, header_for(*bytes, 6), kSavedVocabulary, store, "file");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_TRUE(read->chunks[0].exact);
+    EXPECT_FALSE(read->chunks[1].exact);
+    EXPECT_EQ(read->chunks[1].recomputed, (std::vector<int32_t>{1}));
+    EXPECT_EQ(read->tail->composition, NL_COMPOSE_BLENDED);
+    ASSERT_TRUE(read->tail->blend.has_value());
+    EXPECT_EQ(read->tail->blend->share, 0.25);
+    EXPECT_TRUE(read->tail->blend->begun);
+    EXPECT_EQ(read->tail->blend->chosen_tokens, 17);
+    EXPECT_TRUE(read->tail->blend->is_shared);
+}
+
+// Each of these is well-formed but for one thing.
+TEST_F(FormatTest, BlendsThatContradictThemselvesAreRefused) {
+    const auto refused = [&](const Saved& saved, int64_t pages) {
+        const auto bytes = encode_description(saved);
+        ASSERT_TRUE(bytes.ok());
+        const auto read = decode_description(*bytes, header_for(*bytes, pages), kSavedVocabulary, store, "file");
+        ASSERT_FALSE(read.ok());
+        EXPECT_EQ(read.error().status, NL_ERROR_BAD_FILE) << read.error().message;
+    };
+    refused(blend(), 5);  // without the page that was recomputed
+    for (const std::vector<int32_t>& pages : {std::vector<int32_t>{2}, {-1}, {1, 1}, {1, 0}}) {
+        Saved saved = blend();
+        saved.chunks[1].recomputed = pages;
+        refused(saved, 5 + static_cast<int64_t>(pages.size()));
+    }
+    for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
+        Saved saved = blend();
+        saved.tail->blend->share = share;
+        refused(saved, 6);
+    }
+    Saved saved = blend();
+    saved.tail->blend->chosen_tokens = -1;
+    refused(saved, 6);
+    saved = blend();
+    saved.chunks[1].length = 16;
+    saved.chunks[1].recomputed = {0};
+    refused(saved, 6);  // others would find a page that has not all of its tokens
+    saved = blend();
+    saved.tail->composition = NL_COMPOSE_INDEPENDENT;
+    saved.tail->blend.reset();
+    refused(saved, 6);
 }
 
 // Each of these is well-formed but for one thing.
@@ -89,6 +182,9 @@ TEST_F(FormatTest, ContradictionsAreRefused) {
     refused(saved, 5);
     saved = conversation();
     saved.tail->sampling.top_p = 0;
+    refused(saved, 5);
+    saved = conversation();
+    saved.tail->composition = 3;
     refused(saved, 5);
     saved = conversation();
     saved.tail.reset();  // two chunks and no conversation

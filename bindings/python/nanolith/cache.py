@@ -1,0 +1,151 @@
+"""Conversations."""
+
+from __future__ import annotations
+
+import json
+from ctypes import c_float, c_int32
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
+
+from ._call import Path, check, created, filled, filled_text, filled_tokens, int32s, path_bytes, unsigned
+from ._handle import Handle, Owned, Several, query
+from ._native import (
+    nl_cache_cancel,
+    nl_cache_describe,
+    nl_cache_extend,
+    nl_cache_fork,
+    nl_cache_free,
+    nl_cache_logits,
+    nl_cache_query,
+    nl_cache_save,
+    nl_cache_score,
+    nl_cache_set_sampling,
+    nl_cache_tokens,
+    nl_cache_truncate,
+    nl_decode_step,
+    nl_engine_query,
+    nl_generation_start,
+)
+from ._options import native_options
+from .enums import EngineFact, OptionsKind
+from .generation import Generation
+from .options import GENERATION_KEYS, SAMPLING_KEYS, GenerationOptions, SamplingOptions
+
+if TYPE_CHECKING:
+    import numpy
+    from typing_extensions import Buffer, Unpack
+
+
+class Cache(Handle):
+    """A conversation's context. All methods may be called from any thread; calls on one cache take turns."""
+
+    __slots__ = ()
+
+    def __init__(self, raw: int, engine: Owned) -> None:
+        """Made by Engine.cache and Engine.load_cache."""
+        super().__init__(raw, nl_cache_free, engine)
+
+    def extend(self, tokens: Iterable[int]) -> None:
+        """Appends tokens and computes them."""
+        owned = self._use()
+        array = int32s(tokens)
+        check(nl_cache_extend(owned.raw, array, len(array)))
+
+    def score(self, tokens: Iterable[int]) -> list[float]:
+        """Appends tokens, computes them, and gives the log-probability of each after all that stands before it.
+
+        They are of the model's own distribution. The first token of an empty cache has none: NaN.
+        """
+        owned = self._use()
+        array = int32s(tokens)
+        logprobs, count = filled(
+            len(array),
+            lambda capacity: (c_float * capacity)(),
+            lambda buffer, capacity, count: nl_cache_score(owned.raw, array, len(array), buffer, capacity, count),
+        )
+        return list(logprobs[:count])
+
+    def fork(self) -> Cache:
+        """A second cache with the same context and sampling options, whose pages are shared."""
+        owned = self._use()
+        return Cache(created(nl_cache_fork, owned.raw), owned.keep)
+
+    def truncate(self, num_tokens: int) -> None:
+        """Keeps the first `num_tokens` tokens."""
+        owned = self._use()
+        check(nl_cache_truncate(owned.raw, unsigned(num_tokens)))
+
+    def tokens(self) -> list[int]:
+        """All tokens of the context, chunks first. While it is generating: those that are final now."""
+        owned = self._use()
+        return filled_tokens(
+            1024, lambda buffer, capacity, count: nl_cache_tokens(owned.raw, buffer, capacity, count)
+        )
+
+    def set_sampling(self, **options: Unpack[SamplingOptions]) -> None:
+        """Sets how this cache draws from now on; what is left out gets its default."""
+        owned = self._use()
+        native = native_options(OptionsKind.SAMPLING, SAMPLING_KEYS, options)
+        check(nl_cache_set_sampling(owned.raw, native.raw))
+
+    def generate(self, tokens: Iterable[int] = (), **options: Unpack[GenerationOptions]) -> Generation:
+        """Appends tokens and starts to generate those that follow, in batches with all others. Returns at once."""
+        owned = self._use()
+        array = int32s(tokens)
+        native = native_options(OptionsKind.GENERATION, GENERATION_KEYS, options)
+        return Generation(created(nl_generation_start, owned.raw, array, len(array), native.raw), owned.keep)
+
+    def logits(self) -> numpy.ndarray[Any, numpy.dtype[numpy.float32]]:
+        """The float32 logits for the token after the last one, as a NumPy array. NumPy must be installed."""
+        import numpy
+
+        vocab_size = query(self._use().keep, nl_engine_query, EngineFact.VOCAB_SIZE)
+        logits = numpy.empty(vocab_size, numpy.float32)
+        self.logits_into(logits)
+        return logits
+
+    def logits_into(self, buffer: Buffer | numpy.ndarray[Any, Any]) -> int:
+        """Writes the logits into a buffer of float32, as array("f") and NumPy arrays are, and gives their number."""
+        owned = self._use()
+        view = memoryview(buffer)  # type: ignore[arg-type]
+        if view.format != "f" or not view.c_contiguous:
+            raise TypeError(f"expected a contiguous buffer of float32, not one of format {view.format!r}")
+        room = (c_float * (view.nbytes // 4)).from_buffer(view.cast("B"))
+        count: int = filled(
+            len(room), lambda _: room, lambda logits, _, count: nl_cache_logits(owned.raw, logits, len(room), count)
+        )[1]
+        return count
+
+    def cancel(self) -> None:
+        """Cancels what is under way on this cache, from any thread. Returns at once."""
+        owned = self._use()
+        check(nl_cache_cancel(owned.raw))
+
+    def query(self, fact: int) -> int:
+        """A fact about the cache, a CacheFact."""
+        return self._query(nl_cache_query, fact)
+
+    def describe(self) -> dict[str, int]:
+        """All facts about the cache, under their names in lower case."""
+        owned = self._use()
+        text = filled_text(
+            1024, lambda buffer, capacity, length: nl_cache_describe(owned.raw, buffer, capacity, length)
+        )
+        facts: dict[str, int] = json.loads(text)
+        return facts
+
+    def save(self, path: Path) -> None:
+        """Saves the conversation to a file, for Engine.load_cache."""
+        owned = self._use()
+        file = path_bytes(path)
+        check(nl_cache_save(owned.raw, file, len(file)))
+
+
+def decode_step(caches: Sequence[Cache | None]) -> list[int]:
+    """Draws one token for each cache in one batch, and appends it. On an error none of them advances.
+
+    For programs that choose tokens themselves or bring their own loop; all others start generations.
+    """
+    several = Several(caches)
+    tokens = (c_int32 * several.count)()
+    check(nl_decode_step(several.raw, several.count, tokens))
+    return list(tokens)

@@ -1,0 +1,627 @@
+# Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit.
+"""The constants of nanolith.h. A newer library may know more values."""
+
+from ._open_enum import OpenEnum, OpenFlag
+
+__all__ = [
+    "Status",
+    "Detail",
+    "EngineFact",
+    "EncodeFlags",
+    "TokenizerFact",
+    "Role",
+    "ChatFlags",
+    "CacheFact",
+    "EndReason",
+    "GenerationFact",
+    "Level",
+    "Origin",
+    "ChunkFact",
+    "Priority",
+    "OptionsKind",
+    "Severity",
+    "Dtype",
+    "EngineOption",
+    "Composition",
+    "CacheOption",
+    "Filter",
+    "SamplingOption",
+    "GenerationOption",
+    "DescribeFormat",
+    "FactsKind",
+]
+
+
+class Status(OpenEnum):
+    """What became of a call. Values never change their meaning; new ones may be added. Since 0.1."""
+
+    OK = 0
+    #: an argument is out of its range, or arguments don't fit together
+    INVALID_ARGUMENT = 1
+    #: a file, a token or a device that was named does not exist
+    NOT_FOUND = 2
+    #: a model file is damaged or contradicts itself
+    BAD_MODEL = 3
+    #: well-formed, but this version can't do it
+    UNSUPPORTED = 4
+    #: host or device memory is exhausted
+    OUT_OF_MEMORY = 5
+    #: the page pool has too few free pages
+    OUT_OF_PAGES = 6
+    #: the context would grow beyond its maximum length
+    CONTEXT_FULL = 7
+    #: the caller's buffer is too small; the needed size was written
+    BUFFER_TOO_SMALL = 8
+    #: the device or its driver failed
+    DEVICE = 9
+    #: a defect of the library; please report it
+    INTERNAL = 10
+    #: the call was cancelled. Since 0.2
+    CANCELLED = 11
+    #: the time given was over first; the call may be made again. Since 0.2
+    TIMEOUT = 12
+    #: the cache is generating, or too many requests wait already. Since 0.2
+    BUSY = 13
+    #: reading or writing failed. Since 0.2
+    IO = 14
+    #: a saved chunk or cache is damaged, or of another model or page format. Since 0.2
+    BAD_FILE = 15
+
+
+class Detail(OpenEnum):
+    """Numbers that an error may have, for nl_last_error_detail. Since 0.2."""
+
+    #: which list element the error is about, from 0: which cache of nl_decode_step
+    INDEX = 1
+    #: what the call needed: pages (OUT_OF_PAGES), tokens (CONTEXT_FULL), elements or bytes
+    #: (BUFFER_TOO_SMALL), bytes (OUT_OF_MEMORY)
+    NEEDED = 2
+    #: what there was of it
+    AVAILABLE = 3
+
+
+class EngineFact(OpenEnum):
+    """Facts about an engine, for nl_engine_query. Since 0.1."""
+
+    #: logits a token
+    VOCAB_SIZE = 1
+    NUM_LAYERS = 2
+    HIDDEN_SIZE = 3
+    #: query heads
+    NUM_HEADS = 4
+    NUM_KV_HEADS = 5
+    HEAD_DIM = 6
+    #: tokens a cache may hold
+    MAX_CONTEXT = 7
+    #: NL_DTYPE_*, never AUTO
+    DTYPE = 8
+    #: tokens a page
+    PAGE_SIZE = 9
+    #: bytes a page, over all layers
+    PAGE_BYTES = 10
+    PAGES_TOTAL = 11
+    #: on the free list now
+    PAGES_FREE = 12
+    #: of chunks that nobody uses and that are not pinned; freed when pages run short
+    PAGES_EVICTABLE = 13
+    #: weights of the model, a tied head counted once
+    PARAMETERS = 14
+    #: chunks in the device's pages now. This fact and the following since 0.2
+    CHUNKS = 15
+    #: chunks in the host's memory now (NL_OPTION_HOST_BYTES)
+    HOST_CHUNKS = 16
+    #: bytes that the chunks in the host's memory take now
+    HOST_BYTES = 17
+    #: chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER)
+    FILE_CHUNKS = 18
+    #: bytes that these files take now
+    FILE_BYTES = 19
+    #: requests for a chunk that was in the device's pages
+    HITS = 20
+    #: requests for a chunk that came from the host's memory
+    HOST_HITS = 21
+    #: requests for a chunk that was read from a file
+    FILE_HITS = 22
+    #: requests for a chunk that had to be computed
+    MISSES = 23
+    #: tokens of chunks that were asked for and did not have to be computed
+    TOKENS_REUSED = 24
+    #: tokens of chunks that were asked for and had to be computed
+    TOKENS_COMPUTED = 25
+    #: chunks that were evicted from the device's pages
+    EVICTIONS = 26
+    #: requests for a chunk that was read from the store's server
+    SERVER_HITS = 27
+    #: bytes that the chunks in the device's pages take now
+    CHUNK_BYTES = 28
+    #: evicted chunks that were copied to the host's memory
+    HOST_MOVES = 29
+    #: chunks that were written to files of the store's folder
+    FILE_MOVES = 30
+    #: chunks that were sent to the store's server
+    SERVER_MOVES = 31
+    #: chunks that came to the device's pages from the host's memory, files or server
+    DEVICE_MOVES = 32
+    #: Milliseconds that the store has saved: an estimate of what computing NL_ENGINE_TOKENS_REUSED tokens would have
+    #: taken, by how fast this engine computed its latest chunks, less the time in which chunks were brought to the
+    #: device. Negative where bringing them took longer; 0 until the engine has computed a chunk.
+    SAVED_MS = 33
+
+
+class EncodeFlags(OpenFlag):
+    """How a text is encoded: flags for nl_tokenizer_encode. Since 0.1."""
+
+    #: put the beginning-of-sequence token first; an error where there is none
+    ADD_BOS = 1
+    #: put the end-of-sequence token last
+    ADD_EOS = 2
+    #: Put the tokens that the model folder wants around a text (its post-processor, or its add_bos_token and
+    #: add_eos_token), perhaps none. Not together with the two above.
+    ADD_SPECIAL = 4
+    #: Read the spelling of special tokens in the text (for example "<|im_end|>") as the characters that it is
+    #: made of. Use it for text that comes from others, or it could end a message and begin another. Pieces that
+    #: a tokenizer.model has as user-defined symbols are no special tokens; nl_chat_format_render cuts them too.
+    SPECIAL_AS_TEXT = 8
+    #: Encode a long text on several threads; the tokens are the same. Only tokenizers of a tokenizer.model do so,
+    #: others ignore the flag. There is one thread for each 64 KiB of text, but no more than the process has cores and
+    #: no more than 16. The calling thread is one of them; the call makes the others and they end before it returns. If
+    #: the system refuses to make a thread, the call goes on with those that it has. Since 0.2.
+    PARALLEL = 16
+
+
+class TokenizerFact(OpenEnum):
+    """Facts about a tokenizer; a special token that the model does not have is -1. Since 0.1."""
+
+    VOCAB_SIZE = 1
+    BOS = 2
+    EOS = 3
+    UNK = 4
+    PAD = 5
+
+
+class Role(OpenEnum):
+    """Whose a message of a chat is. Since 0.1."""
+
+    SYSTEM = 0
+    USER = 1
+    ASSISTANT = 2
+
+
+class ChatFlags(OpenFlag):
+    """What rendering a chat adds to the tokens: flags for nl_chat_format_render. Since 0.1."""
+
+    #: end with what stands before an answer, so that the model gives one
+    ADD_GENERATION_PROMPT = 1
+
+
+class CacheFact(OpenEnum):
+    """Facts about a cache, for nl_cache_query. Since 0.1."""
+
+    TOKENS = 1
+    #: pages it uses, its chunks' included
+    PAGES = 2
+    #: of these, pages outside chunks
+    PRIVATE_PAGES = 3
+    #: NL_CACHE_PAGES times page bytes
+    BYTES = 4
+    #: taken from chunks, a fork's origin or other conversations, not computed
+    TOKENS_REUSED = 5
+    #: computed for this cache so far
+    TOKENS_COMPUTED = 6
+    #: of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2
+    TOKENS_BLENDED = 7
+    #: how its chunks were composed in the end, NL_COMPOSE_*; since 0.2
+    COMPOSITION = 8
+    #: of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since
+    #: 0.2
+    CHUNK_TOKENS_REUSED = 9
+    #: Milliseconds that the store has saved this cache: an estimate of what computing NL_CACHE_TOKENS_REUSED tokens
+    #: would have taken, by how fast the engine computed its latest chunks, less the time in which chunks were brought
+    #: to the device when the cache was created. Since 0.2.
+    SAVED_MS = 10
+
+
+class EndReason(OpenEnum):
+    """Why a generation ended. Since 0.2."""
+
+    #: it has not ended, or there is more to fetch
+    NONE = 0
+    #: the last token is an end token of the model or a stop token
+    TOKEN = 1
+    #: a stop text came; the text ends before it
+    TEXT = 2
+    #: as many tokens were drawn as NL_OPTION_MAX_TOKENS allows
+    LENGTH = 3
+    #: the cache holds as many tokens as it may
+    CONTEXT_FULL = 4
+    CANCELLED = 5
+    #: NL_OPTION_DEADLINE_MS is over
+    DEADLINE = 6
+    #: the call that would tell the end returns the error's status instead of NL_OK
+    ERROR = 7
+    #: the text is what its constraint asks for, and nothing can follow
+    COMPLETE = 8
+
+
+class GenerationFact(OpenEnum):
+    """Facts about a generation, for nl_generation_query. Since 0.2."""
+
+    #: drawn so far
+    TOKENS = 1
+    #: of the context at its start, those that were computed already, also by others
+    TOKENS_REUSED = 2
+    #: computed for it so far, those that it drew included
+    TOKENS_COMPUTED = 3
+    #: microseconds from its start to its first step (or until now, or its end)
+    QUEUED_US = 4
+    #: microseconds from its start to its first token; -1 until there is one
+    FIRST_TOKEN_US = 5
+    #: microseconds from its start to its end, or until now
+    TOTAL_US = 6
+    #: after the first token, rounded down; 0 while there is one or none
+    TOKENS_PER_SECOND = 7
+    #: NL_END_*: why it ended, whether fetched or not; NL_END_NONE while it runs
+    END = 8
+
+
+class Level(OpenEnum):
+    """A chunk's place in the cascade. Those of the highest level are evicted first. Since 0.2."""
+
+    #: what most conversations begin with
+    SYSTEM = 0
+    #: what some of them share: a document
+    CONTEXT = 1
+    #: what few will want again
+    QUERY = 2
+
+
+class Origin(OpenEnum):
+    """Where a chunk came from, for NL_CHUNK_ORIGIN. Since 0.2."""
+
+    COMPUTED = 0
+    #: the device's pages had it
+    DEVICE = 1
+    #: the host's memory (NL_OPTION_HOST_BYTES)
+    HOST = 2
+    #: a file: nl_chunk_load, or the store's folder (NL_OPTION_STORE_FOLDER)
+    FILE = 3
+    #: the store's server (NL_OPTION_STORE_SERVER)
+    SERVER = 4
+
+
+class ChunkFact(OpenEnum):
+    """Facts about a chunk, for nl_chunk_query. Since 0.1."""
+
+    TOKENS = 1
+    #: NL_LEVEL_*
+    LEVEL = 2
+    PAGES = 3
+    #: pages times page bytes
+    BYTES = 4
+    #: by the call that gave this handle: 0 when the chunk was in the store
+    TOKENS_COMPUTED = 5
+    #: handles and caches that hold it now, and calls under way
+    USERS = 6
+    #: NL_ORIGIN_*: where the call that gave this handle had it from. Since 0.2
+    ORIGIN = 7
+    #: as nl_chunk_set_priority set it; else NL_PRIORITY_NORMAL. Since 0.2
+    PRIORITY = 8
+
+
+class Priority(OpenEnum):
+    """Bounds of a chunk's priority. Since 0.2."""
+
+    LOWEST = 0
+    #: what chunks have at first
+    NORMAL = 50
+    HIGHEST = 100
+    #: the chunk is never evicted, even while no handle and no cache uses it
+    PINNED = 101
+
+
+class OptionsKind(OpenEnum):
+    """What a set of options is for. Since 0.2."""
+
+    #: nl_engine_create: how to load a model
+    ENGINE = 1
+    #: nl_cache_create: how to compose chunks
+    CACHE = 2
+    #: nl_cache_set_sampling: how to draw tokens
+    SAMPLING = 3
+    #: nl_generation_start: when to end, and how to hand over
+    GENERATION = 4
+
+
+class Severity(OpenEnum):
+    """How much a log line matters. Since 0.1."""
+
+    DEBUG = 0
+    INFO = 1
+    WARNING = 2
+    ERROR = 3
+
+
+class Dtype(OpenEnum):
+    """Number formats of weights on the device, activations and the key-value cache. Since 0.1."""
+
+    #: the model files' own format, or bf16 where the device does not compute in that
+    AUTO = 0
+    F32 = 1
+    #: CUDA only
+    F16 = 2
+    BF16 = 3
+    #: of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
+    #: to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
+    F8_E4M3 = 4
+
+
+class EngineOption(OpenEnum):
+    """Options of an engine. Since 0.2.
+    Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
+    """
+
+    #: "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+    #: [1 to 64 bytes]
+    DEVICE = 1
+    #: Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+    DTYPE = 2
+    #: Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to
+    #: NL_DTYPE_F8_E4M3]
+    KV_DTYPE = 3
+    #: Tokens a page, a power of two. [16 to 256; default 64]
+    PAGE_SIZE = 4
+    #: Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647]
+    NUM_PAGES = 5
+    #: Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+    #: and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+    #: angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]
+    MAX_CONTEXT = 6
+    #: Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048]
+    MAX_BATCH_TOKENS = 7
+    #: Most conversations that get a token in one step. [1 to 4096; default 256]
+    MAX_OUTPUT_ROWS = 8
+    #: Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+    #: to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    #: [0 (default) to 1000000]
+    STEP_MS = 9
+    #: Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]
+    QUEUE_LIMIT = 10
+    #: CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024]
+    THREADS = 11
+    #: 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]
+    WARM_UP = 12
+    #: 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+    #: same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+    #: rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+    #: attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+    #: one device, library version and set of engine options, except the limits of a step and of the pool.
+    #: [0 (default) or 1]
+    BATCH_INVARIANT = 13
+    #: 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+    #: while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+    #: answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+    #: has its own copy either way. [0 or 1 (default)]
+    MAP_WEIGHTS = 14
+    #: 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
+    ALLOW_NOT_FINITE = 15
+    #: 1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds
+    #: a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that
+    #: only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
+    #: the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
+    PROFILE = 16
+    #: 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+    #: are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    #: NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+    #: for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+    #: chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    #: NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
+    SHARE_PREFIXES = 17
+    #: A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+    #: and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+    #: processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+    #: chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+    #: handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+    #: where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+    #: the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+    STORE_FOLDER = 18
+    #: Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+    #: [0 (default) to INT64_MAX]
+    STORE_BYTES = 19
+    #: Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+    #: evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+    #: them. [0 (default) to INT64_MAX]
+    HOST_BYTES = 20
+    #: A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+    #: once: chunks that are computed are written there by a thread of the library, and those that neither the device
+    #: nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
+    #: socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+    #: encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+    #: or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+    #: Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
+    #: empty: none]
+    STORE_SERVER = 21
+    #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+    #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
+    STORE_DEADLINE_MS = 22
+
+
+class Composition(OpenEnum):
+    """How a cache composes its chunks. Since 0.1."""
+
+    #: Every chunk is used as computed after the very chunks that stand before it in this cache: the same
+    #: numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
+    #: and kept, so that caches with a common beginning share it (a prefix tree).
+    EXACT = 0
+    #: Every chunk is used as it was prefilled, at whatever position: nothing is computed. Tokens of a chunk
+    #: have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
+    #: one document refers to another.
+    INDEPENDENT = 1
+    #: As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
+    #: first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
+    #: most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
+    #: before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
+    #: pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
+    #: is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
+    #: pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
+    #: order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
+    #: these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
+    #: the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
+    #: NL_CACHE_COMPOSITION tells. Since 0.2.
+    BLENDED = 2
+
+
+class CacheOption(OpenEnum):
+    """Options of a cache. Since 0.2."""
+
+    #: How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
+    COMPOSITION = 100
+    #: Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
+    #: always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+    #: [0 (default) to 1]
+    BLEND_SHARE = 101
+
+
+class Filter(OpenEnum):
+    """What narrows a draw, for NL_OPTION_FILTER. Since 0.2."""
+
+    TEMPERATURE = 1
+    TOP_K = 2
+    TYPICAL_P = 3
+    TOP_P = 4
+    MIN_P = 5
+    XTC = 6
+
+
+class SamplingOption(OpenEnum):
+    """Options of drawing. Since 0.2.
+    A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+    the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+    those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+    logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+    what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+    tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+    min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+    temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+    the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+    tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+    when its latest token is known, and on a GPU all others of the same steps wait with it.
+    """
+
+    #: What logits are divided by. 0: greedy. [0 (default) to 3e38]
+    TEMPERATURE = 200
+    #: Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
+    TOP_K = 201
+    #: Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    TOP_P = 202
+    #: Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
+    MIN_P = 203
+    #: Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
+    SEED = 204
+    #: The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    #: [0.001 to 1000; default 1]
+    REPETITION_PENALTY = 205
+    #: Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+    FREQUENCY_PENALTY = 206
+    #: Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+    PRESENCE_PENALTY = 207
+    #: How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    #: penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+    PENALTY_WINDOW = 208
+    #: Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    #: [each 3 to 64 bytes; default none]
+    BIASED_TOKEN = 209
+    #: Tokens that are never drawn. [each 0 to 2147483647; default none]
+    BANNED_TOKEN = 210
+    #: The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+    ALLOWED_TOKEN = 211
+    #: DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    #: context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+    #: at least the allowed length. 0: off. [0 (default) to 1000000]
+    DRY_MULTIPLIER = 212
+    #: [1 to 100; default 1.75]
+    DRY_BASE = 213
+    #: [1 to 2147483647; default 2]
+    DRY_ALLOWED_LENGTH = 214
+    #: How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    #: whole context. [1 to 2147483647; default 1024]
+    DRY_WINDOW = 215
+    #: Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+    #: nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+    DRY_BREAKER = 216
+    #: XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    #: at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+    XTC_PROBABILITY = 217
+    #: Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+    XTC_THRESHOLD = 218
+    #: Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    TYPICAL_P = 219
+    #: Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    #: this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    #: anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    #: [0 (default) to 1000]
+    MIROSTAT_TAU = 220
+    #: [1e-30 to 1; default 0.1]
+    MIROSTAT_ETA = 221
+    #: The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+    #: above. [each 1 to 6; default none]
+    FILTER = 222
+
+
+class GenerationOption(OpenEnum):
+    """Options of a generation. Since 0.2."""
+
+    #: Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
+    MAX_TOKENS = 300
+    #: So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    #: [0 (default) to 2147483647]
+    MIN_TOKENS = 301
+    #: Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
+    STOP_TOKEN = 302
+    #: 1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)]
+    END_TOKENS = 303
+    #: Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none]
+    STOP_TEXT = 304
+    #: Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647]
+    DEADLINE_MS = 305
+    #: Higher ones are served first. [-100 to 100; default 0]
+    PRIORITY = 306
+    #: Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024]
+    BUFFER_TOKENS = 307
+    #: 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
+    TEXT = 308
+    #: 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+    LOGPROBS = 309
+    #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    #: [0 (default) to 20]
+    TOP_LOGPROBS = 310
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    CHOICE = 315
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    REGEX = 316
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    JSON_SCHEMA = 317
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    JSON_OBJECT = 318
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    GRAMMAR = 319
+
+
+class DescribeFormat(OpenEnum):
+    """How nl_model_describe writes. Since 0.2."""
+
+    #: lines "name: value", each ended by a newline, for people to read
+    TEXT = 0
+    #: one JSON object with the same names, numbers as numbers
+    JSON = 1
+
+
+class FactsKind(OpenEnum):
+    """What facts are about, for nl_fact_describe. Since 0.2."""
+
+    ENGINE = 1
+    TOKENIZER = 2
+    CHUNK = 3
+    CACHE = 4
+    GENERATION = 5

@@ -1,0 +1,220 @@
+"""Whole batches of prompts in one call, with the names that vLLM's batch interface has."""
+
+from __future__ import annotations
+
+import secrets
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
+
+from ._call import Path
+from ._callbacks import Log, Progress
+from .chat import AnyMessage
+from .engine import Engine
+from .enums import ChatFlags, EncodeFlags, EndReason, Status
+from .errors import NanolithError
+from .generation import Generation
+from .options import EngineOptions, GenerationOptions
+from .tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    """How an answer is drawn, and when it ends. Names and defaults are vLLM's."""
+
+    #: 0: greedy.
+    temperature: float = 1.0
+    top_p: float = 1.0
+    #: 0 and -1 keep all tokens.
+    top_k: int = 0
+    min_p: float = 0.0
+    #: The same seed draws the same tokens from the same logits (to the bit, whatever else is computed, where the engine
+    #: is batch_invariant); None takes another one for every prompt.
+    seed: int | None = None
+    #: None: until the context is full.
+    max_tokens: int | None = 16
+    min_tokens: int = 0
+    #: Texts that end the answer, which ends before them.
+    stop: str | Sequence[str] | None = None
+    stop_token_ids: Sequence[int] | None = None
+    #: The model's own end tokens do not end it.
+    ignore_eos: bool = False
+    #: False: no text is made.
+    detokenize: bool = True
+
+
+@dataclass(frozen=True)
+class CompletionOutput:
+    """An answer. `finish_reason` is "stop", "length" or, where it was cancelled, "abort"."""
+
+    index: int
+    text: str
+    token_ids: list[int]
+    finish_reason: str
+
+
+@dataclass(frozen=True)
+class RequestOutput:
+    """What became of a prompt. `prompt` is None where it was given as tokens."""
+
+    prompt: str | None
+    prompt_token_ids: list[int]
+    outputs: list[CompletionOutput]
+
+
+#: A text, tokens, or a dictionary with "prompt" or "prompt_token_ids".
+Prompt = Union[str, Sequence[int], Mapping[str, Any]]
+
+# All other ends are the answer's own.
+_REASONS = {
+    EndReason.LENGTH: "length",
+    EndReason.CONTEXT_FULL: "length",
+    EndReason.CANCELLED: "abort",
+}
+
+
+class LLM:
+    """A model that answers batches of prompts. `engine` and `tokenizer` (None where the model has none) are its own."""
+
+    def __init__(
+        self, model: Path, *, log: Log | None = None, progress: Progress | None = None, **options: Unpack[EngineOptions]
+    ) -> None:
+        """Loads the Hugging Face folder `model`, as Engine does."""
+        self.engine = Engine(model, log=log, progress=progress, **options)
+        self.tokenizer: Tokenizer | None = None
+        try:
+            self.tokenizer = self.engine.tokenizer()
+        except NanolithError as problem:
+            if problem.status not in (Status.NOT_FOUND, Status.UNSUPPORTED):
+                raise
+
+    def close(self) -> None:
+        """Drops the engine."""
+        if self.tokenizer is not None:
+            self.tokenizer.close()
+        self.engine.close()
+
+    def __enter__(self) -> LLM:
+        return self
+
+    def __exit__(self, *problem: object) -> None:
+        self.close()
+
+    def generate(
+        self,
+        prompts: Prompt | Sequence[Prompt],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
+        """The answers to all prompts, in their order. The engine draws them in batches.
+
+        A text is encoded with the tokens that the model wants around it. `sampling_params` count for all prompts, or
+        there is one for each. An error cancels what is left.
+        """
+        every = _listed(prompts)
+        if sampling_params is None or isinstance(sampling_params, SamplingParams):
+            params = [sampling_params or SamplingParams()] * len(every)
+        else:
+            params = list(sampling_params)
+        if len(params) != len(every):
+            raise ValueError(f"there are {len(every)} prompts and {len(params)} sampling_params: expected one for each")
+        asked = [self._read(prompt) for prompt in every]
+        return [
+            RequestOutput(prompt, tokens, [answer])
+            for (prompt, tokens), answer in zip(asked, self._answers([tokens for _, tokens in asked], params))
+        ]
+
+    def chat(
+        self,
+        messages: Sequence[AnyMessage | Mapping[str, Any]] | Sequence[Sequence[AnyMessage | Mapping[str, Any]]],
+        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+    ) -> list[RequestOutput]:
+        """The answers to one list of messages, or to several, in the model's own chat format.
+
+        A message is a pair of a role and a text, or a dictionary with "role" and "content".
+        """
+        if self.tokenizer is None:
+            raise ValueError("the model has no tokenizer: give generate() tokens")
+        several: Any = messages if messages and isinstance(messages[0], list) else [messages]
+        with self.tokenizer.chat_format() as format:
+            tokens = [
+                format.render(
+                    [(m["role"], m["content"]) if isinstance(m, Mapping) else m for m in one],
+                    ChatFlags.ADD_GENERATION_PROMPT,
+                ).tokens
+                for one in several
+            ]
+        return self.generate(tokens, sampling_params)
+
+    def _read(self, prompt: Prompt) -> tuple[str | None, list[int]]:
+        if isinstance(prompt, Mapping):
+            if "prompt_token_ids" in prompt:
+                return prompt.get("prompt"), list(prompt["prompt_token_ids"])
+            prompt = prompt["prompt"]
+        if not isinstance(prompt, str):
+            return None, [int(token) for token in prompt]
+        if self.tokenizer is None:
+            raise ValueError("the model has no tokenizer: give the prompt as tokens")
+        return prompt, self.tokenizer.encode(prompt, EncodeFlags.ADD_SPECIAL)
+
+    def _answers(self, prompts: list[list[int]], params: list[SamplingParams]) -> list[CompletionOutput]:
+        """Starts as many as the engine's queue takes, and reads them in their order while it draws."""
+        answers: list[CompletionOutput] = []
+        running: deque[Generation] = deque()
+        try:
+            for prompt, how in zip(prompts, params):
+                while True:
+                    try:
+                        running.append(self._start(prompt, how))
+                        break
+                    except NanolithError as problem:
+                        if problem.status != Status.BUSY or not running:
+                            raise
+                    answers.append(_answer(running.popleft()))
+            while running:
+                answers.append(_answer(running.popleft()))
+        finally:
+            for generation in running:
+                generation.close()
+        return answers
+
+    def _start(self, prompt: list[int], how: SamplingParams) -> Generation:
+        options: GenerationOptions = {
+            "max_tokens": how.max_tokens,
+            "min_tokens": how.min_tokens,
+            "stop_texts": [how.stop] if isinstance(how.stop, str) else how.stop,
+            "stop_tokens": how.stop_token_ids,
+            "end_tokens": not how.ignore_eos,
+            "text": how.detokenize,
+            # No generation pauses because another one is read first.
+            "buffer_tokens": how.max_tokens or 1 << 20,
+        }
+        with self.engine.cache() as cache:
+            cache.set_sampling(
+                temperature=how.temperature,
+                top_p=how.top_p,
+                top_k=max(0, how.top_k),
+                min_p=how.min_p,
+                seed=secrets.randbits(63) if how.seed is None else how.seed,
+            )
+            return cache.generate(prompt, **options)
+
+
+def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
+    """One prompt, which may be a list of tokens, or several."""
+    if isinstance(prompts, (str, Mapping)):
+        return [prompts]
+    every: list[Any] = list(prompts)
+    return [every] if every and isinstance(every[0], int) else every
+
+
+def _answer(generation: Generation) -> CompletionOutput:
+    with generation:
+        text: list[str] = []
+        tokens: list[int] = []
+        for piece in generation:
+            text.append(piece.text)
+            tokens += piece.tokens
+        return CompletionOutput(0, "".join(text), tokens, _REASONS.get(generation.end, "stop"))

@@ -1,0 +1,305 @@
+# Written by bindings/generate.py from include/nanolith/nanolith.h. Do not edit.
+"""Options as keyword arguments; None, and an option that is left out, keep the library's default."""
+
+from __future__ import annotations
+
+from typing import Sequence, TypedDict
+
+from .enums import Composition, Dtype
+
+
+class EngineOptions(TypedDict, total=False):
+    """Options of an engine. Since 0.2.
+    Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
+    """
+
+    #: "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
+    #: [1 to 64 bytes]
+    device: str | bytes | None
+    #: Format of weights and activations. [NL_DTYPE_AUTO (default) to NL_DTYPE_BF16]
+    dtype: Dtype | None
+    #: Format of keys and values in pages. NL_DTYPE_AUTO: as the activations. [NL_DTYPE_AUTO (default) to
+    #: NL_DTYPE_F8_E4M3]
+    kv_dtype: Dtype | None
+    #: Tokens a page, a power of two. [16 to 256; default 64]
+    page_size: int | None
+    #: Pages in the pool; 0 sizes the pool from the model and the memory that is free. [0 (default) to 2147483647]
+    num_pages: int | None
+    #: Longest context of a cache in tokens, at most the model's own; 0 takes the model's. Models with LongRoPE (Phi 3
+    #: and 4) rotate contexts beyond their original one in another way: 0 takes the original context, a longer one the
+    #: angles for long contexts, whatever a cache holds. [0 (default) to 2147483647]
+    max_context: int | None
+    #: Most tokens computed in one step: longer prefills are cut into slices. [1 to 65536; default 2048]
+    max_batch_tokens: int | None
+    #: Most conversations that get a token in one step. [1 to 4096; default 256]
+    max_output_rows: int | None
+    #: Milliseconds that a step may take which prefills beside running conversations; its slices of the prefill are cut
+    #: to fit. 0 takes 25, or more where smaller slices would cost prefills over a tenth of their speed.
+    #: [0 (default) to 1000000]
+    step_ms: float | None
+    #: Most requests that wait to be computed; one more is NL_ERROR_BUSY. [1 to 1048576; default 4096]
+    queue_limit: int | None
+    #: CPU threads; 0 takes the cores that the process may use. [0 (default) to 1024]
+    threads: int | None
+    #: 1: everything is made ready while the engine is created; 0: when it is needed first. [0 or 1 (default)]
+    warm_up: bool | None
+    #: 1: a token's logits do not depend on what else is computed in the same step, so a seeded or greedy answer is the
+    #: same to the bit alone and beside any others, however prefills are sliced. 0: the fastest way for the number of
+    #: rows is taken, and sums are rounded in another order. With 1, products are made in blocks of as many rows and
+    #: attention neither splits a context nor reads a shared chunk once for several conversations. Answers are those of
+    #: one device, library version and set of engine options, except the limits of a step and of the pool.
+    #: [0 (default) or 1]
+    batch_invariant: bool | None
+    #: 1: on the CPU, weights that have the engine's dtype in their files are used where they lie: the files stay mapped
+    #: while the engine lives, and one that is cut short or written to meanwhile ends the process (SIGBUS) or changes
+    #: answers. 0: all weights are read into memory, and files may change as they like once the engine is there. A GPU
+    #: has its own copy either way. [0 or 1 (default)]
+    map_weights: bool | None
+    #: 1: weights that are NaN or infinite are logged; 0: they are BAD_MODEL. [0 (default) or 1]
+    allow_not_finite: bool | None
+    #: 1: each phase of each step is timed, and when the engine is gone the log has a table (NL_LOG_INFO): milliseconds
+    #: a step, GB/s, TFLOP/s, and the share of what the device's memory and its products can do at most, for steps that
+    #: only decode and for the others. A GPU then runs one step at a time, which makes it slower; while an engine on
+    #: the CPU is created, the speed of memory is measured (0.2 s). [0 (default) or 1]
+    profile: bool | None
+    #: 1: a conversation whose beginning is that of another one, now or before, takes over the whole pages of it that
+    #: are still there instead of computing them, without being asked: the same chunks, then the same tokens.
+    #: NL_CACHE_TOKENS_REUSED counts them. Pages that nobody uses count as free and are kept
+    #: for this until others need them, at most as many as were ever in use at once. 0: everything that is not in a
+    #: chunk is computed. Sums may be rounded in another order than where a conversation computes all by itself, unless
+    #: NL_OPTION_BATCH_INVARIANT is 1. [0 or 1 (default)]
+    share_prefixes: bool | None
+    #: A folder where chunks are kept in files: those that are computed are written there by a thread of the library,
+    #: and those that are asked for are looked for there before they are computed, by this engine, later ones, and other
+    #: processes at the same time. It is made where there is none. A file fits engines as nl_chunk_save says; the first
+    #: chunk waits until the weight files are read once more, which the folder remembers. Freeing an engine's last
+    #: handle waits until its chunks are written. A file that is damaged is logged, removed and computed again, and
+    #: where the folder can't be used, or the disk is full, that is logged and chunks are computed. Whoever may write to
+    #: the folder decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+    store_folder: str | bytes | None
+    #: Most bytes of the chunk files in that folder; those used longest ago are removed. 0: no limit.
+    #: [0 (default) to INT64_MAX]
+    store_bytes: int | None
+    #: Bytes of the host's memory, page-locked for a GPU, that are reserved while the engine is created: chunks that are
+    #: evicted from the device's pages go there, and come back when they are asked for, which is faster than computing
+    #: them. [0 (default) to INT64_MAX]
+    host_bytes: int | None
+    #: A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
+    #: once: chunks that are computed are written there by a thread of the library, and those that neither the device
+    #: nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
+    #: socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
+    #: encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
+    #: or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
+    #: Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
+    #: empty: none]
+    store_server: str | bytes | None
+    #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
+    #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
+    store_deadline_ms: int | None
+
+
+class CacheOptions(TypedDict, total=False):
+    """Options of a cache. Since 0.2."""
+
+    #: How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
+    composition: Composition | None
+    #: Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
+    #: always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+    #: [0 (default) to 1]
+    blend_share: float | None
+
+
+class SamplingOptions(TypedDict, total=False):
+    """Options of drawing. Since 0.2.
+    A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+    the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+    those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+    logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+    what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+    tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+    min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+    temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+    the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+    tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+    when its latest token is known, and on a GPU all others of the same steps wait with it.
+    """
+
+    #: What logits are divided by. 0: greedy. [0 (default) to 3e38]
+    temperature: float | None
+    #: Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
+    top_k: int | None
+    #: Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    top_p: float | None
+    #: Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
+    min_p: float | None
+    #: Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
+    seed: int | None
+    #: The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    #: [0.001 to 1000; default 1]
+    repetition_penalty: float | None
+    #: Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+    frequency_penalty: float | None
+    #: Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+    presence_penalty: float | None
+    #: How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    #: penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+    penalty_window: int | None
+    #: Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    #: [each 3 to 64 bytes; default none]
+    biased_tokens: Sequence[str | bytes] | None
+    #: Tokens that are never drawn. [each 0 to 2147483647; default none]
+    banned_tokens: Sequence[int] | None
+    #: The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+    allowed_tokens: Sequence[int] | None
+    #: DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    #: context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+    #: at least the allowed length. 0: off. [0 (default) to 1000000]
+    dry_multiplier: float | None
+    #: [1 to 100; default 1.75]
+    dry_base: float | None
+    #: [1 to 2147483647; default 2]
+    dry_allowed_length: int | None
+    #: How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    #: whole context. [1 to 2147483647; default 1024]
+    dry_window: int | None
+    #: Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+    #: nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+    dry_breakers: Sequence[str | bytes] | None
+    #: XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    #: at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+    xtc_probability: float | None
+    #: Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+    xtc_threshold: float | None
+    #: Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    typical_p: float | None
+    #: Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    #: this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    #: anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    #: [0 (default) to 1000]
+    mirostat_tau: float | None
+    #: [1e-30 to 1; default 0.1]
+    mirostat_eta: float | None
+    #: The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+    #: above. [each 1 to 6; default none]
+    filters: Sequence[int] | None
+
+
+class GenerationOptions(TypedDict, total=False):
+    """Options of a generation. Since 0.2."""
+
+    #: Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
+    max_tokens: int | None
+    #: So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    #: [0 (default) to 2147483647]
+    min_tokens: int | None
+    #: Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
+    stop_tokens: Sequence[int] | None
+    #: 1: the model's own end tokens (nl_engine_is_end_token) end it. [0 or 1 (default)]
+    end_tokens: bool | None
+    #: Texts that end it; the text that it gives ends before them. [each 1 to 1024 bytes; default none]
+    stop_texts: Sequence[str | bytes] | None
+    #: Milliseconds from its start after which it ends; 0: none. [0 (default) to 2147483647]
+    deadline_ms: int | None
+    #: Higher ones are served first. [-100 to 100; default 0]
+    priority: int | None
+    #: Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024]
+    buffer_tokens: int | None
+    #: 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
+    text: bool | None
+    #: 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+    logprobs: bool | None
+    #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    #: [0 (default) to 20]
+    top_logprobs: int | None
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    choices: Sequence[str | bytes] | None
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    regex: str | bytes | None
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    json_schema: str | bytes | None
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    json_object: bool | None
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    grammar: str | bytes | None
+
+
+#: The key of each of EngineOptions, and what it takes.
+ENGINE_KEYS = {
+    "device": (1, "text"),
+    "dtype": (2, "int"),
+    "kv_dtype": (3, "int"),
+    "page_size": (4, "int"),
+    "num_pages": (5, "int"),
+    "max_context": (6, "int"),
+    "max_batch_tokens": (7, "int"),
+    "max_output_rows": (8, "int"),
+    "step_ms": (9, "float"),
+    "queue_limit": (10, "int"),
+    "threads": (11, "int"),
+    "warm_up": (12, "int"),
+    "batch_invariant": (13, "int"),
+    "map_weights": (14, "int"),
+    "allow_not_finite": (15, "int"),
+    "profile": (16, "int"),
+    "share_prefixes": (17, "int"),
+    "store_folder": (18, "text"),
+    "store_bytes": (19, "int"),
+    "host_bytes": (20, "int"),
+    "store_server": (21, "text"),
+    "store_deadline_ms": (22, "int"),
+}
+
+#: The key of each of CacheOptions, and what it takes.
+CACHE_KEYS = {
+    "composition": (100, "int"),
+    "blend_share": (101, "float"),
+}
+
+#: The key of each of SamplingOptions, and what it takes.
+SAMPLING_KEYS = {
+    "temperature": (200, "float"),
+    "top_k": (201, "int"),
+    "top_p": (202, "float"),
+    "min_p": (203, "float"),
+    "seed": (204, "int"),
+    "repetition_penalty": (205, "float"),
+    "frequency_penalty": (206, "float"),
+    "presence_penalty": (207, "float"),
+    "penalty_window": (208, "int"),
+    "biased_tokens": (209, "text_list"),
+    "banned_tokens": (210, "int_list"),
+    "allowed_tokens": (211, "int_list"),
+    "dry_multiplier": (212, "float"),
+    "dry_base": (213, "float"),
+    "dry_allowed_length": (214, "int"),
+    "dry_window": (215, "int"),
+    "dry_breakers": (216, "text_list"),
+    "xtc_probability": (217, "float"),
+    "xtc_threshold": (218, "float"),
+    "typical_p": (219, "float"),
+    "mirostat_tau": (220, "float"),
+    "mirostat_eta": (221, "float"),
+    "filters": (222, "int_list"),
+}
+
+#: The key of each of GenerationOptions, and what it takes.
+GENERATION_KEYS = {
+    "max_tokens": (300, "int"),
+    "min_tokens": (301, "int"),
+    "stop_tokens": (302, "int_list"),
+    "end_tokens": (303, "int"),
+    "stop_texts": (304, "text_list"),
+    "deadline_ms": (305, "int"),
+    "priority": (306, "int"),
+    "buffer_tokens": (307, "int"),
+    "text": (308, "int"),
+    "logprobs": (309, "int"),
+    "top_logprobs": (310, "int"),
+    "choices": (315, "text_list"),
+    "regex": (316, "text"),
+    "json_schema": (317, "text"),
+    "json_object": (318, "int"),
+    "grammar": (319, "text"),
+}
