@@ -230,6 +230,8 @@ const (
 	EndDeadline EndReason = C.NL_END_DEADLINE
 	// the call that would tell the end returns the error's status instead of NL_OK
 	EndError EndReason = C.NL_END_ERROR
+	// the text is what its constraint asks for, and nothing can follow
+	EndComplete EndReason = C.NL_END_COMPLETE
 )
 
 // GenerationFact: Facts about a generation, for nl_generation_query. Since 0.2.
@@ -635,6 +637,16 @@ const (
 	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 	// [0 (default) to 20]
 	OptionTopLogprobs GenerationOption = C.NL_OPTION_TOP_LOGPROBS
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	OptionChoice GenerationOption = C.NL_OPTION_CHOICE
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	OptionRegex GenerationOption = C.NL_OPTION_REGEX
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	OptionJsonSchema GenerationOption = C.NL_OPTION_JSON_SCHEMA
+	// 1: the text is a JSON object. [0 (default) or 1]
+	OptionJsonObject GenerationOption = C.NL_OPTION_JSON_OBJECT
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	OptionGrammar GenerationOption = C.NL_OPTION_GRAMMAR
 )
 
 // DescribeFormat: How nl_model_describe writes. Since 0.2.

@@ -473,6 +473,16 @@ type GenerationOptions struct {
 	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 	// [0 (default) to 20]
 	TopLogprobs int64
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	Choices []string
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	Regex string
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	JsonSchema string
+	// 1: the text is a JSON object. [0 (default) or 1]
+	JsonObject *bool
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	Grammar string
 }
 
 func (o *GenerationOptions) apply(options *C.nl_options) error {
@@ -528,6 +538,31 @@ func (o *GenerationOptions) apply(options *C.nl_options) error {
 	}
 	if o.TopLogprobs != 0 {
 		if err := setInt(options, C.NL_OPTION_TOP_LOGPROBS, o.TopLogprobs); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.Choices {
+		if err := setText(options, C.NL_OPTION_CHOICE, element); err != nil {
+			return err
+		}
+	}
+	if o.Regex != "" {
+		if err := setText(options, C.NL_OPTION_REGEX, o.Regex); err != nil {
+			return err
+		}
+	}
+	if o.JsonSchema != "" {
+		if err := setText(options, C.NL_OPTION_JSON_SCHEMA, o.JsonSchema); err != nil {
+			return err
+		}
+	}
+	if o.JsonObject != nil {
+		if err := setInt(options, C.NL_OPTION_JSON_OBJECT, number(*o.JsonObject)); err != nil {
+			return err
+		}
+	}
+	if o.Grammar != "" {
+		if err := setText(options, C.NL_OPTION_GRAMMAR, o.Grammar); err != nil {
 			return err
 		}
 	}

@@ -553,8 +553,8 @@ NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) cha
  * Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
  * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
  * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
- * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
- * without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+ * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+ * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
  * allows).
  */
 NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
@@ -569,7 +569,8 @@ enum NL_NAMED(EndReason, NL_END_) {
     NL_END_CONTEXT_FULL = 4, /* the cache holds as many tokens as it may */
     NL_END_CANCELLED = 5,
     NL_END_DEADLINE = 6, /* NL_OPTION_DEADLINE_MS is over */
-    NL_END_ERROR = 7     /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_ERROR = 7,    /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_COMPLETE = 8  /* the text is what its constraint asks for, and nothing can follow */
 };
 
 /*
@@ -1113,7 +1114,25 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     NL_OPTION_LOGPROBS = 309 NL_TAKES_BOOL,
     /* And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
        [0 (default) to 20] */
-    NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT
+    NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT,
+    /*
+     * Constraints: what the text must be, all of it, from the generation's first token to its end. At most one kind;
+     * the model needs a tokenizer. Only tokens are drawn that the text can go on with, and end tokens exactly where it
+     * may end, so that it always parses where it ends so; where something else ends it (NL_OPTION_MAX_TOKENS, a stop
+     * text) it is the beginning of one that does. A constraint that is malformed (INVALID_ARGUMENT) or that can't be
+     * granted in full (UNSUPPORTED) is an error of nl_generation_start, which names the byte and the keyword.
+     * docs/constraints.md says what is known of each language.
+     */
+    /* The text is one of these. [each 1 to 65536 bytes; default none] */
+    NL_OPTION_CHOICE = 315 NL_TAKES_TEXT_LIST,
+    /* The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_REGEX = 316 NL_TAKES_TEXT,
+    /* The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_JSON_SCHEMA = 317 NL_TAKES_TEXT,
+    /* 1: the text is a JSON object. [0 (default) or 1] */
+    NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
+    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
 };
 
 /* ---- Drawing step by step ------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 #include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
+#include "grammar/constraint.h"
 #include "store/fingerprint.h"
 
 namespace nanolith {
@@ -147,6 +148,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .max_output_rows = executor_options.max_output_rows,
                                              .max_kept_logits = executor_options.max_kept_logits,
                                              .max_context = spec().max_context,
+                                             .vocab_size = spec().vocab_size,
                                              .probes = !probe_layers(spec()).empty(),
                                              .keeps_blends = !options.batch_invariant,
                                              .step_ms = options.step_ms,

@@ -9,6 +9,7 @@
 
 #include "backend/sampling_options.h"
 #include "backend/weight_form.h"
+#include "grammar/constraint_text.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -55,12 +56,13 @@ struct GenerationOptions {
     std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's own end tokens end it
     std::vector<std::string> stop_texts = {};
-    int64_t deadline_ms = 0;       // since its start; 0: none
-    int32_t priority = 0;          // higher ones first
-    int32_t buffer_tokens = 1024;  // tokens that wait for the reader before it pauses
-    bool text = true;              // tokens are turned into text
-    bool logprobs = false;         // of the tokens drawn, log-probabilities are kept for the reader
-    int32_t top_logprobs = 0;      // and those of so many most probable tokens
+    int64_t deadline_ms = 0;              // since its start; 0: none
+    int32_t priority = 0;                 // higher ones first
+    int32_t buffer_tokens = 1024;         // tokens that wait for the reader before it pauses
+    bool text = true;                     // tokens are turned into text
+    bool logprobs = false;                // of the tokens drawn, log-probabilities are kept for the reader
+    int32_t top_logprobs = 0;             // and those of so many most probable tokens
+    grammar::Constraint constraint = {};  // what the text must be
 };
 
 }  // namespace nanolith

@@ -220,6 +220,8 @@ namespace Nanolith
         Deadline = 6,
         /// <summary>the call that would tell the end returns the error's status instead of NL_OK</summary>
         Error = 7,
+        /// <summary>the text is what its constraint asks for, and nothing can follow</summary>
+        Complete = 8,
     }
 
     /// <summary>Facts about a generation, for nl_generation_query. Since 0.2. A newer library may know more values.</summary>
@@ -523,6 +525,16 @@ namespace Nanolith
         Logprobs = 309,
         /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
         TopLogprobs = 310,
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        Choice = 315,
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        Regex = 316,
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        JsonSchema = 317,
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        JsonObject = 318,
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        Grammar = 319,
     }
 
     /// <summary>How nl_model_describe writes. Since 0.2. A newer library may know more values.</summary>

@@ -21,6 +21,7 @@ __all__ = [
     "OptionsKind",
     "Severity",
     "Dtype",
+    "Weights",
     "EngineOption",
     "Composition",
     "CacheOption",
@@ -239,6 +240,8 @@ class EndReason(OpenEnum):
     DEADLINE = 6
     #: the call that would tell the end returns the error's status instead of NL_OK
     ERROR = 7
+    #: the text is what its constraint asks for, and nothing can follow
+    COMPLETE = 8
 
 
 class GenerationFact(OpenEnum):
@@ -617,6 +620,16 @@ class GenerationOption(OpenEnum):
     #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     #: [0 (default) to 20]
     TOP_LOGPROBS = 310
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    CHOICE = 315
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    REGEX = 316
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    JSON_SCHEMA = 317
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    JSON_OBJECT = 318
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    GRAMMAR = 319
 
 
 class DescribeFormat(OpenEnum):

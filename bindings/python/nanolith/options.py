@@ -217,6 +217,16 @@ class GenerationOptions(TypedDict, total=False):
     #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     #: [0 (default) to 20]
     top_logprobs: int | None
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    choices: Sequence[str | bytes] | None
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    regex: str | bytes | None
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    json_schema: str | bytes | None
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    json_object: bool | None
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    grammar: str | bytes | None
 
 
 #: The key of each of EngineOptions, and what it takes.
@@ -292,4 +302,9 @@ GENERATION_KEYS = {
     "text": (308, "int"),
     "logprobs": (309, "int"),
     "top_logprobs": (310, "int"),
+    "choices": (315, "text_list"),
+    "regex": (316, "text"),
+    "json_schema": (317, "text"),
+    "json_object": (318, "int"),
+    "grammar": (319, "text"),
 }

@@ -200,6 +200,8 @@ pub const NL_END_CANCELLED: i32 = 5;
 pub const NL_END_DEADLINE: i32 = 6;
 /// the call that would tell the end returns the error's status instead of NL_OK
 pub const NL_END_ERROR: i32 = 7;
+/// the text is what its constraint asks for, and nothing can follow
+pub const NL_END_COMPLETE: i32 = 8;
 
 /// drawn so far
 pub const NL_GENERATION_TOKENS: i32 = 1;
@@ -501,6 +503,16 @@ pub const NL_OPTION_LOGPROBS: i32 = 309;
 /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 /// \[0 (default) to 20]
 pub const NL_OPTION_TOP_LOGPROBS: i32 = 310;
+/// The text is one of these. \[each 1 to 65536 bytes; default none]
+pub const NL_OPTION_CHOICE: i32 = 315;
+/// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_REGEX: i32 = 316;
+/// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_JSON_SCHEMA: i32 = 317;
+/// 1: the text is a JSON object. \[0 (default) or 1]
+pub const NL_OPTION_JSON_OBJECT: i32 = 318;
+/// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_GRAMMAR: i32 = 319;
 
 /// lines "name: value", each ended by a newline, for people to read
 pub const NL_DESCRIBE_TEXT: i32 = 0;
@@ -732,8 +744,8 @@ functions! {
     /// Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
     /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
     /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
-    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
-    /// without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
     /// allows).
     fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
     /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`

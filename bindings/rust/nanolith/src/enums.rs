@@ -252,6 +252,8 @@ impl EndReason {
     pub const DEADLINE: EndReason = EndReason(sys::NL_END_DEADLINE);
     /// the call that would tell the end returns the error's status instead of NL_OK
     pub const ERROR: EndReason = EndReason(sys::NL_END_ERROR);
+    /// the text is what its constraint asks for, and nothing can follow
+    pub const COMPLETE: EndReason = EndReason(sys::NL_END_COMPLETE);
 }
 
 /// Facts about a generation, for nl_generation_query. Since 0.2.
@@ -689,6 +691,16 @@ impl GenerationOption {
     /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     /// \[0 (default) to 20]
     pub const TOP_LOGPROBS: GenerationOption = GenerationOption(sys::NL_OPTION_TOP_LOGPROBS);
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub const CHOICE: GenerationOption = GenerationOption(sys::NL_OPTION_CHOICE);
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub const REGEX: GenerationOption = GenerationOption(sys::NL_OPTION_REGEX);
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub const JSON_SCHEMA: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_SCHEMA);
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub const JSON_OBJECT: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_OBJECT);
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub const GRAMMAR: GenerationOption = GenerationOption(sys::NL_OPTION_GRAMMAR);
 }
 
 /// How nl_model_describe writes. Since 0.2.

@@ -365,4 +365,29 @@ impl GenerationOptions {
     pub fn top_logprobs(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_TOP_LOGPROBS, value)
     }
+
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub fn choice(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_CHOICE, value.as_ref())
+    }
+
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub fn regex(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_REGEX, value.as_ref())
+    }
+
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub fn json_schema(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_JSON_SCHEMA, value.as_ref())
+    }
+
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub fn json_object(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_JSON_OBJECT, i64::from(value))
+    }
+
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub fn grammar(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_GRAMMAR, value.as_ref())
+    }
 }
