@@ -10,43 +10,21 @@
 #include "backend/model_weights.h"
 #include "backend/read_weight.h"
 #include "backend/weight_form.h"
+#include "support/compact_blocks.h"
 
 namespace nanolith::testing {
 
-// Blocks of rows that were quantised, as a file would have them.
-class QuantisedMatrix : public CompactSource {
+// Rows that were quantised, as a file would have them.
+class QuantisedMatrix : public BlocksInMemory {
   public:
     QuantisedMatrix(const WeightView& weight, CodeKind codes)
-        : codes_(codes), cols_(weight.cols), blocks_(static_cast<size_t>(weight.rows * compact_blocks(weight.cols))) {
-        std::vector<float> row(static_cast<size_t>(cols_));
+        : BlocksInMemory(quantised_form(codes), weight.rows, weight.cols) {
+        std::vector<float> row(static_cast<size_t>(weight.cols));
         for (int64_t i = 0; i < weight.rows; ++i) {
-            read_weight(weight, i * cols_, cols_, row.data());
-            scales_.push_back(quantise_row(codes, row.data(), cols_, blocks_.data() + i * compact_blocks(cols_)));
+            read_weight(weight, i * weight.cols, weight.cols, row.data());
+            set_scale(i, quantise_row(codes, row.data(), weight.cols, blocks_of(i)));
         }
     }
-
-    [[nodiscard]] CompactForm form() const override { return quantised_form(codes_); }
-    void read_block(const WeightView&, int64_t row, int64_t block, CompactBlock& to) const noexcept override {
-        to = blocks_[static_cast<size_t>(row * compact_blocks(cols_) + block)];
-    }
-    [[nodiscard]] float row_scale(const WeightView&, int64_t row) const noexcept override {
-        return scales_[static_cast<size_t>(row)];
-    }
-    [[nodiscard]] WeightView view() const {
-        WeightView view;
-        view.dtype = DType::bf16;
-        view.rows = static_cast<int64_t>(scales_.size());
-        view.cols = cols_;
-        view.data = reinterpret_cast<const std::byte*>(blocks_.data());
-        view.compact = this;
-        return view;
-    }
-
-  private:
-    CodeKind codes_;
-    int64_t cols_;
-    std::vector<CompactBlock> blocks_;
-    std::vector<float> scales_;
 };
 
 // Owns what its weights point to, beside what the original's vectors do.

@@ -136,7 +136,7 @@ TYPED_TEST(CompactProductsTest, ScalesThatAreNotFinite) {
         if (form.scales == ScaleKind::none) continue;
         this->fill(1, 300, {form, form});
         RandomCompact& source = *this->sources_.front();
-        source.block(0, 1).scales[0] = source.block(0, 1).scale = {0x7C00};
+        source.blocks_of(0)[1].scales[0] = source.blocks_of(0)[1].scale = {0x7C00};
         auto part = load_compact("w", source.view(), form, *this->pool_);
         ASSERT_TRUE(part.ok());
         this->matrix_.parts.front() = std::move(*part);
