@@ -7,21 +7,33 @@
 #
 #   --no-install   name missing packages instead of installing them
 #   --serve        end with a URL for a browser and for clients of OpenAI's interface; Ctrl-C ends the server. With
-#                  --model DIR it serves another model
-#   Other options go to chat_chunked, for example --chat, --model DIR, --device cpu; --help lists them.
+#                  --model PATH it serves another model
+#   --model PATH   another model: a folder or a GGUF file. Where it has no demo.txt beside it and none is named, the
+#                  messages of chat_messages are answered, in the model's own chat format
+#   --format NAME  in another chat format: "gemma", for example
+#   Other options go to chat_chunked, for example --chat, --device cpu; --help lists them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/setup.sh
 
 install=yes
 serve=no
+model=
+demo=no
+format=()
 options=()
-for option in "$@"; do
-    case $option in
+while [ $# -gt 0 ]; do
+    case $1 in
         --no-install) install=no ;;
         --serve) serve=yes ;;
-        *) options+=("$option") ;;
+        --format) format=("${2:?--format needs a name}") && shift ;;
+        *)
+            [ "$1" != --model ] || model=${2:-}
+            [ "$1" != --demo ] || demo=yes
+            options+=("$1")
+            ;;
     esac
+    shift
 done
 
 # The shipped model's own documents and system prompt, and how it wants them; not for another model.
@@ -56,4 +68,7 @@ if ! { cmake --preset release "${cuda[@]}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_
     exit 1
 fi
 if [ $serve = yes ]; then serve; fi
+if [ -n "$model" ] && [ $demo = no ] && [ ! -e "$model/demo.txt" ]; then
+    exec build/release/bin/chat_messages "$model" ${format[@]+"${format[@]}"}
+fi
 exec build/release/bin/chat_chunked ${options[@]+"${options[@]}"}

@@ -209,10 +209,15 @@ Result<std::vector<int32_t>> read_end_tokens(const JsonFields& fields, int32_t v
 
 Result<Config> parse_config(std::string_view text, const std::string& where, int64_t max_context) {
     NL_ASSIGN(const Json json, parse_json_object(text, where));
+    return read_config(json, where, max_context);
+}
+
+Result<Config> read_config(const Json& json, const std::string& where, int64_t max_context) {
     const JsonFields fields(json, where);
     Config config;
     NL_ASSIGN(config.architecture, read_architecture(fields));
     const Architecture& architecture = *config.architecture;
+    config.tensors = architecture.tensors;
     ModelSpec& spec = config.spec;
     NL_TRY(read_sizes(fields, spec));
     NL_TRY(read_heads(fields, architecture, spec));

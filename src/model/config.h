@@ -8,6 +8,7 @@
 
 #include "backend/model_spec.h"
 #include "base/result.h"
+#include "files/json.h"
 #include "model/architecture.h"
 #include "model/quantization.h"
 
@@ -15,6 +16,7 @@ namespace nanolith {
 
 struct Config {
     const Architecture* architecture = nullptr;  // an entry of architectures()
+    TensorNames tensors;                         // as the files call them
     ModelSpec spec;
     Quantization quantization;
     bool tied_head = false;  // the head is the embedding
@@ -32,6 +34,9 @@ struct Config {
 // wanted (0: the model's own), is more than the model holds. The model's own is the one before its extension where
 // "longrope" has other angles for longer ones.
 Result<Config> parse_config(std::string_view text, const std::string& where, int64_t max_context = 0);
+
+// The same of an object in memory.
+Result<Config> read_config(const Json& json, const std::string& where, int64_t max_context = 0);
 
 // "eos_token_id" of generation_config.json's text: a token or a list of them, each below vocab_size.
 Result<std::vector<int32_t>> parse_end_tokens(std::string_view text, const std::string& where, int32_t vocab_size);

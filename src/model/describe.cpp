@@ -2,8 +2,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iomanip>
+#include <sstream>
 #include <system_error>
 
+#include "backend/weight_form.h"
+#include "files/gguf.h"
 #include "model/architecture.h"
 #include "model/model.h"
 #include "text/chat_format.h"
@@ -30,6 +34,26 @@ void add_windows(Facts& facts, const ModelSpec& spec) {
     facts.push_back({"layers with a window", int64_t{windowed}});
 }
 
+// "bfloat16", or "4 bits with a scale for 32" of compact ones.
+std::string weights_text(const WeightView& weight) {
+    if (weight.compact == nullptr) return dtype_name(weight.dtype);
+    const CompactForm form = weight.compact->form();
+    const std::string codes = form.codes == CodeKind::bits4 ? "4 bits" : form.codes == CodeKind::int8 ? "int8" : "e4m3";
+    if (form.scales == ScaleKind::none) return codes + " with a scale for each row";
+    return codes + (form.mins ? " with a scale and a minimum for " : " with a scale for ") + std::to_string(form.group);
+}
+
+// The format of a folder's projections; of a GGUF file each type with its bytes: "Q4_K 120 MB, F32 0.3 MB".
+std::string weights_of(const Model& model) {
+    if (model.stored.empty()) return weights_text(model.weights.layers.front().q_proj);
+    std::ostringstream text;
+    text << std::fixed << std::setprecision(1);
+    for (const StoredType& type : model.stored)
+        text << (type.name == model.stored.front().name ? "" : ", ") << type.name << ' '
+             << static_cast<double>(type.bytes) / 1e6 << " MB";
+    return std::move(text).str();
+}
+
 void add_model(Facts& facts, const Model& model) {
     const ModelSpec& spec = model.spec;
     const Architecture* const architecture = find_architecture(model.architecture);
@@ -37,7 +61,12 @@ void add_model(Facts& facts, const Model& model) {
     facts.push_back({"architecture", model.architecture});
     facts.push_back({"family", architecture != nullptr ? std::string(architecture->family) : ""});
     facts.push_back({"parameters", model.num_parameters});
-    facts.push_back({"weights", std::string(dtype_name(model.weights.layers.front().q_proj.dtype))});
+    facts.push_back({"format", model.format});
+    facts.push_back({"weights", weights_of(model)});
+    // What the CPU keeps of them by default; on a GPU those of 8-bit floats and compact ones become 16 bits.
+    facts.push_back(
+        {"weight bytes", static_cast<int64_t>(stored_bytes(model.weights, WeightForm::source, model.file_dtype))});
+    if (!model.stored.empty()) facts.push_back({"computed with", dtype_name(model.file_dtype)});
     facts.push_back({"layers", int64_t{spec.num_layers}});
     facts.push_back({"hidden size", int64_t{spec.hidden_size}});
     facts.push_back({"query heads", int64_t{spec.num_heads}});
@@ -69,8 +98,8 @@ void add_text(Facts& facts, const std::string& folder) {
 
 Result<std::vector<ModelFact>> describe_model(const std::string& folder) {
     std::error_code error;
-    if (!std::filesystem::is_directory(folder, error)) {
-        return fail(NL_ERROR_NOT_FOUND, "path is \"", folder, "\": expected a model folder");
+    if (!is_model_file(folder) && !std::filesystem::is_directory(folder, error)) {
+        return fail(NL_ERROR_NOT_FOUND, "path is \"", folder, "\": expected a model folder or a GGUF file");
     }
     Facts facts;
     auto model = load_model(folder);

@@ -1,8 +1,10 @@
 #include <utility>
 
+#include "files/gguf.h"
 #include "files/json.h"
 #include "files/open_file.h"
 #include "model/config.h"
+#include "model/gguf/gguf_model.h"
 #include "model/model.h"
 #include "model/weight_files.h"
 #include "model/weights.h"
@@ -23,8 +25,11 @@ Result<std::vector<int32_t>> load_end_tokens(const std::string& folder, Config& 
 
 }  // namespace
 
-Result<std::unique_ptr<Model>> load_model(const std::string& folder, int64_t max_context, WeightPlace place) {
+Result<std::unique_ptr<Model>> load_model(const std::string& path, int64_t max_context, WeightPlace place) {
+    if (is_model_file(path)) return load_gguf_model(path, max_context, place);
+    const std::string& folder = path;
     const std::string config_path = folder + "/config.json";
+    if (!file_exists(config_path)) NL_TRY(check_no_gguf(folder));
     NL_ASSIGN(const std::string config_text, read_file(config_path, kMaxJsonBytes));
     NL_ASSIGN(Config config, parse_config(config_text, config_path, max_context));
     NL_ASSIGN(WeightFiles files, open_weight_files(folder, place));
@@ -48,8 +53,12 @@ Result<std::vector<NotFinite>> finish_loading(Model& model, bool in_place) {
         NL_TRY(file->finish());
         for (NotFinite& tensor : file->not_finite()) found.push_back(std::move(tensor));
     }
+    if (model.decoded != nullptr) {
+        for (NotFinite& tensor : model.decoded->not_finite()) found.push_back(std::move(tensor));
+    }
     if (!in_place) {
         model.weights = {};
+        model.decoded.reset();
         model.files.clear();
     }
     return found;

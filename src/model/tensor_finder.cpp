@@ -48,7 +48,7 @@ Result<void> TensorFinder::find(const std::string& name, const std::vector<int64
     const Tensor& tensor = found->second;
     if (tensor.shape != shape) {
         return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " has the shape ", show_shape(tensor.shape),
-                    ": expected ", show_shape(shape), " by config.json");
+                    ": expected ", show_shape(shape), " by the model's sizes");
     }
     const std::optional<DType> dtype = weight_dtype(tensor.dtype);
     const bool quantized = dtype == DType::f8_e4m3;

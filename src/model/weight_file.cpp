@@ -37,6 +37,8 @@ int64_t count_all_set(std::span<const std::byte> bytes, Bits exponent) {
     return count;
 }
 
+}  // namespace
+
 int64_t count_not_finite(DType dtype, std::span<const std::byte> bytes) {
     switch (dtype) {
         case DType::f32:
@@ -51,14 +53,17 @@ int64_t count_not_finite(DType dtype, std::span<const std::byte> bytes) {
     return count_all_set<uint8_t>(bytes, 0x7FU);  // NaN alone: the format has no infinities
 }
 
-}  // namespace
-
 Result<std::unique_ptr<WeightFile>> WeightFile::open(const std::string& path, WeightPlace place) {
     NL_ASSIGN(OpenFile opened, OpenFile::open(path));
-    std::unique_ptr<WeightFile> file(new WeightFile(std::move(opened), place));
-    NL_TRY(file->map());
+    NL_ASSIGN(auto file, of(std::move(opened), place));
     NL_TRY(file->read_header());
     return file;
+}
+
+Result<std::unique_ptr<WeightFile>> WeightFile::of(OpenFile file, WeightPlace place) {
+    std::unique_ptr<WeightFile> made(new WeightFile(std::move(file), place));
+    NL_TRY(made->map());
+    return made;
 }
 
 WeightFile::~WeightFile() {
@@ -88,8 +93,14 @@ Result<void> WeightFile::read_header() {
     std::string header(length, '\0');
     NL_ASSIGN(count, file_.read_at(kSafetensorsLengthBytes, header.size(), header.data()));
     header.resize(count);
-    NL_ASSIGN(tensors_,
+    NL_ASSIGN(TensorMap tensors,
               parse_safetensors_header(header, mapping_.subspan(kSafetensorsLengthBytes + length), file_.path()));
+    set_tensors(std::move(tensors));
+    return {};
+}
+
+void WeightFile::set_tensors(TensorMap tensors) {
+    tensors_ = std::move(tensors);
     std::vector<TensorMap::value_type*> order;
     for (auto& tensor : tensors_) order.push_back(&tensor);
     std::ranges::sort(order, {}, [](const auto* tensor) { return tensor->second.bytes.data(); });
@@ -102,7 +113,6 @@ Result<void> WeightFile::read_header() {
         numbers.bytes = tensor->second.bytes;
         numbers.dtype = *dtype;
     }
-    return {};
 }
 
 void WeightFile::read(const std::byte* from, size_t size, void* to) noexcept {
@@ -120,6 +130,7 @@ void WeightFile::look_at(const std::byte* from, std::span<const std::byte> copy)
     const auto next = std::ranges::upper_bound(numbers_, from, {}, [](const Numbers& n) { return n.bytes.data(); });
     if (next == numbers_.begin()) return;
     Numbers& numbers = *std::prev(next);
+    if (from >= numbers.bytes.data() + numbers.bytes.size()) return;  // of another tensor
     const int64_t count = count_not_finite(numbers.dtype, copy);
     if (count > 0) numbers.not_finite.fetch_add(count, std::memory_order_relaxed);
 }

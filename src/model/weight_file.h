@@ -1,4 +1,4 @@
-// A safetensors file whose weights a backend loads.
+// A file whose weights a backend loads.
 #pragma once
 
 #include <atomic>
@@ -31,18 +31,28 @@ struct NotFinite {
     int64_t size = 0;  // elements of the tensor
 };
 
+// How many of the numbers in `bytes`, of that format, are NaN or infinite.
+int64_t count_not_finite(DType dtype, std::span<const std::byte> bytes);
+
 // Weights are read out of the file, so that one that others change while it loads gives an error. Every element is
 // looked at on its way: what is NaN or infinite is counted. The addresses of tensors are those of a mapping of the
 // file, which stays as long as the object.
 class WeightFile final : public WeightSource {
   public:
-    // Reads the header alone.
+    // A safetensors file. Reads the header alone.
     static Result<std::unique_ptr<WeightFile>> open(const std::string& path, WeightPlace place);
+    // A file of any format, whose header somebody else reads.
+    static Result<std::unique_ptr<WeightFile>> of(OpenFile file, WeightPlace place);
     WeightFile(const WeightFile&) = delete;
     WeightFile& operator=(const WeightFile&) = delete;
     ~WeightFile() override;
 
     [[nodiscard]] FileFacts facts() const { return file_.facts(); }
+    [[nodiscard]] const OpenFile& file() const { return file_; }
+    // The whole file's addresses, which must not be read from.
+    [[nodiscard]] std::span<const std::byte> bytes() const { return mapping_; }
+    // The tensors in the file, to be read through this. Those whose numbers are known will be looked at. Once.
+    void set_tensors(TensorMap tensors);
     [[nodiscard]] TensorMap take_tensors() { return std::move(tensors_); }
 
     void read(const std::byte* from, size_t size, void* to) noexcept override;

@@ -12,7 +12,7 @@ namespace {
 class LayerFinder {
   public:
     LayerFinder(const TensorFinder& finder, const Config& config, int32_t layer)
-        : finder_(finder), config_(config), names_(config.architecture->tensors), layer_(layer) {}
+        : finder_(finder), config_(config), names_(config.tensors), layer_(layer) {}
 
     Result<LayerWeights> find() {
         const int64_t hidden = config_.spec.hidden_size;
@@ -133,7 +133,7 @@ void for_each_weight(const LayerWeights& layer, const Visit& visit) {
 
 Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& tensors, const std::string& where) {
     const TensorFinder finder(tensors, config.quantization, where);
-    const TensorNames& names = config.architecture->tensors;
+    const TensorNames& names = config.tensors;
     const ModelSpec& spec = config.spec;
     ModelWeights weights;
     NL_TRY(finder.matrix(names.embedding, spec.vocab_size, spec.hidden_size, weights.embedding));

@@ -1,6 +1,7 @@
 #include "text/sentencepiece_file.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -219,6 +220,23 @@ class FileReader {
     bool denormalizes_ = false;
 };
 
+void append_varint(std::string& to, uint64_t value) {
+    for (; value >= 0x80U; value >>= 7U) to += static_cast<char>((value & 0x7FU) | 0x80U);
+    to += static_cast<char>(value);
+}
+void append_key(std::string& to, uint32_t field, WireType type) {
+    append_varint(to, field << 3U | type);
+}
+void append_number(std::string& to, uint32_t field, uint64_t value) {
+    append_key(to, field, kVarint);
+    append_varint(to, value);
+}
+void append_message(std::string& to, uint32_t field, std::string_view message) {
+    append_key(to, field, kBytes);
+    append_varint(to, message.size());
+    to.append(message);
+}
+
 }  // namespace
 
 Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const std::string& path) {
@@ -229,6 +247,33 @@ Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const
         return fail(NL_ERROR_UNSUPPORTED, path,
                     ": it changes text after decoding (denormalizer_spec): expected a model without");
     return std::move(reader.facts());
+}
+
+void SentencePieceWriter::add_piece(std::string_view piece, float score, int32_t type) {
+    std::string message;
+    append_key(message, kPiece, kBytes);
+    append_varint(message, piece.size());
+    message.append(piece);
+    append_key(message, kScore, kFixed32);
+    std::array<char, sizeof score> bits{};
+    std::memcpy(bits.data(), &score, sizeof score);
+    message.append(bits.data(), bits.size());
+    append_number(message, kType, static_cast<uint64_t>(type));
+    append_message(bytes_, kPieces, message);
+}
+
+std::string SentencePieceWriter::finish(bool byte_fallback, bool removes_extra_spaces) && {
+    constexpr uint64_t kBytePairs = 2;
+    std::string trainer;
+    append_number(trainer, kModelType, kBytePairs);
+    append_number(trainer, kByteFallback, byte_fallback ? 1 : 0);
+    append_message(bytes_, kTrainerSpec, trainer);
+    std::string normalizer;
+    append_number(normalizer, kAddDummyPrefix, 1);
+    append_number(normalizer, kRemoveExtraWhitespaces, removes_extra_spaces ? 1 : 0);
+    append_number(normalizer, kEscapeWhitespaces, 1);
+    append_message(bytes_, kNormalizerSpec, normalizer);
+    return std::move(bytes_);
 }
 
 std::string without_normalizer(std::string_view bytes) {

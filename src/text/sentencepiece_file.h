@@ -25,6 +25,19 @@ struct SentencePieceFacts {
 // Checks the wire format, the pieces and the normalisation table of `bytes`. BAD_MODEL or UNSUPPORTED name `path`.
 Result<SentencePieceFacts> read_sentencepiece_file(std::string_view bytes, const std::string& path);
 
+// Writes the bytes of a byte-pair SentencePiece model.
+class SentencePieceWriter {
+  public:
+    // The next piece; `type` as the format numbers them: 1 normal, 2 unknown, 3 control, 4 user-defined, 5 unused, 6
+    // byte.
+    void add_piece(std::string_view piece, float score, int32_t type);
+    // `byte_fallback`: characters that no piece has become byte pieces.
+    [[nodiscard]] std::string finish(bool byte_fallback, bool removes_extra_spaces) &&;
+
+  private:
+    std::string bytes_;
+};
+
 // The same model, which takes texts as they are: with the encoder's normalisation done before. `bytes` passed
 // read_sentencepiece_file.
 std::string without_normalizer(std::string_view bytes);

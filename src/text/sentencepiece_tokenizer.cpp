@@ -287,6 +287,11 @@ Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& p
         return fail(NL_ERROR_UNSUPPORTED, path,
                     " is a vocabulary of tiktoken: expected a SentencePiece model, or tokenizer.json beside it. "
                     "Transformers makes the latter: AutoTokenizer.from_pretrained(folder).save_pretrained(folder)");
+    return parse_sentencepiece(bytes, path, std::move(config), part_bytes);
+}
+
+Result<std::shared_ptr<const Tokenizer>> parse_sentencepiece(std::string_view bytes, const std::string& path,
+                                                             TokenizerConfig config, size_t part_bytes) {
     NL_ASSIGN(SentencePieceFacts facts, read_sentencepiece_file(bytes, path));
     NL_ASSIGN(auto processor, make_processor(without_normalizer(bytes), path));
     auto tokenizer = std::make_shared<SentencePieceTokenizer>(std::move(processor), std::move(facts), part_bytes);

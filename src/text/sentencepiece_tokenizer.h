@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "text/tokenizer.h"
@@ -22,5 +23,9 @@ constexpr size_t kMaxPartBytes = size_t{64} << 10U;
 // Texts longer than `part_bytes` are cut even where libsentencepiece could take them: a test's way to cut everywhere.
 Result<std::shared_ptr<const Tokenizer>> load_sentencepiece(const std::string& path, TokenizerConfig config,
                                                             size_t part_bytes = kMaxPartBytes);
+
+// The same of a model's bytes; `path` is for messages.
+Result<std::shared_ptr<const Tokenizer>> parse_sentencepiece(std::string_view bytes, const std::string& path,
+                                                             TokenizerConfig config, size_t part_bytes = kMaxPartBytes);
 
 }  // namespace nanolith

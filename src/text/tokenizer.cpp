@@ -5,7 +5,9 @@
 
 #include "base/cores.h"
 #include "base/hex.h"
+#include "files/gguf.h"
 #include "files/open_file.h"
+#include "text/gguf_tokenizer.h"
 #include "text/json_tokenizer.h"
 #include "text/part_workers.h"
 #include "text/sentencepiece_tokenizer.h"
@@ -44,13 +46,16 @@ constexpr Kind kKinds[] = {
 
 }  // namespace
 
-Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& folder) {
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& path) {
+    if (is_model_file(path)) return load_gguf_tokenizer(path);
+    const std::string& folder = path;
     for (const Kind& kind : kKinds) {
-        const std::string path = folder + "/" + kind.name;
-        if (!file_exists(path)) continue;
+        const std::string file = folder + "/" + kind.name;
+        if (!file_exists(file)) continue;
         NL_ASSIGN(TokenizerConfig config, read_tokenizer_config(folder));
-        return kind.load(path, std::move(config));
+        return kind.load(file, std::move(config));
     }
+    NL_TRY(check_no_gguf(folder));
     return no_tokenizer(folder);
 }
 

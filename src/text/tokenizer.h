@@ -36,11 +36,12 @@ struct EncodeRules {
 // Immutable after load, so every member may be called from any thread.
 class Tokenizer {
   public:
-    // Reads tokenizer.json in `folder` or, where there is none, tokenizer.model or else tekken.json, and what is beside
-    // it (see TokenizerConfig). Where several are there tokenizer.json counts: it is what the reference implementation
-    // reads, and chat models have their markers only in it. NOT_FOUND where there is none, BAD_MODEL where a file
-    // is damaged, UNSUPPORTED where it has a component that is not known; all name the path.
-    static Result<std::shared_ptr<const Tokenizer>> load(const std::string& folder);
+    // That of a GGUF file (see load_gguf_tokenizer) or of a folder: reads its tokenizer.json or, where there is none,
+    // tokenizer.model or else tekken.json, and what is beside it (see TokenizerConfig). Where several are there
+    // tokenizer.json counts: it is what the reference implementation reads, and chat models have their markers only in
+    // it. NOT_FOUND where there is none, BAD_MODEL where a file is damaged, UNSUPPORTED where it has a component that
+    // is not known; all name the path.
+    static Result<std::shared_ptr<const Tokenizer>> load(const std::string& path);
 
     Tokenizer() = default;
     Tokenizer(const Tokenizer&) = delete;

@@ -18,7 +18,7 @@ install=yes
 minutes=${1:-5}
 shift $(($# > 0))
 targets=("$@")
-[ $# -gt 0 ] || targets=(config safetensors tokenizer_json tokenizer_model chat_template jinja chunk_file abi)
+[ $# -gt 0 ] || targets=(config safetensors gguf tokenizer_json tokenizer_model chat_template jinja chunk_file abi)
 
 has_libfuzzer() {
     local folder
@@ -38,6 +38,8 @@ gather() {
         config) for file in tests/parity/fixtures/*/config.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
         tokenizer_json)
             for file in tests/text/fixtures/*/{tokenizer,tekken}.json; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
+        gguf)
+            for file in tests/text/gguf/*.gguf; do cp "$file" "$corpus/$(basename "$file")"; done ;;
         tokenizer_model)
             for file in tests/text/fixtures/*/tokenizer.model; do cp "$file" "$corpus/$(basename "${file%/*}")"; done ;;
     esac
@@ -46,7 +48,7 @@ gather() {
 # Longest inputs, in bytes: as long as the seeds, so that whole files are changed.
 longest() {
     case $1 in
-        tokenizer_*) echo 60000 ;;
+        tokenizer_* | gguf) echo 60000 ;;
         *) echo 4096 ;;
     esac
 }

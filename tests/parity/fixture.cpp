@@ -36,6 +36,18 @@ std::vector<std::string> fixture_names() {
     return names;
 }
 
+std::vector<std::string> gguf_names() {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(NL_PARITY_GGUF))
+        names.push_back(entry.path().stem().string());
+    std::sort(names.begin(), names.end());
+    return names;
+}
+
+std::string gguf_file(const std::string& name) {
+    return std::string(NL_PARITY_GGUF) + "/" + name + ".gguf";
+}
+
 Fixture load_fixture(const std::string& name) {
     const std::string folder = std::string(NL_PARITY_FIXTURES) + "/" + name;
     const auto json = nlohmann::json::parse(read_file(folder + "/reference.json"));

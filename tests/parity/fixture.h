@@ -35,6 +35,10 @@ struct Fixture {
 
 // The names of the folders in fixtures/, sorted.
 std::vector<std::string> fixture_names();
+// The names of the files in gguf/ without their ends, sorted: fixtures whose model is there as a GGUF file too.
+std::vector<std::string> gguf_names();
+// That file.
+std::string gguf_file(const std::string& name);
 // Throws std::runtime_error on a fixture that is not whole.
 Fixture load_fixture(const std::string& name);
 

@@ -74,6 +74,21 @@ class Parity : public ::testing::TestWithParam<Case> {
         }
     }
 
+    // One cache for each prompt that grows from prefix to prefix, and what is drawn after it.
+    void expect_logits_and_greedy() const {
+        for (const Prompt& prompt : fixture_.prompts) {
+            const Cache cache = make_cache(engine_);
+            size_t length = 0;
+            for (size_t i = 0; i < prompt.prefix_lengths.size(); ++i) {
+                const size_t more = prompt.prefix_lengths[i] - length;
+                extend(cache, std::span(prompt.tokens).subspan(length, more));
+                length += more;
+                ASSERT_NO_FATAL_FAILURE(expect_logits(cache, prompt, i));
+            }
+            EXPECT_EQ(decode(cache, prompt.greedy.size()), prompt.greedy);
+        }
+    }
+
     // rms error of all the fixture's rows over the logits' spread.
     double relative_error() const {
         std::vector<float> all;
@@ -111,17 +126,7 @@ TEST_P(Parity, LogitsAfterEveryPrefix) {
 // One cache that grows from prefix to prefix; where the fixture has all of them, token by token.
 TEST_P(Parity, LogitsOfAGrowingCache) {
     NL_OPEN(NL_DTYPE_F32);
-    for (const Prompt& prompt : fixture_.prompts) {
-        const Cache cache = make_cache(engine_);
-        size_t length = 0;
-        for (size_t i = 0; i < prompt.prefix_lengths.size(); ++i) {
-            const size_t more = prompt.prefix_lengths[i] - length;
-            extend(cache, std::span(prompt.tokens).subspan(length, more));
-            length += more;
-            ASSERT_NO_FATAL_FAILURE(expect_logits(cache, prompt, i));
-        }
-        EXPECT_EQ(decode(cache, prompt.greedy.size()), prompt.greedy);
-    }
+    expect_logits_and_greedy();
 }
 
 TEST_P(Parity, TokenByToken) {
@@ -215,6 +220,25 @@ TEST_P(Parity, BFloat16IsAsGoodAsTheReferences) {
     EXPECT_GT(error, fixture_.bfloat16_error / 100) << "computed in float32?";
 }
 
+// The same weights and configuration out of a GGUF file that gguf_files.py made of the fixture's folder.
+class ParityGguf : public Parity {
+  protected:
+    void SetUp() override {
+        Parity::SetUp();
+        fixture_.model_folder = gguf_file(fixture_.name);
+    }
+};
+
+TEST_P(ParityGguf, LogitsAndGreedyTokens) {
+    NL_OPEN(NL_DTYPE_F32);
+    expect_logits_and_greedy();
+}
+
+TEST_P(ParityGguf, BFloat16IsAsGoodAsTheReferences) {
+    NL_OPEN(NL_DTYPE_BF16);
+    EXPECT_LE(relative_error(), kErrorRatio * fixture_.bfloat16_error);
+}
+
 // What NL_DTYPE_AUTO takes: the files' format, whatever instructions the processor has; bfloat16 where the CPU is to
 // compute with float16 files.
 TEST(ParityAuto, KeepsTheFilesFormat) {
@@ -263,6 +287,9 @@ TEST(Families, AreThoseOfTheFixturesAndTheReadme) {
 
 INSTANTIATE_TEST_SUITE_P(Fixtures, Parity,
                          ::testing::Combine(::testing::ValuesIn(fixture_names()), ::testing::Values("cpu", "cuda")),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Files, ParityGguf,
+                         ::testing::Combine(::testing::ValuesIn(gguf_names()), ::testing::Values("cpu", "cuda")),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Fixtures, ParityFloat16,
                          ::testing::Combine(::testing::ValuesIn(fixture_names()), ::testing::Values("cuda")),

@@ -27,3 +27,9 @@ def smollm3():
 def smollm3_interval():
     """SmolLM3 whose layers without RoPE are every second one."""
     return smollm3_config(num_hidden_layers=4, no_rope_layer_interval=2)
+
+
+@model(without={"layer without RoPE": {"no_rope_layers": [1, 1, 1, 1]}})
+def smollm3_step():
+    """SmolLM3 as it is published, and as GGUF files can say it: every fourth layer without RoPE."""
+    return smollm3_config(num_hidden_layers=4)

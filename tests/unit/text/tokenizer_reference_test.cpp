@@ -8,42 +8,12 @@
 #include "text/text_stream.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
+#include "unit/text/reference_corpus.h"
 
 namespace nanolith {
 namespace {
 
 using Tokens = std::vector<int32_t>;
-
-std::string fixture(const std::string& name) {
-    return std::string(NL_TEXT_FIXTURES) + "/" + name;
-}
-
-// A character of latin-1 text is a byte.
-std::string bytes_of_latin1(const std::string& text) {
-    std::string bytes;
-    for (size_t i = 0; i < text.size(); ++i) {
-        const auto byte = static_cast<uint8_t>(text[i]);
-        bytes += byte < 0x80 ? text[i] : static_cast<char>((byte & 3U) << 6U | (static_cast<uint8_t>(text[++i]) & 63U));
-    }
-    return bytes;
-}
-
-std::vector<std::string> read_corpus() {
-    const auto json = read_json_object(fixture("corpus.json"));
-    std::vector<std::string> texts;
-    for (const Json& entry : *json->find("texts")->as<Json::Array>()) {
-        const auto& pair = *entry.as<Json::Array>();
-        const auto& text = *pair[1].as<std::string>();
-        texts.push_back(*pair[0].as<std::string>() == "latin-1" ? bytes_of_latin1(text) : text);
-    }
-    return texts;
-}
-
-Tokens read_tokens(const Json& json) {
-    Tokens tokens;
-    for (const Json& token : *json.as<Json::Array>()) tokens.push_back(static_cast<int32_t>(*token.as<uint64_t>()));
-    return tokens;
-}
 
 std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const Tokens& tokens) {
     TextStream stream(tokenizer);
@@ -59,10 +29,10 @@ std::string streamed(const std::shared_ptr<const Tokenizer>& tokenizer, const To
 class TokenizerReference : public ::testing::TestWithParam<const char*> {
   protected:
     void SetUp() override {
-        auto loaded = Tokenizer::load(fixture(GetParam()));
+        auto loaded = Tokenizer::load(text_fixture(GetParam()));
         ASSERT_TRUE(loaded.ok()) << loaded.error().message;
         tokenizer_ = *loaded;
-        auto expected = read_json_object(fixture(GetParam()) + "/expected.json");
+        auto expected = read_json_object(text_fixture(GetParam()) + "/expected.json");
         ASSERT_TRUE(expected.ok()) << expected.error().message;
         expected_ = std::move(*expected);
         rows_ = expected_.find("rows")->as<Json::Array>();
@@ -133,12 +103,12 @@ TEST(TokenizerReferences, AreAllTested) {
 }
 
 TEST(TokenizerReferences, SpecialTokens) {
-    const auto qwen2 = Tokenizer::load(fixture("qwen2"));
+    const auto qwen2 = Tokenizer::load(text_fixture("qwen2"));
     ASSERT_TRUE(qwen2.ok());
     EXPECT_EQ((*qwen2)->bos(), -1);
     EXPECT_EQ((*qwen2)->eos(), *(*qwen2)->find("<|im_end|>"));
     EXPECT_EQ((*qwen2)->pad(), *(*qwen2)->find("<|endoftext|>"));
-    const auto llama2 = Tokenizer::load(fixture("llama2"));
+    const auto llama2 = Tokenizer::load(text_fixture("llama2"));
     ASSERT_TRUE(llama2.ok());
     EXPECT_EQ((*llama2)->bos(), 1);
     EXPECT_EQ((*llama2)->eos(), 2);

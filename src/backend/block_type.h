@@ -1,0 +1,34 @@
+// The block formats of GGUF files: 32 or 256 weights of a row share scales and are decoded together. Decoders follow
+// the float32 arithmetic of the `gguf` Python package step by step, so that every value is its value to the bit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace nanolith {
+
+struct BlockType {
+    uint32_t number;   // as the file spells it
+    const char* name;  // "Q4_K"
+    int32_t elements;  // of a block: consecutive ones of a row; 1 where each number stands alone
+    int32_t bytes;     // of a block
+    // to[i] = element i of the `count` blocks, which need no alignment.
+    void (*decode)(const std::byte* blocks, int64_t count, float* to);
+
+    [[nodiscard]] bool quantised() const { return elements > 1; }
+};
+
+// Most elements of a block.
+constexpr int32_t kMaxBlockElements = 256;
+// Most bytes of an element, in any block type.
+constexpr int32_t kMaxElementBytes = 4;
+
+// All that are decoded here, in the order in which messages name them.
+std::span<const BlockType> block_types();
+// The type of that number; null where it is not decoded here.
+const BlockType* find_block_type(uint32_t number);
+// What the format calls a type that is not decoded here ("IQ2_XXS"); null where it is not known.
+const char* other_block_type_name(uint32_t number);
+
+}  // namespace nanolith

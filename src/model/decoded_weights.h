@@ -1,0 +1,64 @@
+// Weights that a file has in blocks (block_type.h), as float32: decoded when they are read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/block_type.h"
+#include "backend/weight_view.h"
+#include "base/result.h"
+#include "model/weight_file.h"
+
+namespace nanolith {
+
+// Has an address for each float32, without memory behind it. Thread-safe but for add() and map().
+class DecodedWeights final : public WeightSource {
+  public:
+    DecodedWeights() = default;
+    DecodedWeights(const DecodedWeights&) = delete;
+    DecodedWeights& operator=(const DecodedWeights&) = delete;
+    ~DecodedWeights() override;
+
+    // A tensor of whole blocks at addresses of `file`, which must outlive this; `added` is added to each element.
+    void add(std::string name, const BlockType& type, std::span<const std::byte> blocks, WeightFile& file,
+             float added = 0.0F);
+    // Gives all tensors their addresses. OUT_OF_MEMORY. Once, after the last add().
+    Result<void> map();
+    // Those of tensor i, in the order of add(): float32s.
+    [[nodiscard]] std::span<const std::byte> bytes(size_t i) const;
+
+    void read(const std::byte* from, size_t size, void* to) noexcept override;
+    const std::byte* keep(std::span<const std::byte> bytes) override;
+    [[nodiscard]] bool stays() const override { return false; }
+
+    // The tensors that had such elements, in the order of add().
+    [[nodiscard]] std::vector<NotFinite> not_finite() const;
+
+  private:
+    struct Tensor {
+        std::string name;
+        const BlockType* type = nullptr;
+        std::span<const std::byte> blocks;
+        WeightFile* file = nullptr;
+        float added = 0.0F;
+        int64_t begin = 0;  // place of its first element among those of all tensors
+        int64_t size = 0;
+        std::atomic<int64_t> not_finite = 0;
+    };
+
+    void read_part(Tensor& tensor, int64_t first, int64_t count, std::byte* to) noexcept;
+
+    std::deque<Tensor> tensors_;
+    int64_t size_ = 0;                    // of all tensors, in elements
+    std::span<const std::byte> mapping_;  // addresses of all of them
+    std::map<const std::byte*, std::vector<std::byte>> kept_;
+};
+
+}  // namespace nanolith
