@@ -20,9 +20,10 @@ HI = [{"role": "user", "content": "hi"}]
 def test_every_field_is_read_or_refused():
     wrong = {
         "messages": ["hi", [], {}, [1], [{"role": "king", "content": "x"}], [{"role": "user", "content": 5}],
+                     [{"role": "user", "content": [{"type": 5}]}], [{"role": "user", "content": [5]}], [{"role": ["user"], "content": "x"}],
                      [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
                      [{"role": "user", "content": "x", "tool_calls": [{}]}], [{"role": "user", "content": "x", "y": 1}]],
-        "model": [1, "other"],
+        "model": [1, "other", {}],
         "temperature": ["hot", -0.5, 1e39, True],
         "top_p": [0, 1.5],
         "top_k": [-1, 1.5],
@@ -36,7 +37,7 @@ def test_every_field_is_read_or_refused():
         "stream_options": [{"include_usage": True}, 1],
         "documents": ["x", [1], ["missing"], [{}], [{"id": "a", "text": "b"}], [{"text": ""}], [{"text": "x", "z": 1}]],
         "composition": ["fast"],
-        "tools": [1, [1], [{"type": "code"}], [{"type": "function", "function": {"name": "f", "strict": True}}]],
+        "tools": [1, [1], [{"type": "code"}], [{"type": 5}], [{"type": "function", "function": 5}], [{"type": "function", "function": {"name": "f", "strict": True}}]],
         "tool_choice": ["required", {"type": "function", "function": {"name": "f"}}],
         "parallel_tool_calls": [False],
         "chat_template_kwargs": [1],
