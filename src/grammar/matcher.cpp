@@ -69,7 +69,8 @@ bool Matcher::fill_mask(std::span<uint32_t> mask, int64_t room) {
     // A token may open what takes long to close; the longest rule twice is more than that, but for odd grammars.
     const Moment& now = history_.back();
     const int64_t needed = bytes_needed(now.configs, now.ends);
-    if (room < needed + 2 * grammar_->most_bytes_needed() + kFarFromTheEnd && grammar_->tokens().spells_ascii) {
+    const bool scarce = room >= needed && room < needed + 2 * grammar_->most_bytes_needed() + kFarFromTheEnd;
+    if (scarce && grammar_->tokens().spells_ascii) {
         fill_scarce(mask, room);
     } else {
         fill_all(mask);
