@@ -19,7 +19,9 @@ Result<int32_t> TextReader::number() {
     int32_t value = 0;
     while (peek() >= '0' && peek() <= '9') {
         value = value * 10 + (peek() - '0');
-        if (value > kMaxRepeat) return unsupported("more than " + std::to_string(kMaxRepeat) + " repetitions");
+        if (value > kMaxRepeat)
+            return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": ", inside_, "more than ", kMaxRepeat,
+                        " repetitions are not supported");
         ++at_;
     }
     return value;
