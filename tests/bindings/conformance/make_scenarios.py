@@ -491,12 +491,13 @@ def generations(s):
         ("polm", polm[:4], ENDS_LENGTH, {"max_tokens": 4, "end_tokens": 0}),
         ("bralm", bralm[:2], ENDS_TOKEN, {"stop_token": bralm[1]}),
     ]
-    # An end token counts only after the fewest tokens.
-    least = polm.index(END_TOKEN) + 1
-    count = next(count for count in range(least + 1, len(polm) + 1) if polm[count - 1] == END_TOKEN)
-    cases.append(("polm", polm[:count], ENDS_TOKEN, {"min_tokens": least}))
+    # The end token, which would be drawn at once, is not drawn before the fewest tokens are.
+    other = bralm[1]
+    cases.append(("polm", [other] * 3 + [END_TOKEN], ENDS_TOKEN, {"min_tokens": 3}))
     for number, (name, drawn, end, options) in enumerate(cases):
         s.add(f"fork c{number} {name}")
+        if "min_tokens" in options:
+            s.add(f"sampling c{number} biased_token={END_TOKEN}:100000 allowed_token={END_TOKEN} allowed_token={other}")
         s.generation(f"g{number}", f"c{number}", f"ask_{name}", drawn, s.said(drawn), end, **options)
     said = s.said(answer(bralm))
     stops = (said[2:4], said[1], said[-2:])
