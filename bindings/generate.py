@@ -498,7 +498,8 @@ def python_doc(lines, indent):
 
 def python_enums(header):
     out = PYTHON_NOTE + '"""The constants of nanolith.h. A newer library may know more values."""\n\n'
-    out += "from ._open_enum import OpenEnum, OpenFlag\n"
+    out += "from ._open_enum import OpenEnum, OpenFlag\n\n__all__ = [\n"
+    out += "".join(f'    "{enum.name}",\n' for enum in header.enums) + "]\n"
     for enum in header.enums:
         out += f"\n\nclass {enum.name}({'OpenFlag' if enum.flags else 'OpenEnum'}):\n" + python_doc(enum.doc, "    ") + "\n"
         for constant in enum.constants:

@@ -84,6 +84,21 @@ func (c *Cache) Logits() ([]float32, error) {
 	})
 }
 
+// Score appends tokens, computes them, and gives the log-probability of each after all that stands before it, of the
+// model's own distribution. The first token of an empty cache has none: NaN.
+func (c *Cache) Score(tokens []int32) ([]float32, error) {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer c.handle.done()
+	data, numTokens := ints(tokens)
+	return fill(len(tokens), func(logprobs *float32, capacity C.size_t, count *C.size_t) C.nl_status {
+		return C.nl_cache_score((*C.nl_cache)(pointer), data, numTokens, (*C.float)(unsafe.Pointer(logprobs)), capacity,
+			count)
+	})
+}
+
 // Query gives a fact about the cache.
 func (c *Cache) Query(fact CacheFact) (int64, error) {
 	var value C.int64_t

@@ -157,6 +157,12 @@ func sampling(settings []string) (options SamplingOptions) {
 			options.MinP = real(value)
 		case "seed":
 			options.Seed = integer[int64](value)
+		case "biased_token":
+			options.BiasedTokens = append(options.BiasedTokens, value)
+		case "banned_token":
+			options.BannedTokens = append(options.BannedTokens, integer[int64](value))
+		case "allowed_token":
+			options.AllowedTokens = append(options.AllowedTokens, integer[int64](value))
 		}
 	}
 	return options
@@ -394,6 +400,15 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 	case "all_tokens":
 		tokens, err := s.caches[a[0]].Tokens()
 		return words(tokens), err
+	case "score":
+		logprobs, err := s.caches[a[0]].Score(s.tokens[a[1]])
+		scored := 0
+		for _, logprob := range logprobs {
+			if logprob <= 0 {
+				scored++
+			}
+		}
+		return words([]int{scored}), err
 	case "argmax":
 		logits, err := s.caches[a[0]].Logits()
 		best := 0

@@ -230,6 +230,8 @@ const (
 	EndDeadline EndReason = C.NL_END_DEADLINE
 	// the call that would tell the end returns the error's status instead of NL_OK
 	EndError EndReason = C.NL_END_ERROR
+	// the text is what its constraint asks for, and nothing can follow
+	EndComplete EndReason = C.NL_END_COMPLETE
 )
 
 // GenerationFact: Facts about a generation, for nl_generation_query. Since 0.2.
@@ -360,6 +362,26 @@ const (
 	DtypeF8E4m3 Dtype = C.NL_DTYPE_F8_E4M3
 )
 
+// Weights: How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+// NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+// quantised again. Since 0.2.
+// A newer library may know more values.
+type Weights int32
+
+const (
+	// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+	WeightsAuto Weights = C.NL_WEIGHTS_AUTO
+	// in NL_OPTION_DTYPE's format
+	WeightsWide Weights = C.NL_WEIGHTS_WIDE
+	// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+	WeightsInt8 Weights = C.NL_WEIGHTS_INT8
+	// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+	// embeddings and head as NL_WEIGHTS_INT8
+	WeightsInt4 Weights = C.NL_WEIGHTS_INT4
+	// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+	WeightsFp8 Weights = C.NL_WEIGHTS_FP8
+)
+
 // EngineOption: Options of an engine. Since 0.2.
 // Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
 // A newer library may know more values.
@@ -449,6 +471,10 @@ const (
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	OptionStoreDeadlineMs EngineOption = C.NL_OPTION_STORE_DEADLINE_MS
+	// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+	// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+	// NL_WEIGHTS_FP8]
+	OptionWeights EngineOption = C.NL_OPTION_WEIGHTS
 )
 
 // Composition: How a cache composes its chunks. Since 0.1.
@@ -491,26 +517,95 @@ const (
 	OptionBlendShare CacheOption = C.NL_OPTION_BLEND_SHARE
 )
 
+// Filter: What narrows a draw, for NL_OPTION_FILTER. Since 0.2.
+// A newer library may know more values.
+type Filter int32
+
+const (
+	FilterTemperature Filter = C.NL_FILTER_TEMPERATURE
+	FilterTopK        Filter = C.NL_FILTER_TOP_K
+	FilterTypicalP    Filter = C.NL_FILTER_TYPICAL_P
+	FilterTopP        Filter = C.NL_FILTER_TOP_P
+	FilterMinP        Filter = C.NL_FILTER_MIN_P
+	FilterXtc         Filter = C.NL_FILTER_XTC
+)
+
 // SamplingOption: Options of drawing. Since 0.2.
-// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-// min_p times as probable as the best. The token is drawn from the rest.
-// The draw depends only on the logits, these options, the seed and the position in the context.
+// A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+// the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+// those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+// logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+// what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+// tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+// temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+// the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+// tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+// when its latest token is known, and on a GPU all others of the same steps wait with it.
 // A newer library may know more values.
 type SamplingOption int32
 
 const (
-	// 0: greedy. [0 (default) to 3e38]
+	// What logits are divided by. 0: greedy. [0 (default) to 3e38]
 	OptionTemperature SamplingOption = C.NL_OPTION_TEMPERATURE
-	// 0 keeps all. [0 (default) to 2147483647]
+	// Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
 	OptionTopK SamplingOption = C.NL_OPTION_TOP_K
-	// 1 keeps all. [1e-30 to 1 (default)]
+	// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+	// [1e-30 to 1 (default)]
 	OptionTopP SamplingOption = C.NL_OPTION_TOP_P
-	// 0 keeps all. [0 (default) to 1]
+	// Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
 	OptionMinP SamplingOption = C.NL_OPTION_MIN_P
 	// Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
 	OptionSeed SamplingOption = C.NL_OPTION_SEED
+	// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+	// [0.001 to 1000; default 1]
+	OptionRepetitionPenalty SamplingOption = C.NL_OPTION_REPETITION_PENALTY
+	// Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+	OptionFrequencyPenalty SamplingOption = C.NL_OPTION_FREQUENCY_PENALTY
+	// Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+	OptionPresencePenalty SamplingOption = C.NL_OPTION_PRESENCE_PENALTY
+	// How many of the context's latest tokens, those of the prompt among them, are the window of these three
+	// penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+	OptionPenaltyWindow SamplingOption = C.NL_OPTION_PENALTY_WINDOW
+	// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+	// [each 3 to 64 bytes; default none]
+	OptionBiasedToken SamplingOption = C.NL_OPTION_BIASED_TOKEN
+	// Tokens that are never drawn. [each 0 to 2147483647; default none]
+	OptionBannedToken SamplingOption = C.NL_OPTION_BANNED_TOKEN
+	// The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+	OptionAllowedToken SamplingOption = C.NL_OPTION_ALLOWED_TOKEN
+	// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+	// context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+	// at least the allowed length. 0: off. [0 (default) to 1000000]
+	OptionDryMultiplier SamplingOption = C.NL_OPTION_DRY_MULTIPLIER
+	// [1 to 100; default 1.75]
+	OptionDryBase SamplingOption = C.NL_OPTION_DRY_BASE
+	// [1 to 2147483647; default 2]
+	OptionDryAllowedLength SamplingOption = C.NL_OPTION_DRY_ALLOWED_LENGTH
+	// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+	// whole context. [1 to 2147483647; default 1024]
+	OptionDryWindow SamplingOption = C.NL_OPTION_DRY_WINDOW
+	// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+	// nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+	OptionDryBreaker SamplingOption = C.NL_OPTION_DRY_BREAKER
+	// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+	// at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+	OptionXtcProbability SamplingOption = C.NL_OPTION_XTC_PROBABILITY
+	// Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+	OptionXtcThreshold SamplingOption = C.NL_OPTION_XTC_THRESHOLD
+	// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+	// [1e-30 to 1 (default)]
+	OptionTypicalP SamplingOption = C.NL_OPTION_TYPICAL_P
+	// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+	// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+	// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+	// [0 (default) to 1000]
+	OptionMirostatTau SamplingOption = C.NL_OPTION_MIROSTAT_TAU
+	// [1e-30 to 1; default 0.1]
+	OptionMirostatEta SamplingOption = C.NL_OPTION_MIROSTAT_ETA
+	// The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+	// above. [each 1 to 6; default none]
+	OptionFilter SamplingOption = C.NL_OPTION_FILTER
 )
 
 // GenerationOption: Options of a generation. Since 0.2.
@@ -520,7 +615,8 @@ type GenerationOption int32
 const (
 	// Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
 	OptionMaxTokens GenerationOption = C.NL_OPTION_MAX_TOKENS
-	// End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]
+	// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+	// [0 (default) to 2147483647]
 	OptionMinTokens GenerationOption = C.NL_OPTION_MIN_TOKENS
 	// Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
 	OptionStopToken GenerationOption = C.NL_OPTION_STOP_TOKEN
@@ -536,6 +632,21 @@ const (
 	OptionBufferTokens GenerationOption = C.NL_OPTION_BUFFER_TOKENS
 	// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
 	OptionText GenerationOption = C.NL_OPTION_TEXT
+	// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+	OptionLogprobs GenerationOption = C.NL_OPTION_LOGPROBS
+	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+	// [0 (default) to 20]
+	OptionTopLogprobs GenerationOption = C.NL_OPTION_TOP_LOGPROBS
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	OptionChoice GenerationOption = C.NL_OPTION_CHOICE
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	OptionRegex GenerationOption = C.NL_OPTION_REGEX
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	OptionJsonSchema GenerationOption = C.NL_OPTION_JSON_SCHEMA
+	// 1: the text is a JSON object. [0 (default) or 1]
+	OptionJsonObject GenerationOption = C.NL_OPTION_JSON_OBJECT
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	OptionGrammar GenerationOption = C.NL_OPTION_GRAMMAR
 )
 
 // DescribeFormat: How nl_model_describe writes. Since 0.2.

@@ -157,6 +157,46 @@ func (g *Generation) next(timeoutMs int64) (Piece, error) {
 	return Piece{}, err
 }
 
+// Logprobs gives the log-probabilities of the latest piece's tokens, of the model's own distribution. It needs
+// GenerationOptions.Logprobs.
+func (g *Generation) Logprobs() ([]float32, error) {
+	pointer, err := g.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer g.handle.done()
+	return fill(pieceTokens, func(logprobs *float32, capacity C.size_t, count *C.size_t) C.nl_status {
+		return C.nl_generation_logprobs((*C.nl_generation)(pointer), (*C.float)(unsafe.Pointer(logprobs)), capacity, count)
+	})
+}
+
+// TokenLogprob is a token with its log-probability.
+type TokenLogprob struct {
+	Token   int32
+	Logprob float32
+}
+
+// TopLogprobs gives the tokens most probable in the place of each of the latest piece's tokens, the most probable first:
+// as many for each as GenerationOptions.TopLogprobs says, one token's after the other's.
+func (g *Generation) TopLogprobs() ([]TokenLogprob, error) {
+	pointer, err := g.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer g.handle.done()
+	var logprobs []float32
+	tokens, err := fill(0, func(tokens *int32, capacity C.size_t, count *C.size_t) C.nl_status {
+		logprobs = make([]float32, int(capacity))
+		return C.nl_generation_top_logprobs((*C.nl_generation)(pointer), (*C.int32_t)(unsafe.Pointer(tokens)),
+			(*C.float)(unsafe.Pointer(first(logprobs))), capacity, count)
+	})
+	found := make([]TokenLogprob, len(tokens))
+	for i, token := range tokens {
+		found[i] = TokenLogprob{token, logprobs[i]}
+	}
+	return found, err
+}
+
 // tell keeps why it ended.
 func (g *Generation) tell(end EndReason, err error) {
 	g.mutex.Lock()

@@ -93,6 +93,10 @@ type EngineOptions struct {
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	StoreDeadlineMs int64
+	// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+	// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+	// NL_WEIGHTS_FP8]
+	Weights Weights
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -211,6 +215,11 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 			return err
 		}
 	}
+	if o.Weights != 0 {
+		if err := setInt(options, C.NL_OPTION_WEIGHTS, int64(o.Weights)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -241,24 +250,80 @@ func (o *CacheOptions) apply(options *C.nl_options) error {
 }
 
 // SamplingOptions: Options of drawing. Since 0.2.
-// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-// min_p times as probable as the best. The token is drawn from the rest.
-// The draw depends only on the logits, these options, the seed and the position in the context.
+// A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+// the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+// those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+// logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+// what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+// tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+// temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+// the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+// tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+// when its latest token is known, and on a GPU all others of the same steps wait with it.
 //
 // The zero value of a field means the library's default.
 type SamplingOptions struct {
-	// 0: greedy. [0 (default) to 3e38]
+	// What logits are divided by. 0: greedy. [0 (default) to 3e38]
 	Temperature float64
-	// 0 keeps all. [0 (default) to 2147483647]
+	// Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
 	TopK int64
-	// 1 keeps all. [1e-30 to 1 (default)]
+	// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+	// [1e-30 to 1 (default)]
 	TopP float64
-	// 0 keeps all. [0 (default) to 1]
+	// Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
 	MinP float64
 	// Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
 	Seed int64
+	// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+	// [0.001 to 1000; default 1]
+	RepetitionPenalty float64
+	// Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+	FrequencyPenalty float64
+	// Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+	PresencePenalty float64
+	// How many of the context's latest tokens, those of the prompt among them, are the window of these three
+	// penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+	PenaltyWindow int64
+	// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+	// [each 3 to 64 bytes; default none]
+	BiasedTokens []string
+	// Tokens that are never drawn. [each 0 to 2147483647; default none]
+	BannedTokens []int64
+	// The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+	AllowedTokens []int64
+	// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+	// context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+	// at least the allowed length. 0: off. [0 (default) to 1000000]
+	DryMultiplier float64
+	// [1 to 100; default 1.75]
+	DryBase float64
+	// [1 to 2147483647; default 2]
+	DryAllowedLength int64
+	// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+	// whole context. [1 to 2147483647; default 1024]
+	DryWindow int64
+	// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+	// nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+	DryBreakers []string
+	// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+	// at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+	XtcProbability float64
+	// Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+	XtcThreshold float64
+	// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+	// [1e-30 to 1 (default)]
+	TypicalP float64
+	// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+	// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+	// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+	// [0 (default) to 1000]
+	MirostatTau float64
+	// [1e-30 to 1; default 0.1]
+	MirostatEta float64
+	// The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+	// above. [each 1 to 6; default none]
+	Filters []int64
 }
 
 func (o *SamplingOptions) apply(options *C.nl_options) error {
@@ -287,6 +352,96 @@ func (o *SamplingOptions) apply(options *C.nl_options) error {
 			return err
 		}
 	}
+	if o.RepetitionPenalty != 0 {
+		if err := setFloat(options, C.NL_OPTION_REPETITION_PENALTY, o.RepetitionPenalty); err != nil {
+			return err
+		}
+	}
+	if o.FrequencyPenalty != 0 {
+		if err := setFloat(options, C.NL_OPTION_FREQUENCY_PENALTY, o.FrequencyPenalty); err != nil {
+			return err
+		}
+	}
+	if o.PresencePenalty != 0 {
+		if err := setFloat(options, C.NL_OPTION_PRESENCE_PENALTY, o.PresencePenalty); err != nil {
+			return err
+		}
+	}
+	if o.PenaltyWindow != 0 {
+		if err := setInt(options, C.NL_OPTION_PENALTY_WINDOW, o.PenaltyWindow); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.BiasedTokens {
+		if err := setText(options, C.NL_OPTION_BIASED_TOKEN, element); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.BannedTokens {
+		if err := setInt(options, C.NL_OPTION_BANNED_TOKEN, element); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.AllowedTokens {
+		if err := setInt(options, C.NL_OPTION_ALLOWED_TOKEN, element); err != nil {
+			return err
+		}
+	}
+	if o.DryMultiplier != 0 {
+		if err := setFloat(options, C.NL_OPTION_DRY_MULTIPLIER, o.DryMultiplier); err != nil {
+			return err
+		}
+	}
+	if o.DryBase != 0 {
+		if err := setFloat(options, C.NL_OPTION_DRY_BASE, o.DryBase); err != nil {
+			return err
+		}
+	}
+	if o.DryAllowedLength != 0 {
+		if err := setInt(options, C.NL_OPTION_DRY_ALLOWED_LENGTH, o.DryAllowedLength); err != nil {
+			return err
+		}
+	}
+	if o.DryWindow != 0 {
+		if err := setInt(options, C.NL_OPTION_DRY_WINDOW, o.DryWindow); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.DryBreakers {
+		if err := setText(options, C.NL_OPTION_DRY_BREAKER, element); err != nil {
+			return err
+		}
+	}
+	if o.XtcProbability != 0 {
+		if err := setFloat(options, C.NL_OPTION_XTC_PROBABILITY, o.XtcProbability); err != nil {
+			return err
+		}
+	}
+	if o.XtcThreshold != 0 {
+		if err := setFloat(options, C.NL_OPTION_XTC_THRESHOLD, o.XtcThreshold); err != nil {
+			return err
+		}
+	}
+	if o.TypicalP != 0 {
+		if err := setFloat(options, C.NL_OPTION_TYPICAL_P, o.TypicalP); err != nil {
+			return err
+		}
+	}
+	if o.MirostatTau != 0 {
+		if err := setFloat(options, C.NL_OPTION_MIROSTAT_TAU, o.MirostatTau); err != nil {
+			return err
+		}
+	}
+	if o.MirostatEta != 0 {
+		if err := setFloat(options, C.NL_OPTION_MIROSTAT_ETA, o.MirostatEta); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.Filters {
+		if err := setInt(options, C.NL_OPTION_FILTER, element); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -296,7 +451,8 @@ func (o *SamplingOptions) apply(options *C.nl_options) error {
 type GenerationOptions struct {
 	// Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
 	MaxTokens int64
-	// End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]
+	// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+	// [0 (default) to 2147483647]
 	MinTokens int64
 	// Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
 	StopTokens []int64
@@ -312,6 +468,21 @@ type GenerationOptions struct {
 	BufferTokens int64
 	// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
 	Text *bool
+	// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+	Logprobs *bool
+	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+	// [0 (default) to 20]
+	TopLogprobs int64
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	Choices []string
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	Regex string
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	JsonSchema string
+	// 1: the text is a JSON object. [0 (default) or 1]
+	JsonObject *bool
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	Grammar string
 }
 
 func (o *GenerationOptions) apply(options *C.nl_options) error {
@@ -357,6 +528,41 @@ func (o *GenerationOptions) apply(options *C.nl_options) error {
 	}
 	if o.Text != nil {
 		if err := setInt(options, C.NL_OPTION_TEXT, number(*o.Text)); err != nil {
+			return err
+		}
+	}
+	if o.Logprobs != nil {
+		if err := setInt(options, C.NL_OPTION_LOGPROBS, number(*o.Logprobs)); err != nil {
+			return err
+		}
+	}
+	if o.TopLogprobs != 0 {
+		if err := setInt(options, C.NL_OPTION_TOP_LOGPROBS, o.TopLogprobs); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.Choices {
+		if err := setText(options, C.NL_OPTION_CHOICE, element); err != nil {
+			return err
+		}
+	}
+	if o.Regex != "" {
+		if err := setText(options, C.NL_OPTION_REGEX, o.Regex); err != nil {
+			return err
+		}
+	}
+	if o.JsonSchema != "" {
+		if err := setText(options, C.NL_OPTION_JSON_SCHEMA, o.JsonSchema); err != nil {
+			return err
+		}
+	}
+	if o.JsonObject != nil {
+		if err := setInt(options, C.NL_OPTION_JSON_OBJECT, number(*o.JsonObject)); err != nil {
+			return err
+		}
+	}
+	if o.Grammar != "" {
+		if err := setText(options, C.NL_OPTION_GRAMMAR, o.Grammar); err != nil {
 			return err
 		}
 	}

@@ -22,13 +22,16 @@ struct Offsets {
     size_t output_rows = 0;
     size_t sampling = 0;
     std::vector<WorkArrays> work;
+    // Not in BatchShape: kernels find them through the head.
+    size_t edits = 0;
+    size_t queries = 0;
     size_t copied = 0;  // all of the above is copied to the device; what follows is read only by the first kernel
     size_t tokens = 0;
     size_t changes = 0;
     size_t end = 0;
 };
 
-Offsets place(const BatchShape& shape, size_t num_changes) {
+Offsets place(const BatchShape& shape, const Batch& batch, size_t num_changes) {
     const auto rows = static_cast<size_t>(shape.rows);
     const auto outputs = static_cast<size_t>(shape.output_rows);
     Layout layout;
@@ -39,6 +42,8 @@ Offsets place(const BatchShape& shape, size_t num_changes) {
     at.output_rows = layout.reserve<int32_t>(outputs);
     at.sampling = layout.reserve<SampleParams>(outputs);
     for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
+    at.edits = layout.reserve<LogitEdit>(batch.edits.size());
+    at.queries = layout.reserve<RowQuery>(batch.logprobs.empty() ? 0 : outputs);
     at.copied = layout.used();
     at.tokens = layout.reserve<int32_t>(rows);
     at.changes = layout.reserve<PageChange>(num_changes);
@@ -51,16 +56,27 @@ void put_all(std::byte* to, const std::vector<T>& from) {
     put(to, std::span<const T>(from), 0);
 }
 
+std::vector<RowQuery> queries_of(const Batch& batch) {
+    std::vector<RowQuery> queries(batch.output_rows.size());
+    int32_t first = 0;
+    for (const LogprobQuery& query : batch.logprobs) {
+        queries[static_cast<size_t>(query.output_row)] = {query.token, query.top, first};
+        first += 1 + query.top;
+    }
+    return queries;
+}
+
 }  // namespace
 
 Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionPlan* const> plans,
-                                  std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host,
+                                  std::span<const PageChange> changes, DrawTables draw, PinnedBuffer& host,
                                   cudaStream_t stream, bool* moved) {
     shape_.rows = static_cast<int32_t>(batch.tokens.size());
     shape_.output_rows = static_cast<int32_t>(batch.output_rows.size());
     shape_.work.clear();
     for (const AttentionPlan* plan : plans) shape_.work.push_back(count_work(*plan));
-    const Offsets at = place(shape_, changes.size());
+    shape_.draws_late = !batch.masks.empty();
+    const Offsets at = place(shape_, batch, changes.size());
 
     *moved = at.copied > device_.bytes();
     if (*moved) {
@@ -74,7 +90,9 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     }
 
     std::byte* const to = host.data();
-    const StepHead head{sampled, static_cast<int32_t>(changes.size())};
+    draw.edits = reinterpret_cast<LogitEdit*>(device_.data() + at.edits);
+    if (!batch.logprobs.empty()) draw.queries = reinterpret_cast<const RowQuery*>(device_.data() + at.queries);
+    const StepHead head{draw, static_cast<int32_t>(changes.size())};
     put(to + at.head, std::span(&head, 1), 0);
     put_all(to + at.tokens, batch.tokens);
     put_all(to + at.key_positions, batch.key_positions);
@@ -82,6 +100,8 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     put_all(to + at.output_rows, batch.output_rows);
     put_all(to + at.sampling, batch.sampling);
     for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
+    put_all(to + at.edits, batch.edits);
+    if (!batch.logprobs.empty()) put_all(to + at.queries, queries_of(batch));
     put(to + at.changes, changes, 0);
 
     host_.head = reinterpret_cast<const StepHead*>(to + at.head);

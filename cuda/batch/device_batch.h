@@ -16,6 +16,7 @@
 #include "attention/plan/work_arrays.h"
 #include "batch/page_table.h"
 #include "runtime/memory.h"
+#include "sample/draw_tables.h"
 
 namespace nanolith::cuda {
 
@@ -24,6 +25,7 @@ namespace nanolith::cuda {
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
+    bool draws_late = false;       // tokens are drawn by a launch of its own, when masks are there
     std::vector<WorkCounts> work;  // of each plan
 
     bool operator==(const BatchShape&) const = default;
@@ -31,8 +33,8 @@ struct BatchShape {
 
 // What differs between steps of equal shapes and is not an array: the kernels read it from the block.
 struct StepHead {
-    int32_t* sampled = nullptr;  // [output rows] page-locked host memory, where the step writes the tokens it draws
-    int32_t num_changes = 0;     // of the page table (PageChange)
+    DrawTables draw;
+    int32_t num_changes = 0;  // of the page table (PageChange)
 };
 
 // What the step's first kernel reads from page-locked host memory, and what it copies to the device.
@@ -59,10 +61,10 @@ struct BatchView {
 class DeviceBatch {
   public:
     // Writes the batch, its plans and the changes of the page table to `host`, which is allocated anew where it is too
-    // small. `sampled` is StepHead::sampled. *moved tells whether the device's block had to grow: then the arrays of
-    // every shape have new addresses, and the steps in flight on `stream` have ended.
+    // small. `draw` is StepHead::draw, but for edits and queries. *moved tells whether the device's block had to grow:
+    // then the arrays of every shape have new addresses, and the steps in flight on `stream` have ended.
     Result<void> lay_out(const Batch& batch, std::span<const AttentionPlan* const> plans,
-                         std::span<const PageChange> changes, int32_t* sampled, PinnedBuffer& host, cudaStream_t stream,
+                         std::span<const PageChange> changes, DrawTables draw, PinnedBuffer& host, cudaStream_t stream,
                          bool* moved);
 
     [[nodiscard]] const BatchShape& shape() const { return shape_; }

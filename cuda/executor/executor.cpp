@@ -1,6 +1,8 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -144,6 +146,26 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
+    Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override {
+        const StepSlot& slot = slots_.collected();
+        if (logprobs.size() != slot.num_logprobs) {
+            return fail(NL_ERROR_INTERNAL, "logprobs has room for ", logprobs.size(), " elements: expected ",
+                        slot.num_logprobs, ", those of the step collected last");
+        }
+        std::copy_n(slot.logprobs.template as<TokenLogprob>(), logprobs.size(), logprobs.begin());
+        return {};
+    }
+
+    Result<void> read_surprises(std::span<float> surprises) override {
+        const StepSlot& slot = slots_.collected();
+        if (surprises.size() != slot.num_outputs) {
+            return fail(NL_ERROR_INTERNAL, "surprises has room for ", surprises.size(), " numbers: expected ",
+                        slot.num_outputs, ", the output rows of the step collected last");
+        }
+        std::copy_n(slot.surprises.template as<float>(), surprises.size(), surprises.begin());
+        return {};
+    }
+
     Result<void> read_page_weights(std::span<float> weights) override {
         const StepSlot& slot = slots_.collected();
         if (weights.size() != slot.num_page_weights) {
@@ -232,6 +254,7 @@ class CudaExecutor final : public Executor {
         NL_TRY(set_probes(slot, batch));
         NL_TRY(decoder_->begin(batch_, page_table_.data()));
         NL_TRY(launch_forward());
+        if (batch_.shape().draws_late) NL_TRY(draw_with_masks(slot, batch));
         for (size_t i = 0; i < slot.kept.size(); ++i) {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.logits.template as<float>() + i * vocab_size(),
                                         decoder_->logits() + static_cast<size_t>(slot.kept[i]) * vocab_size(),
@@ -247,6 +270,39 @@ class CudaExecutor final : public Executor {
         num_drawn_ = slot.num_outputs;
         slots_.push();
         return {};
+    }
+
+    // Puts the draws on the stream behind the masks, which are made while the device computes the rest of the step.
+    Result<void> draw_with_masks(StepSlot& slot, const Batch& batch) {
+        if (batch.fill_masks) batch.fill_masks();
+        const size_t bytes = batch.masks.size() * sizeof(uint32_t);
+        std::memcpy(slot.masks.data(), batch.masks.data(), bytes);
+        NL_CUDA_TRY(cudaMemcpyAsync(masks_.data(), slot.masks.data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
+        return decoder_->draw();
+    }
+
+    // Memory for the step's masks, surprises and log-probabilities.
+    Result<DrawTables> draw_tables(StepSlot& slot, const Batch& batch) {
+        slot.num_logprobs = 0;
+        for (const LogprobQuery& query : batch.logprobs) slot.num_logprobs += 1 + static_cast<size_t>(query.top);
+        const size_t logprob_bytes = slot.num_logprobs * sizeof(TokenLogprob);
+        if (slot.logprobs.bytes() < logprob_bytes) {
+            NL_ASSIGN(slot.logprobs, allocate_pinned(std::bit_ceil(logprob_bytes), "log-probabilities"));
+        }
+        const size_t mask_bytes = batch.masks.size() * sizeof(uint32_t);
+        if (slot.masks.bytes() < mask_bytes) {
+            NL_ASSIGN(slot.masks, allocate_pinned(std::bit_ceil(mask_bytes), "masks of tokens"));
+        }
+        if (masks_.bytes() < mask_bytes) {
+            NL_ASSIGN(DeviceBuffer masks, allocate_device(std::bit_ceil(mask_bytes), "masks of tokens"));
+            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));  // steps in flight read the old ones
+            masks_ = std::move(masks);
+        }
+        std::fill_n(slot.surprises.template as<float>(), batch.output_rows.size(), 0.0F);
+        return DrawTables{.sampled = slot.sampled.template as<int32_t>(),
+                          .surprises = slot.surprises.template as<float>(),
+                          .logprobs = slot.logprobs.template as<TokenLogprob>(),
+                          .masks = masks_.template as<uint32_t>()};
     }
 
     // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
@@ -274,9 +330,9 @@ class CudaExecutor final : public Executor {
         const auto changes = page_table_.changes_of(batch, stream_.get(), &moved);
         if (moved) graphs_.clear();
         if (!changes.ok()) return changes.error();
+        NL_ASSIGN(const DrawTables draw, draw_tables(slot, batch));
         moved = false;
-        Result<void> laid_out = batch_.lay_out(batch, plans_, *changes, slot.sampled.template as<int32_t>(), slot.batch,
-                                               stream_.get(), &moved);
+        Result<void> laid_out = batch_.lay_out(batch, plans_, *changes, draw, slot.batch, stream_.get(), &moved);
         if (moved) graphs_.clear();
         return laid_out;
     }
@@ -345,7 +401,8 @@ class CudaExecutor final : public Executor {
     std::span<const AttentionPlan* const> plans_;  // of the step that is being submitted
     PageTable page_table_;
     DeviceBatch batch_;
-    Probes probes_;  // of the step that is being submitted
+    DeviceBuffer masks_;  // of the step submitted last
+    Probes probes_;       // of the step that is being submitted
     GraphCache graphs_;
     int plain_steps_ = kPlainSteps;
     StepSlots slots_;
@@ -367,6 +424,9 @@ Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options, const Progress& progress) {
     NL_TRY(check_model(spec, weights, options));
+    if (options.weights != WeightForm::source && options.weights != WeightForm::wide)
+        return fail(NL_ERROR_UNSUPPORTED, "weights as ", form_name(options.weights),
+                    " on a GPU: expected them as in the files, or wide");
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;

@@ -16,12 +16,16 @@ namespace nanolith::cuda {
 struct StepSlot {
     PinnedBuffer batch;         // what is copied to the device; grows as needed
     PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
+    PinnedBuffer surprises;     // [max_output_rows] float32, written as those where they are asked for
+    PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, written as those; grows as needed
+    PinnedBuffer masks;         // Batch::masks; grows as needed
     PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
     PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes
     PinnedBuffer page_weights;  // [num_page_weights] float32, allocated as those
     size_t num_page_weights = 0;
-    Event done;                 // recorded at the step's end
-    size_t num_outputs = 0;     // output rows of the step
+    Event done;              // recorded at the step's end
+    size_t num_outputs = 0;  // output rows of the step
+    size_t num_logprobs = 0;
     std::vector<int32_t> kept;  // Batch::kept_logits of the step
     // For ExecutorOptions::profile: what the step must do at least.
     StepTraffic traffic{};

@@ -49,29 +49,15 @@ __device__ unsigned threshold_among(int count, Mass target, const Bits& bits_of,
     return *shared_least;
 }
 
-// Draws as `parameters` say from the candidates, at most a block's threads, which are all the tokens that top-k may
-// keep.
+// The token among the candidates, at most a block's threads, at which the running mass in vocabulary order exceeds the
+// share `uniform` of the total, which is above 0.
 template <int Capacity>
-__device__ int draw_among(const Row& row, const SampleParams& parameters, Candidates<Capacity>& candidates) {
+__device__ int draw_among(double uniform, int size, Candidates<Capacity>& candidates) {
     const int mine = static_cast<int>(threadIdx.x);
-    const bool present = mine < candidates.count;
-    const auto bits_of = [&](int i) { return candidates.bits(i); };
-    const auto one = [](int) { return Mass{1}; };
-    unsigned least =
-        threshold_among(candidates.count, static_cast<Mass>(parameters.top_k), bits_of, one, &candidates.least);
-    if (present) candidates.mass[mine] = bits_of(mine) >= least ? row.mass(candidates.logit[mine]) : 0;
+    if (mine == 0) candidates.drawn = size;
     __syncthreads();
-    if (parameters.top_p < 1) {
-        const Mass target = share_of(parameters.top_p, candidates.total());
-        const auto mass_of = [&](int i) { return candidates.mass[i]; };
-        least = threshold_among(candidates.count, target, bits_of, mass_of, &candidates.least);
-    }
-    if (present && (bits_of(mine) < least || row.probability(candidates.logit[mine]) < parameters.min_p))
-        candidates.mass[mine] = 0;
-    if (mine == 0) candidates.drawn = row.size;
-    __syncthreads();
-    const Mass target = draw_target(parameters.uniform, candidates.total());
-    if (present) {
+    const Mass target = draw_target(uniform, candidates.total());
+    if (mine < candidates.count) {
         Mass running = 0;
         for (int i = 0; i < candidates.count; ++i)
             running += candidates.token[i] <= candidates.token[mine] ? candidates.mass[i] : Mass{0};

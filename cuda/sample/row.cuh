@@ -18,16 +18,38 @@ __device__ inline unsigned ordered_bits(float value) {
     return (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
 }
 
+__device__ inline float from_ordered_bits(unsigned bits) {
+    return __uint_as_float((bits & 0x80000000U) != 0 ? bits & 0x7fffffffU : ~bits);
+}
+
 // -0 and 0 are equal logits, but not equal bits.
 __device__ inline float without_sign_of_zero(float value) {
     return value == 0 ? 0.0F : value;
 }
 
+// What filters have kept of a row is the tokens whose logits have bits from `least` to `most`.
 struct Row {
     const float* logits;
     int size;
-    float highest;  // of all logits
-    float inverse_temperature;
+    const uint32_t* mask = nullptr;  // bits of the tokens that may be drawn, or null: all
+    float highest = 0;               // of the logits that are kept
+    float inverse_temperature = 1;
+    unsigned least = 0;
+    unsigned most = ~0U;
+
+    [[nodiscard]] __device__ bool keeps(float logit) const {
+        const unsigned bits = ordered_bits(logit);
+        return bits >= least && bits <= most;
+    }
+    // Minus infinity for a token that is masked; a NaN stays one.
+    [[nodiscard]] __device__ float masked(float logit, int token) const {
+        const bool allowed = mask == nullptr || ((mask[token / 32] >> (token % 32)) & 1U) != 0;
+        return allowed || isnan(logit) ? logit : -INFINITY;
+    }
+    // How much less than the best, in nats at the temperature.
+    [[nodiscard]] __device__ float distance(float logit) const {
+        return logit == highest ? 0.0F : (highest - logit) * inverse_temperature;
+    }
 
     // Relative to the most probable token; 1 for it even where it is infinite.
     __device__ float probability(float logit) const {
@@ -55,7 +77,7 @@ __device__ void for_logits(const Row& row, int begin, int end, int thread, int t
             const int at = first + j * threads * N;
             if (at >= end) break;
 #pragma unroll
-            for (int i = 0; i < N; ++i) visit(without_sign_of_zero(values[j][i]), at + i);
+            for (int i = 0; i < N; ++i) visit(row.masked(without_sign_of_zero(values[j][i]), at + i), at + i);
         }
     }
 }

@@ -1,13 +1,17 @@
-// One block for each row, in passes over its logits: one for the highest. A draw with a small top-k takes one more: the
+// One block for each row, in passes over its logits: one for the highest. A small top-k takes one more: the
 // k-th highest of many groups' highest logits is at most the k-th highest logit, and few tokens reach it, which are
-// collected in shared memory; the rest is done among these. Any other draw takes two passes (the kept mass, and a part
-// of the row again for the token), and two for each threshold that top-k or top-p is: a histogram of bins that are
-// linear in the logit, and the tokens of the bin in which the sum from above reaches the target, collected in shared
-// memory. Where these are too many to collect, four passes find the threshold by its bits. Bytes: 4 * vocab_size a
+// collected in shared memory; all filters that follow look at these alone. Without one a draw takes two passes (the
+// kept mass, and a part of the row again for the token), two for each threshold that a large top-k or top-p is: a
+// histogram of bins that are linear in the logit, and the tokens of the bin in which the sum from above reaches the
+// target, collected in shared memory (where these are too many, four passes find the threshold by its bits); one for
+// min-p, two for XTC and for Mirostat, six for typical-p. Log-probabilities take up to three. Bytes: 4 * vocab_size a
 // pass; bound by memory with many rows, and by what one multiprocessor reads with few.
 //
-// Weights are 1 for top-k and masses (row.cuh) for top-p: integers, so that no sum depends on the order of additions
-// and a draw is reproducible.
+// Every filter keeps an interval of logits of those before it, so that a row's state is two bounds. Edits are written
+// into the row of logits, and taken back at the end.
+//
+// Weights are 1 for top-k and masses (row.cuh) for the others: integers, so that no sum depends on the order of
+// additions and a draw is reproducible.
 #include "device/dependent.cuh"
 #include "device/reduce.cuh"
 #include "runtime/launch.h"
@@ -38,6 +42,8 @@ struct Shared {
     Mass total;
     Mass target;
     int found;
+    unsigned narrow_least, narrow_most;  // see narrow()
+    int narrow_count;
 };
 
 __device__ inline int lane_index() {
@@ -72,46 +78,218 @@ __device__ inline Candidate candidate(float logit, int token) {
     return isnan(logit) ? Candidate{INFINITY, kNoToken} : Candidate{logit, token};
 }
 
+struct DrawnToken {
+    int token;
+    float surprise;  // bits; 0 where it is not asked for
+};
+
 // The operations of one block on its row. N: the logits of one access.
 template <int N, int Threads>
 class Sampler {
   public:
-    __device__ Sampler(const float* logits, int size, Shared& shared) : row_{logits, size, 0, 0}, shared_(shared) {}
+    __device__ Sampler(const float* logits, int size, const uint32_t* mask, Shared& shared)
+        : row_{logits, size, mask}, shared_(shared) {}
 
     // The same for all threads.
-    __device__ int sample(const SampleParams& parameters) {
+    __device__ DrawnToken sample(const SampleParams& parameters) {
         const Candidate best = find_highest();
-        if (parameters.temperature <= 0 || best.token == kNoToken) return best.token;
+        if (parameters.temperature <= 0 || best.token == kNoToken) return {best.token, 0};
         row_.highest = best.logit;
-        row_.inverse_temperature = 1.0F / parameters.temperature;
-        const bool top_k = parameters.top_k > 0 && parameters.top_k < row_.size;
-        if (top_k && parameters.top_k <= kSmallTopK) {
-            collect_top(static_cast<Mass>(parameters.top_k));
-            if (shared_.candidates.count <= kCandidates) return draw_among(row_, parameters, shared_.candidates);
+#pragma unroll 1
+        for (int i = 0; i < static_cast<int>(kNumFilters); ++i) apply(parameters.order[i], parameters);
+        if (isinf(parameters.most_surprise)) return {draw(parameters.uniform), 0};
+        keep_least_surprising(parameters.most_surprise);
+        const int token = draw(parameters.uniform);
+        const Mass mass = row_.mass(row_.masked(without_sign_of_zero(row_.logits[token]), token));
+        return {token, static_cast<float>(log2(static_cast<double>(shared_.total)) - log2(static_cast<double>(mass)))};
+    }
+
+    // Of the whole row, before it is sampled or with a Sampler of its own: answers[0] becomes the log-probability of
+    // `token`, and those that follow the `top` most probable tokens with theirs.
+    __device__ void find_logprobs(int token, int top, TokenLogprob* answers) {
+        row_.highest = find_highest().logit;
+        const double log_total = log(static_cast<double>(total_mass()) / static_cast<double>(kMassUnit));
+        const auto logprob = [&](float logit) {
+            return static_cast<float>(-static_cast<double>(row_.distance(logit)) - log_total);
+        };
+        if (threadIdx.x == 0) answers[0] = {token, logprob(without_sign_of_zero(row_.logits[token]))};
+        if (top == 0) return;
+        collect_top(static_cast<Mass>(top));
+        if (shared_.candidates.count > kCandidates) return find_top_one_by_one(top, logprob, answers + 1);
+        const Candidates<kCandidates>& all = shared_.candidates;
+        const int mine = static_cast<int>(threadIdx.x);
+        if (mine >= all.count) return;
+        int rank = 0;
+        for (int i = 0; i < all.count; ++i) {
+            const Candidate other{all.logit[i], all.token[i]};
+            if (i != mine && better({all.logit[mine], all.token[mine]}, other).token == other.token) ++rank;
         }
-        unsigned least = 0;
-        if (top_k) {
-            const auto count = static_cast<Mass>(parameters.top_k);
-            least = threshold(
-                least, [](float) { return Mass{1}; }, [&](Mass) { return count; });
-        }
-        if (parameters.top_p < 1) {
-            least = threshold(
-                least, [&](float logit) { return row_.mass(logit); },
-                [&](Mass total) { return share_of(parameters.top_p, total); });
-        }
-        return draw_from_all(parameters, [&](float logit) {
-            const bool kept = ordered_bits(logit) >= least && row_.probability(logit) >= parameters.min_p;
-            return kept ? row_.mass(logit) : Mass{0};
-        });
+        if (rank < top) answers[1 + rank] = {all.token[mine], logprob(all.logit[mine])};
     }
 
   private:
     static constexpr int kWarps = Threads / kWarp;
     static_assert(kBins % Threads == 0 && Threads % kGroups == 0 && Threads >= kCandidates);
 
+    __device__ void apply(Filter filter, const SampleParams& parameters) {
+        switch (filter) {
+            case Filter::temperature:
+                row_.inverse_temperature = 1.0F / parameters.temperature;
+                return;
+            case Filter::top_k:
+                return keep_top_k(parameters.top_k);
+            case Filter::typical_p:
+                return keep_typical(parameters.typical_p);
+            case Filter::top_p:
+                return keep_top_p(parameters.top_p);
+            case Filter::min_p:
+                if (parameters.min_p > 0)
+                    narrow([&](float logit) { return row_.probability(logit) >= parameters.min_p; });
+                return;
+            case Filter::xtc:
+                return drop_top_choices(parameters.xtc_threshold);
+        }
+    }
+
+    __device__ void keep_top_k(int k) {
+        if (k <= 0 || k >= row_.size) return;
+        const bool untouched = row_.least == 0 && row_.most == ~0U && !collected_;
+        if (untouched && k <= kSmallTopK) {
+            collect_top(static_cast<Mass>(k));
+            collected_ = shared_.candidates.count <= kCandidates;
+        }
+        row_.least =
+            threshold([](float) { return Mass{1}; }, [&](Mass total) { return min(static_cast<Mass>(k), total); });
+    }
+
+    __device__ void keep_top_p(float top_p) {
+        if (top_p >= 1) return;
+        row_.least = threshold([&](float logit) { return row_.mass(logit); },
+                               [&](Mass total) { return share_of(top_p, total); });
+    }
+
+    // Surprise differs from the distance to the best by the same amount for all tokens, so that distances do.
+    __device__ void keep_typical(float typical_p) {
+        if (typical_p >= 1) return;
+        const Mass total = total_mass();
+        Mass mine = 0;
+        for_all([&](float logit, int) {
+            const float weight = row_.keeps(logit) ? row_.probability(logit) : 0.0F;
+            if (weight > 0) mine += static_cast<Mass>(weight * row_.distance(logit) * kMassUnit);  // at most 1/e
+        });
+        block_running(mine);
+        const auto mean = static_cast<float>(static_cast<double>(shared_.total) / static_cast<double>(total));
+        const auto nearness = [&](float logit) { return ordered_bits(-fabsf(row_.distance(logit) - mean)); };
+        const unsigned bound = threshold_by_bits(
+            share_of(typical_p, total), [&](float logit) { return row_.keeps(logit); }, nearness,
+            [&](float logit) { return row_.mass(logit); });
+        narrow([&](float logit) { return nearness(logit) >= bound; });
+    }
+
+    __device__ void drop_top_choices(float xtc_threshold) {
+        if (xtc_threshold > 0.5F) return;
+        const double bound = static_cast<double>(xtc_threshold) * static_cast<double>(total_mass());
+        const unsigned least = row_.least;
+        const unsigned most = row_.most;
+        const float highest = row_.highest;
+        narrow([&](float logit) { return static_cast<double>(row_.mass(logit)) >= bound; });
+        const bool drops = shared_.narrow_count >= 2;
+        row_.most = drops ? row_.least : most;
+        row_.least = least;
+        row_.highest = drops ? from_ordered_bits(row_.most) : highest;
+    }
+
+    __device__ void keep_least_surprising(float bits) {
+        constexpr float kLn2 = 0.693147181F;
+        const double log_total = log(static_cast<double>(total_mass()) / static_cast<double>(kMassUnit));
+        const float most = bits * kLn2 - static_cast<float>(log_total);
+        narrow([&](float logit) { return row_.distance(logit) <= most; });
+    }
+
+    // Keeps the tokens that `is_kept` says, an interval of logits, and the best alone where it says none.
+    template <typename IsKept>
+    __device__ void narrow(const IsKept& is_kept) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            shared_.narrow_least = ~0U;
+            shared_.narrow_most = 0;
+            shared_.narrow_count = 0;
+        }
+        __syncthreads();
+        unsigned least = ~0U;
+        unsigned most = 0;
+        int count = 0;
+        for_all([&](float logit, int) {
+            if (!row_.keeps(logit) || !is_kept(logit)) return;
+            const unsigned bits = ordered_bits(logit);
+            least = min(least, bits);
+            most = max(most, bits);
+            ++count;
+        });
+        if (count > 0) {
+            atomicMin(&shared_.narrow_least, least);
+            atomicMax(&shared_.narrow_most, most);
+            atomicAdd(&shared_.narrow_count, count);
+        }
+        __syncthreads();
+        const bool any = shared_.narrow_count > 0;
+        row_.least = any ? shared_.narrow_least : ordered_bits(row_.highest);
+        row_.most = any ? shared_.narrow_most : ordered_bits(row_.highest);
+        row_.highest = from_ordered_bits(row_.most);
+    }
+
+    __device__ Mass total_mass() {
+        Mass mine = 0;
+        for_all([&](float logit, int) { mine += row_.keeps(logit) ? row_.mass(logit) : Mass{0}; });
+        block_running(mine);
+        return shared_.total;
+    }
+
+    // One pass for each: the tokens share too many logits to be collected.
+    template <typename Logprob>
+    __device__ void find_top_one_by_one(int top, const Logprob& logprob, TokenLogprob* answers) {
+        Candidate before{INFINITY, -1};
+        for (int rank = 0; rank < top; ++rank) {
+            __syncthreads();
+            Candidate best{-INFINITY, row_.size};
+            for_all([&](float logit, int token) {
+                const bool follows = logit < before.logit || (logit == before.logit && token > before.token);
+                if (follows) best = better(best, {logit, token});
+            });
+            before = block_best(best);
+            if (threadIdx.x == 0) answers[rank] = {before.token, logprob(before.logit)};
+        }
+    }
+
+    __device__ int draw(double uniform) {
+        if (!collected_) {
+            return draw_from_all(uniform, [&](float logit) { return row_.keeps(logit) ? row_.mass(logit) : Mass{0}; });
+        }
+        weigh_candidates([&](float logit) { return row_.mass(logit); });
+        return draw_among(uniform, row_.size, shared_.candidates);
+    }
+
+    // Fills in the candidates' masses, 0 for those that are not kept; the sum is shared_.total.
+    template <typename Weight>
+    __device__ void weigh_candidates(const Weight& weight) {
+        Candidates<kCandidates>& all = shared_.candidates;
+        const int mine = static_cast<int>(threadIdx.x);
+        __syncthreads();
+        if (mine < all.count) all.mass[mine] = row_.keeps(all.logit[mine]) ? weight(all.logit[mine]) : Mass{0};
+        __syncthreads();
+        if (mine == 0) shared_.total = all.total();
+        __syncthreads();
+    }
+
+    // Of the row's tokens or, once they are collected, of the candidates.
     template <typename Visit>
     __device__ void for_all(const Visit& visit) {
+        if (collected_) {
+            const Candidates<kCandidates>& all = shared_.candidates;
+            const int mine = static_cast<int>(threadIdx.x);
+            if (mine < all.count) visit(all.logit[mine], all.token[mine]);
+            return;
+        }
         for_logits<N>(row_, 0, row_.size, static_cast<int>(threadIdx.x), Threads, visit);
     }
 
@@ -126,6 +304,10 @@ class Sampler {
         for (int step = kLanes / 2; step > 0; step /= 2)
             highest = max(highest, __shfl_xor_sync(kAllLanes, highest, step));
         if (threadIdx.x % kLanes == 0) shared_.group_highest[threadIdx.x / kLanes] = highest;
+        return block_best(best);
+    }
+
+    __device__ Candidate block_best(Candidate best) {
         best = warp_best(best);
         if (lane_index() == 0) {
             shared_.warp_logit[warp_index()] = best.logit;
@@ -136,14 +318,14 @@ class Sampler {
         return warp_best({shared_.warp_logit[from], shared_.warp_token[from]});
     }
 
-    // Collects the tokens whose logits are at least `bound` and `also` says.
-    template <typename Also>
-    __device__ void collect(unsigned bound, const Also& also) {
+    // Collects the tokens that `wanted` says.
+    template <typename Wanted>
+    __device__ void collect(const Wanted& wanted) {
         __syncthreads();
         if (threadIdx.x == 0) shared_.candidates.count = 0;
         __syncthreads();
         for_all([&](float logit, int token) {
-            if (ordered_bits(logit) >= bound && also(logit)) shared_.candidates.add(logit, token);
+            if (wanted(logit)) shared_.candidates.add(logit, token);
         });
         __syncthreads();
     }
@@ -153,7 +335,7 @@ class Sampler {
         const auto bits_of = [&](int i) { return shared_.group_highest[i]; };
         const auto one = [](int) { return Mass{1}; };
         const unsigned bound = threshold_among(kGroups, k, bits_of, one, &shared_.candidates.least);
-        collect(bound, [](float) { return true; });
+        collect([bound](float logit) { return ordered_bits(logit) >= bound; });
     }
 
     // From 0 for the highest logit to kBins - 1; a higher logit has no higher bin.
@@ -163,32 +345,44 @@ class Sampler {
         return distance < kBins - 1 ? static_cast<int>(distance) : kBins - 1;
     }
 
-    // The highest bits such that the tokens with bits of at least that weigh target_of(the weight of all) or more; that
-    // is from 1 to the weight of all. Tokens below `least` weigh nothing.
+    // The highest bits such that of the kept tokens those with bits of at least that weigh target_of(the weight of all)
+    // or more; that is from 1 to the weight of all.
     template <typename Weight, typename Target>
-    __device__ unsigned threshold(unsigned least, const Weight& weight, const Target& target_of) {
+    __device__ unsigned threshold(const Weight& weight, const Target& target_of) {
+        Candidates<kCandidates>& candidates = shared_.candidates;
+        const auto bits_of_candidate = [&](int i) { return candidates.bits(i); };
+        if (collected_) {
+            weigh_candidates(weight);
+            return threshold_among(
+                candidates.count, target_of(shared_.total), bits_of_candidate,
+                [&](int i) { return candidates.mass[i]; }, &candidates.least);
+        }
         fill_bins(
-            kBins, [&](float logit) { return ordered_bits(logit) >= least ? bin_of(logit) : -1; }, weight);
+            kBins, [&](float logit) { return row_.keeps(logit) ? bin_of(logit) : -1; }, weight);
         const int bin = find_bin<kBins>(target_of);
         const Mass target = shared_.target;
-        const auto in_bin = [&](float logit) { return bin_of(logit) == bin; };
-        collect(least, in_bin);
-        const Candidates<kCandidates>& candidates = shared_.candidates;
-        if (candidates.count > kCandidates) return threshold_by_bits(least, target, in_bin, weight);
+        const auto in_bin = [&](float logit) { return row_.keeps(logit) && bin_of(logit) == bin; };
+        collect(in_bin);
+        if (candidates.count > kCandidates) {
+            return threshold_by_bits(
+                target, in_bin, [](float logit) { return ordered_bits(logit); }, weight);
+        }
         return threshold_among(
-            candidates.count, target, [&](int i) { return candidates.bits(i); },
-            [&](int i) { return weight(candidates.logit[i]); }, &shared_.candidates.least);
+            candidates.count, target, bits_of_candidate, [&](int i) { return weight(candidates.logit[i]); },
+            &candidates.least);
     }
 
-    // The same among the tokens that `among` says, by a radix select: each pass decides 8 bits.
-    template <typename Among, typename Weight>
-    __device__ unsigned threshold_by_bits(unsigned least, Mass target, const Among& among, const Weight& weight) {
+    // The same among the tokens that `among` says, with the bits that `bits_of` gives a logit, by a radix select: each
+    // pass decides 8 bits.
+    template <typename Among, typename Bits, typename Weight>
+    __device__ unsigned threshold_by_bits(Mass target, const Among& among, const Bits& bits_of, const Weight& weight) {
         unsigned prefix = 0;
         for (int shift = 24; shift >= 0; shift -= 8) {
             const unsigned decided = shift == 24 ? 0U : ~0U << (shift + 8);
             const auto digit = [&](float logit) {
-                const unsigned bits = ordered_bits(logit);
-                if (bits < least || (bits & decided) != prefix || !among(logit)) return -1;
+                if (!among(logit)) return -1;
+                const unsigned bits = bits_of(logit);
+                if ((bits & decided) != prefix) return -1;
                 return static_cast<int>(~(bits >> shift) & (kDigits - 1));  // the highest first
             };
             fill_bins(kDigits, digit, weight);
@@ -263,7 +457,7 @@ class Sampler {
     // The first token whose running mass of kept(logit) exceeds the target. Each warp adds up a share of the row; then
     // each thread a part of the share that has the token.
     template <typename Kept>
-    __device__ int draw_from_all(const SampleParams& parameters, const Kept& kept) {
+    __device__ int draw_from_all(double uniform, const Kept& kept) {
         constexpr int kStep = kWarp * N;
         const int per_warp = ((row_.size + kWarps - 1) / kWarps + kStep - 1) / kStep * kStep;
         const int begin = warp_index() * per_warp;
@@ -274,10 +468,15 @@ class Sampler {
         __syncthreads();
         if (lane_index() == 0) shared_.warp_mass[warp_index()] = mass;
         __syncthreads();
-        Mass target = draw_target(parameters.uniform, mass_before(kWarps));
+        const Mass total = mass_before(kWarps);
+        Mass target = draw_target(uniform, total);
         int warp = 0;
         while (target >= shared_.warp_mass[warp]) target -= shared_.warp_mass[warp++];
-        return find_token(warp * per_warp, min((warp + 1) * per_warp, row_.size), target, kept);
+        const int token = find_token(warp * per_warp, min((warp + 1) * per_warp, row_.size), target, kept);
+        __syncthreads();
+        if (threadIdx.x == 0) shared_.total = total;
+        __syncthreads();
+        return token;
     }
 
     template <typename Kept>
@@ -291,7 +490,7 @@ class Sampler {
         if (running <= target && target < running + mass) {
             int token = mine;
             while (true) {
-                running += kept(without_sign_of_zero(row_.logits[token]));
+                running += kept(row_.masked(without_sign_of_zero(row_.logits[token]), token));
                 if (running > target) break;
                 ++token;
             }
@@ -303,39 +502,80 @@ class Sampler {
 
     Row row_;
     Shared& shared_;
+    bool collected_ = false;  // all tokens that are kept are among the candidates
 };
 
-template <int N, int Threads>
-__global__ void __launch_bounds__(Threads) sample_kernel(const float* logits, const SampleParams* parameters,
-                                                         int vocab_size, int32_t* tokens, int32_t* const* copy) {
-    __shared__ Shared shared;
-    wait_for_launches_before();
-    Sampler<N, Threads> sampler(logits + static_cast<int64_t>(blockIdx.x) * vocab_size, vocab_size, shared);
-    const int token = sampler.sample(parameters[blockIdx.x]);
-    if (threadIdx.x == 0) {
-        tokens[blockIdx.x] = max(token, 0);  // a step that is in flight already may take it
-        (*copy)[blockIdx.x] = token;
+// What an edit makes of a logit.
+__device__ inline float edited(float logit, const LogitEdit& edit) {
+    if (isnan(logit)) return logit;
+    if (edit.add == -INFINITY) return -INFINITY;  // plus infinity is banned too
+    const float biased = logit + edit.add;
+    return (biased > 0 ? biased / edit.divide : biased * edit.divide) - edit.subtract;
+}
+
+// Edits the row. What the logits were is left in the edits, in place of what was to be added.
+template <int Threads>
+__device__ void edit_row(float* logits, LogitEdit* edits, int count) {
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += Threads) {
+        float& logit = logits[edits[i].token];
+        const float before = logit;
+        logit = edited(before, edits[i]);
+        edits[i].add = before;
     }
+    __syncthreads();
 }
 
 template <int Threads>
-Result<void> launch_sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size,
-                           int32_t* tokens, int32_t* const* copy, bool early, cudaStream_t stream) {
+__device__ void restore_row(float* logits, const LogitEdit* edits, int count) {
+    __syncthreads();
+    for (int i = static_cast<int>(threadIdx.x); i < count; i += Threads) logits[edits[i].token] = edits[i].add;
+    __syncthreads();
+}
+
+template <int N, int Threads>
+__global__ void __launch_bounds__(Threads) sample_kernel(float* all_logits, const SampleParams* parameters,
+                                                         int vocab_size, int32_t* tokens, const DrawTables* tables) {
+    __shared__ Shared shared;
+    wait_for_launches_before();
+    const int row = static_cast<int>(blockIdx.x);
+    float* const logits = all_logits + static_cast<int64_t>(row) * vocab_size;
+    const SampleParams& mine = parameters[row];
+    LogitEdit* const edits = tables->edits + mine.first_edit;
+    if (mine.num_edits > 0) edit_row<Threads>(logits, edits, mine.num_edits);
+    const auto words = static_cast<int64_t>((vocab_size + 31) / 32);
+    const uint32_t* const mask = mine.mask < 0 ? nullptr : tables->masks + mine.mask * words;
+    const DrawnToken drawn = Sampler<N, Threads>(logits, vocab_size, mask, shared).sample(mine);
+    if (mine.num_edits > 0) restore_row<Threads>(logits, edits, mine.num_edits);
+    if (threadIdx.x == 0) {
+        tokens[row] = max(drawn.token, 0);  // a step that is in flight already may take it
+        tables->sampled[row] = drawn.token;
+        if (!isinf(mine.most_surprise)) tables->surprises[row] = drawn.surprise;
+    }
+    if (tables->queries == nullptr || tables->queries[row].first < 0) return;
+    __syncthreads();
+    const RowQuery query = tables->queries[row];
+    Sampler<N, Threads>(logits, vocab_size, nullptr, shared)
+        .find_logprobs(query.token < 0 ? max(drawn.token, 0) : query.token, query.top, tables->logprobs + query.first);
+}
+
+template <int Threads>
+Result<void> launch_sample(float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
+                           const DrawTables* tables, bool early, cudaStream_t stream) {
     const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(Threads), 0, early};
     const auto kernel = vocab_size % 4 == 0 ? sample_kernel<4, Threads> : sample_kernel<1, Threads>;
-    return launch(kernel, shape, stream, logits, parameters, vocab_size, tokens, copy);
+    return launch(kernel, shape, stream, logits, parameters, vocab_size, tokens, tables);
 }
 
 }  // namespace
 
-Result<void> sample(const float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
-                    int32_t* const* copy, bool early, cudaStream_t stream) {
+Result<void> sample(float* logits, const SampleParams* parameters, int rows, int vocab_size, int32_t* tokens,
+                    const DrawTables* tables, bool early, cudaStream_t stream) {
     // With few rows a block has a multiprocessor for itself; with more, two share one.
     constexpr int kFewRows = 128;
     if (rows <= kFewRows) {
-        return launch_sample<kMostThreads>(logits, parameters, rows, vocab_size, tokens, copy, early, stream);
+        return launch_sample<kMostThreads>(logits, parameters, rows, vocab_size, tokens, tables, early, stream);
     }
-    return launch_sample<kMostThreads / 2>(logits, parameters, rows, vocab_size, tokens, copy, early, stream);
+    return launch_sample<kMostThreads / 2>(logits, parameters, rows, vocab_size, tokens, tables, early, stream);
 }
 
 }  // namespace nanolith::cuda

@@ -488,6 +488,16 @@ NL_API void nl_cache_free(nl_cache *cache) NL_SYMBOL("nl_nanolith_cache_free");
  */
 NL_API nl_status nl_cache_extend(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens);
 /*
+ * Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
+ * after all that stands before it: *count is num_tokens. The first token of an empty cache has none, and gets NaN. They
+ * are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
+ * it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
+ * conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+ * Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
+ */
+NL_API nl_status nl_cache_score(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                NL_ARRAY(capacity) float *logprobs, size_t capacity, NL_OUT size_t *count);
+/*
  * A second cache with the same context and sampling options. Full pages are shared, and a page that both
  * would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
  */
@@ -545,8 +555,8 @@ NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) cha
  * Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
  * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
  * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
- * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
- * without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+ * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+ * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
  * allows).
  */
 NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
@@ -561,7 +571,8 @@ enum NL_NAMED(EndReason, NL_END_) {
     NL_END_CONTEXT_FULL = 4, /* the cache holds as many tokens as it may */
     NL_END_CANCELLED = 5,
     NL_END_DEADLINE = 6, /* NL_OPTION_DEADLINE_MS is over */
-    NL_END_ERROR = 7     /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_ERROR = 7,    /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_COMPLETE = 8  /* the text is what its constraint asks for, and nothing can follow */
 };
 
 /*
@@ -587,6 +598,21 @@ NL_API nl_status nl_generation_next(nl_generation *generation, int64_t timeout_m
                                     NL_ARRAY(token_capacity) int32_t *tokens, size_t token_capacity,
                                     NL_OUT size_t *num_tokens, NL_ARRAY(text_capacity) char *text, size_t text_capacity,
                                     NL_OUT size_t *text_length, NL_OUT int32_t *end);
+/*
+ * Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
+ * gave, in order: *count is their number. They are of the model's own distribution, before penalties, temperature and
+ * all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
+ * BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ */
+NL_API nl_status nl_generation_logprobs(nl_generation *generation, NL_ARRAY(capacity) float *logprobs, size_t capacity,
+                                        NL_OUT size_t *count);
+/*
+ * For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
+ * first, with their log-probabilities: *count is the number of all. Since 0.2.
+ * Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ */
+NL_API nl_status nl_generation_top_logprobs(nl_generation *generation, NL_ARRAY(capacity) int32_t *tokens,
+                                            NL_ARRAY(capacity) float *logprobs, size_t capacity, NL_OUT size_t *count);
 /*
  * Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then
  * NL_END_CANCELLED. Does nothing where it has ended. Returns at once, also while another thread waits in
@@ -806,6 +832,23 @@ enum NL_NAMED(Dtype, NL_DTYPE_) {
 };
 
 /*
+ * How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+ * NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+ * quantised again. Since 0.2.
+ */
+enum NL_NAMED(Weights, NL_WEIGHTS_) {
+    NL_WEIGHTS_AUTO = 0, /* as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE */
+    NL_WEIGHTS_WIDE = 1, /* in NL_OPTION_DTYPE's format */
+    /* 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight */
+    NL_WEIGHTS_INT8 = 2,
+    /* 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+       embeddings and head as NL_WEIGHTS_INT8 */
+    NL_WEIGHTS_INT4 = 3,
+    /* e4m3 and a scale for each row, max|w| / 448: 8 bits a weight */
+    NL_WEIGHTS_FP8 = 4
+};
+
+/*
  * Options of an engine. Since 0.2.
  * Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
  */
@@ -908,7 +951,11 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
     NL_OPTION_STORE_SERVER = 21 NL_TAKES_TEXT,
     /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
-    NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT
+    NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
+    /* How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+       the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+       NL_WEIGHTS_FP8] */
+    NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };
 
 /* How a cache composes its chunks. Since 0.1. */
@@ -953,32 +1000,103 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT
 };
 
+/* What narrows a draw, for NL_OPTION_FILTER. Since 0.2. */
+enum NL_NAMED(Filter, NL_FILTER_) {
+    NL_FILTER_TEMPERATURE = 1,
+    NL_FILTER_TOP_K = 2,
+    NL_FILTER_TYPICAL_P = 3,
+    NL_FILTER_TOP_P = 4,
+    NL_FILTER_MIN_P = 5,
+    NL_FILTER_XTC = 6
+};
+
 /*
  * Options of drawing. Since 0.2.
- * Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
- * narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
- * keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
- * min_p times as probable as the best. The token is drawn from the rest.
- * The draw depends only on the logits, these options, the seed and the position in the context.
+ * A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+ * the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+ * those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+ * logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+ * what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+ * tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+ * min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+ * temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+ * the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+ * tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+ * when its latest token is known, and on a GPU all others of the same steps wait with it.
  */
 enum NL_NAMED(SamplingOption, NL_OPTION_) {
-    /* 0: greedy. [0 (default) to 3e38] */
+    /* What logits are divided by. 0: greedy. [0 (default) to 3e38] */
     NL_OPTION_TEMPERATURE = 200 NL_TAKES_FLOAT,
-    /* 0 keeps all. [0 (default) to 2147483647] */
+    /* Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647] */
     NL_OPTION_TOP_K = 201 NL_TAKES_INT,
-    /* 1 keeps all. [1e-30 to 1 (default)] */
+    /* Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+       [1e-30 to 1 (default)] */
     NL_OPTION_TOP_P = 202 NL_TAKES_FLOAT,
-    /* 0 keeps all. [0 (default) to 1] */
+    /* Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1] */
     NL_OPTION_MIN_P = 203 NL_TAKES_FLOAT,
     /* Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0] */
-    NL_OPTION_SEED = 204 NL_TAKES_INT
+    NL_OPTION_SEED = 204 NL_TAKES_INT,
+    /* The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+       [0.001 to 1000; default 1] */
+    NL_OPTION_REPETITION_PENALTY = 205 NL_TAKES_FLOAT,
+    /* Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0] */
+    NL_OPTION_FREQUENCY_PENALTY = 206 NL_TAKES_FLOAT,
+    /* Is subtracted from the logit of each token in the window. [-100 to 100; default 0] */
+    NL_OPTION_PRESENCE_PENALTY = 207 NL_TAKES_FLOAT,
+    /* How many of the context's latest tokens, those of the prompt among them, are the window of these three
+       penalties. Every draw takes time in proportion. [1 to 2147483647; default 64] */
+    NL_OPTION_PENALTY_WINDOW = 208 NL_TAKES_INT,
+    /* Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+       [each 3 to 64 bytes; default none] */
+    NL_OPTION_BIASED_TOKEN = 209 NL_TAKES_TEXT_LIST,
+    /* Tokens that are never drawn. [each 0 to 2147483647; default none] */
+    NL_OPTION_BANNED_TOKEN = 210 NL_TAKES_INT_LIST,
+    /* The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none] */
+    NL_OPTION_ALLOWED_TOKEN = 211 NL_TAKES_INT_LIST,
+    /*
+     * DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+     * context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+     * at least the allowed length. 0: off. [0 (default) to 1000000]
+     */
+    NL_OPTION_DRY_MULTIPLIER = 212 NL_TAKES_FLOAT,
+    /* [1 to 100; default 1.75] */
+    NL_OPTION_DRY_BASE = 213 NL_TAKES_FLOAT,
+    /* [1 to 2147483647; default 2] */
+    NL_OPTION_DRY_ALLOWED_LENGTH = 214 NL_TAKES_INT,
+    /* How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+       whole context. [1 to 2147483647; default 1024] */
+    NL_OPTION_DRY_WINDOW = 215 NL_TAKES_INT,
+    /* Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+       nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none] */
+    NL_OPTION_DRY_BREAKER = 216 NL_TAKES_TEXT_LIST,
+    /* XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+       at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1] */
+    NL_OPTION_XTC_PROBABILITY = 217 NL_TAKES_FLOAT,
+    /* Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1] */
+    NL_OPTION_XTC_THRESHOLD = 218 NL_TAKES_FLOAT,
+    /* Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+       [1e-30 to 1 (default)] */
+    NL_OPTION_TYPICAL_P = 219 NL_TAKES_FLOAT,
+    /*
+     * Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+     * this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+     * anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+     * [0 (default) to 1000]
+     */
+    NL_OPTION_MIROSTAT_TAU = 220 NL_TAKES_FLOAT,
+    /* [1e-30 to 1; default 0.1] */
+    NL_OPTION_MIROSTAT_ETA = 221 NL_TAKES_FLOAT,
+    /* The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+       above. [each 1 to 6; default none] */
+    NL_OPTION_FILTER = 222 NL_TAKES_INT_LIST
 };
 
 /* Options of a generation. Since 0.2. */
 enum NL_NAMED(GenerationOption, NL_OPTION_) {
     /* Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647] */
     NL_OPTION_MAX_TOKENS = 300 NL_TAKES_INT,
-    /* End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647] */
+    /* So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+       [0 (default) to 2147483647] */
     NL_OPTION_MIN_TOKENS = 301 NL_TAKES_INT,
     /* Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none] */
     NL_OPTION_STOP_TOKEN = 302 NL_TAKES_INT_LIST,
@@ -993,7 +1111,30 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     /* Tokens that wait for nl_generation_next before the generation pauses. [1 to 1048576; default 1024] */
     NL_OPTION_BUFFER_TOKENS = 307 NL_TAKES_INT,
     /* 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)] */
-    NL_OPTION_TEXT = 308 NL_TAKES_BOOL
+    NL_OPTION_TEXT = 308 NL_TAKES_BOOL,
+    /* 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1] */
+    NL_OPTION_LOGPROBS = 309 NL_TAKES_BOOL,
+    /* And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+       [0 (default) to 20] */
+    NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT,
+    /*
+     * Constraints: what the text must be, all of it, from the generation's first token to its end. At most one kind;
+     * the model needs a tokenizer. Only tokens are drawn that the text can go on with, and end tokens exactly where it
+     * may end, so that it always parses where it ends so; where something else ends it (NL_OPTION_MAX_TOKENS, a stop
+     * text) it is the beginning of one that does. A constraint that is malformed (INVALID_ARGUMENT) or that can't be
+     * granted in full (UNSUPPORTED) is an error of nl_generation_start, which names the byte and the keyword.
+     * docs/constraints.md says what is known of each language.
+     */
+    /* The text is one of these. [each 1 to 65536 bytes; default none] */
+    NL_OPTION_CHOICE = 315 NL_TAKES_TEXT_LIST,
+    /* The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_REGEX = 316 NL_TAKES_TEXT,
+    /* The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_JSON_SCHEMA = 317 NL_TAKES_TEXT,
+    /* 1: the text is a JSON object. [0 (default) or 1] */
+    NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
+    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
 };
 
 /* ---- Drawing step by step ------------------------------------------------------------------- */

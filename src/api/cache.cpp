@@ -67,6 +67,17 @@ nl_status nl_cache_extend(nl_cache* cache, const int32_t* tokens, size_t num_tok
     });
 }
 
+nl_status nl_cache_score(nl_cache* cache, const int32_t* tokens, size_t num_tokens, float* logprobs, size_t capacity,
+                         size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(cache, "cache"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
+        NL_TRY(check_room(logprobs, capacity, num_tokens, count));
+        return cache->engine->score(*cache->cache, span, {logprobs, num_tokens});
+    });
+}
+
 nl_status nl_cache_fork(nl_cache* cache, nl_cache** fork) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(cache, "cache"));

@@ -91,6 +91,35 @@ nl_status nl_generation_next(nl_generation* generation, int64_t timeout_ms, int3
     });
 }
 
+nl_status nl_generation_logprobs(nl_generation* generation, float* logprobs, size_t capacity, size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(generation, "generation"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto given, generation->generation->given_logprobs());
+        NL_TRY(check_room(logprobs, capacity, given.num_tokens, count));
+        for (size_t i = 0; i < given.num_tokens; ++i) logprobs[i] = given.of(i).front().logprob;
+        return {};
+    });
+}
+
+nl_status nl_generation_top_logprobs(nl_generation* generation, int32_t* tokens, float* logprobs, size_t capacity,
+                                     size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(generation, "generation"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto given, generation->generation->given_logprobs());
+        NL_TRY(check_room(tokens, capacity, given.logprobs.size() - given.num_tokens, count));
+        NL_TRY(check_room(logprobs, capacity, given.logprobs.size() - given.num_tokens, count));
+        for (size_t i = 0; i < given.num_tokens; ++i) {
+            for (const TokenLogprob& top : given.of(i).subspan(1)) {
+                *tokens++ = top.token;
+                *logprobs++ = top.logprob;
+            }
+        }
+        return {};
+    });
+}
+
 nl_status nl_generation_cancel(nl_generation* generation) {
     return guarded([&]() -> Result<void> {
         NL_TRY(check_handle(generation, "generation"));

@@ -4,7 +4,9 @@
 #include <bit>
 #include <iterator>
 
+#include "backend/batch.h"
 #include "backend/page_size.h"
+#include "grammar/limits.h"
 #include "text/json_writer.h"
 
 namespace nanolith::api {
@@ -14,6 +16,7 @@ constexpr int32_t kEngine = NL_OPTIONS_ENGINE;
 constexpr int32_t kSampling = NL_OPTIONS_SAMPLING;
 constexpr int32_t kGeneration = NL_OPTIONS_GENERATION;
 constexpr int64_t kMostInt32 = INT32_MAX;
+constexpr auto kMostConstraint = static_cast<int64_t>(grammar::kMaxConstraintBytes);
 
 struct Integers {
     int64_t least, most, standard;
@@ -119,6 +122,8 @@ constexpr Option kOptions[] = {
          "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH; empty: none."),
     integer(NL_OPTION_STORE_DEADLINE_MS, kEngine, "STORE_DEADLINE_MS", {1, 600000, 1000},
             "Milliseconds that reading a chunk from that server, or writing it there, may take."),
+    integer(NL_OPTION_WEIGHTS, kEngine, "WEIGHTS", {NL_WEIGHTS_AUTO, NL_WEIGHTS_FP8, NL_WEIGHTS_AUTO},
+            "How matrices of weights are kept in memory, NL_WEIGHTS_*."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_BLENDED, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
@@ -133,11 +138,51 @@ constexpr Option kOptions[] = {
            "Keeps tokens at least this many times as probable as the best; 0 keeps all."),
     integer(NL_OPTION_SEED, kSampling, "SEED", {INT64_MIN, INT64_MAX, 0},
             "What draws depend on; its 64 bits, whatever their sign."),
+    number(NL_OPTION_REPETITION_PENALTY, kSampling, "REPETITION_PENALTY", {1e-3, 1e3, 1},
+           "What logits of tokens in the window are divided by where they are positive, else multiplied by; 1: off."),
+    number(NL_OPTION_FREQUENCY_PENALTY, kSampling, "FREQUENCY_PENALTY", {-100, 100, 0},
+           "Subtracted from a token's logit as many times as it stands in the window."),
+    number(NL_OPTION_PRESENCE_PENALTY, kSampling, "PRESENCE_PENALTY", {-100, 100, 0},
+           "Subtracted from the logit of each token in the window."),
+    integer(NL_OPTION_PENALTY_WINDOW, kSampling, "PENALTY_WINDOW", {1, kMostInt32, 64},
+            "How many of the context's latest tokens are the window of penalties."),
+    with_type(text(NL_OPTION_BIASED_TOKEN, kSampling, "BIASED_TOKEN", {3, 64}, "",
+                   "Tokens and what is added to their logits, as \"198:-2.5\"."),
+              OptionType::texts),
+    with_type(
+        integer(NL_OPTION_BANNED_TOKEN, kSampling, "BANNED_TOKEN", {0, kMostInt32, 0}, "Tokens that are never drawn."),
+        OptionType::integers),
+    with_type(integer(NL_OPTION_ALLOWED_TOKEN, kSampling, "ALLOWED_TOKEN", {0, kMostInt32, 0},
+                      "The only tokens that are drawn; none: all are."),
+              OptionType::integers),
+    number(NL_OPTION_DRY_MULTIPLIER, kSampling, "DRY_MULTIPLIER", {0, 1e6, 0},
+           "Of what a token that continues a repetition loses, the factor; 0: no DRY."),
+    number(NL_OPTION_DRY_BASE, kSampling, "DRY_BASE", {1, 100, 1.75},
+           "How much more it loses for each further token of the repetition."),
+    integer(NL_OPTION_DRY_ALLOWED_LENGTH, kSampling, "DRY_ALLOWED_LENGTH", {1, kMostInt32, 2},
+            "Length from which on repetitions cost."),
+    integer(NL_OPTION_DRY_WINDOW, kSampling, "DRY_WINDOW", {1, kMostInt32, 1024},
+            "How many of the context's latest tokens DRY looks at."),
+    with_type(text(NL_OPTION_DRY_BREAKER, kSampling, "DRY_BREAKER", {0, 40}, "",
+                   "Texts across which no repetition is counted; none takes a newline, \":\", \"\\\"\" and \"*\"."),
+              OptionType::texts),
+    number(NL_OPTION_XTC_PROBABILITY, kSampling, "XTC_PROBABILITY", {0, 1, 0},
+           "How often XTC drops all but the least probable of the tokens that reach its threshold; 0: never."),
+    number(NL_OPTION_XTC_THRESHOLD, kSampling, "XTC_THRESHOLD", {1e-30, 1, 0.1},
+           "The probability from which on XTC drops tokens."),
+    number(NL_OPTION_TYPICAL_P, kSampling, "TYPICAL_P", {1e-30, 1, 1},
+           "Keeps the tokens whose surprise is nearest to its mean until their share reaches p; 1 keeps all."),
+    number(NL_OPTION_MIROSTAT_TAU, kSampling, "MIROSTAT_TAU", {0, 1000, 0},
+           "The surprise in bits that Mirostat 2 aims at; 0: no Mirostat."),
+    number(NL_OPTION_MIROSTAT_ETA, kSampling, "MIROSTAT_ETA", {1e-30, 1, 0.1}, "How fast Mirostat's bound changes."),
+    with_type(integer(NL_OPTION_FILTER, kSampling, "FILTER", {NL_FILTER_TEMPERATURE, NL_FILTER_XTC, 0},
+                      "The filters in their order, NL_FILTER_*; none: the default order."),
+              OptionType::integers),
 
     integer(NL_OPTION_MAX_TOKENS, kGeneration, "MAX_TOKENS", {0, kMostInt32, 0},
             "Most tokens to draw; 0: until the context is full."),
     integer(NL_OPTION_MIN_TOKENS, kGeneration, "MIN_TOKENS", {0, kMostInt32, 0},
-            "End tokens, stop tokens and stop texts count only after so many tokens."),
+            "Tokens before which no end token and no stop token is drawn, and no stop text counts."),
     with_type(integer(NL_OPTION_STOP_TOKEN, kGeneration, "STOP_TOKEN", {0, kMostInt32, 0},
                       "Tokens that end it, beside the model's end tokens."),
               OptionType::integers),
@@ -151,6 +196,19 @@ constexpr Option kOptions[] = {
     integer(NL_OPTION_BUFFER_TOKENS, kGeneration, "BUFFER_TOKENS", {1, 1 << 20, 1024},
             "Tokens that wait for nl_generation_next before the generation pauses."),
     integer(NL_OPTION_TEXT, kGeneration, "TEXT", {0, 1, 1}, "1: tokens are turned into text; 0: they are not."),
+    integer(NL_OPTION_LOGPROBS, kGeneration, "LOGPROBS", {0, 1, 0},
+            "1: log-probabilities of the tokens drawn are kept for nl_generation_logprobs."),
+    integer(NL_OPTION_TOP_LOGPROBS, kGeneration, "TOP_LOGPROBS", {0, kMostTopLogprobs, 0},
+            "How many most probable tokens are kept with them."),
+    with_type(text(NL_OPTION_CHOICE, kGeneration, "CHOICE", {1, 65536}, "", "The text is one of these."),
+              OptionType::texts),
+    text(NL_OPTION_REGEX, kGeneration, "REGEX", {0, kMostConstraint}, "",
+         "The text is of this regular expression; empty: any."),
+    text(NL_OPTION_JSON_SCHEMA, kGeneration, "JSON_SCHEMA", {0, kMostConstraint}, "",
+         "The text is JSON that satisfies this JSON schema; empty: any text."),
+    integer(NL_OPTION_JSON_OBJECT, kGeneration, "JSON_OBJECT", {0, 1, 0}, "1: the text is a JSON object."),
+    text(NL_OPTION_GRAMMAR, kGeneration, "GRAMMAR", {0, kMostConstraint}, "",
+         "The text is of the rule root of this grammar, in the EBNF of llama.cpp; empty: any."),
 };
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));

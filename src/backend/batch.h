@@ -1,7 +1,10 @@
 // What one step computes: tokens, where their keys and values go, what they attend to, and how tokens are drawn.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -35,15 +38,66 @@ struct Probe {
     int32_t sequence = 0;
 };
 
+// A change of one token's logit before a draw, as penalties, biases and bans make it: `add` is added (minus infinity
+// bans the token), then what is positive is divided by `divide` and what is not is multiplied by it, then `subtract` is
+// subtracted. A NaN stays one, so that a damaged model is noticed.
+struct LogitEdit {
+    int32_t token = 0;
+    float add = 0;
+    float divide = 1;
+    float subtract = 0;
+};
+
+// What narrows a draw, in an order that SampleParams has. Each looks at the tokens that those before it have kept, with
+// their probabilities at the temperature that stands before it, and keeps an interval of logits: tokens of equal logits
+// are kept or dropped together.
+enum class Filter : uint8_t {
+    temperature,  // divides the logits
+    top_k,        // keeps the highest ones
+    typical_p,    // keeps tokens whose surprise, -log p, is nearest to its mean, until their share reaches p
+    top_p,        // keeps the most probable tokens until their share reaches p
+    min_p,        // keeps tokens at least so many times as probable as the best
+    xtc           // of the tokens that are at least so probable drops all but the least probable one
+};
+constexpr size_t kNumFilters = 6;
+
 // How to draw a token from a row of logits; the options NL_OPTION_TEMPERATURE and following say what each member means.
 // Tokens are drawn by inverting the cumulative distribution in vocabulary order: the first token, of those that the
 // filters keep, at which the running sum of probabilities exceeds uniform times their total.
 struct SampleParams {
-    float temperature = 0;  // 0: the highest logit, the lowest id on a tie
+    float temperature = 0;  // 0: the highest logit, the lowest id on a tie; edits and the mask count, filters do not
     int32_t top_k = 0;      // 0: all
     float top_p = 1;
     float min_p = 0;
     double uniform = 0;  // in [0, 1)
+    float typical_p = 1;
+    float xtc_threshold = 1;  // above a half it drops nothing
+    // After all filters: keeps tokens whose surprise, -log2 p, is at most this, and always the best (Mirostat 2).
+    float most_surprise = std::numeric_limits<float>::infinity();
+    Filter order[kNumFilters] = {Filter::temperature, Filter::top_k, Filter::typical_p,
+                                 Filter::top_p,       Filter::min_p, Filter::xtc};
+    int32_t first_edit = 0;  // its edits are Batch::edits[first_edit] and following
+    int32_t num_edits = 0;   // of different tokens, ascending
+    int32_t mask = -1;       // which of Batch::masks says what it may draw; -1: everything
+};
+
+// Words of 32 bits that a mask of tokens has: token t is bit t % 32 of word t / 32, and 1 where it may be drawn.
+constexpr size_t mask_words(int32_t vocab_size) {
+    return (static_cast<size_t>(vocab_size) + 31) / 32;
+}
+
+// Asks for log-probabilities after an output row: of one token and of the `top` most probable ones. They are of the
+// model's own distribution, the softmax of the logits before edits, mask, temperature and filters.
+struct LogprobQuery {
+    int32_t output_row = 0;
+    int32_t token = -1;  // -1: the one that the row draws
+    int32_t top = 0;     // 0 to kMostTopLogprobs
+};
+constexpr int32_t kMostTopLogprobs = 20;
+
+struct TokenLogprob {
+    int32_t token = 0;
+    float logprob = 0;  // natural logarithm
 };
 
 // In Batch::slots: the row's key and value are not written.
@@ -84,8 +138,29 @@ struct Batch {
     std::vector<Sequence> sequences;
     std::vector<int32_t> output_rows;    // rows whose logits are computed and from which a token is drawn
     std::vector<SampleParams> sampling;  // [output_rows]
+    std::vector<LogitEdit> edits;        // of all rows (SampleParams::first_edit)
+    std::vector<uint32_t> masks;         // [masks][mask_words(vocab_size)] of tokens that rows may draw
+    // Where set, submit() calls it once before it reads `masks`: on a device while the rest of the step is computed, so
+    // that masks which take time to make cost none. It may write to `masks` and must not throw.
+    std::function<void()> fill_masks;
     std::vector<Probe> probes;           // at most one of a sequence
     std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
+    std::vector<LogprobQuery> logprobs;  // at most one of an output row, ascending; for read_logprobs()
 };
+
+// What one output row draws from, beside its logits.
+struct DrawRule {
+    const SampleParams& params;
+    std::span<const LogitEdit> edits;
+    std::span<const uint32_t> mask;  // empty: everything may be drawn
+};
+inline DrawRule draw_rule(const Batch& batch, size_t output_row, int32_t vocab_size) {
+    const SampleParams& params = batch.sampling[output_row];
+    const auto edits =
+        std::span(batch.edits).subspan(static_cast<size_t>(params.first_edit), static_cast<size_t>(params.num_edits));
+    if (params.mask < 0) return {params, edits, {}};
+    const size_t words = mask_words(vocab_size);
+    return {params, edits, std::span(batch.masks).subspan(static_cast<size_t>(params.mask) * words, words)};
+}
 
 }  // namespace nanolith

@@ -1,6 +1,8 @@
 #include "backend/check_batch.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string_view>
 #include <vector>
 
@@ -76,9 +78,39 @@ Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
     return {};
 }
 
-Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
-    for (size_t i = 0; i < sampling.size(); ++i) {
-        const SampleParams& p = sampling[i];
+// Elements of `list` that a row has; `size` is the list's.
+bool within(int32_t first, int32_t count, size_t size) {
+    return first >= 0 && count >= 0 && static_cast<size_t>(first) + static_cast<size_t>(count) <= size;
+}
+
+bool each_once(std::span<const Filter> order) {
+    uint32_t seen = 0;
+    for (const Filter filter : order) seen |= 1U << static_cast<uint32_t>(filter);
+    return seen == (1U << kNumFilters) - 1;
+}
+
+Result<void> check_edits(const Batch& batch, size_t row, int32_t vocab_size) {
+    const SampleParams& p = batch.sampling[row];
+    if (!within(p.first_edit, p.num_edits, batch.edits.size()))
+        return fail(NL_ERROR_INTERNAL, "batch.sampling[", row, "] has first_edit ", p.first_edit, ", num_edits ",
+                    p.num_edits, ": expected a range within the ", batch.edits.size(), " edits");
+    int32_t least = 0;
+    for (const LogitEdit& edit : std::span(batch.edits).subspan(p.first_edit, p.num_edits)) {
+        const bool good = edit.add <= std::numeric_limits<float>::max() && std::isfinite(edit.subtract) &&
+                          edit.divide > 0 && std::isfinite(edit.divide);
+        if (edit.token < least || edit.token >= vocab_size || !good)
+            return fail(NL_ERROR_INTERNAL, "an edit of batch.sampling[", row, "] has token ", edit.token, ", add ",
+                        edit.add, ", divide ", edit.divide, ", subtract ", edit.subtract, ": expected a token from ",
+                        least, " to ", vocab_size - 1, " and numbers, of which divide is positive");
+        least = edit.token + 1;
+    }
+    return {};
+}
+
+Result<void> check_sampling(const Batch& batch, int32_t vocab_size) {
+    const size_t words = mask_words(vocab_size);
+    for (size_t i = 0; i < batch.sampling.size(); ++i) {
+        const SampleParams& p = batch.sampling[i];
         const bool good = std::isfinite(p.temperature) && p.temperature >= 0 && p.top_k >= 0 && p.top_p > 0 &&
                           p.top_p <= 1 && p.min_p >= 0 && p.min_p <= 1 && p.uniform >= 0 && p.uniform < 1;
         if (!good)
@@ -86,6 +118,34 @@ Result<void> check_sampling(const std::vector<SampleParams>& sampling) {
                         p.top_k, ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
                         ": expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
                         "uniform in [0, 1)");
+        const bool also_good = p.typical_p > 0 && p.typical_p <= 1 && p.xtc_threshold > 0 && p.xtc_threshold <= 1 &&
+                               !std::isnan(p.most_surprise) && each_once(p.order);
+        if (!also_good)
+            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has typical_p ", p.typical_p, ", xtc_threshold ",
+                        p.xtc_threshold, ", most_surprise ", p.most_surprise,
+                        ": expected the first two in (0, 1], no NaN, and each filter once in order");
+        if (p.mask < -1 || (p.mask >= 0 && (static_cast<size_t>(p.mask) + 1) * words > batch.masks.size()))
+            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has mask ", p.mask, ": expected -1 to ",
+                        batch.masks.size() / words, " - 1");
+        NL_TRY(check_edits(batch, i, vocab_size));
+    }
+    return {};
+}
+
+Result<void> check_logprobs(const Batch& batch, int32_t vocab_size) {
+    int32_t least = 0;
+    for (size_t i = 0; i < batch.logprobs.size(); ++i) {
+        const LogprobQuery& query = batch.logprobs[i];
+        const bool good = query.output_row >= least &&
+                          static_cast<size_t>(query.output_row) < batch.output_rows.size() && query.token >= -1 &&
+                          query.token < vocab_size && query.top >= 0 &&
+                          query.top <= std::min(kMostTopLogprobs, vocab_size);
+        if (!good)
+            return fail(NL_ERROR_INTERNAL, "batch.logprobs[", i, "] has output_row ", query.output_row, ", token ",
+                        query.token, ", top ", query.top, ": expected output rows from ", least, " to ",
+                        batch.output_rows.size(), " - 1, each once, ascending, a token below ", vocab_size,
+                        ", and top from 0 to ", std::min(kMostTopLogprobs, vocab_size));
+        least = query.output_row + 1;
     }
     return {};
 }
@@ -128,7 +188,8 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     std::vector<int32_t> sorted;
     NL_TRY(check_slots(batch.slots, int64_t{options.num_pages} * options.page_size, kNames, sorted));
     NL_TRY(check_key_positions(batch.key_positions, spec.max_context, kNames));
-    return check_sampling(batch.sampling);
+    NL_TRY(check_logprobs(batch, spec.vocab_size));
+    return check_sampling(batch, spec.vocab_size);
 }
 
 Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies) {

@@ -9,6 +9,7 @@
 #include "backend/batch.h"
 #include "backend/dtype.h"
 #include "backend/host_memory.h"
+#include "backend/weight_form.h"
 #include "base/result.h"
 
 namespace nanolith {
@@ -18,6 +19,7 @@ class Profile;
 // What an executor computes with, and the limits that its memory is reserved for.
 struct ExecutorOptions {
     DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
+    WeightForm weights = WeightForm::source;  // UNSUPPORTED where the device has no kernels for it
     // The format of the KV cache; without a value: dtype. f8_e4m3 stores keys and values without scales, so that
     // magnitudes beyond 448 become 448. UNSUPPORTED where the device has no kernels for it.
     std::optional<DType> kv_dtype = std::nullopt;
@@ -63,6 +65,14 @@ class Executor {
     // Gives the logits [vocab_size] of output row `index` of the step collected last. `index` must be one of that
     // step's kept_logits.
     virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
+
+    // Gives what the step collected last found for each of its logprobs in order: the token asked for, or drawn, and
+    // then the `top` most probable ones, the most probable first, the lower of two equal ones first.
+    virtual Result<void> read_logprobs(std::span<TokenLogprob> logprobs) = 0;
+
+    // Gives for each output row of the step collected last the surprise of the token drawn, -log2 of its probability
+    // among what was left to draw from; 0 where SampleParams::most_surprise is infinite.
+    virtual Result<void> read_surprises(std::span<float> surprises) = 0;
 
     // Gives the page weights of the step collected last: of each of its probes in order, of each page in order.
     virtual Result<void> read_page_weights(std::span<float> weights) = 0;

@@ -1,5 +1,6 @@
 // Conversations: made of chunks, extended, forked, truncated and measured.
 #include <algorithm>
+#include <limits>
 
 #include "engine/engine.h"
 
@@ -86,12 +87,15 @@ Result<void> Engine::check_tokens(std::span<const int32_t> tokens) const {
 }
 
 Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence,
-                             std::span<const int32_t> tokens, Draw draw, std::span<float> logits) {
+                             std::span<const int32_t> tokens, Draw draw, std::span<float> logits,
+                             std::span<float> scores) {
     auto request = std::make_shared<Request>();
     auto call = std::make_shared<Call>();
     request->sequence = sequence;
     request->draw = draw;
     request->logits = logits;
+    request->scores = scores;
+    request->scored_from = sequence->context.tail_size();
     request->call = call.get();
     call->requests.push_back(std::move(request));
     sequence->context.append(tokens);
@@ -104,16 +108,32 @@ Result<void> Engine::extend(Cache& cache, std::span<const int32_t> tokens) {
     if (tokens.empty()) return {};
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
-    const auto& sequence = cache.sequence;
-    const int32_t have = sequence->num_tokens();
-    const int32_t room = spec().max_context - have;
-    if (tokens.size() > static_cast<size_t>(room))
-        return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", tokens.size(), ", and the cache holds ", have,
-                    " tokens already: the context holds ", spec().max_context)
-            .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()))
-            .with(NL_DETAIL_AVAILABLE, room);
+    NL_TRY(check_room_for(cache, tokens.size()));
     NL_TRY(check_tokens(tokens));
-    return compute(lock, sequence, tokens, Draw::remember, {});
+    return compute(lock, cache.sequence, tokens, Draw::remember, {});
+}
+
+Result<void> Engine::check_room_for(const Cache& cache, size_t num_tokens) const {
+    const int32_t have = cache.sequence->num_tokens();
+    const int32_t room = spec().max_context - have;
+    if (num_tokens <= static_cast<size_t>(room)) return {};
+    return fail(NL_ERROR_CONTEXT_FULL, "num_tokens is ", num_tokens, ", and the cache holds ", have,
+                " tokens already: the context holds ", spec().max_context)
+        .with(NL_DETAIL_NEEDED, static_cast<int64_t>(num_tokens))
+        .with(NL_DETAIL_AVAILABLE, room);
+}
+
+Result<void> Engine::score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs) {
+    if (tokens.empty()) return {};
+    NL_TRY(check_tokens(tokens));
+    // A call that fails writes nothing for its caller.
+    std::vector<float> found(tokens.size(), std::numeric_limits<float>::quiet_NaN());
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    NL_TRY(check_room_for(cache, tokens.size()));
+    NL_TRY(compute(lock, cache.sequence, tokens, Draw::remember, {}, found));
+    std::ranges::copy(found, logprobs.begin());
+    return {};
 }
 
 Result<void> Engine::logits(Cache& cache, std::span<float> logits) {
@@ -135,6 +155,7 @@ Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {
     fork->sequence->shares_blend = cache.sequence->shares_blend;
     fork->sequence->kept = cache.sequence->kept;
     fork->sequence->sampling = cache.sequence->sampling;
+    fork->sequence->surprise_bound = cache.sequence->surprise_bound;
     fork->sequence->next = cache.sequence->next;
     return fork;
 }
@@ -149,12 +170,16 @@ Result<void> Engine::truncate(Cache& cache, size_t num_tokens) {
     return {};
 }
 
-Result<void> Engine::set_sampling(Cache& cache, const SamplingOptions& sampling) {
+Result<void> Engine::set_sampling(Cache& cache, const SamplingOptions& options) {
+    NL_ASSIGN(auto sampling, make_sampling(options));
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
-    cache.sequence->sampling = sampling;
-    cache.sequence->next.reset();
+    cache.sequence->set_sampling(std::move(sampling));
     return {};
+}
+
+Result<std::shared_ptr<const Sampling>> Engine::make_sampling(const SamplingOptions& options) const {
+    return Sampling::make(options, spec().vocab_size, tokenizer_.ok() ? tokenizer_->get() : nullptr);
 }
 
 std::vector<int32_t> Engine::tokens(const Cache& cache) {

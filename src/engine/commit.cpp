@@ -1,5 +1,6 @@
 // How requests begin and end: what a step computed becomes the sequences' state, or is undone.
 #include <algorithm>
+#include <cmath>
 
 #include "base/without_exceptions.h"
 #include "engine/generation.h"
@@ -51,7 +52,7 @@ void Scheduler::take_known_token(Request& request) {
     const bool takes = request.draw == Draw::append || request.draw == Draw::generate;
     if (!takes || request.finished || !request.sequence->next) return;
     begin(request);
-    drew_or_failed(request, *request.sequence->next);
+    drew_or_failed(request, DrawnToken(*request.sequence->next), {});
 }
 
 void Scheduler::end_overdue() {
@@ -108,14 +109,24 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
         sequence.context.set_computed(slice.first_row + slice.num_rows);
         sequence.remember_prefix();
     }
+    if (slice.num_scores > 0 && !take_scores(slice, step)) return fail_without_token(request);
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
-        const int32_t token = step.sampled[slice.output_index];
-        if (token == kNoToken) return fail_without_token(request);
-        drew_or_failed(request, token);
+        const DrawnToken drawn{step.sampled[slice.output_index], step.surprises[slice.output_index]};
+        if (drawn.token == kNoToken) return fail_without_token(request);
+        drew_or_failed(request, drawn, std::span(step.logprobs).subspan(slice.first_logprob, slice.num_logprobs));
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
         finish(request, true);
     }
+}
+
+// False where logits are no numbers.
+bool Scheduler::take_scores(const Slice& slice, const Step& step) {
+    const Request& request = *slice.request;
+    const auto found = std::span(step.logprobs).subspan(slice.first_logprob, static_cast<size_t>(slice.num_scores));
+    const auto to = request.scores.subspan(static_cast<size_t>(slice.first_scored - request.scored_from));
+    std::ranges::transform(found, to.begin(), &TokenLogprob::logprob);
+    return std::ranges::none_of(found, [](const TokenLogprob& token) { return std::isnan(token.logprob); });
 }
 
 void Scheduler::choose_blend(const Slice& slice, const Step& step) {
@@ -142,6 +153,7 @@ void Scheduler::end_blend_rows(Request& request, int32_t rows) {
 }
 
 void Scheduler::fail_without_token(Request& request) {
+    if (request.generation && request.generation->no_token()) return fail(request, *request.generation->no_token());
     const int32_t position = request.sequence->context.num_tokens();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
         Error error = nanolith::fail(
@@ -156,24 +168,25 @@ void Scheduler::fail_without_token(Request& request) {
     fail(request, outcome.error());
 }
 
-void Scheduler::drew_or_failed(Request& request, int32_t token) {
+void Scheduler::drew_or_failed(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs) {
     try {
-        drew(request, token);
+        drew(request, drawn, logprobs);
     } catch (...) {
         fail(request, {NL_ERROR_OUT_OF_MEMORY, "out of memory"});
     }
 }
 
-void Scheduler::drew(Request& request, int32_t token) {
+// `logprobs`: of the token and of the most probable ones, where the generation wants them.
+void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs) {
     ResidentSequence& sequence = *request.sequence;
     switch (request.draw) {
         case Draw::none:
             return;
         case Draw::remember:
-            sequence.next = token;
+            sequence.next = drawn;
             return finish(request, true);
         case Draw::append:
-            request.token = token;
+            request.drawn = drawn;
             request.ready = true;
             if (++request.call->ready == request.call->requests.size()) finish_call(*request.call);
             return;
@@ -181,9 +194,8 @@ void Scheduler::drew(Request& request, int32_t token) {
             break;
     }
     sequence.context.reserve(1);
-    int32_t end = request.generation->deliver(token);
-    sequence.next.reset();
-    sequence.context.append({&token, 1});
+    int32_t end = request.generation->deliver(drawn.token, logprobs);
+    sequence.append_drawn(drawn);
     sequence.commit();
     if (end == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) end = NL_END_CONTEXT_FULL;
     if (end == NL_END_NONE) return;
@@ -198,8 +210,7 @@ void Scheduler::finish_call(Call& call) {
     bool all_ahead = true;
     for (const auto& request : call.requests) {
         const auto sequence = request->sequence;
-        sequence->next.reset();
-        sequence->context.append({&request->token, 1});
+        sequence->append_drawn(request->drawn);
         finish(*request, true);
         all_ahead = go_ahead(sequence) && all_ahead;
     }

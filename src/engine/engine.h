@@ -39,6 +39,11 @@
 
 namespace nanolith {
 
+namespace grammar {
+class Compiler;
+class Grammar;
+}  // namespace grammar
+
 class Engine {
   public:
     // Loads a model folder, and opens the device that the options name.
@@ -118,6 +123,8 @@ class Engine {
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
     Result<void> truncate(Cache& cache, size_t num_tokens);
+    // Extends as above; logprobs[i] becomes that of tokens[i] after all that stands before it, NaN where nothing does.
+    Result<void> score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs);
     Result<void> logits(Cache& cache, std::span<float> logits);
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
@@ -136,6 +143,7 @@ class Engine {
                                                  const GenerationOptions& options);
 
   private:
+    Result<std::shared_ptr<const grammar::Grammar>> compile(const grammar::Constraint& constraint);
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
            const EngineOptions& options);
     Result<void> start(std::unique_ptr<Backend> backend, const EngineOptions& options);
@@ -145,9 +153,11 @@ class Engine {
     using Lock = std::unique_lock<std::mutex>;
     Result<void> wait_idle(Lock& lock, const Cache& cache);
     Result<void> check_tokens(std::span<const int32_t> tokens) const;
+    Result<void> check_room_for(const Cache& cache, size_t num_tokens) const;
+    [[nodiscard]] Result<std::shared_ptr<const Sampling>> make_sampling(const SamplingOptions& options) const;
     // Appends tokens to an idle sequence and computes all that are not yet, as a call of one request.
     Result<void> compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence, std::span<const int32_t> tokens,
-                         Draw draw, std::span<float> logits);
+                         Draw draw, std::span<float> logits, std::span<float> scores = {});
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
     // The chunk of this identity, which `make` gives its pages where the store has it not: a function of the lock and
@@ -217,6 +227,8 @@ class Engine {
 
     std::unique_ptr<Model> model_;
     Result<std::shared_ptr<const Tokenizer>> tokenizer_;
+    std::mutex compiler_mutex_;                    // for the next one
+    std::unique_ptr<grammar::Compiler> compiler_;  // of constraints; null until there is one
     Log log_;
     int32_t page_size_;
     bool share_prefixes_;

@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "grammar/constraint.h"
+#include "grammar/matcher.h"
+#include "grammar/token_trie.h"
 
 namespace nanolith {
 namespace {
@@ -46,8 +49,22 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
         sequences[i]->context.reserve(1);
     }
     NL_TRY(scheduler_->run(lock, call));
-    for (size_t i = 0; i < call->requests.size(); ++i) tokens[i] = call->requests[i]->token;
+    for (size_t i = 0; i < call->requests.size(); ++i) tokens[i] = call->requests[i]->drawn.token;
     return {};
+}
+
+// The grammar of a constraint. The first one makes the table of the vocabulary, which takes a moment.
+Result<std::shared_ptr<const grammar::Grammar>> Engine::compile(const grammar::Constraint& constraint) {
+    if (!tokenizer_.ok())
+        return fail(NL_ERROR_UNSUPPORTED, "constraints are about text: expected a model with a tokenizer");
+    {
+        const std::lock_guard lock(compiler_mutex_);
+        if (compiler_ == nullptr) {
+            NL_ASSIGN(auto tokens, grammar::TokenTable::of(**tokenizer_, spec().vocab_size));
+            compiler_ = std::make_unique<grammar::Compiler>(std::move(tokens));
+        }
+    }
+    return compiler_->compile(constraint);
 }
 
 Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<const int32_t> tokens,
@@ -56,10 +73,20 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     const bool has_text = options.text && tokenizer_.ok();
     if (!options.stop_texts.empty() && !has_text)
         return fail(NL_ERROR_UNSUPPORTED, "stop texts need text: expected a model with a tokenizer, and TEXT to be 1");
+    if (options.top_logprobs > spec().vocab_size)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_TOP_LOGPROBS is ", options.top_logprobs,
+                    ": the model has only ", spec().vocab_size, " tokens");
     std::vector<int32_t> ends = options.stop_tokens;
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
-    auto generation =
-        std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
+    std::erase_if(ends, [&](int32_t token) { return token >= spec().vocab_size; });
+    std::unique_ptr<grammar::Matcher> matcher;
+    if (options.constraint.kind != grammar::ConstraintKind::none) {
+        NL_ASSIGN(auto compiled, compile(options.constraint));
+        matcher = std::make_unique<grammar::Matcher>(std::move(compiled), ends);
+    }
+    const bool constrained = matcher != nullptr;
+    auto generation = std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr,
+                                                   std::move(matcher), *scheduler_, mutex_);
     Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
     auto request = std::make_shared<Request>();
     request->sequence = cache.sequence;
@@ -80,9 +107,15 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
                     ", one that is drawn included")
             .with(NL_DETAIL_NEEDED, static_cast<int64_t>(tokens.size()) + 1)
             .with(NL_DETAIL_AVAILABLE, spec().max_context - sequence.num_tokens());
+    const auto banned = generation->banned(0);
+    if (!sequence.sampling->leaves_something(banned, spec().vocab_size))
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_MIN_TOKENS is ", options.min_tokens,
+                    ": expected 0, since the cache's options allow no token but those that end it");
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
-    if (!tokens.empty()) sequence.next.reset();
+    // A token that an earlier call has drawn is drawn again where this generation asks for more than that call knew.
+    const bool bans_next = sequence.next && std::ranges::find(banned, sequence.next->token) != banned.end();
+    if (!tokens.empty() || bans_next || generation->wants_logprobs() || constrained) sequence.next.reset();
     NL_TRY(scheduler_->start(request));
     return generation;
 }

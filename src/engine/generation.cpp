@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/without_exceptions.h"
 #include "engine/scheduler.h"
 
 namespace nanolith {
@@ -31,10 +32,12 @@ size_t whole_characters(const std::string& text, size_t capacity) {
 }  // namespace
 
 Generation::Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
-                       std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex)
+                       std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
+                       Scheduler& scheduler, std::mutex& mutex)
     : options_(options),
       end_tokens_(std::move(end_tokens)),
       tokenizer_(std::move(tokenizer)),
+      matcher_(std::move(matcher)),
       scheduler_(scheduler),
       engine_mutex_(mutex),
       stop_texts_(options.stop_texts),
@@ -73,10 +76,31 @@ int32_t Generation::end_after(int32_t token) const {
     return options_.max_tokens > 0 && num_drawn_ + 1 >= options_.max_tokens ? NL_END_LENGTH : NL_END_NONE;
 }
 
-int32_t Generation::deliver(int32_t token) {
+void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
+    if (options_.max_tokens > 0) room = std::min(room, options_.max_tokens - num_drawn_);
+    const Result<void> narrowed = without_exceptions([&]() -> Result<void> {
+        own_mask_.resize(mask.size());
+        matcher_->fill_mask(own_mask_, room);
+        bool any = false;
+        for (size_t i = 0; i < mask.size(); ++i) any = (mask[i] &= own_mask_[i]) != 0 || any;
+        if (any) return {};
+        return fail(
+            NL_ERROR_UNSUPPORTED,
+            "no token that may be drawn goes on with the text as the constraint asks: expected a vocabulary that "
+            "can spell every byte, and options that allow its tokens");
+    });
+    if (narrowed.ok()) return;
+    std::ranges::fill(mask, 0U);
+    no_token_ = narrowed.error();
+}
+
+int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs) {
+    if (matcher_ != nullptr) matcher_->accept(token);
     const std::lock_guard lock(mutex_);
     int32_t reason = end_after(token);
+    if (matcher_ != nullptr && reason != NL_END_TOKEN && matcher_->complete()) reason = NL_END_COMPLETE;
     tokens_.reserve(tokens_.size() + 1);
+    logprobs_.reserve(logprobs_.size() + logprobs.size());
     if (tokenizer_) {
         std::string piece;
         // A model may have more logits than its tokenizer has tokens: those have no text.
@@ -91,6 +115,7 @@ int32_t Generation::deliver(int32_t token) {
         }
     }
     tokens_.push_back(token);
+    logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
     ++num_drawn_;
     latest_token_ = Clock::now();
     if (!first_token_) first_token_ = latest_token_;
@@ -138,11 +163,13 @@ void Generation::signal() noexcept {
 
 Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> text) {
     Piece piece;
-    if (tokens.data() == nullptr) {
-        tokens_.clear();
-    } else {
+    if (tokens.data() != nullptr) {
         piece.num_tokens = std::min(tokens.size(), tokens_.size());
-        const auto end = tokens_.begin() + piece.num_tokens;
+        const size_t count = options_.logprobs ? piece.num_tokens * (1 + options_.top_logprobs) : 0;
+        const auto logprobs_end = logprobs_.begin() + static_cast<std::ptrdiff_t>(count);
+        given_logprobs_.assign(logprobs_.begin(), logprobs_end);  // first, since there may be no memory for it
+        logprobs_.erase(logprobs_.begin(), logprobs_end);
+        const auto end = tokens_.begin() + static_cast<std::ptrdiff_t>(piece.num_tokens);
         std::copy(tokens_.begin(), end, tokens.begin());
         tokens_.erase(tokens_.begin(), end);
     }
@@ -174,7 +201,11 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
     bool in_time = true;
     while (true) {
         const bool was_full = is_full();
-        if (tokens.data() == nullptr) tokens_.clear();
+        given_logprobs_.clear();
+        if (tokens.data() == nullptr) {
+            tokens_.clear();
+            logprobs_.clear();
+        }
         if (text.data() == nullptr) text_.clear();
         const bool ready = end_ != NL_END_NONE || !tokens_.empty() || !text_.empty();
         const Piece piece = ready ? take(tokens, text) : Piece();
@@ -200,6 +231,14 @@ void Generation::resume(std::unique_lock<std::mutex>& lock) {
         scheduler_.wake();
     }
     lock.lock();
+}
+
+Result<Generation::GivenLogprobs> Generation::given_logprobs() const {
+    if (!options_.logprobs)
+        return fail(NL_ERROR_INVALID_ARGUMENT,
+                    "the generation keeps no log-probabilities: expected one with NL_OPTION_LOGPROBS at its start");
+    const std::lock_guard lock(mutex_);
+    return GivenLogprobs{given_logprobs_.size() / (1 + static_cast<size_t>(options_.top_logprobs)), given_logprobs_};
 }
 
 void Generation::cancel() {

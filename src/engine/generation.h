@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "engine/options.h"
 #include "engine/request.h"
+#include "grammar/matcher.h"
 #include "text/stop_texts.h"
 #include "text/text_stream.h"
 
@@ -25,9 +26,11 @@ class Scheduler;
 
 class Generation {
   public:
-    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `mutex` is the engine's.
+    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `matcher` says what tokens may be
+    // drawn; null: all. `mutex` is the engine's.
     Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
-               std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex);
+               std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
+               Scheduler& scheduler, std::mutex& mutex);
     ~Generation();
     Generation(const Generation&) = delete;
     Generation& operator=(const Generation&) = delete;
@@ -42,6 +45,18 @@ class Generation {
     // Waits up to `timeout_ms` (negative: for ever) for a token, some text or the end, and gives as much as fits. If a
     // span has no address, what it would get is dropped. TIMEOUT if nothing came in time.
     Result<Piece> next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text);
+    // Log-probabilities of the tokens that the latest call of next() gave: of each in order 1 + top_logprobs(), its own
+    // first. INVALID_ARGUMENT where the generation was started without.
+    struct GivenLogprobs {
+        size_t num_tokens = 0;
+        std::vector<TokenLogprob> logprobs;
+        // Of the i-th of these tokens.
+        [[nodiscard]] std::span<const TokenLogprob> of(size_t i) const {
+            const size_t each = logprobs.size() / num_tokens;
+            return std::span(logprobs).subspan(i * each, each);
+        }
+    };
+    Result<GivenLogprobs> given_logprobs() const;
     // Ends it at the next step's boundary.
     void cancel();
     // One of NL_GENERATION_*.
@@ -56,8 +71,24 @@ class Generation {
     void begin();
     // Whether readers leave room for one more token than those that are being drawn.
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
-    // Takes a drawn token. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
-    int32_t deliver(int32_t token);
+    // Whether only some tokens may be drawn, which depend on those drawn before.
+    [[nodiscard]] bool constrained() const { return matcher_ != nullptr; }
+    // Of a constrained one: clears the bits of tokens that may not be drawn next. `room`: tokens that the context has
+    // room for.
+    void narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept;
+    // What to say where no token could be drawn because its mask allowed none; nothing where it allowed some.
+    [[nodiscard]] const std::optional<Error>& no_token() const { return no_token_; }
+    // The tokens that may not be drawn while so many draws are in flight before: those that would end it too soon.
+    [[nodiscard]] std::span<const int32_t> banned(int32_t draws_in_flight) const {
+        // A constrained text that can only end does.
+        const bool too_soon = num_drawn_ + draws_in_flight < options_.min_tokens;
+        return too_soon && !(constrained() && matcher_->only_ends()) ? end_tokens_ : std::span<const int32_t>();
+    }
+    [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
+    [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
+    // Takes a drawn token and, where it wants them, 1 + top_logprobs() log-probabilities: the token's, and those of the
+    // most probable ones. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
+    int32_t deliver(int32_t token, std::span<const TokenLogprob> logprobs);
     // To be called when so many of its tokens were found in pages of other conversations.
     void reused(int32_t tokens);
     // To be called when `rows` rows were computed for it.
@@ -76,6 +107,9 @@ class Generation {
     const GenerationOptions options_;
     const std::vector<int32_t> end_tokens_;
     const std::shared_ptr<const Tokenizer> tokenizer_;
+    const std::unique_ptr<grammar::Matcher> matcher_;  // used by the step loop's thread alone
+    std::vector<uint32_t> own_mask_;                   // likewise
+    std::optional<Error> no_token_;                    // likewise
     Scheduler& scheduler_;
     std::mutex& engine_mutex_;
     std::weak_ptr<Request> request_;
@@ -84,8 +118,10 @@ class Generation {
     std::condition_variable changed_;
     TextDecoder decoder_;
     StopTexts stop_texts_;
-    std::vector<int32_t> tokens_;  // not fetched yet
-    std::string text_;             // not fetched yet
+    std::vector<int32_t> tokens_;               // not fetched yet
+    std::vector<TokenLogprob> logprobs_;        // of these, 1 + top_logprobs() each
+    std::vector<TokenLogprob> given_logprobs_;  // of those that the latest next() gave
+    std::string text_;                          // not fetched yet
     int32_t end_ = NL_END_NONE;
     std::optional<Error> error_;
     int32_t descriptor_ = -1;

@@ -125,8 +125,18 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
     if (sequence.blends()) return add_blend_rows(step, request, rows);
-    if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
-        request->generation->reused(taken);
+    if (request->scores.empty()) {  // whose rows must all be computed
+        if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
+            request->generation->reused(taken);
+    } else {
+        // Each row is an output row too.
+        const auto room = [&] {
+            return std::min(options_.max_output_rows - step.num_outputs(), options_.max_rows - step.num_rows());
+        };
+        if (scores_before(*request) && room() > 0) step.add_row_before(request);
+        rows = std::min(rows, room());
+        if (rows <= 0 || scores_before(*request)) return false;
+    }
     const int32_t left = sequence.context.tail_size() - sequence.planned;
     rows = std::min(rows, std::max(left, 1));
     bool draws = request->draw != Draw::none && rows >= left;

@@ -43,6 +43,10 @@ struct Request {
     std::shared_ptr<ResidentSequence> sequence;  // the tokens to compute are already appended to its context
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
+    // Log-probabilities of the tokens that the request adds, where they are asked for. A first token with nothing
+    // before it has none, and its place is left as it is.
+    std::span<float> scores;
+    int32_t scored_from = 0;  // the first of these tokens, counted in the tail
 
     // At most one of these two is set. The caller keeps the call alive until all of its requests are finished.
     Call* call = nullptr;
@@ -55,12 +59,13 @@ struct Request {
 
     // The scheduler's.
     bool started = false;
-    bool blends = false;     // its blend has begun (Blend::begin)
+    bool row_before_planned = false;  // see Step::add_row_before
+    bool blends = false;              // its blend has begun (Blend::begin)
     bool cancelled = false;  // to be ended by the loop: a generation at once, a call when nothing of it is in flight
     bool ready = false;      // Draw::append: the token is drawn, others of the call are not
     bool finished = false;   // its rows in flight are ignored when they are collected
     bool waits_for_pages = false;
-    int32_t token = 0;  // the token that was drawn
+    DrawnToken drawn;  // Draw::append: when it is ready
 };
 
 }  // namespace nanolith

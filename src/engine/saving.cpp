@@ -156,7 +156,6 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     // A fork has the same pages, which stay as they are while the cache goes on.
     const ResidentSequence& sequence = *cache.sequence;
     const Context context = sequence.context.fork();
-    const SamplingOptions& sampling = sequence.sampling;
     Saved saved;
     saved.tenant = context.tenant;
     std::vector<PageRun> runs;
@@ -171,9 +170,9 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     tokens.erase(tokens.begin(), tokens.begin() + context.tail_base());
     saved.tail = SavedTail{.tokens = std::move(tokens),
                            .computed = context.tail_computed(),
-                           .sampling = {sampling.temperature, sampling.top_k, sampling.top_p, sampling.min_p},
-                           .seed = sampling.seed,
-                           .next = sequence.next};
+                           .sampling = sequence.sampling->options(),
+                           .next = {}};
+    if (sequence.next) saved.tail->next = sequence.next->token;
     saved.tail->composition = cache.composition;
     if (sequence.blend) {
         const BlendProgress& progress = sequence.blend->progress();
@@ -307,6 +306,8 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     Context context(*pool_, std::move(uses));
     context.tenant = tenant;
     const SavedTail& tail = *saved.tail;
+    auto sampling = make_sampling(tail.sampling);
+    if (!sampling.ok()) return fail(NL_ERROR_BAD_FILE, path, ": ", sampling.error().message);
     context.append(tail.tokens);
     NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));
     NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
@@ -324,9 +325,9 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
         cache->sequence->shares_blend = tail.blend->is_shared;
         scheduler_->keep_blend(*cache->sequence);
     }
-    cache->sequence->sampling = {tail.sampling.temperature, tail.sampling.top_k, tail.sampling.top_p,
-                                 tail.sampling.min_p, tail.seed};
-    cache->sequence->next = tail.next;
+    cache->sequence->set_sampling(std::move(*sampling));
+    // Mirostat begins anew, and would have to know how much this token surprises.
+    if (tail.next && !cache->sequence->sampling->surprise_counts()) cache->sequence->next = DrawnToken{*tail.next, 0};
     return cache;
 }
 

@@ -66,7 +66,8 @@ bool Scheduler::advance(Lock& lock) {
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
     // If the step in flight draws for nl_decode_step, the next rows of its sequences will be known when it ends. A step
     // submitted earlier could not contain them, so that each sequence would advance in every second step only.
-    if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
+    // The same holds for generations whose draws depend on the tokens before.
+    if (num_in_flight_ > 0 && (steps_[oldest_].answers_callers || steps_[oldest_].draws_in_turn)) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
         if (submit_next(lock)) return true;
@@ -81,6 +82,7 @@ bool Scheduler::submit_next(Lock& lock) {
     Step& step = steps_[(oldest_ + num_in_flight_) % steps_.size()];
     step.clear();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        step.set_limits(options_.vocab_size, options_.max_context);
         plan(step);
         step.sampled.resize(step.num_outputs());
         return {};
@@ -123,6 +125,10 @@ void Scheduler::collect_oldest(Lock& lock) {
             if (slice.output_index < 0 || request.logits.empty()) continue;
             NL_TRY(executor_->read_logits(slice.output_index, request.logits));
         }
+        step.surprises.assign(step.sampled.size(), 0);
+        if (step.wants_surprises) NL_TRY(executor_->read_surprises(step.surprises));
+        step.logprobs.resize(step.num_logprobs);
+        if (step.num_logprobs > 0) NL_TRY(executor_->read_logprobs(step.logprobs));
         if (step.batch().probes.empty()) return {};
         step.page_weights.resize(probed_pages(step.batch(), options_.page_size));
         NL_TRY(executor_->read_page_weights(step.page_weights));

@@ -34,6 +34,7 @@ struct SchedulerOptions {
     int32_t max_output_rows = 256;  // most rows of a step that draw a token
     int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
+    int32_t vocab_size = 0;
     bool probes = true;  // the model has layers that a probe adds up
     // Conversations share what they recompute of the same chunks in the same order. What a token's logits are depends
     // then on what others have asked before.
@@ -128,8 +129,9 @@ class Scheduler {
     void choose_blend(const Slice& slice, const Step& step);
     void end_blend_rows(Request& request, int32_t rows);
     void fail_without_token(Request& request);
-    void drew_or_failed(Request& request, int32_t token);
-    void drew(Request& request, int32_t token);
+    static bool take_scores(const Slice& slice, const Step& step);
+    void drew_or_failed(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
+    void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     void finish_call(Call& call);
     void finish(Request& request, bool keep);
     void wake_callers() noexcept;

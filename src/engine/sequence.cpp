@@ -40,9 +40,22 @@ void ResidentSequence::roll_back() {
     draws_in_flight = 0;
 }
 
+void ResidentSequence::set_sampling(std::shared_ptr<const Sampling> changed) {
+    sampling = std::move(changed);
+    surprise_bound = sampling->first_surprise_bound();
+    next.reset();
+}
+
+void ResidentSequence::append_drawn(const DrawnToken& drawn) {
+    next.reset();
+    context.append({&drawn.token, 1});
+    if (sampling->surprise_counts()) surprise_bound = sampling->next_surprise_bound(surprise_bound, drawn.surprise);
+}
+
 void ResidentSequence::truncate(int32_t num_tokens) {
     if (num_tokens == this->num_tokens()) return;
     next.reset();
+    surprise_bound = sampling->first_surprise_bound();
     if (num_tokens < context.tail_base()) {
         shares_blend = false;
         kept.reset();

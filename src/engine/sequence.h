@@ -8,12 +8,18 @@
 
 #include "engine/blend.h"
 #include "engine/options.h"
+#include "engine/sampling.h"
 #include "kv/blend_store.h"
 #include "kv/context.h"
 
 namespace nanolith {
 
 struct Request;
+
+struct DrawnToken {
+    int32_t token = 0;
+    float surprise = 0;  // see Executor::read_surprises
+};
 
 class ResidentSequence {
   public:
@@ -32,6 +38,11 @@ class ResidentSequence {
     void roll_back();
     // Keeps the first `num_tokens` tokens, and commits. No request may be under way.
     void truncate(int32_t num_tokens);
+
+    // ---- Drawing
+    void set_sampling(std::shared_ptr<const Sampling> changed);
+    // Appends the token, which becomes part of what later draws depend on. Memory for it was reserved.
+    void append_drawn(const DrawnToken& drawn);
 
     // ---- Pages
     // How many pages the rows [0, end) of the tail need beyond those that it has.
@@ -58,9 +69,10 @@ class ResidentSequence {
     std::optional<Blend> blend;       // where it is composed so
     bool shares_blend = true;         // its chunks are all those of the store's result for them
     std::shared_ptr<KeptBlend> kept;  // that result, which it uses, or null
-    SamplingOptions sampling;
+    std::shared_ptr<const Sampling> sampling = std::make_shared<const Sampling>();
+    float surprise_bound = 0;          // Mirostat's, for the next draw
     bool shares_prefixes = false;      // whether it takes and leaves remembered pages
-    std::optional<int32_t> next;       // the token drawn after the last one, where it is known
+    std::optional<DrawnToken> next;    // the token drawn after the last one, where it is known
     std::shared_ptr<Request> request;  // under way, or null
     int32_t draws_in_a_row = 0;        // calls of nl_decode_step in a row, no other call between them
 

@@ -1,9 +1,17 @@
 #include "engine/step.h"
 
+#include <algorithm>
+
 #include "backend/probe.h"
-#include "engine/sampling.h"
+#include "engine/generation.h"
 
 namespace nanolith {
+
+bool scores_before(const Request& request) {
+    const ResidentSequence& sequence = *request.sequence;
+    return !request.scores.empty() && sequence.planned == request.scored_from &&
+           sequence.context.tail_base() + sequence.planned > 0 && !request.row_before_planned;
+}
 
 void Step::clear() {
     batch_.tokens.clear();
@@ -16,7 +24,12 @@ void Step::clear() {
     batch_.sequences.clear();
     batch_.output_rows.clear();
     batch_.sampling.clear();
+    batch_.edits.clear();
+    batch_.masks.clear();
+    batch_.fill_masks = nullptr;
     batch_.kept_logits.clear();
+    masked_.clear();
+    batch_.logprobs.clear();
     slices_.clear();
     batch_.probes.clear();
     page_weights.clear();
@@ -24,6 +37,11 @@ void Step::clear() {
     copies_.clear();
     prefill_rows = 0;
     answers_callers = false;
+    draws_in_turn = false;
+    surprises.clear();
+    wants_surprises = false;
+    logprobs.clear();
+    num_logprobs = 0;
 }
 
 void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
@@ -40,8 +58,9 @@ void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool d
         batch_.key_positions.push_back(row);
         batch_.slots.push_back(context.tail_pages()[row / page_size] * page_size + row % page_size);
     }
-    const Slice slice{request, request->sequence, first, num_rows};
+    Slice slice{request, request->sequence, first, num_rows};
     add_slice(request, slice, first + num_rows);
+    if (!request->scores.empty()) add_scores(*request, slices_.back());
     if (draws) add_output(*request, slices_.back(), keep_logits);
     sequence.planned += num_rows;
     if (num_rows > 1) prefill_rows += num_rows;
@@ -113,6 +132,26 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     prefill_rows += num_rows;
 }
 
+// What a constrained conversation may draw narrows what its sampling options allow.
+void Step::add_mask(const Request& request) {
+    const size_t words = mask_words(vocab_size_);
+    SampleParams& params = batch_.sampling.back();
+    if (params.mask < 0) {
+        params.mask = static_cast<int32_t>(batch_.masks.size() / words);
+        batch_.masks.resize(batch_.masks.size() + words, ~0U);
+    }
+    masked_.push_back({request.generation, max_context_ - request.sequence->context.num_tokens(), params.mask});
+    batch_.fill_masks = [this] { fill_masks(); };
+    draws_in_turn = true;
+}
+
+void Step::fill_masks() noexcept {
+    const size_t words = mask_words(vocab_size_);
+    for (const Masked& one : masked_)
+        one.generation->narrow_mask(std::span(batch_.masks).subspan(static_cast<size_t>(one.mask) * words, words),
+                                    one.room);
+}
+
 void Step::add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot) {
     batch_.tokens.push_back(context.token_at(position));
     batch_.positions.push_back(position);
@@ -145,11 +184,51 @@ void Step::add_slice(const std::shared_ptr<Request>& request, Slice slice, int32
     keep_slice(std::move(slice));
 }
 
+// Each row of the slice whose next token is known becomes an output row with a query for it. What it draws is not used.
+void Step::add_scores(const Request& request, Slice& slice) {
+    const Context& context = request.sequence->context;
+    slice.first_scored = std::max(slice.first_row + 1, request.scored_from);
+    const int32_t end = std::min(slice.first_row + slice.num_rows + 1, context.tail_size());
+    slice.num_scores = std::max(0, end - slice.first_scored);
+    for (int32_t scored = slice.first_scored; scored < end; ++scored) {
+        const int32_t output = num_outputs();
+        batch_.output_rows.push_back(num_rows() - (slice.first_row + slice.num_rows - scored) - 1);
+        batch_.sampling.emplace_back();
+        add_logprobs(slice, output, context.token_at(context.tail_base() + scored), 0);
+    }
+}
+
+void Step::add_row_before(const std::shared_ptr<Request>& request) {
+    const ResidentSequence& sequence = *request->sequence;
+    const int32_t before = sequence.planned - 1;
+    add_row(sequence.context, sequence.context.tail_base() + before, 0, kNoSlot);
+    Slice slice{request, request->sequence, before, 1};
+    slice.rows = Rows::drawn_again;
+    add_slice(request, std::move(slice), sequence.planned);
+    add_scores(*request, slices_.back());
+    request->row_before_planned = true;
+}
+
+void Step::add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top) {
+    if (slice.num_logprobs == 0) slice.first_logprob = num_logprobs;
+    batch_.logprobs.push_back({output, token, top});
+    slice.num_logprobs += 1 + static_cast<size_t>(top);
+    num_logprobs += 1 + static_cast<size_t>(top);
+}
+
 void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     ResidentSequence& sequence = *request.sequence;
     slice.output_index = num_outputs();
     batch_.output_rows.push_back(num_rows() - 1);
-    batch_.sampling.push_back(sample_params(sequence.sampling, batch_.positions.back() + 1));
+    const auto banned =
+        request.generation ? request.generation->banned(sequence.draws_in_flight) : std::span<const int32_t>();
+    const Sampling& sampling = *sequence.sampling;
+    sampling.add_draw(sequence.context, batch_.positions.back() + 1, banned, sequence.surprise_bound, batch_);
+    if (sampling.surprise_counts()) wants_surprises = true;
+    if (sampling.follows_history() && request.draw == Draw::generate) draws_in_turn = true;
+    if (request.generation && request.generation->wants_logprobs())
+        add_logprobs(slice, slice.output_index, -1, request.generation->top_logprobs());
+    if (request.generation && request.generation->constrained()) add_mask(request);
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;

@@ -28,12 +28,25 @@ struct Slice {
     int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
     Rows rows = Rows::tail;
     size_t first_page_weight = 0;  // of a probe: in Step::page_weights
+    size_t first_logprob = 0;      // in Step::logprobs
+    size_t num_logprobs = 0;       // of its scored tokens, and of the token drawn
+    int32_t num_scores = 0;        // tokens whose log-probabilities are asked for
+    int32_t first_scored = 0;      // the first of them, counted in the tail
 };
+
+// Whether the first of the tokens that the request scores comes after one that is computed already, whose row has not
+// been planned again.
+bool scores_before(const Request& request);
 
 // Builds and keeps one step; its memory is used again by later ones.
 class Step {
   public:
     void clear();
+    // Of the model: to be called once before rows are added.
+    void set_limits(int32_t vocab_size, int32_t max_context) {
+        vocab_size_ = vocab_size;
+        max_context_ = max_context;
+    }
     [[nodiscard]] bool empty() const { return slices_.empty(); }
     [[nodiscard]] int32_t num_rows() const { return static_cast<int32_t>(batch_.tokens.size()); }
     [[nodiscard]] int32_t num_outputs() const { return static_cast<int32_t>(batch_.output_rows.size()); }
@@ -46,6 +59,9 @@ class Step {
     // is drawn after the last one. `keep_logits`: its logits will be read. The rows then count as planned.
     void add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
              int32_t page_size);
+    // Where scores_before(): adds one row that computes the token before the scored ones once more, for the first of
+    // them.
+    void add_row_before(const std::shared_ptr<Request>& request);
     // Adds the rows of the sequence's probe, which has pages for them.
     void add_probe(const std::shared_ptr<Request>& request, int32_t page_size);
     // Adds the next `num_rows` rows of the sequence's blend.
@@ -53,11 +69,16 @@ class Step {
     // Adds one row that computes the sequence's last token once more and writes nothing.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
-    std::vector<int32_t> sampled;     // [outputs] when it is collected
-    std::vector<float> page_weights;  // of its probes, when it is collected
+    std::vector<int32_t> sampled;        // [outputs] when it is collected
+    std::vector<float> page_weights;     // of its probes, when it is collected
+    std::vector<float> surprises;        // [outputs] when it is collected, where `wants_surprises`
+    std::vector<TokenLogprob> logprobs;  // of its slices, when it is collected
+    bool wants_surprises = false;        // of a conversation that draws with Mirostat
+    size_t num_logprobs = 0;
     Clock::time_point submitted{};
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
+    bool draws_in_turn = false;    // of a sequence whose next draw depends on the token that this one draws
 
   private:
     void add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot);
@@ -65,11 +86,24 @@ class Step {
     void add_sequence(int32_t num_rows, size_t first_segment);
     void add_chunks(const Context& context, size_t count);
     void keep_slice(Slice slice);
+    void add_mask(const Request& request);
+    void fill_masks() noexcept;
     void add_output(const Request& request, Slice& slice, bool keep_logits);
+    void add_scores(const Request& request, Slice& slice);
+    void add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top);
 
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
+    // A constrained conversation that draws: its mask is made while the step is computed (Batch::fill_masks).
+    struct Masked {
+        std::shared_ptr<Generation> generation;
+        int64_t room = 0;  // tokens that its context has room for
+        int32_t mask = 0;  // which of Batch::masks
+    };
+    std::vector<Masked> masked_;
+    int32_t vocab_size_ = 0;
+    int32_t max_context_ = 0;
     size_t num_page_weights_ = 0;  // of the probes
 };
 

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cstring>
 #include <functional>
+#include <type_traits>
 #include <unordered_map>
 
 #include "backend/page_size.h"
@@ -25,9 +26,10 @@ class Output {
         bytes(std::as_bytes(std::span(&value, 1)));
     }
     void bytes(std::span<const std::byte> more) { data_.insert(data_.end(), more.begin(), more.end()); }
-    void numbers(std::span<const int32_t> values) {
+    template <typename T>
+    void numbers(const std::vector<T>& values) {
         number(static_cast<uint32_t>(values.size()));
-        bytes(std::as_bytes(values));
+        bytes(std::as_bytes(std::span(values)));
     }
     [[nodiscard]] size_t size() const { return data_.size(); }
     std::vector<std::byte> take() { return std::move(data_); }
@@ -97,6 +99,49 @@ class IdentityTable {
     std::unordered_map<const ChunkIdentity*, uint32_t> places_;
 };
 
+// Calls visit(member) for each of the sampling options that are numbers and stand behind the others, in their order.
+template <typename Options, typename Visit>
+void for_further_numbers(Options& options, const Visit& visit) {
+    visit(options.repetition_penalty);
+    visit(options.frequency_penalty);
+    visit(options.presence_penalty);
+    visit(options.penalty_window);
+    visit(options.dry_multiplier);
+    visit(options.dry_base);
+    visit(options.dry_allowed_length);
+    visit(options.dry_window);
+    visit(options.xtc_probability);
+    visit(options.xtc_threshold);
+    visit(options.typical_p);
+    visit(options.mirostat_tau);
+    visit(options.mirostat_eta);
+}
+
+// Whether any of the further options differs from its default; only then they are written.
+bool has_further(const SamplingOptions& options) {
+    SamplingOptions plain;
+    plain.temperature = options.temperature;
+    plain.top_k = options.top_k;
+    plain.top_p = options.top_p;
+    plain.min_p = options.min_p;
+    plain.seed = options.seed;
+    return options != plain;
+}
+
+void put_further(Output& output, const SamplingOptions& options) {
+    for_further_numbers(options, [&](const auto& member) { output.number(member); });
+    output.number(static_cast<uint32_t>(options.biases.size()));
+    for (const LogitBias& bias : options.biases) {
+        output.number(bias.token);
+        output.number(bias.bias);
+    }
+    output.numbers(options.banned);
+    output.numbers(options.allowed);
+    output.numbers(options.order);
+    output.number(static_cast<uint32_t>(options.dry_breakers.size()));
+    for (const std::string& text : options.dry_breakers) output.numbers(std::vector<char>(text.begin(), text.end()));
+}
+
 void put_tail(Output& output, const SavedTail& tail) {
     output.numbers(tail.tokens);
     output.number(tail.computed);
@@ -104,14 +149,16 @@ void put_tail(Output& output, const SavedTail& tail) {
     output.number(tail.sampling.top_k);
     output.number(tail.sampling.top_p);
     output.number(tail.sampling.min_p);
-    output.number(tail.seed);
+    output.number(tail.sampling.seed);
     output.number(tail.next.value_or(-1));
     output.number(tail.composition);
-    if (!tail.blend) return;
-    output.number(tail.blend->share);
-    output.number(static_cast<uint32_t>(tail.blend->begun ? 1 : 0));
-    output.number(tail.blend->chosen_tokens);
-    output.number(static_cast<uint32_t>(tail.blend->is_shared ? 1 : 0));
+    if (tail.blend) {
+        output.number(tail.blend->share);
+        output.number(static_cast<uint32_t>(tail.blend->begun ? 1 : 0));
+        output.number(tail.blend->chosen_tokens);
+        output.number(static_cast<uint32_t>(tail.blend->is_shared ? 1 : 0));
+    }
+    if (has_further(tail.sampling)) put_further(output, tail.sampling);
 }
 
 template <typename... Parts>
@@ -168,6 +215,43 @@ Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identit
     return chunk;
 }
 
+// Within what an engine may be given; NaN is not.
+bool plausible(const SamplingOptions& s) {
+    const auto within = [](auto value, auto least, auto most) { return value >= least && value <= most; };
+    const bool filters = within(s.temperature, 0.0F, 3e38F) && s.top_k >= 0 && s.top_p > 0 && s.top_p <= 1 &&
+                         within(s.min_p, 0.0F, 1.0F) && s.typical_p > 0 && s.typical_p <= 1 && s.xtc_threshold > 0 &&
+                         s.xtc_threshold <= 1 && within(s.xtc_probability, 0.0F, 1.0F) &&
+                         within(s.mirostat_tau, 0.0F, 1e3F) && within(s.mirostat_eta, 0.0F, 1.0F);
+    const bool penalties = within(s.repetition_penalty, 1e-3F, 1e3F) && within(s.frequency_penalty, -100.0F, 100.0F) &&
+                           within(s.presence_penalty, -100.0F, 100.0F) && s.penalty_window >= 1 &&
+                           within(s.dry_multiplier, 0.0F, 1e6F) && within(s.dry_base, 1.0F, 100.0F) &&
+                           s.dry_allowed_length >= 1 && s.dry_window >= 1;
+    const auto known = [](Filter filter) { return static_cast<size_t>(filter) < kNumFilters; };
+    std::vector<Filter> order = s.order;
+    std::ranges::sort(order);
+    return filters && penalties && std::ranges::all_of(order, known) &&
+           std::ranges::adjacent_find(order) == order.end() &&
+           std::ranges::all_of(s.biases, [&](const LogitBias& b) { return within(b.bias, -1e6F, 1e6F); });
+}
+
+void get_further(Input& input, SamplingOptions& options) {
+    for_further_numbers(options,
+                        [&](auto& member) { member = input.number<std::remove_reference_t<decltype(member)>>(); });
+    const auto num_biases = input.number<uint32_t>();
+    for (uint32_t i = 0; i < num_biases && input.ok(); ++i) {
+        const auto token = input.number<int32_t>();
+        options.biases.push_back({token, input.number<float>()});
+    }
+    options.banned = input.numbers<int32_t>();
+    options.allowed = input.numbers<int32_t>();
+    options.order = input.numbers<Filter>();
+    const auto num_breakers = input.number<uint32_t>();
+    for (uint32_t i = 0; i < num_breakers && input.ok(); ++i) {
+        const auto text = input.numbers<char>();
+        options.dry_breakers.emplace_back(text.begin(), text.end());
+    }
+}
+
 // What follows in a conversation that is composed as NL_COMPOSE_BLENDED.
 Result<SavedBlend> get_blend(Input& input, const std::string& path) {
     SavedBlend blend;
@@ -191,20 +275,22 @@ Result<SavedTail> get_tail(Input& input, int32_t vocab_size, const std::string& 
     tail.sampling.top_k = input.number<int32_t>();
     tail.sampling.top_p = input.number<float>();
     tail.sampling.min_p = input.number<float>();
-    tail.seed = input.number<uint64_t>();
+    tail.sampling.seed = input.number<uint64_t>();
     const auto next = input.number<int32_t>();
     tail.composition = input.number<int32_t>();
-    const auto& s = tail.sampling;
-    const bool samples = s.temperature >= 0 && s.temperature <= 3e38F && s.top_k >= 0 && s.top_p > 0 && s.top_p <= 1 &&
-                         s.min_p >= 0 && s.min_p <= 1;
-    if (!input.ok() || !samples || !tokens_fit(tail.tokens, vocab_size) || tail.computed < 0 ||
+    if (tail.composition == NL_COMPOSE_BLENDED) {
+        NL_ASSIGN(tail.blend, get_blend(input, path));
+    }
+    if (input.ok() && !input.at_end()) get_further(input, tail.sampling);
+    std::vector<int32_t> named = tail.sampling.banned;
+    named.insert(named.end(), tail.sampling.allowed.begin(), tail.sampling.allowed.end());
+    for (const LogitBias& bias : tail.sampling.biases) named.push_back(bias.token);
+    if (!input.ok() || !plausible(tail.sampling) || !tokens_fit(named, vocab_size) ||
+        !tokens_fit(tail.tokens, vocab_size) || tail.computed < 0 ||
         tail.computed > static_cast<int64_t>(tail.tokens.size()) || next < -1 || next >= vocab_size ||
         tail.composition < NL_COMPOSE_EXACT || tail.composition > NL_COMPOSE_BLENDED)
         return bad(path, "its conversation contradicts itself");
     if (next >= 0) tail.next = next;
-    if (tail.composition == NL_COMPOSE_BLENDED) {
-        NL_ASSIGN(tail.blend, get_blend(input, path));
-    }
     return tail;
 }
 

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "backend/batch.h"
+#include "backend/sampling_options.h"
 #include "base/result.h"
 #include "store/identity.h"
 
@@ -55,8 +55,7 @@ struct SavedTail {
     int32_t computed = 0;  // the first so many have keys and values
     int32_t composition = NL_COMPOSE_EXACT;
     std::optional<SavedBlend> blend = std::nullopt;  // where the composition is NL_COMPOSE_BLENDED
-    SampleParams sampling;                           // but for the random number, which follows from the seed
-    uint64_t seed = 0;
+    SamplingOptions sampling;
     std::optional<int32_t> next;  // the token drawn after the last one, where it is known
 };
 

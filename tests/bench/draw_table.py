@@ -36,6 +36,8 @@ WORDS = {
     "sampling/greedy": "256 conversations, greedy",
     "sampling/filtered": "256 conversations, top-k and top-p",
     "sampling/share": "what top-k and top-p add to a step",
+    "sampling/all": "256 conversations, all filters but top-k, and penalties",
+    "sampling/all-share": "what all of these add to a step",
 }
 README_ROWS = 8
 README_ROWS_OF_A_CASE = 2  # of one case of one model

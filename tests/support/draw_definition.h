@@ -1,11 +1,10 @@
-// What a draw may give, computed in float64 from its definition (backend/batch.h), for tests of devices whose masses
-// are rounded.
+// What a draw may give, computed in float64 from its definition (backend/batch.h) with sorted lists of probabilities,
+// for tests of devices whose masses are rounded.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -17,70 +16,175 @@ namespace nanolith::testing {
 // How far masses, as shares of all, may be from their exact values.
 constexpr double kMassTolerance = 1e-5;
 
-// The draws from one row of logits with one temperature.
+// What is added to the numbers that probabilities are held against; min_p and xtc are relative.
+struct DrawErrors {
+    double top_p = 0;
+    double min_p = 0;
+    double typical_p = 0;
+    double xtc = 0;
+    double surprise = 0;
+};
+
+// The draws from one row of logits.
 class DrawDefinition {
   public:
-    DrawDefinition(std::span<const float> logits, const SampleParams& params) : logits_(logits), params_(params) {
-        sorted_.assign(logits.begin(), logits.end());
-        std::sort(sorted_.begin(), sorted_.end(), std::greater<>());
-        if (params.top_k > 0 && static_cast<size_t>(params.top_k) < sorted_.size())
-            top_k_ = sorted_[static_cast<size_t>(params.top_k) - 1];
+    DrawDefinition(std::span<const float> logits, const DrawRule& rule) : params_(rule.params) {
+        std::vector<float> edited(logits.begin(), logits.end());
+        for (const LogitEdit& edit : rule.edits) {
+            float& logit = edited[static_cast<size_t>(edit.token)];
+            logit += edit.add;
+            if (std::isinf(edit.add)) logit = edit.add;
+            logit = logit > 0 ? logit / edit.divide : logit * edit.divide;
+            logit -= edit.subtract;
+        }
+        logits_.assign(edited.begin(), edited.end());
+        for (size_t i = 0; i < logits_.size(); ++i)
+            if (!rule.mask.empty() && (rule.mask[i / 32] & (1U << (i % 32))) == 0) logits_[i] = -kInfinite;
+    }
+    DrawDefinition(std::span<const float> logits, const SampleParams& params)
+        : DrawDefinition(logits, DrawRule{params, {}, {}}) {}
+
+    // The probability of each token.
+    [[nodiscard]] std::vector<double> probabilities(const DrawErrors& errors = {}) const {
+        Kept kept;
+        for (size_t i = 0; i < logits_.size(); ++i)
+            if (logits_[i] > -kInfinite) kept.push_back(i);
+        double temperature = 1;
+        for (const Filter filter : params_.order) {
+            if (filter == Filter::temperature) temperature = static_cast<double>(params_.temperature);
+            const std::vector<double> p = softmax(kept, temperature);
+            kept = apply(filter, kept, p, errors);
+        }
+        if (std::isfinite(params_.most_surprise)) {
+            const std::vector<double> p = softmax(kept, temperature);
+            const double best = *std::ranges::max_element(p);
+            const double most = static_cast<double>(params_.most_surprise) + errors.surprise;
+            keep(kept, [&](size_t i) { return -std::log2(p[i]) <= most || p[i] == best; });
+        }
+        std::vector<double> all(logits_.size(), 0);
+        const std::vector<double> p = softmax(kept, temperature);
+        for (size_t i = 0; i < kept.size(); ++i) all[kept[i]] = p[i];
+        return all;
     }
 
-    // Whether `token` is drawn, if each of the numbers that top_p, min_p and the random number are held against may be
-    // off by the tolerance.
+    // Whether `token` is drawn, if each of the numbers that filters and the random number are held against may be off
+    // by the tolerance.
     [[nodiscard]] bool may_draw(int32_t token) const {
-        if (params_.temperature == 0)
-            return token == std::max_element(logits_.begin(), logits_.end()) - logits_.begin();
-        for (const double p_error : {-kMassTolerance, 0.0, kMassTolerance}) {
-            for (const double min_error : {-kMassTolerance, 0.0, kMassTolerance}) {
-                if (is_drawn(token, top_p_bound(params_.top_p + p_error), params_.min_p * (1 + min_error))) return true;
-            }
-        }
+        if (params_.temperature == 0) return token == std::ranges::max_element(logits_) - logits_.begin();
+        if (is_drawn(token, {})) return true;
+        constexpr double kErrors[] = {-kMassTolerance, 0.0, kMassTolerance};
+        const auto errors_if = [&](bool on) { return on ? std::span(kErrors) : std::span(kErrors).subspan(1, 1); };
+        for (const double top_p : errors_if(params_.top_p < 1))
+            for (const double min_p : errors_if(params_.min_p > 0))
+                for (const double typical_p : errors_if(params_.typical_p < 1))
+                    for (const double xtc : errors_if(params_.xtc_threshold <= 0.5F))
+                        for (const double surprise : errors_if(std::isfinite(params_.most_surprise)))
+                            if (is_drawn(token, {top_p, min_p, typical_p, xtc, surprise})) return true;
         return false;
     }
 
-    [[nodiscard]] double weight(float logit) const {
-        const double distance = static_cast<double>(logit) - static_cast<double>(sorted_.front());
-        return std::exp(distance / static_cast<double>(params_.temperature));
-    }
-
   private:
-    // The logit of the last token that top-p keeps of those that top-k keeps.
-    [[nodiscard]] float top_p_bound(double top_p) const {
-        if (params_.top_p >= 1) return top_k_;
-        double total = 0;
-        for (const float logit : sorted_) total += logit >= top_k_ ? weight(logit) : 0;
-        double above = 0;
-        for (const float logit : sorted_) {
-            if (logit < top_k_) break;
-            above += weight(logit);
-            if (above >= top_p * total) return logit;
-        }
-        return top_k_;
+    using Kept = std::vector<size_t>;  // tokens, ascending
+    static constexpr double kInfinite = std::numeric_limits<double>::infinity();
+
+    template <typename IsKept>
+    static void keep(Kept& kept, const IsKept& is_kept) {
+        Kept left;
+        for (size_t i = 0; i < kept.size(); ++i)
+            if (is_kept(i)) left.push_back(kept[i]);
+        kept = left;
     }
 
-    [[nodiscard]] bool is_drawn(int32_t token, float bound, double min_p) const {
-        const auto kept = [&](float logit) {
-            const double w = weight(logit);
-            return logit >= bound && w >= min_p ? w : 0;
+    [[nodiscard]] std::vector<double> softmax(const Kept& kept, double temperature) const {
+        double highest = -kInfinite;
+        for (const size_t token : kept) highest = std::max(highest, logits_[token]);
+        std::vector<double> p;
+        double total = 0;
+        for (const size_t token : kept) {
+            p.push_back(std::exp((logits_[token] - highest) / temperature));
+            total += p.back();
+        }
+        for (double& each : p) each /= total;
+        return p;
+    }
+
+    // The key of the last token that is needed, in ascending order of keys, for a share of at least `share`.
+    static double last_key(const std::vector<double>& keys, const std::vector<double>& p, double share) {
+        std::vector<size_t> order(keys.size());
+        for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+        std::ranges::stable_sort(order, {}, [&](size_t i) { return keys[i]; });
+        double sum = 0;
+        for (const size_t i : order) {
+            sum += p[i];
+            if (sum >= share) return keys[i];
+        }
+        return kInfinite;
+    }
+
+    [[nodiscard]] Kept apply(Filter filter, Kept kept, const std::vector<double>& p, const DrawErrors& errors) const {
+        std::vector<double> keys;
+        const auto nearest = [&](double share) {
+            const double bound = last_key(keys, p, share);
+            keep(kept, [&](size_t i) { return keys[i] <= bound; });
         };
-        const float drawn = logits_[static_cast<size_t>(token)];
-        double total = 0;
-        double before = 0;
-        for (size_t i = 0; i < logits_.size(); ++i) {
-            if (i == static_cast<size_t>(token)) before = total;
-            total += kept(logits_[i]);
+        switch (filter) {
+            case Filter::temperature:
+                break;
+            case Filter::top_k: {
+                if (params_.top_k == 0 || static_cast<size_t>(params_.top_k) >= kept.size()) break;
+                for (const size_t token : kept) keys.push_back(-logits_[token]);
+                std::vector<double> sorted = keys;
+                std::ranges::sort(sorted);
+                const double bound = sorted[static_cast<size_t>(params_.top_k) - 1];
+                keep(kept, [&](size_t i) { return keys[i] <= bound; });
+                break;
+            }
+            case Filter::top_p:
+                if (params_.top_p >= 1) break;
+                for (const size_t token : kept) keys.push_back(-logits_[token]);
+                nearest(static_cast<double>(params_.top_p) + errors.top_p);
+                break;
+            case Filter::typical_p: {
+                if (params_.typical_p >= 1) break;
+                double entropy = 0;
+                for (const double each : p) entropy -= each > 0 ? each * std::log(each) : 0;
+                for (const double each : p) keys.push_back(std::fabs(-std::log(each) - entropy));
+                nearest(static_cast<double>(params_.typical_p) + errors.typical_p);
+                break;
+            }
+            case Filter::min_p: {
+                if (params_.min_p <= 0) break;
+                const double bound =
+                    static_cast<double>(params_.min_p) * (1 + errors.min_p) * *std::ranges::max_element(p);
+                keep(kept, [&](size_t i) { return p[i] >= bound; });
+                break;
+            }
+            case Filter::xtc: {
+                if (params_.xtc_threshold > 0.5F) break;
+                const double threshold = static_cast<double>(params_.xtc_threshold) * (1 + errors.xtc);
+                Kept choices = kept;
+                keep(choices, [&](size_t i) { return p[i] >= threshold; });
+                if (choices.size() < 2) break;
+                double least = kInfinite;
+                for (const size_t token : choices) least = std::min(least, logits_[token]);
+                std::erase_if(kept, [&](size_t token) { return logits_[token] > least; });
+                break;
+            }
         }
-        const double target = params_.uniform * total;
-        const double slack = kMassTolerance * total;
-        return kept(drawn) > 0 && before <= target + slack && target < before + kept(drawn) + slack;
+        return kept;
     }
 
-    std::span<const float> logits_;
+    [[nodiscard]] bool is_drawn(int32_t token, const DrawErrors& errors) const {
+        const std::vector<double> p = probabilities(errors);
+        double before = 0;
+        for (int32_t i = 0; i < token; ++i) before += p[static_cast<size_t>(i)];
+        const double drawn = p[static_cast<size_t>(token)];
+        return drawn > 0 && before <= params_.uniform + kMassTolerance &&
+               params_.uniform < before + drawn + kMassTolerance;
+    }
+
     const SampleParams params_;
-    std::vector<float> sorted_;  // the highest first
-    float top_k_ = -std::numeric_limits<float>::infinity();
+    std::vector<double> logits_;
 };
 
 }  // namespace nanolith::testing

@@ -36,6 +36,20 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// Appends tokens, computes them, and gives the log-probability of each after all that stands before it, of the
+        /// model's own distribution. The first token of an empty cache has none: NaN.
+        /// </summary>
+        public float[] Score(int[] tokens)
+        {
+            Call.NotNull(tokens, nameof(tokens));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(tokens.Length, (float[] logprobs, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_cache_score(use.Raw, tokens, Call.Size(tokens), logprobs, capacity, out count));
+            }
+        }
+
         /// <summary>A second cache with the same context and sampling options. Full pages are shared.</summary>
         public Cache Fork()
         {

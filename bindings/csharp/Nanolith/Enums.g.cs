@@ -220,6 +220,8 @@ namespace Nanolith
         Deadline = 6,
         /// <summary>the call that would tell the end returns the error's status instead of NL_OK</summary>
         Error = 7,
+        /// <summary>the text is what its constraint asks for, and nothing can follow</summary>
+        Complete = 8,
     }
 
     /// <summary>Facts about a generation, for nl_generation_query. Since 0.2. A newer library may know more values.</summary>
@@ -344,6 +346,21 @@ namespace Nanolith
         F8E4m3 = 4,
     }
 
+    /// <summary>How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never quantised again. Since 0.2. A newer library may know more values.</summary>
+    public enum Weights
+    {
+        /// <summary>as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE</summary>
+        Auto = 0,
+        /// <summary>in NL_OPTION_DTYPE's format</summary>
+        Wide = 1,
+        /// <summary>8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight</summary>
+        Int8 = 2,
+        /// <summary>4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight; embeddings and head as NL_WEIGHTS_INT8</summary>
+        Int4 = 3,
+        /// <summary>e4m3 and a scale for each row, max|w| / 448: 8 bits a weight</summary>
+        Fp8 = 4,
+    }
+
     /// <summary>Options of an engine. Since 0.2. Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too. A newer library may know more values.</summary>
     public enum EngineOption
     {
@@ -391,6 +408,8 @@ namespace Nanolith
         StoreServer = 21,
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         StoreDeadlineMs = 22,
+        /// <summary>How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        Weights = 23,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>
@@ -413,19 +432,72 @@ namespace Nanolith
         BlendShare = 101,
     }
 
-    /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. A newer library may know more values.</summary>
+    /// <summary>What narrows a draw, for NL_OPTION_FILTER. Since 0.2. A newer library may know more values.</summary>
+    public enum Filter
+    {
+        /// <summary>NL_FILTER_TEMPERATURE</summary>
+        Temperature = 1,
+        /// <summary>NL_FILTER_TOP_K</summary>
+        TopK = 2,
+        /// <summary>NL_FILTER_TYPICAL_P</summary>
+        TypicalP = 3,
+        /// <summary>NL_FILTER_TOP_P</summary>
+        TopP = 4,
+        /// <summary>NL_FILTER_MIN_P</summary>
+        MinP = 5,
+        /// <summary>NL_FILTER_XTC</summary>
+        Xtc = 6,
+    }
+
+    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. A newer library may know more values.</summary>
     public enum SamplingOption
     {
-        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
+        /// <summary>What logits are divided by. 0: greedy. [0 (default) to 3e38]</summary>
         Temperature = 200,
-        /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
+        /// <summary>Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]</summary>
         TopK = 201,
-        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
+        /// <summary>Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
         TopP = 202,
-        /// <summary>0 keeps all. [0 (default) to 1]</summary>
+        /// <summary>Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]</summary>
         MinP = 203,
         /// <summary>Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]</summary>
         Seed = 204,
+        /// <summary>The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off. [0.001 to 1000; default 1]</summary>
+        RepetitionPenalty = 205,
+        /// <summary>Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]</summary>
+        FrequencyPenalty = 206,
+        /// <summary>Is subtracted from the logit of each token in the window. [-100 to 100; default 0]</summary>
+        PresencePenalty = 207,
+        /// <summary>How many of the context's latest tokens, those of the prompt among them, are the window of these three penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]</summary>
+        PenaltyWindow = 208,
+        /// <summary>Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
+        BiasedToken = 209,
+        /// <summary>Tokens that are never drawn. [each 0 to 2147483647; default none]</summary>
+        BannedToken = 210,
+        /// <summary>The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]</summary>
+        AllowedToken = 211,
+        /// <summary>DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of at least the allowed length. 0: off. [0 (default) to 1000000]</summary>
+        DryMultiplier = 212,
+        /// <summary>[1 to 100; default 1.75]</summary>
+        DryBase = 213,
+        /// <summary>[1 to 2147483647; default 2]</summary>
+        DryAllowedLength = 214,
+        /// <summary>How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the whole context. [1 to 2147483647; default 1024]</summary>
+        DryWindow = 215,
+        /// <summary>Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]</summary>
+        DryBreaker = 216,
+        /// <summary>XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]</summary>
+        XtcProbability = 217,
+        /// <summary>Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]</summary>
+        XtcThreshold = 218,
+        /// <summary>Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
+        TypicalP = 219,
+        /// <summary>Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off. [0 (default) to 1000]</summary>
+        MirostatTau = 220,
+        /// <summary>[1e-30 to 1; default 0.1]</summary>
+        MirostatEta = 221,
+        /// <summary>The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order above. [each 1 to 6; default none]</summary>
+        Filter = 222,
     }
 
     /// <summary>Options of a generation. Since 0.2. A newer library may know more values.</summary>
@@ -433,7 +505,7 @@ namespace Nanolith
     {
         /// <summary>Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]</summary>
         MaxTokens = 300,
-        /// <summary>End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]</summary>
+        /// <summary>So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count. [0 (default) to 2147483647]</summary>
         MinTokens = 301,
         /// <summary>Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]</summary>
         StopToken = 302,
@@ -449,6 +521,20 @@ namespace Nanolith
         BufferTokens = 307,
         /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
         Text = 308,
+        /// <summary>1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]</summary>
+        Logprobs = 309,
+        /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
+        TopLogprobs = 310,
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        Choice = 315,
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        Regex = 316,
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        JsonSchema = 317,
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        JsonObject = 318,
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        Grammar = 319,
     }
 
     /// <summary>How nl_model_describe writes. Since 0.2. A newer library may know more values.</summary>

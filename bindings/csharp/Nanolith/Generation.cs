@@ -201,6 +201,38 @@ namespace Nanolith
             return text.ToString();
         }
 
+        /// <summary>
+        /// Log-probabilities of the latest piece's tokens, of the model's own distribution. Needs
+        /// GenerationOptions.Logprobs.
+        /// </summary>
+        public float[] Logprobs()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(PieceTokens, (float[] logprobs, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_generation_logprobs(use.Raw, logprobs, capacity, out count));
+            }
+        }
+
+        /// <summary>
+        /// The tokens most probable in the place of each of the latest piece's tokens, the most probable first, with
+        /// their log-probabilities: as many for each as GenerationOptions.TopLogprobs says, one token's after the
+        /// other's.
+        /// </summary>
+        public KeyValuePair<int, float>[] TopLogprobs()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                var logprobs = new float[0];
+                int[] tokens = Call.Fill(0, (int[] room, UIntPtr capacity, out UIntPtr count) =>
+                {
+                    logprobs = new float[room.Length];
+                    return Native.nl_generation_top_logprobs(use.Raw, room, logprobs, capacity, out count);
+                });
+                return tokens.Select((token, i) => new KeyValuePair<int, float>(token, logprobs[i])).ToArray();
+            }
+        }
+
         /// <summary>A fact about the generation.</summary>
         public long Query(GenerationFact fact)
         {

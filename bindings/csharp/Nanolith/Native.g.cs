@@ -116,6 +116,9 @@ namespace Nanolith
         internal static extern int nl_cache_extend(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_score(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, [In, Out] float[] logprobs, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_cache_fork(IntPtr cache, out IntPtr @fork);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
@@ -141,6 +144,12 @@ namespace Nanolith
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_generation_next(IntPtr generation, long timeout_ms, [In, Out] int[] tokens, UIntPtr token_capacity, out UIntPtr num_tokens, [In, Out] byte[] text, UIntPtr text_capacity, out UIntPtr text_length, out int end);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_generation_logprobs(IntPtr generation, [In, Out] float[] logprobs, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_generation_top_logprobs(IntPtr generation, [In, Out] int[] tokens, [In, Out] float[] logprobs, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_generation_cancel(IntPtr generation);

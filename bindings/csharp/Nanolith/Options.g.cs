@@ -73,6 +73,9 @@ namespace Nanolith
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         public long? StoreDeadlineMs { get; set; }
 
+        /// <summary>How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        public Weights? Weights { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -97,6 +100,7 @@ namespace Nanolith
             if (HostBytes != null) NativeOptions.Set(raw, 20, HostBytes.Value);
             if (StoreServer != null) NativeOptions.Set(raw, 21, StoreServer);
             if (StoreDeadlineMs != null) NativeOptions.Set(raw, 22, StoreDeadlineMs.Value);
+            if (Weights != null) NativeOptions.Set(raw, 23, (long)Weights.Value);
         }
     }
 
@@ -116,23 +120,77 @@ namespace Nanolith
         }
     }
 
-    /// <summary>Options of drawing. Since 0.2. Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least min_p times as probable as the best. The token is drawn from the rest. The draw depends only on the logits, these options, the seed and the position in the context. What is null keeps the library's default.</summary>
+    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. What is null keeps the library's default.</summary>
     public sealed partial class SamplingOptions
     {
-        /// <summary>0: greedy. [0 (default) to 3e38]</summary>
+        /// <summary>What logits are divided by. 0: greedy. [0 (default) to 3e38]</summary>
         public double? Temperature { get; set; }
 
-        /// <summary>0 keeps all. [0 (default) to 2147483647]</summary>
+        /// <summary>Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]</summary>
         public long? TopK { get; set; }
 
-        /// <summary>1 keeps all. [1e-30 to 1 (default)]</summary>
+        /// <summary>Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
         public double? TopP { get; set; }
 
-        /// <summary>0 keeps all. [0 (default) to 1]</summary>
+        /// <summary>Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]</summary>
         public double? MinP { get; set; }
 
         /// <summary>Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]</summary>
         public long? Seed { get; set; }
+
+        /// <summary>The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off. [0.001 to 1000; default 1]</summary>
+        public double? RepetitionPenalty { get; set; }
+
+        /// <summary>Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]</summary>
+        public double? FrequencyPenalty { get; set; }
+
+        /// <summary>Is subtracted from the logit of each token in the window. [-100 to 100; default 0]</summary>
+        public double? PresencePenalty { get; set; }
+
+        /// <summary>How many of the context's latest tokens, those of the prompt among them, are the window of these three penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]</summary>
+        public long? PenaltyWindow { get; set; }
+
+        /// <summary>Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
+        public IList<string> BiasedTokens { get; } = new List<string>();
+
+        /// <summary>Tokens that are never drawn. [each 0 to 2147483647; default none]</summary>
+        public IList<long> BannedTokens { get; } = new List<long>();
+
+        /// <summary>The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]</summary>
+        public IList<long> AllowedTokens { get; } = new List<long>();
+
+        /// <summary>DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of at least the allowed length. 0: off. [0 (default) to 1000000]</summary>
+        public double? DryMultiplier { get; set; }
+
+        /// <summary>[1 to 100; default 1.75]</summary>
+        public double? DryBase { get; set; }
+
+        /// <summary>[1 to 2147483647; default 2]</summary>
+        public long? DryAllowedLength { get; set; }
+
+        /// <summary>How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the whole context. [1 to 2147483647; default 1024]</summary>
+        public long? DryWindow { get; set; }
+
+        /// <summary>Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]</summary>
+        public IList<string> DryBreakers { get; } = new List<string>();
+
+        /// <summary>XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]</summary>
+        public double? XtcProbability { get; set; }
+
+        /// <summary>Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]</summary>
+        public double? XtcThreshold { get; set; }
+
+        /// <summary>Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
+        public double? TypicalP { get; set; }
+
+        /// <summary>Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off. [0 (default) to 1000]</summary>
+        public double? MirostatTau { get; set; }
+
+        /// <summary>[1e-30 to 1; default 0.1]</summary>
+        public double? MirostatEta { get; set; }
+
+        /// <summary>The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order above. [each 1 to 6; default none]</summary>
+        public IList<long> Filters { get; } = new List<long>();
 
         private void SetValues(IntPtr raw)
         {
@@ -141,6 +199,24 @@ namespace Nanolith
             if (TopP != null) NativeOptions.Set(raw, 202, TopP.Value);
             if (MinP != null) NativeOptions.Set(raw, 203, MinP.Value);
             if (Seed != null) NativeOptions.Set(raw, 204, Seed.Value);
+            if (RepetitionPenalty != null) NativeOptions.Set(raw, 205, RepetitionPenalty.Value);
+            if (FrequencyPenalty != null) NativeOptions.Set(raw, 206, FrequencyPenalty.Value);
+            if (PresencePenalty != null) NativeOptions.Set(raw, 207, PresencePenalty.Value);
+            if (PenaltyWindow != null) NativeOptions.Set(raw, 208, PenaltyWindow.Value);
+            foreach (string element in BiasedTokens) NativeOptions.Set(raw, 209, element);
+            foreach (long element in BannedTokens) NativeOptions.Set(raw, 210, element);
+            foreach (long element in AllowedTokens) NativeOptions.Set(raw, 211, element);
+            if (DryMultiplier != null) NativeOptions.Set(raw, 212, DryMultiplier.Value);
+            if (DryBase != null) NativeOptions.Set(raw, 213, DryBase.Value);
+            if (DryAllowedLength != null) NativeOptions.Set(raw, 214, DryAllowedLength.Value);
+            if (DryWindow != null) NativeOptions.Set(raw, 215, DryWindow.Value);
+            foreach (string element in DryBreakers) NativeOptions.Set(raw, 216, element);
+            if (XtcProbability != null) NativeOptions.Set(raw, 217, XtcProbability.Value);
+            if (XtcThreshold != null) NativeOptions.Set(raw, 218, XtcThreshold.Value);
+            if (TypicalP != null) NativeOptions.Set(raw, 219, TypicalP.Value);
+            if (MirostatTau != null) NativeOptions.Set(raw, 220, MirostatTau.Value);
+            if (MirostatEta != null) NativeOptions.Set(raw, 221, MirostatEta.Value);
+            foreach (long element in Filters) NativeOptions.Set(raw, 222, element);
         }
     }
 
@@ -150,7 +226,7 @@ namespace Nanolith
         /// <summary>Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]</summary>
         public long? MaxTokens { get; set; }
 
-        /// <summary>End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]</summary>
+        /// <summary>So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count. [0 (default) to 2147483647]</summary>
         public long? MinTokens { get; set; }
 
         /// <summary>Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]</summary>
@@ -174,6 +250,27 @@ namespace Nanolith
         /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
         public bool? Text { get; set; }
 
+        /// <summary>1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]</summary>
+        public bool? Logprobs { get; set; }
+
+        /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
+        public long? TopLogprobs { get; set; }
+
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        public IList<string> Choices { get; } = new List<string>();
+
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        public string Regex { get; set; }
+
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        public string JsonSchema { get; set; }
+
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        public bool? JsonObject { get; set; }
+
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        public string Grammar { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (MaxTokens != null) NativeOptions.Set(raw, 300, MaxTokens.Value);
@@ -185,6 +282,13 @@ namespace Nanolith
             if (Priority != null) NativeOptions.Set(raw, 306, Priority.Value);
             if (BufferTokens != null) NativeOptions.Set(raw, 307, BufferTokens.Value);
             if (Text != null) NativeOptions.Set(raw, 308, Text.Value ? 1L : 0L);
+            if (Logprobs != null) NativeOptions.Set(raw, 309, Logprobs.Value ? 1L : 0L);
+            if (TopLogprobs != null) NativeOptions.Set(raw, 310, TopLogprobs.Value);
+            foreach (string element in Choices) NativeOptions.Set(raw, 315, element);
+            if (Regex != null) NativeOptions.Set(raw, 316, Regex);
+            if (JsonSchema != null) NativeOptions.Set(raw, 317, JsonSchema);
+            if (JsonObject != null) NativeOptions.Set(raw, 318, JsonObject.Value ? 1L : 0L);
+            if (Grammar != null) NativeOptions.Set(raw, 319, Grammar);
         }
     }
 }

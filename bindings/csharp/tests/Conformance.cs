@@ -140,6 +140,9 @@ sealed class State : IDisposable
                 case "top_p": options.TopP = Float(setting[1]); break;
                 case "min_p": options.MinP = Float(setting[1]); break;
                 case "seed": options.Seed = long.Parse(setting[1], CultureInfo.InvariantCulture); break;
+                case "biased_token": options.BiasedTokens.Add(setting[1]); break;
+                case "banned_token": options.BannedTokens.Add(Int(setting[1])); break;
+                case "allowed_token": options.AllowedTokens.Add(Int(setting[1])); break;
                 default: throw new Failure("unknown option " + setting[0]);
             }
         }
@@ -279,6 +282,7 @@ sealed class State : IDisposable
             case "generation_fact": return Word(generations[a[0]].Query((GenerationFact)Int(a[1])));
             case "int_bounds": return IntBounds(Int(a[0]));
             case "all_tokens": return Words(caches[a[0]].Tokens());
+            case "score": return Word(caches[a[0]].Score(tokens[a[1]]).Count(logprob => logprob <= 0));
             case "argmax": return Word(Best(caches[a[0]].Logits()));
             case "engine_fact": return Word(engine.Query((EngineFact)Int(a[0])));
             case "chunk_fact": return Word(chunks[a[0]].Query((ChunkFact)Int(a[1])));

@@ -14,6 +14,7 @@ stays alive. Methods may be called from any thread, and let other threads of Pyt
 What goes wrong is a NanolithError, with the library's status, its sentence and the numbers in it.
 """
 
+from . import enums
 from .about import (
     FloatBounds,
     IntBounds,
@@ -29,32 +30,7 @@ from .cache import Cache, decode_step
 from .chat import ChatFormat, Message, RenderedChat
 from .chunk import Chunk
 from .engine import Engine
-from .enums import (
-    CacheFact,
-    CacheOption,
-    ChatFlags,
-    ChunkFact,
-    Composition,
-    DescribeFormat,
-    Detail,
-    Dtype,
-    EncodeFlags,
-    EndReason,
-    EngineFact,
-    EngineOption,
-    FactsKind,
-    GenerationFact,
-    GenerationOption,
-    Level,
-    OptionsKind,
-    Origin,
-    Priority,
-    Role,
-    SamplingOption,
-    Severity,
-    Status,
-    TokenizerFact,
-)
+from .enums import *
 from .errors import ClosedError, NanolithError
 from .generation import Generation, Piece, Statistics
 from .llm import LLM, CompletionOutput, RequestOutput, SamplingParams
@@ -65,52 +41,28 @@ __version__ = version()
 
 __all__ = [
     "Cache",
-    "CacheFact",
-    "CacheOption",
     "CacheOptions",
-    "ChatFlags",
     "ChatFormat",
     "Chunk",
-    "ChunkFact",
     "ClosedError",
     "CompletionOutput",
-    "Composition",
-    "DescribeFormat",
-    "Detail",
-    "Dtype",
-    "EncodeFlags",
-    "EndReason",
     "Engine",
-    "EngineFact",
-    "EngineOption",
     "EngineOptions",
-    "FactsKind",
     "FloatBounds",
     "Generation",
-    "GenerationFact",
-    "GenerationOption",
     "GenerationOptions",
     "IntBounds",
     "LLM",
-    "Level",
     "Message",
     "NanolithError",
-    "OptionsKind",
-    "Origin",
     "Piece",
-    "Priority",
     "RenderedChat",
     "RequestOutput",
-    "Role",
-    "SamplingOption",
     "SamplingOptions",
     "SamplingParams",
-    "Severity",
     "Statistics",
-    "Status",
     "TextStream",
     "Tokenizer",
-    "TokenizerFact",
     "decode_step",
     "describe_facts",
     "describe_model",
@@ -120,3 +72,4 @@ __all__ = [
     "version",
     "version_number",
 ]
+__all__ += enums.__all__

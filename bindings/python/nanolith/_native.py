@@ -295,6 +295,23 @@ nl_cache_free = function("nl_nanolith_cache_free", None, c_void_p)
 # Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
 nl_cache_extend = function("nl_cache_extend", c_int32, c_void_p, POINTER(c_int32), c_size_t)
 
+# Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
+# after all that stands before it: *count is num_tokens. The first token of an empty cache has none, and gets NaN. They
+# are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
+# it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
+# conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+# Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
+nl_cache_score = function(
+    "nl_cache_score",
+    c_int32,
+    c_void_p,
+    POINTER(c_int32),
+    c_size_t,
+    POINTER(c_float),
+    c_size_t,
+    POINTER(c_size_t),
+)
+
 # A second cache with the same context and sampling options. Full pages are shared, and a page that both
 # would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
 nl_cache_fork = function("nl_cache_fork", c_int32, c_void_p, POINTER(c_void_p))
@@ -329,8 +346,8 @@ nl_cache_describe = function("nl_cache_describe", c_int32, c_void_p, c_char_p, c
 # Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
 # nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
 # tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
-# Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
-# without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+# Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+# has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
 # allows).
 nl_generation_start = function(
     "nl_generation_start",
@@ -369,6 +386,32 @@ nl_generation_next = function(
     c_size_t,
     POINTER(c_size_t),
     POINTER(c_int32),
+)
+
+# Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
+# gave, in order: *count is their number. They are of the model's own distribution, before penalties, temperature and
+# all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
+# BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+nl_generation_logprobs = function(
+    "nl_generation_logprobs",
+    c_int32,
+    c_void_p,
+    POINTER(c_float),
+    c_size_t,
+    POINTER(c_size_t),
+)
+
+# For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
+# first, with their log-probabilities: *count is the number of all. Since 0.2.
+# Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+nl_generation_top_logprobs = function(
+    "nl_generation_top_logprobs",
+    c_int32,
+    c_void_p,
+    POINTER(c_int32),
+    POINTER(c_float),
+    c_size_t,
+    POINTER(c_size_t),
 )
 
 # Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then

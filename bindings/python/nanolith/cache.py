@@ -17,6 +17,7 @@ from ._native import (
     nl_cache_logits,
     nl_cache_query,
     nl_cache_save,
+    nl_cache_score,
     nl_cache_set_sampling,
     nl_cache_tokens,
     nl_cache_truncate,
@@ -48,6 +49,20 @@ class Cache(Handle):
         owned = self._use()
         array = int32s(tokens)
         check(nl_cache_extend(owned.raw, array, len(array)))
+
+    def score(self, tokens: Iterable[int]) -> list[float]:
+        """Appends tokens, computes them, and gives the log-probability of each after all that stands before it.
+
+        They are of the model's own distribution. The first token of an empty cache has none: NaN.
+        """
+        owned = self._use()
+        array = int32s(tokens)
+        logprobs, count = filled(
+            len(array),
+            lambda capacity: (c_float * capacity)(),
+            lambda buffer, capacity, count: nl_cache_score(owned.raw, array, len(array), buffer, capacity, count),
+        )
+        return list(logprobs[:count])
 
     def fork(self) -> Cache:
         """A second cache with the same context and sampling options, whose pages are shared."""

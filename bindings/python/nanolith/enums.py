@@ -3,6 +3,35 @@
 
 from ._open_enum import OpenEnum, OpenFlag
 
+__all__ = [
+    "Status",
+    "Detail",
+    "EngineFact",
+    "EncodeFlags",
+    "TokenizerFact",
+    "Role",
+    "ChatFlags",
+    "CacheFact",
+    "EndReason",
+    "GenerationFact",
+    "Level",
+    "Origin",
+    "ChunkFact",
+    "Priority",
+    "OptionsKind",
+    "Severity",
+    "Dtype",
+    "Weights",
+    "EngineOption",
+    "Composition",
+    "CacheOption",
+    "Filter",
+    "SamplingOption",
+    "GenerationOption",
+    "DescribeFormat",
+    "FactsKind",
+]
+
 
 class Status(OpenEnum):
     """What became of a call. Values never change their meaning; new ones may be added. Since 0.1."""
@@ -211,6 +240,8 @@ class EndReason(OpenEnum):
     DEADLINE = 6
     #: the call that would tell the end returns the error's status instead of NL_OK
     ERROR = 7
+    #: the text is what its constraint asks for, and nothing can follow
+    COMPLETE = 8
 
 
 class GenerationFact(OpenEnum):
@@ -325,6 +356,25 @@ class Dtype(OpenEnum):
     F8_E4M3 = 4
 
 
+class Weights(OpenEnum):
+    """How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+    NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+    quantised again. Since 0.2.
+    """
+
+    #: as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+    AUTO = 0
+    #: in NL_OPTION_DTYPE's format
+    WIDE = 1
+    #: 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+    INT8 = 2
+    #: 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+    #: embeddings and head as NL_WEIGHTS_INT8
+    INT4 = 3
+    #: e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+    FP8 = 4
+
+
 class EngineOption(OpenEnum):
     """Options of an engine. Since 0.2.
     Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
@@ -413,6 +463,10 @@ class EngineOption(OpenEnum):
     #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     STORE_DEADLINE_MS = 22
+    #: How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    #: the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+    #: NL_WEIGHTS_FP8]
+    WEIGHTS = 23
 
 
 class Composition(OpenEnum):
@@ -451,25 +505,92 @@ class CacheOption(OpenEnum):
     BLEND_SHARE = 101
 
 
+class Filter(OpenEnum):
+    """What narrows a draw, for NL_OPTION_FILTER. Since 0.2."""
+
+    TEMPERATURE = 1
+    TOP_K = 2
+    TYPICAL_P = 3
+    TOP_P = 4
+    MIN_P = 5
+    XTC = 6
+
+
 class SamplingOption(OpenEnum):
     """Options of drawing. Since 0.2.
-    Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-    narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-    keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-    min_p times as probable as the best. The token is drawn from the rest.
-    The draw depends only on the logits, these options, the seed and the position in the context.
+    A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+    the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+    those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+    logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+    what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+    tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+    min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+    temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+    the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+    tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+    when its latest token is known, and on a GPU all others of the same steps wait with it.
     """
 
-    #: 0: greedy. [0 (default) to 3e38]
+    #: What logits are divided by. 0: greedy. [0 (default) to 3e38]
     TEMPERATURE = 200
-    #: 0 keeps all. [0 (default) to 2147483647]
+    #: Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
     TOP_K = 201
-    #: 1 keeps all. [1e-30 to 1 (default)]
+    #: Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
     TOP_P = 202
-    #: 0 keeps all. [0 (default) to 1]
+    #: Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
     MIN_P = 203
     #: Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
     SEED = 204
+    #: The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    #: [0.001 to 1000; default 1]
+    REPETITION_PENALTY = 205
+    #: Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+    FREQUENCY_PENALTY = 206
+    #: Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+    PRESENCE_PENALTY = 207
+    #: How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    #: penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+    PENALTY_WINDOW = 208
+    #: Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    #: [each 3 to 64 bytes; default none]
+    BIASED_TOKEN = 209
+    #: Tokens that are never drawn. [each 0 to 2147483647; default none]
+    BANNED_TOKEN = 210
+    #: The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+    ALLOWED_TOKEN = 211
+    #: DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    #: context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+    #: at least the allowed length. 0: off. [0 (default) to 1000000]
+    DRY_MULTIPLIER = 212
+    #: [1 to 100; default 1.75]
+    DRY_BASE = 213
+    #: [1 to 2147483647; default 2]
+    DRY_ALLOWED_LENGTH = 214
+    #: How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    #: whole context. [1 to 2147483647; default 1024]
+    DRY_WINDOW = 215
+    #: Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+    #: nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+    DRY_BREAKER = 216
+    #: XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    #: at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+    XTC_PROBABILITY = 217
+    #: Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+    XTC_THRESHOLD = 218
+    #: Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    TYPICAL_P = 219
+    #: Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    #: this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    #: anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    #: [0 (default) to 1000]
+    MIROSTAT_TAU = 220
+    #: [1e-30 to 1; default 0.1]
+    MIROSTAT_ETA = 221
+    #: The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+    #: above. [each 1 to 6; default none]
+    FILTER = 222
 
 
 class GenerationOption(OpenEnum):
@@ -477,7 +598,8 @@ class GenerationOption(OpenEnum):
 
     #: Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
     MAX_TOKENS = 300
-    #: End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]
+    #: So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    #: [0 (default) to 2147483647]
     MIN_TOKENS = 301
     #: Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
     STOP_TOKEN = 302
@@ -493,6 +615,21 @@ class GenerationOption(OpenEnum):
     BUFFER_TOKENS = 307
     #: 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
     TEXT = 308
+    #: 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+    LOGPROBS = 309
+    #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    #: [0 (default) to 20]
+    TOP_LOGPROBS = 310
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    CHOICE = 315
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    REGEX = 316
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    JSON_SCHEMA = 317
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    JSON_OBJECT = 318
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    GRAMMAR = 319
 
 
 class DescribeFormat(OpenEnum):

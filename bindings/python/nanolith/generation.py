@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import math
-from ctypes import byref, c_int32, c_size_t, create_string_buffer
+from ctypes import byref, c_float, c_int32, c_size_t, create_string_buffer
 from typing import AsyncIterator, Iterator, NamedTuple
 
-from ._call import check, fail
+from ._call import check, fail, filled
 from ._handle import Handle, Owned
 from ._native import (
     nl_generation_cancel,
     nl_generation_descriptor,
     nl_generation_free,
+    nl_generation_logprobs,
     nl_generation_next,
     nl_generation_query,
+    nl_generation_top_logprobs,
 )
 from .enums import EndReason, GenerationFact, Status
 
@@ -147,6 +149,32 @@ class Generation(Handle):
     async def read_text_async(self) -> str:
         """As read_text, for tasks."""
         return "".join([piece.text async for piece in self])
+
+    def logprobs(self) -> list[float]:
+        """Log-probabilities of the latest piece's tokens, of the model's own distribution.
+
+        The generation must have been started with `logprobs=True`.
+        """
+        owned = self._use()
+        logprobs, count = filled(
+            _PIECE_TOKENS,
+            lambda capacity: (c_float * capacity)(),
+            lambda buffer, capacity, count: nl_generation_logprobs(owned.raw, buffer, capacity, count),
+        )
+        return list(logprobs[:count])
+
+    def top_logprobs(self) -> list[tuple[int, float]]:
+        """The tokens most probable in the place of each of the latest piece's tokens, with their log-probabilities.
+
+        There are `top_logprobs` of them for each, the most probable first, one token's after the other's.
+        """
+        owned = self._use()
+        (tokens, logprobs), count = filled(
+            0,
+            lambda capacity: ((c_int32 * capacity)(), (c_float * capacity)()),
+            lambda both, capacity, count: nl_generation_top_logprobs(owned.raw, *both, capacity, count),
+        )
+        return list(zip(tokens[:count], logprobs[:count]))
 
     def query(self, fact: int) -> int:
         """A fact about the generation, a GenerationFact."""

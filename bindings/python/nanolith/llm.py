@@ -68,11 +68,11 @@ class RequestOutput:
 #: A text, tokens, or a dictionary with "prompt" or "prompt_token_ids".
 Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 
+# All other ends are the answer's own.
 _REASONS = {
-    EndReason.TOKEN: "stop",
-    EndReason.TEXT: "stop",
     EndReason.LENGTH: "length",
     EndReason.CONTEXT_FULL: "length",
+    EndReason.CANCELLED: "abort",
 }
 
 
@@ -217,4 +217,4 @@ def _answer(generation: Generation) -> CompletionOutput:
         for piece in generation:
             text.append(piece.text)
             tokens += piece.tokens
-        return CompletionOutput(0, "".join(text), tokens, _REASONS.get(generation.end, "abort"))
+        return CompletionOutput(0, "".join(text), tokens, _REASONS.get(generation.end, "stop"))

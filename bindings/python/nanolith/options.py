@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Sequence, TypedDict
 
-from .enums import Composition, Dtype
+from .enums import Composition, Dtype, Weights
 
 
 class EngineOptions(TypedDict, total=False):
@@ -96,6 +96,10 @@ class EngineOptions(TypedDict, total=False):
     #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     store_deadline_ms: int | None
+    #: How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    #: the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+    #: NL_WEIGHTS_FP8]
+    weights: Weights | None
 
 
 class CacheOptions(TypedDict, total=False):
@@ -111,23 +115,79 @@ class CacheOptions(TypedDict, total=False):
 
 class SamplingOptions(TypedDict, total=False):
     """Options of drawing. Since 0.2.
-    Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-    narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-    keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-    min_p times as probable as the best. The token is drawn from the rest.
-    The draw depends only on the logits, these options, the seed and the position in the context.
+    A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+    the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+    those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+    logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+    what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+    tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+    min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+    temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+    the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+    tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+    when its latest token is known, and on a GPU all others of the same steps wait with it.
     """
 
-    #: 0: greedy. [0 (default) to 3e38]
+    #: What logits are divided by. 0: greedy. [0 (default) to 3e38]
     temperature: float | None
-    #: 0 keeps all. [0 (default) to 2147483647]
+    #: Keeps the k highest logits, and ties with the k-th. 0 keeps all. [0 (default) to 2147483647]
     top_k: int | None
-    #: 1 keeps all. [1e-30 to 1 (default)]
+    #: Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
     top_p: float | None
-    #: 0 keeps all. [0 (default) to 1]
+    #: Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]
     min_p: float | None
     #: Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]
     seed: int | None
+    #: The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    #: [0.001 to 1000; default 1]
+    repetition_penalty: float | None
+    #: Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]
+    frequency_penalty: float | None
+    #: Is subtracted from the logit of each token in the window. [-100 to 100; default 0]
+    presence_penalty: float | None
+    #: How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    #: penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]
+    penalty_window: int | None
+    #: Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    #: [each 3 to 64 bytes; default none]
+    biased_tokens: Sequence[str | bytes] | None
+    #: Tokens that are never drawn. [each 0 to 2147483647; default none]
+    banned_tokens: Sequence[int] | None
+    #: The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]
+    allowed_tokens: Sequence[int] | None
+    #: DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    #: context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
+    #: at least the allowed length. 0: off. [0 (default) to 1000000]
+    dry_multiplier: float | None
+    #: [1 to 100; default 1.75]
+    dry_base: float | None
+    #: [1 to 2147483647; default 2]
+    dry_allowed_length: int | None
+    #: How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    #: whole context. [1 to 2147483647; default 1024]
+    dry_window: int | None
+    #: Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
+    #: nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]
+    dry_breakers: Sequence[str | bytes] | None
+    #: XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    #: at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]
+    xtc_probability: float | None
+    #: Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]
+    xtc_threshold: float | None
+    #: Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    #: [1e-30 to 1 (default)]
+    typical_p: float | None
+    #: Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    #: this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    #: anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    #: [0 (default) to 1000]
+    mirostat_tau: float | None
+    #: [1e-30 to 1; default 0.1]
+    mirostat_eta: float | None
+    #: The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
+    #: above. [each 1 to 6; default none]
+    filters: Sequence[int] | None
 
 
 class GenerationOptions(TypedDict, total=False):
@@ -135,7 +195,8 @@ class GenerationOptions(TypedDict, total=False):
 
     #: Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]
     max_tokens: int | None
-    #: End tokens, stop tokens and stop texts count only after so many tokens. [0 (default) to 2147483647]
+    #: So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    #: [0 (default) to 2147483647]
     min_tokens: int | None
     #: Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]
     stop_tokens: Sequence[int] | None
@@ -151,6 +212,21 @@ class GenerationOptions(TypedDict, total=False):
     buffer_tokens: int | None
     #: 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]
     text: bool | None
+    #: 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]
+    logprobs: bool | None
+    #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    #: [0 (default) to 20]
+    top_logprobs: int | None
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    choices: Sequence[str | bytes] | None
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    regex: str | bytes | None
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    json_schema: str | bytes | None
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    json_object: bool | None
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    grammar: str | bytes | None
 
 
 #: The key of each of EngineOptions, and what it takes.
@@ -177,6 +253,7 @@ ENGINE_KEYS = {
     "host_bytes": (20, "int"),
     "store_server": (21, "text"),
     "store_deadline_ms": (22, "int"),
+    "weights": (23, "int"),
 }
 
 #: The key of each of CacheOptions, and what it takes.
@@ -192,6 +269,24 @@ SAMPLING_KEYS = {
     "top_p": (202, "float"),
     "min_p": (203, "float"),
     "seed": (204, "int"),
+    "repetition_penalty": (205, "float"),
+    "frequency_penalty": (206, "float"),
+    "presence_penalty": (207, "float"),
+    "penalty_window": (208, "int"),
+    "biased_tokens": (209, "text_list"),
+    "banned_tokens": (210, "int_list"),
+    "allowed_tokens": (211, "int_list"),
+    "dry_multiplier": (212, "float"),
+    "dry_base": (213, "float"),
+    "dry_allowed_length": (214, "int"),
+    "dry_window": (215, "int"),
+    "dry_breakers": (216, "text_list"),
+    "xtc_probability": (217, "float"),
+    "xtc_threshold": (218, "float"),
+    "typical_p": (219, "float"),
+    "mirostat_tau": (220, "float"),
+    "mirostat_eta": (221, "float"),
+    "filters": (222, "int_list"),
 }
 
 #: The key of each of GenerationOptions, and what it takes.
@@ -205,4 +300,11 @@ GENERATION_KEYS = {
     "priority": (306, "int"),
     "buffer_tokens": (307, "int"),
     "text": (308, "int"),
+    "logprobs": (309, "int"),
+    "top_logprobs": (310, "int"),
+    "choices": (315, "text_list"),
+    "regex": (316, "text"),
+    "json_schema": (317, "text"),
+    "json_object": (318, "int"),
+    "grammar": (319, "text"),
 }

@@ -12,45 +12,29 @@ import pathlib
 import sys
 import urllib.parse
 from array import array
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import nanolith
 from nanolith import Cache, Chunk, EngineFact, Generation, NanolithError, RenderedChat, Tokenizer
+from nanolith.options import ENGINE_KEYS, GENERATION_KEYS, SAMPLING_KEYS
 
 COMPOSITIONS = {"exact": nanolith.Composition.EXACT, "independent": nanolith.Composition.INDEPENDENT}
-
-KEYS = {**nanolith.options.SAMPLING_KEYS, **nanolith.options.GENERATION_KEYS}
-LISTS = {name for name, (_, takes) in KEYS.items() if takes.endswith("_list")}
-
-
-class CannotSay(Exception):
-    """What this language has no words for."""
 
 
 def unquote(word: str) -> bytes:
     return b"" if word == "%" else urllib.parse.unquote_to_bytes(word)
 
 
-def number(word: str) -> float:
-    return float(word) if set(word) & set(".e") else int(word)
-
-
-def settings(words: Iterable[str], read: dict[str, Callable[[str], Any]]) -> dict[str, Any]:
-    """Keyword arguments of KEY=VALUE words; the key of a list may come several times, once for each element."""
+def settings(words: Iterable[str], keys: Mapping[str, tuple[int, str]]) -> dict[str, Any]:
+    """Keyword arguments of KEY=VALUE words; the key of a list comes once for each element."""
+    read: dict[str, Callable[[str], Any]] = {"int": int, "float": float, "text": unquote}
     found: dict[str, Any] = {}
     for key, word in (word.split("=", 1) for word in words):
-        value = read.get(key, number)(word)
-        if key + "s" in LISTS:
-            found.setdefault(key + "s", []).append(value)
+        if key in keys:
+            found[key] = read[keys[key][1]](word)
         else:
-            found[key] = value
+            found.setdefault(key + "s", []).append(read[keys[key + "s"][1].split("_")[0]](word))
     return found
-
-
-def flag(value: str) -> bool:
-    if value not in ("0", "1"):
-        raise CannotSay
-    return value == "1"
 
 
 class State:
@@ -79,8 +63,9 @@ class State:
         return [None if name == "null" else self.chunks[name] for name in names]
 
     def engine(self, *words: str) -> None:
-        values = settings(words, {"model": self.folder, "device": str, "dtype": lambda v: nanolith.Dtype(int(v))})
-        self.engine_ = nanolith.Engine(values.pop("model"), **values)
+        model = next(word for word in words if word.startswith("model="))
+        values = settings((word for word in words if word != model), ENGINE_KEYS)
+        self.engine_ = nanolith.Engine(self.folder(model[len("model=") :]), **values)
 
     def tokenizer(self, which: str) -> None:
         self.tokenizer_ = self.engine_.tokenizer() if which == "engine" else Tokenizer(self.folder(which))
@@ -114,7 +99,10 @@ class State:
         self.caches[cache].truncate(int(count))
 
     def sampling(self, cache: str, *words: str) -> None:
-        self.caches[cache].set_sampling(**settings(words, {}))
+        self.caches[cache].set_sampling(**settings(words, SAMPLING_KEYS))
+
+    def score(self, cache: str, tokens: str) -> int:
+        return sum(logprob <= 0 for logprob in self.caches[cache].score(self.arrays[tokens]))
 
     def generate(self, cache: str) -> list[int]:
         return [nanolith.decode_step([self.caches[cache]])[0] for _ in range(self.expected)]
@@ -123,8 +111,8 @@ class State:
         return nanolith.decode_step([None if name == "null" else self.caches[name] for name in names])
 
     def generation(self, name: str, cache: str, tokens: str, *words: str) -> None:
-        read = {"end_tokens": flag, "text": flag, "stop_text": unquote}
-        self.generations[name] = self.caches[cache].generate(self.arrays[tokens], **settings(words, read))
+        options = settings(words, GENERATION_KEYS)
+        self.generations[name] = self.caches[cache].generate(self.arrays[tokens], **options)
 
     def next(self, name: str, timeout_ms: str) -> None:
         timeout = int(timeout_ms)
@@ -240,8 +228,6 @@ class State:
             return
         try:
             self.execute(words[3:], expected)
-        except CannotSay:
-            return
         except NanolithError as problem:
             self.problem = problem
             assert (problem.status_name, words[2] in str(problem)) == (words[1], True), f"{problem.status_name}: {problem}"

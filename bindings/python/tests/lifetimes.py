@@ -91,7 +91,7 @@ def exactly(cache: Cache, count: int) -> Generation:
 
 def busy() -> tuple[Engine, list[Generation]]:
     """An engine that has seconds of work before the last of these generations has its first token."""
-    engine = load(num_pages=2048, max_batch_tokens=16, share_prefixes=False)
+    engine = load(num_pages=2048, max_batch_tokens=4, share_prefixes=False)
     prompts = [[7 + number] * 900 for number in range(20)]
     return engine, [engine.cache().generate(prompt, max_tokens=1) for prompt in prompts]
 

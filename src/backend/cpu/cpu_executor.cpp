@@ -84,8 +84,8 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
                     options.page_size, " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
                     static_cast<double>(available) / kGiB, " GiB are available");
     NL_TRY(executor->allocate());
-    PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
-    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, loading));
+    PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights, options.weights));
+    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, options.weights, loading));
     NL_TRY(executor->make_products(progress));
     if (options.profile != nullptr) {
         NL_ASSIGN(const double bytes_per_second, measure_read_speed(pool));
@@ -100,7 +100,7 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
     const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(8 + 2 * sizeof(T)) + 4 * wide_width() +
                               (query_width() + inner_width()) * static_cast<int64_t>(sizeof(T));
     return saturating_sum(
-        {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
+        {weight_bytes<T>(weights, options_.weights), saturating_product({rows, row_bytes}),
          Products<T>::scratch_bytes(most_product_rows(), most_product_depth()),
          saturating_product({spec_.num_layers, options_.num_pages, attention_.shape().pool.page_bytes()}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
@@ -135,6 +135,7 @@ Result<void> CpuExecutor<T>::allocate() {
     NL_TRY(attention_.reserve(pool_.num_threads()));
     sample_scratch_.resize(pool_.num_threads());
     for (SampleScratch& scratch : sample_scratch_) {
+        scratch.edited.reserve(spec_.vocab_size);
         scratch.logits.reserve(spec_.vocab_size);
         scratch.weights.reserve(spec_.vocab_size);
     }
@@ -148,7 +149,7 @@ Result<void> CpuExecutor<T>::make_products(const Progress& progress) {
         NL_TRY(make_products_of(layer));
         NL_TRY(making.add(1));
     }
-    NL_TRY(products_.prepare(weights_.head, options_.max_output_rows));
+    NL_TRY(products_.prepare(weights_.head(), options_.max_output_rows));
     return making.add(1);
 }
 
@@ -185,6 +186,10 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
         if (token < 0) token = std::max(draws_[-1 - token], 0);
     }
     drawing_.resize(batch.output_rows.size());
+    surprises_.assign(batch.output_rows.size(), 0);
+    size_t num_logprobs = 0;
+    for (const LogprobQuery& query : batch.logprobs) num_logprobs += 1 + static_cast<size_t>(query.top);
+    logprobs_.resize(num_logprobs);
     page_weights_.assign(probed_pages(batch, options_.page_size), 0);
     keeping_ = batch.kept_logits;
     if (!keeping_.empty() && kept_logits_.data() == nullptr) {
@@ -237,6 +242,24 @@ Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits)
         return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers: expected ", spec_.vocab_size);
     std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
                 logits.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_logprobs(std::span<TokenLogprob> logprobs) {
+    if (logprobs.size() != logprobs_.size())
+        return fail(NL_ERROR_INTERNAL, "logprobs has room for ", logprobs.size(), " elements: expected ",
+                    logprobs_.size(), ", those of the step collected last");
+    std::ranges::copy(logprobs_, logprobs.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_surprises(std::span<float> surprises) {
+    if (surprises.size() != surprises_.size())
+        return fail(NL_ERROR_INTERNAL, "surprises has room for ", surprises.size(), " numbers: expected ",
+                    surprises_.size(), ", the output rows of the step collected last");
+    std::ranges::copy(surprises_, surprises.begin());
     return {};
 }
 
@@ -328,7 +351,11 @@ Result<void> CpuExecutor<T>::embed() {
     for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
         const int64_t token = tokens_[row];
         float* x = residual_.data() + row * hidden;
-        convert(weights_.embedding.data + token * hidden, hidden, x);
+        if (weights_.embedding.compact()) {
+            expand_rows(weights_.embedding.parts, token, 1, 0, hidden, x, hidden);
+        } else {
+            convert(weights_.embedding.data + token * hidden, hidden, x);
+        }
         if (spec_.embedding_scale != 1) scale_row(x, spec_.embedding_scale, hidden, x);
     });
     return {};
@@ -481,11 +508,33 @@ Result<void> CpuExecutor<T>::head() {
         const float* x = residual_.data() + batch_->output_rows[i] * hidden;
         rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
     });
-    NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
+    NL_TRY(products_.run(weights_.head(), output_rows_.data(), count, logits_.data(), false));
+    if (batch_->fill_masks) batch_->fill_masks();
     for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {
         if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
         const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
-        drawing_[i] = sample(logits, batch_->sampling[i], sample_scratch_[thread]);
+        const Drawn drawn =
+            sample(logits, draw_rule(*batch_, static_cast<size_t>(i), spec_.vocab_size), sample_scratch_[thread]);
+        drawing_[i] = drawn.token;
+        surprises_[i] = drawn.surprise;
+    });
+    return answer_logprobs();
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::answer_logprobs() {
+    const int64_t vocab = spec_.vocab_size;
+    std::vector<size_t> places;
+    size_t place = 0;
+    for (const LogprobQuery& query : batch_->logprobs) {
+        places.push_back(place);
+        place += 1 + static_cast<size_t>(query.top);
+    }
+    for_rows(static_cast<int64_t>(places.size()), 2 * vocab, [&](int64_t i, int32_t) {
+        LogprobQuery query = batch_->logprobs[i];
+        if (query.token < 0) query.token = std::max(drawing_[query.output_row], 0);  // 0: the draw failed
+        const std::span<const float> logits(logits_.data() + query.output_row * vocab, static_cast<size_t>(vocab));
+        find_logprobs(logits, query, std::span(logprobs_).subspan(places[i]));
     });
     return {};
 }

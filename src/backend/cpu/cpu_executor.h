@@ -36,6 +36,8 @@ class CpuExecutor final : public Executor {
     Result<void> submit(const Batch& batch) override;
     Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
+    Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override;
+    Result<void> read_surprises(std::span<float> surprises) override;
     Result<void> read_page_weights(std::span<float> weights) override;
     Result<void> copy_pages(std::span<const PageCopy> copies) override;
     Result<HostMemory> allocate_host(size_t bytes) override;
@@ -87,6 +89,7 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] const RotationTable& turns_of(int32_t layer) const { return turns_[spec_.layers[layer].rope]; }
     [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[layer].data()}; }
     void normalize_rows(const std::vector<float>& weight);
+    Result<void> answer_logprobs();
     void probe(const AttentionRule& rule, const AttentionTensors& tensors);
     void finish_qkv_row(int32_t index, int64_t row);
     Result<void> add_product(const Matrix<T>& w, T* x, const std::vector<float>& bias,
@@ -116,15 +119,17 @@ class CpuExecutor final : public Executor {
     Buffer<float> logits_;                       // [output rows, vocab] of the step computed last
     std::vector<SampleScratch> sample_scratch_;  // one for each thread
 
-    std::vector<double> page_weights_;  // of the step computed last: of each probe, of each page
-    const Batch* batch_ = nullptr;      // while it is computed
-    std::vector<int32_t> tokens_;       // its tokens, those drawn before filled in
-    bool in_flight_ = false;            // a step is computed and not collected
-    std::vector<int32_t> draws_;        // of the latest step that was computed, collected or not
-    std::vector<int32_t> drawing_;      // of the one that is computed
-    std::vector<int32_t> keeping_;      // its kept_logits
-    std::vector<int32_t> kept_;         // the step's that was collected last
-    Buffer<float> kept_logits_;         // [max_kept_logits, vocab] of these, allocated when first wanted
+    std::vector<double> page_weights_;    // of the step computed last: of each probe, of each page
+    const Batch* batch_ = nullptr;        // while it is computed
+    std::vector<int32_t> tokens_;         // its tokens, those drawn before filled in
+    bool in_flight_ = false;              // a step is computed and not collected
+    std::vector<int32_t> draws_;          // of the latest step that was computed, collected or not
+    std::vector<int32_t> drawing_;        // of the one that is computed
+    std::vector<float> surprises_;        // of the step computed last
+    std::vector<TokenLogprob> logprobs_;  // of the step computed last
+    std::vector<int32_t> keeping_;        // its kept_logits
+    std::vector<int32_t> kept_;           // the step's that was collected last
+    Buffer<float> kept_logits_;           // [max_kept_logits, vocab] of these, allocated when first wanted
 };
 
 extern template class CpuExecutor<float>;

@@ -273,33 +273,61 @@ void Cases::prefill() {
 
 // ---- Drawing --------------------------------------------------------------------------------------------
 
-// Steps that draw greedily beside steps that draw with top-k and top-p, in turns over the same contexts.
+namespace {
+
+enum class Choice : uint8_t { greedy, filtered, all };
+
+Options sampling_options(Choice choice) {
+    Options options = make_options(NL_OPTIONS_SAMPLING);
+    const auto set = [&](int32_t key, double value) {
+        must(nl_options_set_float(options.get(), key, value), "a sampling option");
+    };
+    if (choice == Choice::greedy) return options;
+    set(NL_OPTION_TEMPERATURE, 0.8);
+    must(nl_options_set_int(options.get(), NL_OPTION_TOP_K, 50), "top k");
+    set(NL_OPTION_TOP_P, 0.9);
+    if (choice == Choice::filtered) return options;
+    must(nl_options_reset(options.get(), NL_OPTION_TOP_K), "top k");  // with which the others have little to look at
+    set(NL_OPTION_MIN_P, 0.01);
+    set(NL_OPTION_TYPICAL_P, 0.95);
+    set(NL_OPTION_XTC_PROBABILITY, 0.5);
+    set(NL_OPTION_MIROSTAT_TAU, 5);
+    set(NL_OPTION_REPETITION_PENALTY, 1.1);
+    set(NL_OPTION_FREQUENCY_PENALTY, 0.1);
+    set(NL_OPTION_DRY_MULTIPLIER, 0.8);
+    return options;
+}
+
+}  // namespace
+
+// Steps that draw greedily beside steps that draw with top-k and top-p, and with everything but top-k, in turns over
+// the same contexts.
 void Cases::sampling() {
     const Caches caches = conversations(work_.rows, nullptr);
-    const auto ms_a_step = [&](bool greedy) {
-        const Options options = make_options(NL_OPTIONS_SAMPLING);
-        if (!greedy) {
-            must(nl_options_set_float(options.get(), NL_OPTION_TEMPERATURE, 0.8), "temperature");
-            must(nl_options_set_int(options.get(), NL_OPTION_TOP_K, 50), "top k");
-            must(nl_options_set_float(options.get(), NL_OPTION_TOP_P, 0.9), "top p");
-        }
+    const auto ms_a_step = [&](Choice choice) {
+        const Options options = sampling_options(choice);
         for (const Cache& cache : caches) must(nl_cache_set_sampling(cache.get(), options.get()), "sampling");
         return 1e3 * seconds_to_draw(caches, work_.shared_tokens) / work_.shared_tokens;
     };
     std::vector<double> greedy;
     std::vector<double> filtered;
+    std::vector<double> all;
     for (int turn = 0; turn < kTurns; ++turn) {
-        greedy.push_back(ms_a_step(true));
-        filtered.push_back(ms_a_step(false));
+        greedy.push_back(ms_a_step(Choice::greedy));
+        filtered.push_back(ms_a_step(Choice::filtered));
+        all.push_back(ms_a_step(Choice::all));
     }
     const double middle = kPrompt + work_.shared_tokens / 2.0;
     const double floor = 1e3 * floor_of(sizes_, ceilings_, decode_rows(work_.rows, 0, middle));
     const std::string rows = count_text(work_.rows) + " conversations, ";
     const double least = median(greedy);
-    const double most = median(filtered);
+    const double some = median(filtered);
+    const double most = median(all);
     add({"sampling/greedy", rows + "greedy", "ms a step", least, floor});
-    add({"sampling/filtered", rows + "top-k 50 and top-p 0.9", "ms a step", most, floor});
-    add({"sampling/share", "what top-k and top-p add to a step", "%", 100 * (most - least) / most, 0});
+    add({"sampling/filtered", rows + "top-k 50 and top-p 0.9", "ms a step", some, floor});
+    add({"sampling/share", "what top-k and top-p add to a step", "%", 100 * (some - least) / least, 0});
+    add({"sampling/all", rows + "all filters but top-k, and penalties", "ms a step", most, floor});
+    add({"sampling/all-share", "what all of these add to a step", "%", 100 * (most - least) / least, 0});
 }
 
 }  // namespace nanolith::bench

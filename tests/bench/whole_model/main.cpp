@@ -12,7 +12,7 @@
 //            shared    tokens a second of 8, 32, 64, 128 and 256 conversations behind one chunk of 8,192 tokens
 //            random    tokens a second of 256 requests, each of 100 to 1,024 random tokens in and out
 //            prefill   tokens a second of a chunk of 8,192
-//            sampling  ms a step of 256 conversations, greedy and with top-k and top-p
+//            sampling  ms a step of 256 conversations, greedy, with top-k and top-p, and with all filters and penalties
 //            All of them where none is given. On a CPU they are smaller: see kCpuWorkload.
 // --batch-tokens  most tokens that a step computes (NL_OPTION_MAX_BATCH_TOKENS).
 // --ceiling  what memory reads at most, --tflops what products reach at most, --link what goes to the device at most:

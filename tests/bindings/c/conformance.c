@@ -180,6 +180,12 @@ static nl_status set_sampling(nl_cache *cache, char **words, size_t count) {
             status = nl_options_set_float(options, NL_OPTION_MIN_P, strtod(value, NULL));
         else if (strcmp(key, "seed") == 0)
             status = nl_options_set_int(options, NL_OPTION_SEED, (int64_t)strtoull(value, NULL, 10));
+        else if (strcmp(key, "biased_token") == 0)
+            status = nl_options_set_text(options, NL_OPTION_BIASED_TOKEN, value, strlen(value));
+        else if (strcmp(key, "banned_token") == 0)
+            status = nl_options_set_int(options, NL_OPTION_BANNED_TOKEN, atoi(value));
+        else if (strcmp(key, "allowed_token") == 0)
+            status = nl_options_set_int(options, NL_OPTION_ALLOWED_TOKEN, atoi(value));
         else
             die("unknown option", key);
     }
@@ -347,6 +353,16 @@ static nl_status best_logit(state_t *state, nl_cache *cache) {
         if (logits[i] > logits[best]) best = i;
     }
     if (status == NL_OK) give_number(state, (long long)best);
+    return status;
+}
+
+static nl_status score(state_t *state, nl_cache *cache, const named_t *tokens) {
+    static float logprobs[kMaxWords];
+    size_t count = 0;
+    size_t scored = 0;
+    const nl_status status = nl_cache_score(cache, tokens->tokens, tokens->count, logprobs, kMaxWords, &count);
+    for (size_t i = 0; i < count && status == NL_OK; ++i) scored += logprobs[i] <= 0 ? 1 : 0;
+    if (status == NL_OK) give_number(state, (long long)scored);
     return status;
 }
 
@@ -553,6 +569,7 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "cancel") == 0) return cancel(state, a[0]);
     if (strcmp(call, "details") == 0) return details(a);
     if (strcmp(call, "int_bounds") == 0) return int_bounds(state, atoi(a[0]));
+    if (strcmp(call, "score") == 0) return score(state, find(state, a[0])->cache, find(state, a[1]));
     if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
     if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
     if (strcmp(call, "describe") == 0) return describe(state, folder(state, a[0]), unquote(a[1]));

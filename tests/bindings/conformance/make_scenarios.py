@@ -277,6 +277,25 @@ def sampling(s):
         s.generate("d", 4)
 
 
+def choosing(s):
+    s.scenario("choosing", "What is drawn follows from the options alone")
+    s.engine()
+    s.cache("c", "exact")
+    s.extend("c", "system")
+    s.add("sampling c allowed_token=912")
+    s.add("generate c = 912 912 912")
+    s.add("sampling c temperature=3.0 allowed_token=7 allowed_token=8 banned_token=7")
+    s.add("generate c = 8 8")
+    s.add("sampling c biased_token=912:100000")
+    s.add("generate c = 912 912")
+    s.add(f"error NL_ERROR_INVALID_ARGUMENT NL_OPTION_BANNED_TOKEN sampling c banned_token={VOCAB_SIZE}")
+    s.add("error NL_ERROR_INVALID_ARGUMENT NL_OPTION_BIASED_TOKEN sampling c biased_token=912:x")
+    count = len(s.use("polm"))
+    s.add("score c polm =", count)
+    s.add("cache d exact")
+    s.add("score d polm =", count - 1)
+
+
 def facts(s):
     s.scenario("engine_facts", "What config.json says")
     s.engine()
@@ -839,7 +858,7 @@ def examples(reference):
 
 def main():
     script = Script()
-    for part in (compositions, branches, sampling, facts, texts, generations, chats, errors):
+    for part in (compositions, branches, sampling, choosing, facts, texts, generations, chats, errors):
         part(script)
     # A line that expects no tokens ends with "=".
     (HERE / "scenarios.txt").write_text(HEAD + "\n".join(line.rstrip() for line in script.lines) + "\n")

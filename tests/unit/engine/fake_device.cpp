@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <new>
 #include <thread>
@@ -41,6 +42,7 @@ class FakeExecutor final : public Executor {
         if (record_->fail_submit > 0 && record_->fail_submit-- > 0) return fail(NL_ERROR_DEVICE, "submit failed");
         if (static_cast<int32_t>(in_flight_.size()) >= depth_) fault("more steps in flight than there may be");
         check(batch);
+        if (batch.fill_masks) batch.fill_masks();
         InFlight step;
         step.batch = batch;
         step.copies = std::move(copies_);
@@ -76,6 +78,12 @@ class FakeExecutor final : public Executor {
         if (took > 0) std::this_thread::sleep_for(std::chrono::microseconds(took));
         run(step);
         kept_ = step.batch.kept_logits;
+        logprobs_.clear();
+        for (const LogprobQuery& query : step.batch.logprobs) {
+            const int32_t token = query.token < 0 ? step.drawn[query.output_row] : query.token;
+            logprobs_.push_back({token, fake_logprob(token)});
+            for (int32_t i = 0; i < query.top; ++i) logprobs_.push_back({token + i, fake_logprob(token + i)});
+        }
         collected_ = step.drawn;
         if (sampled.size() != collected_.size()) fault("collect has another size than the step's outputs");
         std::copy(collected_.begin(), collected_.end(), sampled.begin());
@@ -87,6 +95,18 @@ class FakeExecutor final : public Executor {
         if (std::ranges::find(kept_, index) == kept_.end()) fault("logits that were not kept");
         std::ranges::fill(logits, 0.0F);
         logits[collected_[index]] = 1;
+        return {};
+    }
+
+    // Log-probabilities that tell where they come from.
+    Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override {
+        if (logprobs.size() != logprobs_.size()) fault("log-probabilities of another size than the step's");
+        std::ranges::copy(logprobs_, logprobs.begin());
+        return {};
+    }
+    Result<void> read_surprises(std::span<float> surprises) override {
+        if (surprises.size() != collected_.size()) fault("surprises of another size than the step's outputs");
+        for (size_t i = 0; i < surprises.size(); ++i) surprises[i] = fake_surprise(collected_[i]);
         return {};
     }
 
@@ -193,7 +213,7 @@ class FakeExecutor final : public Executor {
             if (batch.slots[row] != kNoSlot) cells_[batch.slots[row]] = tokens[row];
         drawn_.clear();
         for (size_t i = 0; i < batch.output_rows.size(); ++i)
-            drawn_.push_back(draw(batch, batch.output_rows[i], batch.sampling[i].uniform));
+            drawn_.push_back(allowed(batch, i, draw(batch, batch.output_rows[i], batch.sampling[i].uniform)));
         step.drawn = drawn_;
         page_weights_.clear();
         for (const Probe& probe : batch.probes) weigh_pages(batch, batch.sequences[probe.sequence]);
@@ -209,6 +229,18 @@ class FakeExecutor final : public Executor {
                 page_weights_.push_back(static_cast<float>(mix(7, static_cast<uint64_t>(cell)) % 1000));
             }
         }
+    }
+
+    // The token, or the next one above it that is neither banned nor masked.
+    int32_t allowed(const Batch& batch, size_t output_row, int32_t token) {
+        const DrawRule rule = draw_rule(batch, output_row, spec_.vocab_size);
+        const auto banned = [&](int32_t t) {
+            const auto bans = [t](const LogitEdit& edit) { return edit.token == t && std::isinf(edit.add); };
+            const bool masked = !rule.mask.empty() && ((rule.mask[t / 32] >> (t % 32)) & 1U) == 0;
+            return masked || std::ranges::any_of(rule.edits, bans);
+        };
+        while (banned(token)) token = (token + 1) % spec_.vocab_size;
+        return token;
     }
 
     int32_t draw(const Batch& batch, int32_t row, double uniform) {
@@ -248,6 +280,7 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> drawn_;      // by the step that ran last
     std::vector<int32_t> collected_;  // by the step collected last
     std::vector<int32_t> kept_;
+    std::vector<TokenLogprob> logprobs_;
     std::vector<float> page_weights_;
 };
 
@@ -273,6 +306,13 @@ int32_t fake_draw(const std::vector<int32_t>& tokens, double uniform, int32_t vo
     uint64_t hash = 1;
     for (const int32_t token : tokens) hash = mix(hash, static_cast<uint64_t>(token));
     return finish(hash, uniform, vocab_size);
+}
+
+float fake_logprob(int32_t token) {
+    return -static_cast<float>(token) / 8;
+}
+float fake_surprise(int32_t token) {
+    return static_cast<float>(token % 16);
 }
 
 std::unique_ptr<Backend> make_fake_backend(std::shared_ptr<FakeRecord> record, int32_t depth) {

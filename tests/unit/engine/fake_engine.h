@@ -47,9 +47,12 @@ class FakeEngine {
     [[nodiscard]] std::shared_ptr<Engine> shared() const { return engine_; }
 
     // What follows `tokens`.
-    [[nodiscard]] int32_t next(const Tokens& tokens, const SamplingOptions& sampling = {}) const {
+    [[nodiscard]] int32_t next(const Tokens& tokens, const SamplingOptions& sampling = {},
+                               const Tokens& banned = {}) const {
         const double uniform = sample_params(sampling, static_cast<int32_t>(tokens.size())).uniform;
-        return fake_draw(tokens, uniform, settings_.vocab_size);
+        int32_t token = fake_draw(tokens, uniform, settings_.vocab_size);
+        while (std::ranges::find(banned, token) != banned.end()) token = (token + 1) % settings_.vocab_size;
+        return token;
     }
 
     // What a generation alone draws after `tokens`, and why it ends. `most`: tokens, if nothing ends it before.
@@ -60,14 +63,15 @@ class FakeEngine {
     [[nodiscard]] Answer answer(Tokens tokens, const SamplingOptions& sampling,
                                 const GenerationOptions& options) const {
         Answer answer;
+        Tokens ends = options.stop_tokens;
+        if (options.end_tokens) ends.insert(ends.end(), settings_.end_tokens.begin(), settings_.end_tokens.end());
         while (answer.end == NL_END_NONE) {
-            const int32_t token = next(tokens, sampling);
+            const bool too_soon = static_cast<int64_t>(answer.tokens.size()) < options.min_tokens;
+            const int32_t token = next(tokens, sampling, too_soon ? ends : Tokens());
             tokens.push_back(token);
             answer.tokens.push_back(token);
             const auto count = static_cast<int64_t>(answer.tokens.size());
-            const auto is_in = [token](const Tokens& list) { return std::ranges::find(list, token) != list.end(); };
-            if (count > options.min_tokens &&
-                (is_in(options.stop_tokens) || (options.end_tokens && is_in(settings_.end_tokens)))) {
+            if (count > options.min_tokens && std::ranges::find(ends, token) != ends.end()) {
                 answer.end = NL_END_TOKEN;
             } else if (options.max_tokens > 0 && count >= options.max_tokens) {
                 answer.end = NL_END_LENGTH;

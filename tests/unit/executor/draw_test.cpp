@@ -1,7 +1,13 @@
 // Tokens that executors draw from the logits that they report, against the definition in float64: every filter, alone
 // and together, with few and many rows, small and large vocabularies, and logits that many tokens share.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "support/draw_definition.h"
@@ -9,6 +15,8 @@
 
 namespace nanolith::testing {
 namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 class DrawTest : public ExecutorTest {
   protected:
@@ -29,7 +37,78 @@ class DrawTest : public ExecutorTest {
         const float min_ps[] = {0, 0, 0.02F, 1};
         const double uniforms[] = {0, 1 - 0x1p-53, random.uniform(), random.uniform(), random.uniform()};
         const auto temperature = static_cast<float>(std::exp(6 * random.uniform() - 4));
-        return {random.below(8) == 0 ? 0 : temperature, one_of(ks), one_of(top_ps), one_of(min_ps), one_of(uniforms)};
+        SampleParams params{random.below(8) == 0 ? 0 : temperature, one_of(ks), one_of(top_ps), one_of(min_ps),
+                            one_of(uniforms)};
+        if (random.below(2) == 0) return params;
+        const float typical_ps[] = {1, 0.95F, 0.5F, 0.1F};
+        const float xtc_thresholds[] = {1, 1, 0.2F, 0.05F, 1e-4F};
+        const float surprises[] = {kInfinity, kInfinity, 10, 5, 1, -1};
+        params.typical_p = one_of(typical_ps);
+        params.xtc_threshold = one_of(xtc_thresholds);
+        params.most_surprise = one_of(surprises);
+        if (random.below(2) == 0) return params;
+        for (int32_t i = kNumFilters - 1; i > 0; --i) std::swap(params.order[i], params.order[random.below(i + 1)]);
+        return params;
+    }
+
+    // Some edits, some bans, and for some rows a mask.
+    static void edit(Random& random, int32_t vocab_size, OwnedBatch& batch) {
+        for (SampleParams& params : batch.sampling) {
+            params.first_edit = static_cast<int32_t>(batch.edits.size());
+            if (random.below(2) == 0) {
+                for (int32_t token = random.below(50); token < vocab_size; token += 1 + random.below(vocab_size / 5)) {
+                    const auto some = [&] { return static_cast<float>(4 * random.uniform() - 2); };
+                    const bool bans = random.below(4) == 0;
+                    batch.edits.push_back({token, bans ? -kInfinity : some(), std::exp(some()), some()});
+                }
+            }
+            params.num_edits = static_cast<int32_t>(batch.edits.size()) - params.first_edit;
+            if (random.below(4) != 0) continue;
+            const size_t words = mask_words(vocab_size);
+            params.mask = static_cast<int32_t>(batch.masks.size() / words);
+            for (size_t i = 0; i < words; ++i) batch.masks.push_back(static_cast<uint32_t>(random.below(INT32_MAX)));
+            batch.masks[batch.masks.size() - words] |= 1U << 7;  // something is left
+        }
+        // Masks are filled in late.
+        batch.fill_masks = [masks = std::exchange(batch.masks, std::vector<uint32_t>(batch.masks.size())), &batch] {
+            batch.masks = masks;
+        };
+    }
+
+    // Queries for some rows, of given tokens and of those drawn.
+    static void ask(Random& random, int32_t vocab_size, OwnedBatch& batch) {
+        for (int32_t row = 0; row < static_cast<int32_t>(batch.output_rows.size()); ++row) {
+            const int32_t tops[] = {0, 1, 5, kMostTopLogprobs};
+            if (random.below(3) == 0)
+                batch.logprobs.push_back({row, random.below(vocab_size + 1) - 1, tops[random.below(4)]});
+        }
+    }
+
+    static double logprob(const std::vector<float>& logits, int32_t token) {
+        const double highest = *std::ranges::max_element(logits);
+        double total = 0;
+        for (const float logit : logits) total += std::exp(static_cast<double>(logit) - highest);
+        return static_cast<double>(logits[static_cast<size_t>(token)]) - highest - std::log(total);
+    }
+
+    static std::string order_of(const SampleParams& params) {
+        std::string order;
+        for (const Filter filter : params.order) order += std::to_string(static_cast<int>(filter)) + " ";
+        return order;
+    }
+
+    // The answers to a query, at the beginning of `answers`.
+    static void expect_answers(const std::vector<float>& logits, int32_t token, int32_t top,
+                               std::span<const TokenLogprob> answers) {
+        EXPECT_EQ(answers[0].token, token);
+        EXPECT_NEAR(static_cast<double>(answers[0].logprob), logprob(logits, token), 1e-4);
+        std::vector<int32_t> order(logits.size());
+        std::iota(order.begin(), order.end(), 0);
+        std::ranges::stable_sort(order, std::greater<>(), [&](int32_t i) { return logits[static_cast<size_t>(i)]; });
+        for (size_t i = 0; i < static_cast<size_t>(top); ++i) {
+            EXPECT_EQ(answers[1 + i].token, order[i]) << i;
+            EXPECT_NEAR(static_cast<double>(answers[1 + i].logprob), logprob(logits, order[i]), 1e-4) << i;
+        }
     }
 
     // Rows [0, count) draw as random parameters say.
@@ -39,16 +118,43 @@ class DrawTest : public ExecutorTest {
         Store tail;
         OwnedBatch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(count)}});
         for (SampleParams& params : batch.sampling) params = random_params(harness.random(), model.spec.vocab_size);
+        edit(harness.random(), model.spec.vocab_size, batch);
+        ask(harness.random(), model.spec.vocab_size, batch);
         std::vector<int32_t> drawn(batch.sampling.size());
         ASSERT_TRUE(run_step(harness.executor(), batch, drawn).ok());
         std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
+        std::vector<float> surprises(drawn.size());
+        ASSERT_TRUE(harness.executor().read_surprises(surprises).ok());
+        size_t num_answers = 0;
+        for (const LogprobQuery& query : batch.logprobs) num_answers += 1 + static_cast<size_t>(query.top);
+        std::vector<TokenLogprob> answers(num_answers);
+        ASSERT_TRUE(harness.executor().read_logprobs(answers).ok());
+        auto query = batch.logprobs.begin();
+        size_t answer = 0;
         for (size_t i = 0; i < drawn.size(); ++i) {
             ASSERT_TRUE(harness.executor().read_logits(static_cast<int32_t>(i), logits).ok());
             const SampleParams& p = batch.sampling[i];
-            EXPECT_TRUE(DrawDefinition(logits, p).may_draw(drawn[i]))
+            const DrawDefinition definition(logits, draw_rule(batch, i, model.spec.vocab_size));
+            ASSERT_TRUE(definition.may_draw(drawn[i]))
                 << "token " << drawn[i] << " of " << logits.size() << ", row " << i << " of " << count
                 << ", temperature " << p.temperature << ", top_k " << p.top_k << ", top_p " << p.top_p << ", min_p "
-                << p.min_p << ", uniform " << p.uniform;
+                << p.min_p << ", uniform " << p.uniform << ", typical_p " << p.typical_p << ", xtc " << p.xtc_threshold
+                << ", most_surprise " << p.most_surprise << ", " << p.num_edits << " edits, mask " << p.mask
+                << ", order " << order_of(p);
+            if (p.temperature > 0 && std::isfinite(p.most_surprise)) {
+                const double exact = -std::log2(definition.probabilities()[static_cast<size_t>(drawn[i])]);
+                // Where a bound lies between two tokens to rounding, one more or less may be kept.
+                if (std::isfinite(exact)) {
+                    EXPECT_NEAR(static_cast<double>(surprises[i]), exact, 0.01) << "row " << i;
+                }
+            } else {
+                EXPECT_EQ(surprises[i], 0);
+            }
+            if (query == batch.logprobs.end() || query->output_row != static_cast<int32_t>(i)) continue;
+            expect_answers(logits, query->token < 0 ? drawn[i] : query->token, query->top,
+                           std::span(answers).subspan(answer));
+            answer += 1 + static_cast<size_t>(query->top);
+            ++query;
         }
     }
 };

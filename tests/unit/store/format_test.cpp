@@ -22,11 +22,11 @@ class FormatTest : public ::testing::Test {
         Saved saved;
         saved.chunks = {{.identity = first, .level = 0, .length = 20, .base = 0},
                         {.identity = second, .level = 2, .length = 5, .base = 20}};
-        saved.tail = SavedTail{.tokens = {1, 2, 3},
-                               .computed = 2,
-                               .sampling = {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F, .min_p = 0.1F},
-                               .seed = 1ULL << 63U,
-                               .next = 42};
+        saved.tail =
+            SavedTail{.tokens = {1, 2, 3},
+                      .computed = 2,
+                      .sampling = {.temperature = 0.5F, .top_k = 3, .top_p = 0.9F, .min_p = 0.1F, .seed = 1ULL << 63U},
+                      .next = 42};
         return saved;
     }
 
@@ -71,10 +71,39 @@ TEST_F(FormatTest, ADescriptionComesBack) {
     EXPECT_EQ(read->chunks[1].base, 20);
     EXPECT_EQ(read->tail->tokens, (Tokens{1, 2, 3}));
     EXPECT_EQ(read->tail->computed, 2);
-    EXPECT_EQ(read->tail->sampling.top_p, 0.9F);
-    EXPECT_EQ(read->tail->seed, 1ULL << 63U);
+    EXPECT_EQ(read->tail->sampling, saved.tail->sampling);
     EXPECT_EQ(read->tail->next, 42);
     EXPECT_EQ(read->chunks[0].identity, other.intern(Tokens(20, 7), {})) << "equal identities are one object";
+}
+
+TEST_F(FormatTest, FurtherSamplingOptionsComeBack) {
+    Saved saved = conversation();
+    const size_t plain = encode_description(saved)->size();
+    SamplingOptions& options = saved.tail->sampling;
+    options.repetition_penalty = 1.1F;
+    options.penalty_window = 1000;
+    options.biases = {{3, -2.5F}, {99, 100}};
+    options.banned = {1, 2};
+    options.allowed = {4, 5, 6};
+    options.dry_multiplier = 0.8F;
+    options.dry_breakers = {"\n", ""};
+    options.typical_p = 0.9F;
+    options.mirostat_tau = 5;
+    options.order = {Filter::top_k, Filter::temperature};
+    const auto bytes = encode_description(saved);
+    ASSERT_TRUE(bytes.ok());
+    EXPECT_GT(bytes->size(), plain) << "what is at its default takes no bytes";
+    ChunkStore other;
+    const auto read = decode_description(*bytes, header_for(*bytes, 5), kSavedVocabulary, other, "file");
+    ASSERT_TRUE(read.ok()) << read.error().message;
+    EXPECT_EQ(read->tail->sampling, options);
+    options.banned = {kSavedVocabulary};
+    const auto beyond = encode_description(saved);
+    EXPECT_FALSE(decode_description(*beyond, header_for(*beyond, 5), kSavedVocabulary, other, "file").ok());
+    for (size_t length = plain + 1; length < bytes->size(); ++length) {
+        const auto cut = std::span(*bytes).first(length);
+        EXPECT_FALSE(decode_description(cut, header_for(*bytes, 5), kSavedVocabulary, other, "file").ok()) << length;
+    }
 }
 
 TEST_F(FormatTest, ABlendComesBack) {

@@ -200,6 +200,8 @@ pub const NL_END_CANCELLED: i32 = 5;
 pub const NL_END_DEADLINE: i32 = 6;
 /// the call that would tell the end returns the error's status instead of NL_OK
 pub const NL_END_ERROR: i32 = 7;
+/// the text is what its constraint asks for, and nothing can follow
+pub const NL_END_COMPLETE: i32 = 8;
 
 /// drawn so far
 pub const NL_GENERATION_TOKENS: i32 = 1;
@@ -280,6 +282,18 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
+
+/// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+pub const NL_WEIGHTS_AUTO: i32 = 0;
+/// in NL_OPTION_DTYPE's format
+pub const NL_WEIGHTS_WIDE: i32 = 1;
+/// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+pub const NL_WEIGHTS_INT8: i32 = 2;
+/// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+/// embeddings and head as NL_WEIGHTS_INT8
+pub const NL_WEIGHTS_INT4: i32 = 3;
+/// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+pub const NL_WEIGHTS_FP8: i32 = 4;
 
 /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
 /// \[1 to 64 bytes]
@@ -364,6 +378,10 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
+/// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+/// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+/// NL_WEIGHTS_FP8]
+pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -393,20 +411,78 @@ pub const NL_OPTION_COMPOSITION: i32 = 100;
 /// \[0 (default) to 1]
 pub const NL_OPTION_BLEND_SHARE: i32 = 101;
 
-/// 0: greedy. \[0 (default) to 3e38]
+pub const NL_FILTER_TEMPERATURE: i32 = 1;
+pub const NL_FILTER_TOP_K: i32 = 2;
+pub const NL_FILTER_TYPICAL_P: i32 = 3;
+pub const NL_FILTER_TOP_P: i32 = 4;
+pub const NL_FILTER_MIN_P: i32 = 5;
+pub const NL_FILTER_XTC: i32 = 6;
+
+/// What logits are divided by. 0: greedy. \[0 (default) to 3e38]
 pub const NL_OPTION_TEMPERATURE: i32 = 200;
-/// 0 keeps all. \[0 (default) to 2147483647]
+/// Keeps the k highest logits, and ties with the k-th. 0 keeps all. \[0 (default) to 2147483647]
 pub const NL_OPTION_TOP_K: i32 = 201;
-/// 1 keeps all. \[1e-30 to 1 (default)]
+/// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+/// \[1e-30 to 1 (default)]
 pub const NL_OPTION_TOP_P: i32 = 202;
-/// 0 keeps all. \[0 (default) to 1]
+/// Keeps tokens at least so many times as probable as the best. 0 keeps all. \[0 (default) to 1]
 pub const NL_OPTION_MIN_P: i32 = 203;
 /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
 pub const NL_OPTION_SEED: i32 = 204;
+/// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+/// \[0.001 to 1000; default 1]
+pub const NL_OPTION_REPETITION_PENALTY: i32 = 205;
+/// Is subtracted from a token's logit as many times as the token stands in the window. \[-100 to 100; default 0]
+pub const NL_OPTION_FREQUENCY_PENALTY: i32 = 206;
+/// Is subtracted from the logit of each token in the window. \[-100 to 100; default 0]
+pub const NL_OPTION_PRESENCE_PENALTY: i32 = 207;
+/// How many of the context's latest tokens, those of the prompt among them, are the window of these three
+/// penalties. Every draw takes time in proportion. \[1 to 2147483647; default 64]
+pub const NL_OPTION_PENALTY_WINDOW: i32 = 208;
+/// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+/// \[each 3 to 64 bytes; default none]
+pub const NL_OPTION_BIASED_TOKEN: i32 = 209;
+/// Tokens that are never drawn. \[each 0 to 2147483647; default none]
+pub const NL_OPTION_BANNED_TOKEN: i32 = 210;
+/// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
+pub const NL_OPTION_ALLOWED_TOKEN: i32 = 211;
+/// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+/// context's latest n tokens loses multiplier \* base ^ (n - allowed length) of its logit, for the longest such n of
+/// at least the allowed length. 0: off. \[0 (default) to 1000000]
+pub const NL_OPTION_DRY_MULTIPLIER: i32 = 212;
+/// \[1 to 100; default 1.75]
+pub const NL_OPTION_DRY_BASE: i32 = 213;
+/// \[1 to 2147483647; default 2]
+pub const NL_OPTION_DRY_ALLOWED_LENGTH: i32 = 214;
+/// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+/// whole context. \[1 to 2147483647; default 1024]
+pub const NL_OPTION_DRY_WINDOW: i32 = 215;
+/// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "\*"; an empty text breaks
+/// nothing. Without a tokenizer there are none. \[each 0 to 40 bytes; default none]
+pub const NL_OPTION_DRY_BREAKER: i32 = 216;
+/// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+/// at least the threshold all but the least probable one are dropped. 0: off. \[0 (default) to 1]
+pub const NL_OPTION_XTC_PROBABILITY: i32 = 217;
+/// Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
+pub const NL_OPTION_XTC_THRESHOLD: i32 = 218;
+/// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+/// \[1e-30 to 1 (default)]
+pub const NL_OPTION_TYPICAL_P: i32 = 219;
+/// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+/// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+/// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+/// \[0 (default) to 1000]
+pub const NL_OPTION_MIROSTAT_TAU: i32 = 220;
+/// \[1e-30 to 1; default 0.1]
+pub const NL_OPTION_MIROSTAT_ETA: i32 = 221;
+/// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
+/// above. \[each 1 to 6; default none]
+pub const NL_OPTION_FILTER: i32 = 222;
 
 /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
 pub const NL_OPTION_MAX_TOKENS: i32 = 300;
-/// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+/// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+/// \[0 (default) to 2147483647]
 pub const NL_OPTION_MIN_TOKENS: i32 = 301;
 /// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
 pub const NL_OPTION_STOP_TOKEN: i32 = 302;
@@ -422,6 +498,21 @@ pub const NL_OPTION_PRIORITY: i32 = 306;
 pub const NL_OPTION_BUFFER_TOKENS: i32 = 307;
 /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
 pub const NL_OPTION_TEXT: i32 = 308;
+/// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. \[0 (default) or 1]
+pub const NL_OPTION_LOGPROBS: i32 = 309;
+/// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+/// \[0 (default) to 20]
+pub const NL_OPTION_TOP_LOGPROBS: i32 = 310;
+/// The text is one of these. \[each 1 to 65536 bytes; default none]
+pub const NL_OPTION_CHOICE: i32 = 315;
+/// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_REGEX: i32 = 316;
+/// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_JSON_SCHEMA: i32 = 317;
+/// 1: the text is a JSON object. \[0 (default) or 1]
+pub const NL_OPTION_JSON_OBJECT: i32 = 318;
+/// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_GRAMMAR: i32 = 319;
 
 /// lines "name: value", each ended by a newline, for people to read
 pub const NL_DESCRIBE_TEXT: i32 = 0;
@@ -621,6 +712,13 @@ functions! {
     /// Appends tokens and computes them. With num_tokens 0 it does nothing. Since 0.1.
     /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
     fn nl_cache_extend(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize) -> nl_status;
+    /// Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
+    /// after all that stands before it: \*count is num_tokens. The first token of an empty cache has none, and gets NaN. They
+    /// are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
+    /// it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
+    /// conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+    /// Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
+    fn nl_cache_score(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
     /// A second cache with the same context and sampling options. Full pages are shared, and a page that both
     /// would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
     fn nl_cache_fork(cache: *mut nl_cache, fork: *mut *mut nl_cache) -> nl_status;
@@ -648,8 +746,8 @@ functions! {
     /// Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
     /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
     /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
-    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
-    /// without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
     /// allows).
     fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
     /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`
@@ -668,6 +766,15 @@ functions! {
     /// sentence and its details, and \*end is NL_END_ERROR. Since 0.2.
     /// Errors: INVALID_ARGUMENT, TIMEOUT, and what ended the generation.
     fn nl_generation_next(generation: *mut nl_generation, timeout_ms: i64, tokens: *mut i32, token_capacity: usize, num_tokens: *mut usize, text: *mut c_char, text_capacity: usize, text_length: *mut usize, end: *mut i32) -> nl_status;
+    /// Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
+    /// gave, in order: \*count is their number. They are of the model's own distribution, before penalties, temperature and
+    /// all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
+    /// BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    fn nl_generation_logprobs(generation: *mut nl_generation, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
+    /// For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
+    /// first, with their log-probabilities: \*count is the number of all. Since 0.2.
+    /// Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    fn nl_generation_top_logprobs(generation: *mut nl_generation, tokens: *mut i32, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
     /// Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then
     /// NL_END_CANCELLED. Does nothing where it has ended. Returns at once, also while another thread waits in
     /// nl_generation_next. Since 0.2.

@@ -36,6 +36,15 @@ impl Cache {
         check(unsafe { sys::nl_cache_extend(self.raw, tokens.as_ptr(), tokens.len()) })
     }
 
+    /// Appends tokens, computes them, and gives the log-probability of each after all that stands before it, of the
+    /// model's own distribution. The first token of an empty cache has none: NaN.
+    pub fn score(&self, tokens: &[i32]) -> Result<Vec<f32>> {
+        // SAFETY: the array goes with its length, and the buffer has the given capacity.
+        ffi::fill(tokens.len(), |logprobs, capacity, count| unsafe {
+            sys::nl_cache_score(self.raw, tokens.as_ptr(), tokens.len(), logprobs, capacity, count)
+        })
+    }
+
     /// A second cache with the same context and sampling options. Full pages are shared.
     pub fn fork(&self) -> Result<Cache> {
         // SAFETY: the handle lives.

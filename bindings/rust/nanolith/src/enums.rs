@@ -252,6 +252,8 @@ impl EndReason {
     pub const DEADLINE: EndReason = EndReason(sys::NL_END_DEADLINE);
     /// the call that would tell the end returns the error's status instead of NL_OK
     pub const ERROR: EndReason = EndReason(sys::NL_END_ERROR);
+    /// the text is what its constraint asks for, and nothing can follow
+    pub const COMPLETE: EndReason = EndReason(sys::NL_END_COMPLETE);
 }
 
 /// Facts about a generation, for nl_generation_query. Since 0.2.
@@ -401,6 +403,27 @@ impl Dtype {
     pub const F8_E4M3: Dtype = Dtype(sys::NL_DTYPE_F8_E4M3);
 }
 
+/// How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+/// NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+/// quantised again. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Weights(pub i32);
+
+impl Weights {
+    /// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+    pub const AUTO: Weights = Weights(sys::NL_WEIGHTS_AUTO);
+    /// in NL_OPTION_DTYPE's format
+    pub const WIDE: Weights = Weights(sys::NL_WEIGHTS_WIDE);
+    /// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+    pub const INT8: Weights = Weights(sys::NL_WEIGHTS_INT8);
+    /// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+    /// embeddings and head as NL_WEIGHTS_INT8
+    pub const INT4: Weights = Weights(sys::NL_WEIGHTS_INT4);
+    /// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+    pub const FP8: Weights = Weights(sys::NL_WEIGHTS_FP8);
+}
+
 /// Options of an engine. Since 0.2.
 /// Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
 /// A newer library may know more values.
@@ -491,6 +514,10 @@ impl EngineOption {
     /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub const STORE_DEADLINE_MS: EngineOption = EngineOption(sys::NL_OPTION_STORE_DEADLINE_MS);
+    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+    /// NL_WEIGHTS_FP8]
+    pub const WEIGHTS: EngineOption = EngineOption(sys::NL_OPTION_WEIGHTS);
 }
 
 /// How a cache composes its chunks. Since 0.1.
@@ -535,27 +562,103 @@ impl CacheOption {
     pub const BLEND_SHARE: CacheOption = CacheOption(sys::NL_OPTION_BLEND_SHARE);
 }
 
+/// What narrows a draw, for NL_OPTION_FILTER. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Filter(pub i32);
+
+impl Filter {
+    /// `NL_FILTER_TEMPERATURE`
+    pub const TEMPERATURE: Filter = Filter(sys::NL_FILTER_TEMPERATURE);
+    /// `NL_FILTER_TOP_K`
+    pub const TOP_K: Filter = Filter(sys::NL_FILTER_TOP_K);
+    /// `NL_FILTER_TYPICAL_P`
+    pub const TYPICAL_P: Filter = Filter(sys::NL_FILTER_TYPICAL_P);
+    /// `NL_FILTER_TOP_P`
+    pub const TOP_P: Filter = Filter(sys::NL_FILTER_TOP_P);
+    /// `NL_FILTER_MIN_P`
+    pub const MIN_P: Filter = Filter(sys::NL_FILTER_MIN_P);
+    /// `NL_FILTER_XTC`
+    pub const XTC: Filter = Filter(sys::NL_FILTER_XTC);
+}
+
 /// Options of drawing. Since 0.2.
-/// Greedy by default (temperature 0). Otherwise logits are divided by the temperature and these filters
-/// narrow the choice one after the other: top-k keeps the k highest logits (and ties with the k-th); top-p
-/// keeps the most probable tokens until their share of what is left reaches p; min-p keeps tokens at least
-/// min_p times as probable as the best. The token is drawn from the rest.
-/// The draw depends only on the logits, these options, the seed and the position in the context.
+/// A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
+/// the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
+/// those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
+/// logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
+/// what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
+/// tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
+/// min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
+/// temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
+/// the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
+/// tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
+/// when its latest token is known, and on a GPU all others of the same steps wait with it.
 /// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SamplingOption(pub i32);
 
 impl SamplingOption {
-    /// 0: greedy. \[0 (default) to 3e38]
+    /// What logits are divided by. 0: greedy. \[0 (default) to 3e38]
     pub const TEMPERATURE: SamplingOption = SamplingOption(sys::NL_OPTION_TEMPERATURE);
-    /// 0 keeps all. \[0 (default) to 2147483647]
+    /// Keeps the k highest logits, and ties with the k-th. 0 keeps all. \[0 (default) to 2147483647]
     pub const TOP_K: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_K);
-    /// 1 keeps all. \[1e-30 to 1 (default)]
+    /// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    /// \[1e-30 to 1 (default)]
     pub const TOP_P: SamplingOption = SamplingOption(sys::NL_OPTION_TOP_P);
-    /// 0 keeps all. \[0 (default) to 1]
+    /// Keeps tokens at least so many times as probable as the best. 0 keeps all. \[0 (default) to 1]
     pub const MIN_P: SamplingOption = SamplingOption(sys::NL_OPTION_MIN_P);
     /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
     pub const SEED: SamplingOption = SamplingOption(sys::NL_OPTION_SEED);
+    /// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    /// \[0.001 to 1000; default 1]
+    pub const REPETITION_PENALTY: SamplingOption = SamplingOption(sys::NL_OPTION_REPETITION_PENALTY);
+    /// Is subtracted from a token's logit as many times as the token stands in the window. \[-100 to 100; default 0]
+    pub const FREQUENCY_PENALTY: SamplingOption = SamplingOption(sys::NL_OPTION_FREQUENCY_PENALTY);
+    /// Is subtracted from the logit of each token in the window. \[-100 to 100; default 0]
+    pub const PRESENCE_PENALTY: SamplingOption = SamplingOption(sys::NL_OPTION_PRESENCE_PENALTY);
+    /// How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    /// penalties. Every draw takes time in proportion. \[1 to 2147483647; default 64]
+    pub const PENALTY_WINDOW: SamplingOption = SamplingOption(sys::NL_OPTION_PENALTY_WINDOW);
+    /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    /// \[each 3 to 64 bytes; default none]
+    pub const BIASED_TOKEN: SamplingOption = SamplingOption(sys::NL_OPTION_BIASED_TOKEN);
+    /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
+    pub const BANNED_TOKEN: SamplingOption = SamplingOption(sys::NL_OPTION_BANNED_TOKEN);
+    /// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
+    pub const ALLOWED_TOKEN: SamplingOption = SamplingOption(sys::NL_OPTION_ALLOWED_TOKEN);
+    /// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    /// context's latest n tokens loses multiplier \* base ^ (n - allowed length) of its logit, for the longest such n of
+    /// at least the allowed length. 0: off. \[0 (default) to 1000000]
+    pub const DRY_MULTIPLIER: SamplingOption = SamplingOption(sys::NL_OPTION_DRY_MULTIPLIER);
+    /// \[1 to 100; default 1.75]
+    pub const DRY_BASE: SamplingOption = SamplingOption(sys::NL_OPTION_DRY_BASE);
+    /// \[1 to 2147483647; default 2]
+    pub const DRY_ALLOWED_LENGTH: SamplingOption = SamplingOption(sys::NL_OPTION_DRY_ALLOWED_LENGTH);
+    /// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    /// whole context. \[1 to 2147483647; default 1024]
+    pub const DRY_WINDOW: SamplingOption = SamplingOption(sys::NL_OPTION_DRY_WINDOW);
+    /// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "\*"; an empty text breaks
+    /// nothing. Without a tokenizer there are none. \[each 0 to 40 bytes; default none]
+    pub const DRY_BREAKER: SamplingOption = SamplingOption(sys::NL_OPTION_DRY_BREAKER);
+    /// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    /// at least the threshold all but the least probable one are dropped. 0: off. \[0 (default) to 1]
+    pub const XTC_PROBABILITY: SamplingOption = SamplingOption(sys::NL_OPTION_XTC_PROBABILITY);
+    /// Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
+    pub const XTC_THRESHOLD: SamplingOption = SamplingOption(sys::NL_OPTION_XTC_THRESHOLD);
+    /// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    /// \[1e-30 to 1 (default)]
+    pub const TYPICAL_P: SamplingOption = SamplingOption(sys::NL_OPTION_TYPICAL_P);
+    /// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    /// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    /// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    /// \[0 (default) to 1000]
+    pub const MIROSTAT_TAU: SamplingOption = SamplingOption(sys::NL_OPTION_MIROSTAT_TAU);
+    /// \[1e-30 to 1; default 0.1]
+    pub const MIROSTAT_ETA: SamplingOption = SamplingOption(sys::NL_OPTION_MIROSTAT_ETA);
+    /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
+    /// above. \[each 1 to 6; default none]
+    pub const FILTER: SamplingOption = SamplingOption(sys::NL_OPTION_FILTER);
 }
 
 /// Options of a generation. Since 0.2.
@@ -566,7 +669,8 @@ pub struct GenerationOption(pub i32);
 impl GenerationOption {
     /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
     pub const MAX_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_MAX_TOKENS);
-    /// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+    /// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    /// \[0 (default) to 2147483647]
     pub const MIN_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_MIN_TOKENS);
     /// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
     pub const STOP_TOKEN: GenerationOption = GenerationOption(sys::NL_OPTION_STOP_TOKEN);
@@ -582,6 +686,21 @@ impl GenerationOption {
     pub const BUFFER_TOKENS: GenerationOption = GenerationOption(sys::NL_OPTION_BUFFER_TOKENS);
     /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
     pub const TEXT: GenerationOption = GenerationOption(sys::NL_OPTION_TEXT);
+    /// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. \[0 (default) or 1]
+    pub const LOGPROBS: GenerationOption = GenerationOption(sys::NL_OPTION_LOGPROBS);
+    /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    /// \[0 (default) to 20]
+    pub const TOP_LOGPROBS: GenerationOption = GenerationOption(sys::NL_OPTION_TOP_LOGPROBS);
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub const CHOICE: GenerationOption = GenerationOption(sys::NL_OPTION_CHOICE);
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub const REGEX: GenerationOption = GenerationOption(sys::NL_OPTION_REGEX);
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub const JSON_SCHEMA: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_SCHEMA);
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub const JSON_OBJECT: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_OBJECT);
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub const GRAMMAR: GenerationOption = GenerationOption(sys::NL_OPTION_GRAMMAR);
 }
 
 /// How nl_model_describe writes. Since 0.2.

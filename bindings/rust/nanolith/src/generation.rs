@@ -171,6 +171,31 @@ impl Generation {
         Ok(text)
     }
 
+    /// Log-probabilities of the latest piece's tokens, of the model's own distribution. Needs
+    /// [`GenerationOptions::logprobs`](crate::GenerationOptions::logprobs).
+    pub fn logprobs(&self) -> Result<Vec<f32>> {
+        // SAFETY: the buffer has the given capacity.
+        ffi::fill(PIECE_TOKENS, |logprobs, capacity, count| unsafe {
+            sys::nl_generation_logprobs(self.handle.raw, logprobs, capacity, count)
+        })
+    }
+
+    /// The tokens most probable in the place of each of the latest piece's tokens, the most probable first, with their
+    /// log-probabilities: as many for each as
+    /// [`GenerationOptions::top_logprobs`](crate::GenerationOptions::top_logprobs) says, one token's after the other's.
+    pub fn top_logprobs(&self) -> Result<Vec<(i32, f32)>> {
+        // SAFETY: both buffers have the given capacity.
+        let tokens = ffi::fill(0, |tokens, capacity, count| unsafe {
+            let mut logprobs = vec![0.0; capacity];
+            sys::nl_generation_top_logprobs(self.handle.raw, tokens, logprobs.as_mut_ptr(), capacity, count)
+        })?;
+        let logprobs = ffi::fill(tokens.len(), |logprobs, capacity, count| unsafe {
+            let mut tokens = vec![0; capacity];
+            sys::nl_generation_top_logprobs(self.handle.raw, tokens.as_mut_ptr(), logprobs, capacity, count)
+        })?;
+        Ok(tokens.into_iter().zip(logprobs).collect())
+    }
+
     /// Why it ended; [`EndReason::NONE`] until all pieces have been fetched. [`GenerationFact::END`] tells it before.
     pub fn end(&self) -> EndReason {
         self.end

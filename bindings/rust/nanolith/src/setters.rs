@@ -2,7 +2,7 @@
 
 //! A setter for each option; those of lists add an element.
 
-use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions};
+use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions, Weights};
 use nanolith_sys as sys;
 
 impl EngineOptions {
@@ -154,6 +154,13 @@ impl EngineOptions {
     pub fn store_deadline_ms(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
     }
+
+    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+    /// NL_WEIGHTS_FP8]
+    pub fn weights(self, value: Weights) -> Self {
+        self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
+    }
 }
 
 impl CacheOptions {
@@ -171,22 +178,23 @@ impl CacheOptions {
 }
 
 impl SamplingOptions {
-    /// 0: greedy. \[0 (default) to 3e38]
+    /// What logits are divided by. 0: greedy. \[0 (default) to 3e38]
     pub fn temperature(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_TEMPERATURE, value)
     }
 
-    /// 0 keeps all. \[0 (default) to 2147483647]
+    /// Keeps the k highest logits, and ties with the k-th. 0 keeps all. \[0 (default) to 2147483647]
     pub fn top_k(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_TOP_K, value)
     }
 
-    /// 1 keeps all. \[1e-30 to 1 (default)]
+    /// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
+    /// \[1e-30 to 1 (default)]
     pub fn top_p(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_TOP_P, value)
     }
 
-    /// 0 keeps all. \[0 (default) to 1]
+    /// Keeps tokens at least so many times as probable as the best. 0 keeps all. \[0 (default) to 1]
     pub fn min_p(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_MIN_P, value)
     }
@@ -194,6 +202,109 @@ impl SamplingOptions {
     /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
     pub fn seed(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_SEED, value)
+    }
+
+    /// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
+    /// \[0.001 to 1000; default 1]
+    pub fn repetition_penalty(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_REPETITION_PENALTY, value)
+    }
+
+    /// Is subtracted from a token's logit as many times as the token stands in the window. \[-100 to 100; default 0]
+    pub fn frequency_penalty(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_FREQUENCY_PENALTY, value)
+    }
+
+    /// Is subtracted from the logit of each token in the window. \[-100 to 100; default 0]
+    pub fn presence_penalty(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_PRESENCE_PENALTY, value)
+    }
+
+    /// How many of the context's latest tokens, those of the prompt among them, are the window of these three
+    /// penalties. Every draw takes time in proportion. \[1 to 2147483647; default 64]
+    pub fn penalty_window(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_PENALTY_WINDOW, value)
+    }
+
+    /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    /// \[each 3 to 64 bytes; default none]
+    pub fn biased_token(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_BIASED_TOKEN, value.as_ref())
+    }
+
+    /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
+    pub fn banned_token(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_BANNED_TOKEN, value)
+    }
+
+    /// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
+    pub fn allowed_token(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_ALLOWED_TOKEN, value)
+    }
+
+    /// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
+    /// context's latest n tokens loses multiplier \* base ^ (n - allowed length) of its logit, for the longest such n of
+    /// at least the allowed length. 0: off. \[0 (default) to 1000000]
+    pub fn dry_multiplier(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_DRY_MULTIPLIER, value)
+    }
+
+    /// \[1 to 100; default 1.75]
+    pub fn dry_base(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_DRY_BASE, value)
+    }
+
+    /// \[1 to 2147483647; default 2]
+    pub fn dry_allowed_length(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_DRY_ALLOWED_LENGTH, value)
+    }
+
+    /// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
+    /// whole context. \[1 to 2147483647; default 1024]
+    pub fn dry_window(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_DRY_WINDOW, value)
+    }
+
+    /// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "\*"; an empty text breaks
+    /// nothing. Without a tokenizer there are none. \[each 0 to 40 bytes; default none]
+    pub fn dry_breaker(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_DRY_BREAKER, value.as_ref())
+    }
+
+    /// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
+    /// at least the threshold all but the least probable one are dropped. 0: off. \[0 (default) to 1]
+    pub fn xtc_probability(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_XTC_PROBABILITY, value)
+    }
+
+    /// Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
+    pub fn xtc_threshold(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_XTC_THRESHOLD, value)
+    }
+
+    /// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    /// \[1e-30 to 1 (default)]
+    pub fn typical_p(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_TYPICAL_P, value)
+    }
+
+    /// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
+    /// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
+    /// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    /// \[0 (default) to 1000]
+    pub fn mirostat_tau(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_MIROSTAT_TAU, value)
+    }
+
+    /// \[1e-30 to 1; default 0.1]
+    pub fn mirostat_eta(self, value: f64) -> Self {
+        self.set_float(sys::NL_OPTION_MIROSTAT_ETA, value)
+    }
+
+    /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
+    /// above. \[each 1 to 6; default none]
+    pub fn filter(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_FILTER, value)
     }
 }
 
@@ -203,7 +314,8 @@ impl GenerationOptions {
         self.set_int(sys::NL_OPTION_MAX_TOKENS, value)
     }
 
-    /// End tokens, stop tokens and stop texts count only after so many tokens. \[0 (default) to 2147483647]
+    /// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
+    /// \[0 (default) to 2147483647]
     pub fn min_tokens(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_MIN_TOKENS, value)
     }
@@ -241,5 +353,41 @@ impl GenerationOptions {
     /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
     pub fn text(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_TEXT, i64::from(value))
+    }
+
+    /// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. \[0 (default) or 1]
+    pub fn logprobs(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_LOGPROBS, i64::from(value))
+    }
+
+    /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
+    /// \[0 (default) to 20]
+    pub fn top_logprobs(self, value: i64) -> Self {
+        self.set_int(sys::NL_OPTION_TOP_LOGPROBS, value)
+    }
+
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub fn choice(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_CHOICE, value.as_ref())
+    }
+
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub fn regex(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_REGEX, value.as_ref())
+    }
+
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub fn json_schema(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_JSON_SCHEMA, value.as_ref())
+    }
+
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub fn json_object(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_JSON_OBJECT, i64::from(value))
+    }
+
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub fn grammar(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_GRAMMAR, value.as_ref())
     }
 }

@@ -152,6 +152,9 @@ impl State {
                 "top_p" => options = options.top_p(number(value)?),
                 "min_p" => options = options.min_p(number(value)?),
                 "seed" => options = options.seed(number(value)?),
+                "biased_token" => options = options.biased_token(value),
+                "banned_token" => options = options.banned_token(number(value)?),
+                "allowed_token" => options = options.allowed_token(number(value)?),
                 _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
             }
         }
@@ -289,6 +292,10 @@ impl State {
                 result = words(&[bounds.least, bounds.most, bounds.standard]);
             }
             "all_tokens" => result = words(&get(&self.caches, a[0])?.tokens()?),
+            "score" => {
+                let logprobs = get(&self.caches, a[0])?.score(get(&self.tokens, a[1])?)?;
+                result.push(logprobs.iter().filter(|logprob| **logprob <= 0.0).count().to_string());
+            }
             "argmax" => {
                 let logits = get(&self.caches, a[0])?.logits()?;
                 let best = (0..logits.len()).max_by(|&i, &j| logits[i].total_cmp(&logits[j])).unwrap();

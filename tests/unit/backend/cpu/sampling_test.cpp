@@ -18,7 +18,7 @@ const float kNan = std::nanf("");
 
 int32_t draw(const std::vector<float>& logits, const SampleParams& params) {
     cpu::SampleScratch scratch;
-    return cpu::sample(logits, params, scratch);
+    return cpu::sample(logits, {params, {}, {}}, scratch).token;
 }
 
 struct Kept {

@@ -1,0 +1,105 @@
+// How the step loop serves what draws need: known tokens, bans, masks, log-probabilities and scores.
+#include <gtest/gtest.h>
+
+#include "unit/engine/fake_engine.h"
+
+namespace nanolith::testing {
+namespace {
+
+GenerationOptions tokens_only(int64_t count) {
+    return {.max_tokens = count, .end_tokens = false, .text = false};
+}
+
+TEST(Choosing, DrawsThatFollowTheHistoryWaitForIt) {
+    for (const bool penalised : {false, true}) {
+        FakeEngine engine;
+        const auto cache = engine.cache();
+        SamplingOptions options{.temperature = 1, .seed = 3};
+        if (penalised) options.repetition_penalty = 1.5F;
+        ASSERT_TRUE(engine->set_sampling(*cache, options).ok());
+        const Tokens prompt = tokens_from(5, 40);
+        const auto answer = FakeEngine::read_all(*engine.generate(*cache, prompt, tokens_only(30)));
+        EXPECT_EQ(answer.tokens, engine.answer(prompt, options, tokens_only(30)).tokens);
+        EXPECT_EQ(engine.record->most_in_flight, penalised ? 1 : 2);
+    }
+}
+
+// A generation in every step, although others beside it could go on without waiting.
+TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
+    FakeEngine engine;
+    const auto penalised = engine.cache();
+    const auto plain = engine.cache();
+    ASSERT_TRUE(engine->set_sampling(*penalised, {.presence_penalty = 1}).ok());
+    const auto first = engine.generate(*penalised, tokens_from(1, 3), tokens_only(50));
+    const auto second = engine.generate(*plain, tokens_from(9, 3), tokens_only(50));
+    EXPECT_EQ(FakeEngine::read_all(*first).tokens.size(), 50U);
+    EXPECT_EQ(FakeEngine::read_all(*second).tokens.size(), 50U);
+    const std::lock_guard lock(engine.record->mutex);
+    EXPECT_LT(engine.record->rows.size(), 60U);
+}
+
+TEST(Choosing, BannedAndMaskedTokensAreNotDrawn) {
+    FakeEngine engine({.vocab_size = 50});
+    const auto cache = engine.cache();
+    ASSERT_TRUE(engine->set_sampling(*cache, {.banned = {7, 8}, .allowed = {7, 9, 31, 32, 49}}).ok());
+    const auto answer = FakeEngine::read_all(*engine.generate(*cache, {1, 2, 3}, tokens_only(100)));
+    ASSERT_EQ(answer.tokens.size(), 100U);
+    for (const int32_t token : answer.tokens) EXPECT_TRUE(token == 9 || token == 31 || token == 32 || token == 49);
+    EXPECT_EQ(engine.record->most_in_flight, 2) << "these do not depend on the tokens before";
+}
+
+TEST(Choosing, LogprobsGoWithTheirTokens) {
+    FakeEngine engine;
+    const auto cache = engine.cache();
+    ASSERT_TRUE(engine->extend(*cache, Tokens{5, 6}).ok());
+    GenerationOptions options = tokens_only(40);
+    options.logprobs = true;
+    options.top_logprobs = 2;
+    const auto generation = engine.generate(*cache, {}, options);
+    int32_t end = NL_END_NONE;
+    size_t read = 0;
+    while (end == NL_END_NONE) {
+        int32_t tokens[3];
+        const auto piece = generation->next(20'000, tokens, {});
+        ASSERT_TRUE(piece.ok());
+        end = piece->end;
+        const auto given = generation->given_logprobs();
+        ASSERT_TRUE(given.ok());
+        ASSERT_EQ(given->num_tokens, piece->num_tokens);
+        for (size_t i = 0; i < piece->num_tokens; ++i, ++read) {
+            const auto of_token = given->of(i);
+            ASSERT_EQ(of_token.size(), 3U);
+            EXPECT_EQ(of_token[0].token, tokens[i]);
+            EXPECT_EQ(of_token[0].logprob, fake_logprob(tokens[i]));
+            EXPECT_EQ(of_token[2].token, tokens[i] + 1);
+        }
+    }
+    EXPECT_EQ(read, 40U);
+}
+
+// The scores are those of the tokens given, however the rows are cut into steps.
+TEST(Choosing, ScoresComeBackInOrder) {
+    for (const int32_t most_outputs : {1, 2, 7, 256}) {
+        for (const int32_t most_rows : {1, 3, 16, 2048}) {
+            FakeEngine engine({.options = {.max_batch_tokens = most_rows, .max_output_rows = most_outputs}});
+            const auto chunk = engine->prefill({}, tokens_from(400, 20), 1, {});
+            ASSERT_TRUE(chunk.ok());
+            const auto cache = engine.cache({chunk->chunk});
+            Tokens all = tokens_from(400, 20);
+            for (const int32_t count : {40, 1, 17}) {
+                const Tokens tokens = tokens_from(7 * count, count);
+                std::vector<float> scores(tokens.size(), 1);
+                const auto scored = engine->score(*cache, tokens, scores);
+                ASSERT_TRUE(scored.ok()) << scored.error().message;
+                for (size_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(scores[i], fake_logprob(tokens[i])) << i;
+                all.insert(all.end(), tokens.begin(), tokens.end());
+                EXPECT_EQ(engine->tokens(*cache), all);
+            }
+            const auto answer = FakeEngine::read_all(*engine.generate(*cache, {}, tokens_only(5)));
+            EXPECT_EQ(answer.tokens, engine.answer(all, {}, tokens_only(5)).tokens);
+        }
+    }
+}
+
+}  // namespace
+}  // namespace nanolith::testing
