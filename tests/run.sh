@@ -186,7 +186,8 @@ main() {
     fi
 
     if ! pkg-config --exists hiredis; then skip "the shared store: no hiredis"; fi
-    if build dev "${cuda[@]}"; then
+    # Sources are compiled together, ten at a time, in a third of the time.
+    if build dev "${cuda[@]}" -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10; then
         local gpu=no environment=() ahead=
         build_ahead
         if have_nvcc && gpu_architecture >/dev/null; then gpu=yes; fi
@@ -216,6 +217,11 @@ main() {
         # Their own steps tell what went wrong.
         [ -z "$ahead" ] || wait "$ahead" || true
     fi
+    # Fuzzing takes its five minutes at a low priority, all that follows runs beside it.
+    local fuzz install=()
+    if [ "${1:-}" = --no-install ]; then install=(--no-install); fi
+    tests/fuzz/run.sh ${install[@]+"${install[@]}"} 5 >"$logs/fuzz-run.log" 2>&1 &
+    fuzz=$!
     style
     if build asan -- "${asan_tests[@]}"; then
         for program in "${asan_tests[@]}"; do
@@ -229,12 +235,7 @@ main() {
         done
     fi
     check quickstart examples/quickstart.sh --no-install --device cpu
-    # Fuzzing takes its five minutes at a low priority, the bindings' tests run beside it.
-    local fuzz install=()
-    if [ "${1:-}" = --no-install ]; then install=(--no-install); fi
     suite server tests/server/run.sh ${install[@]+"${install[@]}"} build/dev
-    tests/fuzz/run.sh ${install[@]+"${install[@]}"} 5 >"$logs/fuzz-run.log" 2>&1 &
-    fuzz=$!
     suite bindings tests/bindings/run.sh ${install[@]+"${install[@]}"} build/dev
     wait $fuzz
     suite fuzz cat "$logs/fuzz-run.log"

@@ -230,6 +230,8 @@ const (
 	EndDeadline EndReason = C.NL_END_DEADLINE
 	// the call that would tell the end returns the error's status instead of NL_OK
 	EndError EndReason = C.NL_END_ERROR
+	// the text is what its constraint asks for, and nothing can follow
+	EndComplete EndReason = C.NL_END_COMPLETE
 )
 
 // GenerationFact: Facts about a generation, for nl_generation_query. Since 0.2.
@@ -360,6 +362,26 @@ const (
 	DtypeF8E4m3 Dtype = C.NL_DTYPE_F8_E4M3
 )
 
+// Weights: How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+// NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+// quantised again. Since 0.2.
+// A newer library may know more values.
+type Weights int32
+
+const (
+	// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+	WeightsAuto Weights = C.NL_WEIGHTS_AUTO
+	// in NL_OPTION_DTYPE's format
+	WeightsWide Weights = C.NL_WEIGHTS_WIDE
+	// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+	WeightsInt8 Weights = C.NL_WEIGHTS_INT8
+	// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+	// embeddings and head as NL_WEIGHTS_INT8
+	WeightsInt4 Weights = C.NL_WEIGHTS_INT4
+	// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+	WeightsFp8 Weights = C.NL_WEIGHTS_FP8
+)
+
 // EngineOption: Options of an engine. Since 0.2.
 // Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
 // A newer library may know more values.
@@ -449,6 +471,10 @@ const (
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	OptionStoreDeadlineMs EngineOption = C.NL_OPTION_STORE_DEADLINE_MS
+	// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+	// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+	// NL_WEIGHTS_FP8]
+	OptionWeights EngineOption = C.NL_OPTION_WEIGHTS
 )
 
 // Composition: How a cache composes its chunks. Since 0.1.
@@ -611,6 +637,16 @@ const (
 	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 	// [0 (default) to 20]
 	OptionTopLogprobs GenerationOption = C.NL_OPTION_TOP_LOGPROBS
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	OptionChoice GenerationOption = C.NL_OPTION_CHOICE
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	OptionRegex GenerationOption = C.NL_OPTION_REGEX
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	OptionJsonSchema GenerationOption = C.NL_OPTION_JSON_SCHEMA
+	// 1: the text is a JSON object. [0 (default) or 1]
+	OptionJsonObject GenerationOption = C.NL_OPTION_JSON_OBJECT
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	OptionGrammar GenerationOption = C.NL_OPTION_GRAMMAR
 )
 
 // DescribeFormat: How nl_model_describe writes. Since 0.2.

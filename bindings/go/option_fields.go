@@ -93,6 +93,10 @@ type EngineOptions struct {
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	StoreDeadlineMs int64
+	// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+	// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+	// NL_WEIGHTS_FP8]
+	Weights Weights
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 	Log func(severity Severity, message string)
 	// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
@@ -208,6 +212,11 @@ func (o *EngineOptions) apply(options *C.nl_options) error {
 	}
 	if o.StoreDeadlineMs != 0 {
 		if err := setInt(options, C.NL_OPTION_STORE_DEADLINE_MS, o.StoreDeadlineMs); err != nil {
+			return err
+		}
+	}
+	if o.Weights != 0 {
+		if err := setInt(options, C.NL_OPTION_WEIGHTS, int64(o.Weights)); err != nil {
 			return err
 		}
 	}
@@ -464,6 +473,16 @@ type GenerationOptions struct {
 	// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 	// [0 (default) to 20]
 	TopLogprobs int64
+	// The text is one of these. [each 1 to 65536 bytes; default none]
+	Choices []string
+	// The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+	Regex string
+	// The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+	JsonSchema string
+	// 1: the text is a JSON object. [0 (default) or 1]
+	JsonObject *bool
+	// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+	Grammar string
 }
 
 func (o *GenerationOptions) apply(options *C.nl_options) error {
@@ -519,6 +538,31 @@ func (o *GenerationOptions) apply(options *C.nl_options) error {
 	}
 	if o.TopLogprobs != 0 {
 		if err := setInt(options, C.NL_OPTION_TOP_LOGPROBS, o.TopLogprobs); err != nil {
+			return err
+		}
+	}
+	for _, element := range o.Choices {
+		if err := setText(options, C.NL_OPTION_CHOICE, element); err != nil {
+			return err
+		}
+	}
+	if o.Regex != "" {
+		if err := setText(options, C.NL_OPTION_REGEX, o.Regex); err != nil {
+			return err
+		}
+	}
+	if o.JsonSchema != "" {
+		if err := setText(options, C.NL_OPTION_JSON_SCHEMA, o.JsonSchema); err != nil {
+			return err
+		}
+	}
+	if o.JsonObject != nil {
+		if err := setInt(options, C.NL_OPTION_JSON_OBJECT, number(*o.JsonObject)); err != nil {
+			return err
+		}
+	}
+	if o.Grammar != "" {
+		if err := setText(options, C.NL_OPTION_GRAMMAR, o.Grammar); err != nil {
 			return err
 		}
 	}

@@ -424,6 +424,9 @@ Result<std::unique_ptr<Executor>> create_typed(int index, const GpuFacts& gpu, c
 Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpec& spec, const ModelWeights& weights,
                                                        const ExecutorOptions& options, const Progress& progress) {
     NL_TRY(check_model(spec, weights, options));
+    if (options.weights != WeightForm::source && options.weights != WeightForm::wide)
+        return fail(NL_ERROR_UNSUPPORTED, "weights as ", form_name(options.weights),
+                    " on a GPU: expected them as in the files, or wide");
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;

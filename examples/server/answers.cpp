@@ -26,10 +26,10 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 
 }  // namespace
 
-Answers::Answers(Job &job, const Model &model, Tenant &tenant, Metrics &metrics, Clock::time_point arrival)
+Answers::Answers(Job& job, const Model& model, Tenant& tenant, Metrics& metrics, Clock::time_point arrival)
     : metrics_(&metrics), arrival_(arrival) {
     if (!job.tool_names.empty()) mark_token_ = model.find("[TOOL_CALLS]");
-    for (Prompt &prompt : job.prompts) start(prompt, job, model, tenant);
+    for (Prompt& prompt : job.prompts) start(prompt, job, model, tenant);
     metrics_->waiting.fetch_add(1);
     metrics_->prompt_tokens.fetch_add(static_cast<uint64_t>(prompt_tokens_));
 }
@@ -38,32 +38,33 @@ Answers::~Answers() {
     (has_first_ ? metrics_->running : metrics_->waiting).fetch_sub(1);
 }
 
-void Answers::start(Prompt &prompt, Job &job, const Model & /*model*/, Tenant &tenant) {
+void Answers::start(Prompt& prompt, Job& job, const Model& /*model*/, Tenant& tenant) {
     prompt_tokens_ += static_cast<int64_t>(prompt.num_tokens());
-    Settings &settings = job.settings;
+    Settings& settings = job.settings;
     const std::vector<Chunk> chunks = prefill(prompt, settings, tenant);
-    std::vector<const nl_chunk *> plain;
-    for (const Chunk &chunk : chunks) plain.push_back(chunk.get());
-    const Options options = made<Options>([](nl_options **out) { return nl_options_create(NL_OPTIONS_CACHE, out); });
+    std::vector<const nl_chunk*> plain;
+    plain.reserve(chunks.size());
+    for (const Chunk& chunk : chunks) plain.push_back(chunk.get());
+    const Options options = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_CACHE, out); });
     must(nl_options_set_int(options.get(), NL_OPTION_COMPOSITION, settings.composition));
     Cache cache = made<Cache>(
-        [&](nl_cache **out) { return nl_cache_create(tenant.engine, options.get(), plain.data(), plain.size(), out); });
+        [&](nl_cache** out) { return nl_cache_create(tenant.engine, options.get(), plain.data(), plain.size(), out); });
     first_of_prompt_.push_back(answers_.size());
     // Several answers are forks of one cache that has all of the prompt but its last token.
     const size_t before = settings.n > 1 ? prompt.tail.size() - 1 : 0;
     if (before > 0) must(nl_cache_extend(cache.get(), prompt.tail.data(), before));
     std::vector<Cache> forks;
     for (int64_t i = 1; i < settings.n; ++i)
-        forks.push_back(made<Cache>([&](nl_cache **out) { return nl_cache_fork(cache.get(), out); }));
+        forks.push_back(made<Cache>([&](nl_cache** out) { return nl_cache_fork(cache.get(), out); }));
     start_one(std::move(cache), prompt.tail, before, settings);
-    for (Cache &fork : forks) start_one(std::move(fork), prompt.tail, before, settings);
+    for (Cache& fork : forks) start_one(std::move(fork), prompt.tail, before, settings);
 }
 
-std::vector<Chunk> Answers::prefill(const Prompt &prompt, const Settings &settings, Tenant &tenant) {
+std::vector<Chunk> Answers::prefill(const Prompt& prompt, const Settings& settings, Tenant& tenant) {
     std::vector<Chunk> chunks;
-    std::vector<const nl_chunk *> before;  // exact composition wants each as computed behind those in front of it
-    for (const Part &part : prompt.parts) {
-        Chunk chunk = made<Chunk>([&](nl_chunk **out) {
+    std::vector<const nl_chunk*> before;  // exact composition wants each as computed behind those in front of it
+    for (const Part& part : prompt.parts) {
+        Chunk chunk = made<Chunk>([&](nl_chunk** out) {
             return nl_chunk_prefill(tenant.engine, part.tokens.data(), part.tokens.size(), part.level, before.data(),
                                     before.size(), out);
         });
@@ -81,20 +82,20 @@ std::vector<Chunk> Answers::prefill(const Prompt &prompt, const Settings &settin
     return chunks;
 }
 
-void Answers::start_one(Cache cache, const std::vector<int32_t> &tail, size_t from, Settings &settings) {
+void Answers::start_one(Cache cache, const std::vector<int32_t>& tail, size_t from, Settings& settings) {
     must(nl_options_set_int(settings.sampling.get(), NL_OPTION_SEED, settings.seed));
     settings.seed = static_cast<int64_t>(static_cast<uint64_t>(settings.seed) + 1);
     must(nl_cache_set_sampling(cache.get(), settings.sampling.get()));
     Answer answer;
-    answer.generation = made<Generation>([&](nl_generation **out) {
+    answer.generation = made<Generation>([&](nl_generation** out) {
         return nl_generation_start(cache.get(), tail.data() + from, tail.size() - from, settings.generation.get(), out);
     });
     answer.cache = std::move(cache);
     answers_.push_back(std::move(answer));
 }
 
-bool Answers::read(const std::function<void(const Piece &)> &take, const std::function<bool()> &flush,
-                   const std::function<bool()> &is_there) {
+bool Answers::read(const std::function<void(const Piece&)>& take, const std::function<bool()>& flush,
+                   const std::function<bool()>& is_there) {
     size_t open = answers_.size();
     Clock::time_point looked = Clock::now();
     while (open > 0) {
@@ -123,8 +124,8 @@ void Answers::pace() const {
     std::this_thread::sleep_for(std::min<Clock::duration>(running * kPaceForEach, kMostPace));
 }
 
-Answers::Got Answers::poll(size_t index, int64_t timeout_ms, const std::function<void(const Piece &)> &take) {
-    Answer &answer = answers_[index];
+Answers::Got Answers::poll(size_t index, int64_t timeout_ms, const std::function<void(const Piece&)>& take) {
+    Answer& answer = answers_[index];
     std::array<int32_t, kTokensAtATime> tokens;  // NOLINT(cppcoreguidelines-pro-type-member-init): written by the call
     std::array<char, kBytesAtATime> text;        // NOLINT(cppcoreguidelines-pro-type-member-init): likewise
     size_t num_tokens = 0;
@@ -145,7 +146,7 @@ Answers::Got Answers::poll(size_t index, int64_t timeout_ms, const std::function
     return Got::something;
 }
 
-void Answers::count_tokens(Answer &answer, size_t count) {
+void Answers::count_tokens(Answer& answer, size_t count) {
     const Clock::time_point now = Clock::now();
     metrics_->answer_tokens.fetch_add(count, std::memory_order_relaxed);
     if (answer.started) {
@@ -169,16 +170,16 @@ Usage Answers::usage() const {
     int64_t reused = 0;
     for (const size_t index : first_of_prompt_) reused += fact(answers_[index].cache.get(), NL_CACHE_TOKENS_REUSED);
     usage.cached_tokens = std::clamp<int64_t>(reused - chunk_tokens_computed_, 0, prompt_tokens_);
-    for (const Answer &answer : answers_) usage.answer_tokens += fact(answer.generation.get(), NL_GENERATION_TOKENS);
+    for (const Answer& answer : answers_) usage.answer_tokens += fact(answer.generation.get(), NL_GENERATION_TOKENS);
     return usage;
 }
 
 Json Answers::report() const {
     constexpr std::array kOrigins = {"computed", "device", "host", "file", "server"};
-    const nl_cache *const cache = answers_.front().cache.get();
+    const nl_cache* const cache = answers_.front().cache.get();
     const Usage used = usage();
     Json documents = Json::array();
-    for (const DocumentUse &use : documents_)
+    for (const DocumentUse& use : documents_)
         documents.push_back({{"id", use.id.empty() ? Json(nullptr) : Json(use.id)},
                              {"tokens", use.tokens},
                              {"computed", use.computed},

@@ -41,15 +41,15 @@ class Answers {
   public:
     // Prefills documents that are not in the store, waits for that, and starts to generate. `arrival` is when the
     // request came.
-    Answers(Job &job, const Model &model, Tenant &tenant, Metrics &metrics, Clock::time_point arrival);
+    Answers(Job& job, const Model& model, Tenant& tenant, Metrics& metrics, Clock::time_point arrival);
     ~Answers();
-    Answers(const Answers &) = delete;
-    Answers &operator=(const Answers &) = delete;
+    Answers(const Answers&) = delete;
+    Answers& operator=(const Answers&) = delete;
 
     // Gives pieces to `take` until all answers have ended, and calls `flush` after each round of them. Asks `is_there`
     // a few times a second whether the client is; returns false where it is not, or where `flush` says so.
-    bool read(const std::function<void(const Piece &)> &take, const std::function<bool()> &flush,
-              const std::function<bool()> &is_there);
+    bool read(const std::function<void(const Piece&)>& take, const std::function<bool()>& flush,
+              const std::function<bool()>& is_there);
 
     [[nodiscard]] size_t size() const { return answers_.size(); }
     [[nodiscard]] Usage usage() const;
@@ -66,14 +66,14 @@ class Answers {
     };
     enum class Got { nothing, something };
 
-    void start(Prompt &prompt, Job &job, const Model &model, Tenant &tenant);
-    std::vector<Chunk> prefill(const Prompt &prompt, const Settings &settings, Tenant &tenant);
-    void start_one(Cache cache, const std::vector<int32_t> &tail, size_t from, Settings &settings);
-    Got poll(size_t index, int64_t timeout_ms, const std::function<void(const Piece &)> &take);
-    void count_tokens(Answer &answer, size_t count);
+    void start(Prompt& prompt, Job& job, const Model& model, Tenant& tenant);
+    std::vector<Chunk> prefill(const Prompt& prompt, const Settings& settings, Tenant& tenant);
+    void start_one(Cache cache, const std::vector<int32_t>& tail, size_t from, Settings& settings);
+    Got poll(size_t index, int64_t timeout_ms, const std::function<void(const Piece&)>& take);
+    void count_tokens(Answer& answer, size_t count);
     void pace() const;
 
-    Metrics *metrics_;
+    Metrics* metrics_;
     Clock::time_point arrival_;
     std::vector<Answer> answers_;
     std::vector<size_t> first_of_prompt_;  // the answer whose cache has computed a prompt

@@ -5,8 +5,8 @@
 namespace server {
 namespace {
 
-ApiError make(int status, const std::string &type, const std::string &param, const std::string &code,
-              const std::string &message) {
+ApiError make(int status, const std::string& type, const std::string& param, const std::string& code,
+              const std::string& message) {
     ApiError error;
     error.status = status;
     error.type = type;
@@ -16,7 +16,7 @@ ApiError make(int status, const std::string &type, const std::string &param, con
     return error;
 }
 
-Json text_or_null(const std::string &text) {
+Json text_or_null(const std::string& text) {
     return text.empty() ? Json(nullptr) : Json(text);
 }
 
@@ -27,21 +27,21 @@ Json ApiError::json() const {
              {{"message", message}, {"type", type}, {"param", text_or_null(param)}, {"code", text_or_null(code)}}}};
 }
 
-ApiError bad_request(const std::string &param, const std::string &message, const std::string &code) {
+ApiError bad_request(const std::string& param, const std::string& message, const std::string& code) {
     return make(400, "invalid_request_error", param, code, message);
 }
 
-ApiError unsupported(const std::string &param, const std::string &message) {
+ApiError unsupported(const std::string& param, const std::string& message) {
     return make(400, "invalid_request_error", param, "unsupported_parameter", message);
 }
 
-ApiError too_busy(const std::string &message) {
+ApiError too_busy(const std::string& message) {
     ApiError error = make(429, "rate_limit_error", "", "queue_full", message);
     error.retry_seconds = 1;
     return error;
 }
 
-ApiError not_found(const std::string &param, const std::string &message, const std::string &code) {
+ApiError not_found(const std::string& param, const std::string& message, const std::string& code) {
     return make(404, "invalid_request_error", param, code, message);
 }
 
@@ -51,7 +51,7 @@ ApiError stopping() {
     return error;
 }
 
-void must(nl_status status, const std::string &param) {
+void must(nl_status status, const std::string& param) {
     if (status == NL_OK) return;
     const std::string said = nl_last_error();
     switch (status) {

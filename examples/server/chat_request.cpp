@@ -5,15 +5,17 @@
 namespace server {
 namespace {
 
+bool has_type(const Json& object, const char* type) {
+    return object.is_object() && object.contains("type") && object["type"] == type;
+}
+
 // A message's content: a text, or parts of type text, which are joined.
-std::string read_content(const Json &content, const std::string &where) {
+std::string read_content(const Json& content, const std::string& where) {
     if (content.is_string()) return content.get<std::string>();
     if (!content.is_array()) throw bad_request(where, where + " is neither a text nor a list of parts.");
     std::string text;
-    for (const Json &part : content) {
-        const std::string type = part.is_object() ? part.value("type", "") : "";
-        if (type != "text")
-            throw unsupported(where, where + " has a part of type " + type + ": only text is supported.");
+    for (const Json& part : content) {
+        if (!has_type(part, "text")) throw unsupported(where, where + " has a part that is no text.");
         const auto found = part.find("text");
         if (found == part.end() || !found->is_string()) throw bad_request(where, where + " has a part without text.");
         text += found->get<std::string>();
@@ -22,11 +24,11 @@ std::string read_content(const Json &content, const std::string &where) {
 }
 
 // OpenAI's arguments are JSON in a string; templates take the object.
-Json read_tool_call(const Json &call, const std::string &where) {
+Json read_tool_call(const Json& call, const std::string& where) {
     if (!call.is_object() || !call.contains("function") || !call["function"].is_object())
         throw bad_request(where, where + " has no function.");
     Json result = call;
-    Json &function = result["function"];
+    Json& function = result["function"];
     const auto arguments = function.find("arguments");
     if (arguments != function.end() && arguments->is_string()) {
         Json object = Json::parse(arguments->get<std::string>(), nullptr, false);
@@ -37,7 +39,7 @@ Json read_tool_call(const Json &call, const std::string &where) {
     return result;
 }
 
-Json read_message(const Json &message, const std::string &where) {
+Json read_message(const Json& message, const std::string& where) {
     if (!message.is_object()) throw bad_request(where, where + " is no object.");
     Fields fields(message, where + ".");
     std::string role = fields.text("role").value_or("");
@@ -46,8 +48,8 @@ Json read_message(const Json &message, const std::string &where) {
         throw bad_request(where + ".role",
                           where + ".role is " + role + ": expected system, developer, user, assistant or tool.");
     Json result = {{"role", role}};
-    const Json &content = fields.any("content");
-    const Json &calls = fields.list("tool_calls", 128);
+    const Json& content = fields.any("content");
+    const Json& calls = fields.list("tool_calls", 128);
     if (!content.is_null()) {
         result["content"] = read_content(content, where + ".content");
     } else if (calls.is_null()) {
@@ -57,7 +59,7 @@ Json read_message(const Json &message, const std::string &where) {
     }
     if (!calls.is_null() && !calls.empty()) {
         if (role != "assistant") throw bad_request(where + ".tool_calls", where + " has tool calls and is no answer.");
-        for (const Json &call : calls) result["tool_calls"].push_back(read_tool_call(call, where + ".tool_calls"));
+        for (const Json& call : calls) result["tool_calls"].push_back(read_tool_call(call, where + ".tool_calls"));
     }
     if (const auto id = fields.text("tool_call_id")) result["tool_call_id"] = *id;
     if (const auto name = fields.text("name")) result["name"] = *name;
@@ -70,7 +72,7 @@ Json read_message(const Json &message, const std::string &where) {
     return result;
 }
 
-Json read_messages(const Json &list) {
+Json read_messages(const Json& list) {
     Json messages = Json::array();
     for (size_t i = 0; i < list.size(); ++i)
         messages.push_back(read_message(list[i], "messages[" + std::to_string(i) + "]"));
@@ -78,19 +80,18 @@ Json read_messages(const Json &list) {
     return messages;
 }
 
-size_t count_system(const Json &messages) {
+size_t count_system(const Json& messages) {
     size_t count = 0;
     while (count < messages.size() && messages[count]["role"] == "system") ++count;
     return count;
 }
 
 // The field `tools` as templates take it, and the names of its functions.
-Json read_tools(Fields &fields, std::vector<std::string> &names) {
+Json read_tools(Fields& fields, std::vector<std::string>& names) {
     Json tools = Json::array();
-    for (const Json &tool : fields.list("tools", 128)) {
-        if (!tool.is_object() || tool.value("type", "") != "function" || !tool.contains("function") ||
-            !tool["function"].is_object() || !tool["function"].contains("name") ||
-            !tool["function"]["name"].is_string())
+    for (const Json& tool : fields.list("tools", 128)) {
+        if (!has_type(tool, "function") || !tool.contains("function") || !tool["function"].is_object() ||
+            !tool["function"].contains("name") || !tool["function"]["name"].is_string())
             throw bad_request("tools",
                               R"(tools has an element that is not {"type": "function", "function": {"name": ...}}.)");
         if (tool["function"].contains("strict") && tool["function"]["strict"] == true)
@@ -98,7 +99,7 @@ Json read_tools(Fields &fields, std::vector<std::string> &names) {
         names.push_back(tool["function"]["name"].get<std::string>());
         tools.push_back(tool);
     }
-    const Json &choice = fields.any("tool_choice");
+    const Json& choice = fields.any("tool_choice");
     if (choice == "none") {
         names.clear();
         return Json::array();
@@ -109,7 +110,7 @@ Json read_tools(Fields &fields, std::vector<std::string> &names) {
 }
 
 // Fields of OpenAI's that have no place here, unless they ask for nothing.
-void refuse_the_rest(Fields &fields) {
+void refuse_the_rest(Fields& fields) {
     fields.refuse("logprobs", {false}, "log-probabilities are not supported.");
     fields.refuse("top_logprobs", {0}, "log-probabilities are not supported.");
     fields.refuse("response_format", {Json::object({{"type", "text"}})}, "answers can't be constrained.");
@@ -122,17 +123,17 @@ void refuse_the_rest(Fields &fields) {
 }
 
 // The document becomes a message behind the system prompt.
-Json document_message(const std::string &text, const RequestContext &context) {
+Json document_message(const std::string& text, const RequestContext& context) {
     return {{"role", context.config.document_role}, {"content", text}};
 }
 
 }  // namespace
 
-Prompt split_chat(const RenderedChat &chat, size_t num_system, const std::vector<std::shared_ptr<Document>> &documents,
+Prompt split_chat(const RenderedChat& chat, size_t num_system, const std::vector<std::shared_ptr<Document>>& documents,
                   size_t page_size) {
     Prompt prompt;
     size_t begin = 0;
-    const auto take = [&](size_t end, int32_t level, const std::shared_ptr<Document> &document) {
+    const auto take = [&](size_t end, int32_t level, const std::shared_ptr<Document>& document) {
         if (end <= begin) return;
         Part part;
         part.tokens.assign(chat.tokens.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -150,7 +151,7 @@ Prompt split_chat(const RenderedChat &chat, size_t num_system, const std::vector
     return prompt;
 }
 
-Job read_chat(const Json &body, const RequestContext &context) {
+Job read_chat(const Json& body, const RequestContext& context) {
     Fields fields(body);
     check_model(fields, context.model);
     Job job;
@@ -159,14 +160,14 @@ Job read_chat(const Json &body, const RequestContext &context) {
     refuse_the_rest(fields);
     const Json messages = read_messages(fields.list("messages", static_cast<size_t>(context.config.max_messages)));
     const Json tools = read_tools(fields, job.tool_names);
-    const Json &variables = fields.object("chat_template_kwargs");
+    const Json& variables = fields.object("chat_template_kwargs");
     const auto documents = read_documents(fields, context);
     fields.finish();
 
     const size_t num_system = count_system(messages);
     Json list = Json::array();
     for (size_t i = 0; i < num_system; ++i) list.push_back(messages[i]);
-    for (const auto &document : documents) list.push_back(document_message(document->text, context));
+    for (const auto& document : documents) list.push_back(document_message(document->text, context));
     for (size_t i = num_system; i < messages.size(); ++i) list.push_back(messages[i]);
     const size_t num_messages = list.size();
     Json request = {{"messages", std::move(list)}};
@@ -180,12 +181,12 @@ Job read_chat(const Json &body, const RequestContext &context) {
     return job;
 }
 
-std::vector<int32_t> tokens_of_chat(const Json &messages, bool with_prompt, const RequestContext &context) {
+std::vector<int32_t> tokens_of_chat(const Json& messages, bool with_prompt, const RequestContext& context) {
     const Json list = read_messages(messages);
     return context.model.render({{"messages", list}}, list.size(), with_prompt).tokens;
 }
 
-std::vector<int32_t> tokens_of_document(const std::string &text, const RequestContext &context) {
+std::vector<int32_t> tokens_of_document(const std::string& text, const RequestContext& context) {
     // As it stands behind a system prompt; where a format has no such place, in front.
     const Json question = {{"role", "user"}, {"content", "?"}};
     const Json system = {{"role", "system"}, {"content", "."}};
@@ -193,7 +194,7 @@ std::vector<int32_t> tokens_of_document(const std::string &text, const RequestCo
     RenderedChat chat;
     try {
         chat = context.model.render({{"messages", {system, document_message(text, context), question}}}, 3, true);
-    } catch (const ApiError &) {
+    } catch (const ApiError&) {
         index = 0;
         chat = context.model.render({{"messages", {document_message(text, context), question}}}, 2, true);
     }

@@ -11,7 +11,7 @@
 namespace server {
 namespace {
 
-void check_id(const std::string &id) {
+void check_id(const std::string& id) {
     constexpr std::string_view kAllowed = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
     if (id.empty() || id.size() > 128 || id.find_first_not_of(kAllowed) != std::string::npos)
         throw bad_request("id", "id is " + id + ": expected 1 to 128 letters, digits, dots, dashes and underscores.");
@@ -19,22 +19,22 @@ void check_id(const std::string &id) {
 
 // Prefills a document's chunk as it stands in chats behind a short system prompt, with nothing before it in view. What
 // is in the store already costs nothing.
-Chunk prefill(Service &service, Tenant &tenant, const Document &document) {
+Chunk prefill(Service& service, Tenant& tenant, const Document& document) {
     std::vector<int32_t> tokens;
     try {
         tokens = tokens_of_document(document.text, service.context(tenant));
-    } catch (const ApiError &error) {
+    } catch (const ApiError& error) {
         if (error.code != "unsupported_parameter") throw;
         tokens = service.model.encode(document.text, 0, "text");  // the model can't chat
     }
     return made<Chunk>(
-        [&](nl_chunk **out) {
+        [&](nl_chunk** out) {
             return nl_chunk_prefill(tenant.engine, tokens.data(), tokens.size(), NL_LEVEL_CONTEXT, nullptr, 0, out);
         },
         "text");
 }
 
-Json put(Service &service, Tenant &tenant, const std::string &body, const std::string &path_id) {
+Json put(Service& service, Tenant& tenant, const std::string& body, const std::string& path_id) {
     if (service.stops) throw stopping();
     const Json json = parse_body(body);
     Fields fields(json);
@@ -60,7 +60,7 @@ Json put(Service &service, Tenant &tenant, const std::string &body, const std::s
     return reply;
 }
 
-Json change(Service &service, Tenant &tenant, const std::string &body, const std::string &id) {
+Json change(Service& service, Tenant& tenant, const std::string& body, const std::string& id) {
     const Json json = parse_body(body);
     Fields fields(json);
     const auto pinned = fields.boolean("pinned");
@@ -74,47 +74,47 @@ Json change(Service &service, Tenant &tenant, const std::string &body, const std
 
 }  // namespace
 
-void put_folder(Service &service, const std::string &folder) {
+void put_folder(Service& service, const std::string& folder) {
     namespace fs = std::filesystem;
     std::set<fs::path> files;  // in the order of their names
-    for (const auto &entry : fs::directory_iterator(folder)) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
         if (entry.is_regular_file() && entry.path().filename().string().front() != '.') files.insert(entry.path());
     }
-    for (const fs::path &file : files) {
+    for (const fs::path& file : files) {
         std::ifstream stream(file, std::ios::binary);
         const std::string text{std::istreambuf_iterator<char>(stream), {}};
         const Json body = {{"id", file.stem().string()}, {"title", file.stem().string()}, {"text", text}};
-        for (Tenant *tenant : service.tenants.all()) put(service, *tenant, to_text(body), "");
+        for (Tenant* tenant : service.tenants.all()) put(service, *tenant, to_text(body), "");
     }
 }
 
-void add_chunk_routes(httplib::Server &http, Service &service) {
+void add_chunk_routes(httplib::Server& http, Service& service) {
     using httplib::Request;
     using httplib::Response;
     const std::string one = R"(/v1/chunks/([A-Za-z0-9._-]+))";
     const auto put_one = with_body(
-        service, [&service](const Request &request, Response &response, Tenant &tenant, const std::string &body) {
+        service, [&service](const Request& request, Response& response, Tenant& tenant, const std::string& body) {
             send_json(response, put(service, tenant, body, request.matches.size() > 1 ? request.matches[1].str() : ""));
         });
     http.Post("/v1/chunks", put_one);
     http.Put(one, put_one);
-    http.Patch(one, with_body(service, [&service](const Request &request, Response &response, Tenant &tenant,
-                                                  const std::string &body) {
+    http.Patch(one, with_body(service, [&service](const Request& request, Response& response, Tenant& tenant,
+                                                  const std::string& body) {
                    send_json(response, change(service, tenant, body, request.matches[1].str()));
                }));
     http.Get("/v1/chunks",
-             without_body(service, [](const Request &, Response &response, Tenant &tenant, const std::string &) {
+             without_body(service, [](const Request&, Response& response, Tenant& tenant, const std::string&) {
                  send_json(response, {{"object", "list"}, {"data", tenant.documents.list()}});
              }));
     http.Get(one,
-             without_body(service, [](const Request &request, Response &response, Tenant &tenant, const std::string &) {
+             without_body(service, [](const Request& request, Response& response, Tenant& tenant, const std::string&) {
                  const auto document = tenant.documents.find(request.matches[1].str(), "id");
                  Json reply = Documents::describe(*document);
                  reply["text"] = document->text;
                  send_json(response, reply);
              }));
     http.Delete(
-        one, without_body(service, [](const Request &request, Response &response, Tenant &tenant, const std::string &) {
+        one, without_body(service, [](const Request& request, Response& response, Tenant& tenant, const std::string&) {
             const std::string id = request.matches[1].str();
             tenant.documents.remove(id);
             send_json(response, {{"id", id}, {"object", "chunk"}, {"deleted", true}});

@@ -9,19 +9,19 @@ constexpr int64_t kStandardTokens = 16;  // OpenAI's
 constexpr size_t kMostPrompts = 64;
 
 // A prompt of token ids as they are.
-std::vector<int32_t> read_ids(const Json &list) {
+std::vector<int32_t> read_ids(const Json& list) {
     const Json object = {{"prompt", list}};
     return Fields(object).integers("prompt", list.size());
 }
 
-Prompt make_prompt(const Json &text, const std::vector<std::shared_ptr<Document>> &documents,
-                   const RequestContext &context) {
+Prompt make_prompt(const Json& text, const std::vector<std::shared_ptr<Document>>& documents,
+                   const RequestContext& context) {
     Prompt prompt;
     // What the tokenizer puts in front of a text stands in front of the documents.
     const bool behind = !documents.empty();
     std::vector<int32_t> begin;
     if (behind) begin = context.model.encode("", NL_ENCODE_ADD_SPECIAL, "documents");
-    for (const auto &document : documents) {
+    for (const auto& document : documents) {
         Part part;
         part.tokens = begin;
         begin.clear();
@@ -41,9 +41,9 @@ Prompt make_prompt(const Json &text, const std::vector<std::shared_ptr<Document>
 }
 
 // The field is a text, a list of texts, a list of token ids, or a list of such lists.
-std::vector<Prompt> read_prompts(Fields &fields, const std::vector<std::shared_ptr<Document>> &documents,
-                                 const RequestContext &context) {
-    const Json &field = fields.any("prompt");
+std::vector<Prompt> read_prompts(Fields& fields, const std::vector<std::shared_ptr<Document>>& documents,
+                                 const RequestContext& context) {
+    const Json& field = fields.any("prompt");
     if (field.is_string()) return {make_prompt(field, documents, context)};
     if (!field.is_array() || field.empty())
         throw bad_request("prompt", "prompt is neither a text nor a list of texts or token ids.");
@@ -51,7 +51,7 @@ std::vector<Prompt> read_prompts(Fields &fields, const std::vector<std::shared_p
     if (field.size() > kMostPrompts)
         throw bad_request("prompt", "prompt has more than " + std::to_string(kMostPrompts) + " elements.");
     std::vector<Prompt> prompts;
-    for (const Json &element : field) {
+    for (const Json& element : field) {
         if (!element.is_string() && !element.is_array())
             throw bad_request("prompt", "prompt has an element that is neither a text nor a list of token ids.");
         prompts.push_back(make_prompt(element, documents, context));
@@ -61,7 +61,7 @@ std::vector<Prompt> read_prompts(Fields &fields, const std::vector<std::shared_p
 
 }  // namespace
 
-Job read_completion(const Json &body, const RequestContext &context) {
+Job read_completion(const Json& body, const RequestContext& context) {
     Fields fields(body);
     check_model(fields, context.model);
     Job job;

@@ -6,7 +6,7 @@
 namespace server {
 namespace {
 
-void add_model(CLI::App &app, Config &config) {
+void add_model(CLI::App& app, Config& config) {
     app.add_option("--model,model", config.model, "Folder of the model (Hugging Face)")
         ->required()
         ->check(CLI::ExistingDirectory);
@@ -27,7 +27,7 @@ void add_model(CLI::App &app, Config &config) {
                    "given several times");
 }
 
-void add_connections(CLI::App &app, Config &config) {
+void add_connections(CLI::App& app, Config& config) {
     app.add_option("--host", config.host, "Address to listen on")->default_val("127.0.0.1");
     app.add_option("--port", config.port, "Port; 0 takes a free one")->default_val(8080)->check(CLI::Range(0, 65535));
     app.add_option("--connections", config.connections, "Most connections at a time; each has a thread")
@@ -44,7 +44,7 @@ void add_connections(CLI::App &app, Config &config) {
     app.add_option("--api-key-file", config.api_key_file, "A file with one such key a line")->check(CLI::ExistingFile);
 }
 
-void add_limits(CLI::App &app, Config &config) {
+void add_limits(CLI::App& app, Config& config) {
     const CLI::Range counts(int64_t{1}, int64_t{1} << 31);
     app.add_option("--max-body-bytes", config.max_body_bytes, "Longest body of a request")
         ->default_val(int64_t{16} << 20)
@@ -66,7 +66,7 @@ void add_limits(CLI::App &app, Config &config) {
 
 }  // namespace
 
-Config read_config(int argc, char **argv) {
+Config read_config(int argc, char** argv) {
     Config config;
     CLI::App app("Serves a model over HTTP, as OpenAI's interface has it, with documents that are computed once.");
     app.set_config("--config", "", "A file with these flags, as `port = 8080`", false);
@@ -79,7 +79,7 @@ Config read_config(int argc, char **argv) {
         ->check(CLI::IsMember({"debug", "info", "warning", "error"}));
     try {
         app.parse(argc, argv);
-    } catch (const CLI::ParseError &error) {
+    } catch (const CLI::ParseError& error) {
         std::exit(app.exit(error));
     }
     if (config.max_requests <= 0) config.max_requests = config.connections - 8;

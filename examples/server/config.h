@@ -41,6 +41,6 @@ struct Config {
 
 // Reads flags and the file that --config names. Ends the process after --help, and with a message where something is
 // wrong.
-Config read_config(int argc, char **argv);
+Config read_config(int argc, char** argv);
 
 }  // namespace server

@@ -14,16 +14,16 @@ namespace {
 
 constexpr int kMostDescriptors = 1024;  // those that cpp-httplib can select
 
-int port_of(const sockaddr_storage &address) {
-    if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in *>(&address)->sin_port);
-    if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6 *>(&address)->sin6_port);
+int port_of(const sockaddr_storage& address) {
+    if (address.ss_family == AF_INET) return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+    if (address.ss_family == AF_INET6) return ntohs(reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port);
     return -1;
 }
 
-bool is_socket_of(int descriptor, const httplib::Request &request) {
+bool is_socket_of(int descriptor, const httplib::Request& request) {
     sockaddr_storage address{};
     socklen_t length = sizeof address;
-    auto *const plain = reinterpret_cast<sockaddr *>(&address);
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
     if (getpeername(descriptor, plain, &length) != 0 || port_of(address) != request.remote_port) return false;
     std::array<char, NI_MAXHOST> host{};
     if (getnameinfo(plain, length, host.data(), host.size(), nullptr, 0, NI_NUMERICHOST) != 0) return false;
@@ -35,7 +35,7 @@ bool is_socket_of(int descriptor, const httplib::Request &request) {
 bool is_connection_at(int descriptor, int port) {
     sockaddr_storage address{};
     socklen_t length = sizeof address;
-    auto *const plain = reinterpret_cast<sockaddr *>(&address);
+    auto* const plain = reinterpret_cast<sockaddr*>(&address);
     if (getsockname(descriptor, plain, &length) != 0 || port_of(address) != port) return false;
     length = sizeof address;
     return getpeername(descriptor, plain, &length) == 0;
@@ -43,7 +43,7 @@ bool is_connection_at(int descriptor, int port) {
 
 }  // namespace
 
-Connection::Connection(const httplib::Request &request) {
+Connection::Connection(const httplib::Request& request) {
     for (int descriptor = 3; descriptor < kMostDescriptors && socket_ < 0; ++descriptor) {
         if (is_socket_of(descriptor, request)) socket_ = descriptor;
     }

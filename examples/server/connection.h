@@ -9,7 +9,7 @@ namespace server {
 // on the thread that handles the request, and used until its handler returns.
 class Connection {
   public:
-    explicit Connection(const httplib::Request &request);
+    explicit Connection(const httplib::Request& request);
     // Whether the client has not hung up, as far as can be told.
     [[nodiscard]] bool is_open() const;
 

@@ -23,14 +23,14 @@ void Documents::put(std::shared_ptr<Document> document) {
     found->second = std::move(document);
 }
 
-std::shared_ptr<Document> Documents::find(const std::string &id, const std::string &param) const {
+std::shared_ptr<Document> Documents::find(const std::string& id, const std::string& param) const {
     const std::lock_guard lock(mutex_);
     const auto found = documents_.find(id);
     if (found == documents_.end()) throw not_found(param, "There is no document " + id + ".", "document_not_found");
     return found->second;
 }
 
-void Documents::remove(const std::string &id) {
+void Documents::remove(const std::string& id) {
     const std::lock_guard lock(mutex_);
     const auto found = documents_.find(id);
     if (found == documents_.end()) throw not_found("id", "There is no document " + id + ".", "document_not_found");
@@ -41,7 +41,7 @@ void Documents::remove(const std::string &id) {
 Json Documents::list() const {
     const std::lock_guard lock(mutex_);
     Json list = Json::array();
-    for (const auto &[id, document] : documents_) list.push_back(describe(*document));
+    for (const auto& [id, document] : documents_) list.push_back(describe(*document));
     return list;
 }
 
@@ -50,7 +50,7 @@ size_t Documents::size() const {
     return documents_.size();
 }
 
-void Documents::set_pinned(const std::string &id, bool pinned) {
+void Documents::set_pinned(const std::string& id, bool pinned) {
     const std::lock_guard lock(mutex_);
     const auto found = documents_.find(id);
     if (found == documents_.end()) throw not_found("id", "There is no document " + id + ".", "document_not_found");
@@ -61,22 +61,22 @@ void Documents::set_pinned(const std::string &id, bool pinned) {
     }
 }
 
-void Documents::pin_if_wanted(const std::shared_ptr<Document> &document, const nl_chunk *chunk) {
+void Documents::pin_if_wanted(const std::shared_ptr<Document>& document, const nl_chunk* chunk) {
     const std::lock_guard lock(mutex_);
     if (!document->pinned || document->pinned_chunks.size() >= kMostPinned) return;
     if (fact(chunk, NL_CHUNK_PRIORITY) == NL_PRIORITY_PINNED) return;
-    Chunk again = made<Chunk>([&](nl_chunk **out) { return nl_chunk_retain(chunk, out); });
+    Chunk again = made<Chunk>([&](nl_chunk** out) { return nl_chunk_retain(chunk, out); });
     must(nl_chunk_set_priority(again.get(), NL_PRIORITY_PINNED));
     document->pinned_chunks.push_back(std::move(again));
 }
 
-void Documents::let_go(Document &document) {
-    for (const Chunk &chunk : document.pinned_chunks) must(nl_chunk_set_priority(chunk.get(), NL_PRIORITY_NORMAL));
+void Documents::let_go(Document& document) {
+    for (const Chunk& chunk : document.pinned_chunks) must(nl_chunk_set_priority(chunk.get(), NL_PRIORITY_NORMAL));
     document.pinned_chunks.clear();
     document.pinned = false;
 }
 
-Json Documents::describe(const Document &document) {
+Json Documents::describe(const Document& document) {
     return {{"id", document.id},
             {"object", "chunk"},
             {"title", document.title},

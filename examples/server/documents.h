@@ -33,22 +33,22 @@ class Documents {
     // Puts or replaces; an ApiError where there would be too many.
     void put(std::shared_ptr<Document> document);
     // Throws a 404 that blames `param`.
-    std::shared_ptr<Document> find(const std::string &id, const std::string &param) const;
-    void remove(const std::string &id);
+    std::shared_ptr<Document> find(const std::string& id, const std::string& param) const;
+    void remove(const std::string& id);
     [[nodiscard]] Json list() const;
     [[nodiscard]] size_t size() const;
 
     // Whether chunks of the document stay in the device's pages. Unpinning lets go of those pinned so far.
-    void set_pinned(const std::string &id, bool pinned);
+    void set_pinned(const std::string& id, bool pinned);
     // Pins a chunk that was made of a pinned document. At most eight versions of a document are pinned: exact
     // composition makes one for each row of predecessors.
-    void pin_if_wanted(const std::shared_ptr<Document> &document, const nl_chunk *chunk);
+    void pin_if_wanted(const std::shared_ptr<Document>& document, const nl_chunk* chunk);
 
     // What clients see of a document.
-    static Json describe(const Document &document);
+    static Json describe(const Document& document);
 
   private:
-    static void let_go(Document &document);
+    static void let_go(Document& document);
 
     mutable std::mutex mutex_;
     std::map<std::string, std::shared_ptr<Document>> documents_;

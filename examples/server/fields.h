@@ -15,31 +15,31 @@ namespace server {
 class Fields {
   public:
     // `object` must live as long as this. `where` stands before names in errors, as "stream_options.".
-    explicit Fields(const Json &object, std::string where = "");
+    explicit Fields(const Json& object, std::string where = "");
 
     // The value whatever it is; null where it is absent.
-    const Json &any(const std::string &name);
-    std::optional<std::string> text(const std::string &name);
-    std::optional<bool> boolean(const std::string &name);
-    std::optional<int64_t> integer(const std::string &name, int64_t least, int64_t most);
-    std::optional<double> number(const std::string &name, double least, double most);
+    const Json& any(const std::string& name);
+    std::optional<std::string> text(const std::string& name);
+    std::optional<bool> boolean(const std::string& name);
+    std::optional<int64_t> integer(const std::string& name, int64_t least, int64_t most);
+    std::optional<double> number(const std::string& name, double least, double most);
     // A text, or a list of at most `most` of them; `is_text` is whether it was one alone.
-    std::vector<std::string> texts(const std::string &name, size_t most, bool *is_text = nullptr);
+    std::vector<std::string> texts(const std::string& name, size_t most, bool* is_text = nullptr);
     // A list of whole numbers, at most `most` of them.
-    std::vector<int32_t> integers(const std::string &name, size_t most);
+    std::vector<int32_t> integers(const std::string& name, size_t most);
     // A list; null where it is absent.
-    const Json &list(const std::string &name, size_t most);
+    const Json& list(const std::string& name, size_t most);
     // An object; null where it is absent.
-    const Json &object(const std::string &name);
+    const Json& object(const std::string& name);
 
     // A field that is refused unless its value is one of `harmless`, which ask for nothing.
-    void refuse(const std::string &name, std::initializer_list<Json> harmless, const std::string &why);
+    void refuse(const std::string& name, std::initializer_list<Json> harmless, const std::string& why);
 
-    [[nodiscard]] std::string path(const std::string &name) const { return where_ + name; }
+    [[nodiscard]] std::string path(const std::string& name) const { return where_ + name; }
     void finish() const;
 
   private:
-    const Json *object_;
+    const Json* object_;
     std::string where_;
     std::set<std::string> named_;
 };

@@ -14,7 +14,7 @@ namespace server {
 template <auto Free>
 struct Freer {
     template <class Handle>
-    void operator()(Handle *handle) const {
+    void operator()(Handle* handle) const {
         Free(handle);
     }
 };
@@ -29,12 +29,12 @@ using Generation = std::unique_ptr<nl_generation, Freer<nl_generation_free>>;
 
 // Throws the ApiError (api_error.h) that says what went wrong, unless `status` is NL_OK. `param` is the request's field
 // that is to blame, or empty.
-void must(nl_status status, const std::string &param = "");
+void must(nl_status status, const std::string& param = "");
 
 // The handle that `make(Handle** out)` gives.
 template <class Owner, class Make>
-Owner made(Make make, const std::string &param = "") {
-    typename Owner::element_type *handle = nullptr;
+Owner made(Make make, const std::string& param = "") {
+    typename Owner::element_type* handle = nullptr;
     must(make(&handle), param);
     return Owner(handle);
 }
@@ -56,7 +56,7 @@ std::string text_of(Write write) {
 
 // The tokens that `write(buffer, capacity, count)` gives; `guess` is room that is probably enough.
 template <class Write>
-std::vector<int32_t> tokens_of(Write write, size_t guess, const std::string &param = "") {
+std::vector<int32_t> tokens_of(Write write, size_t guess, const std::string& param = "") {
     std::vector<int32_t> tokens(guess);
     size_t count = 0;
     nl_status status = write(tokens.data(), tokens.size(), &count);
@@ -69,25 +69,25 @@ std::vector<int32_t> tokens_of(Write write, size_t guess, const std::string &par
     return tokens;
 }
 
-inline int64_t fact(const nl_engine *engine, int32_t key) {
+inline int64_t fact(const nl_engine* engine, int32_t key) {
     int64_t value = 0;
     must(nl_engine_query(engine, key, &value));
     return value;
 }
 
-inline int64_t fact(const nl_chunk *chunk, int32_t key) {
+inline int64_t fact(const nl_chunk* chunk, int32_t key) {
     int64_t value = 0;
     must(nl_chunk_query(chunk, key, &value));
     return value;
 }
 
-inline int64_t fact(const nl_cache *cache, int32_t key) {
+inline int64_t fact(const nl_cache* cache, int32_t key) {
     int64_t value = 0;
     must(nl_cache_query(cache, key, &value));
     return value;
 }
 
-inline int64_t fact(const nl_generation *generation, int32_t key) {
+inline int64_t fact(const nl_generation* generation, int32_t key) {
     int64_t value = 0;
     must(nl_generation_query(generation, key, &value));
     return value;

@@ -10,12 +10,12 @@ namespace server {
 using Json = nlohmann::ordered_json;
 
 // A request's body, or an ApiError that says where it is not JSON, or nested too deeply.
-Json parse_body(const std::string &body);
+Json parse_body(const std::string& body);
 
 // Compact text; never fails, since bytes that are no UTF-8 become U+FFFD.
-std::string to_text(const Json &json);
+std::string to_text(const Json& json);
 
 // Appends `text` to `out` as a JSON string with its quotes.
-void append_quoted(std::string &out, std::string_view text);
+void append_quoted(std::string& out, std::string_view text);
 
 }  // namespace server

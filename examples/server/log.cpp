@@ -10,7 +10,7 @@
 namespace server {
 namespace {
 
-constexpr std::array<const char *, 4> kSeverities = {"debug", "info", "warning", "error"};
+constexpr std::array<const char*, 4> kSeverities = {"debug", "info", "warning", "error"};
 
 // "2026-01-31T12:00:00.123Z"
 std::string timestamp() {
@@ -29,13 +29,13 @@ std::string timestamp() {
 
 }  // namespace
 
-Log::Log(bool json, const std::string &level) : json_(json), level_(NL_LOG_INFO) {
+Log::Log(bool json, const std::string& level) : json_(json), level_(NL_LOG_INFO) {
     for (size_t i = 0; i < kSeverities.size(); ++i) {
         if (level == kSeverities[i]) level_ = static_cast<int32_t>(i);
     }
 }
 
-void Log::write(int32_t severity, std::string_view message, const Json &fields) {
+void Log::write(int32_t severity, std::string_view message, const Json& fields) {
     if (severity < level_ || severity < 0 || severity > NL_LOG_ERROR) return;
     std::string line;
     if (json_) {
@@ -44,9 +44,9 @@ void Log::write(int32_t severity, std::string_view message, const Json &fields) 
         line = to_text(object);
     } else {
         line = timestamp() + " " + kSeverities[severity] + " " + std::string(message);
-        for (const auto &[name, value] : fields.items())
+        for (const auto& [name, value] : fields.items())
             line += " " + name + "=" + (value.is_string() ? value.get<std::string>() : to_text(value));
-        for (char &c : line) {
+        for (char& c : line) {
             if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // what clients send can't begin a line of its own
         }
     }
@@ -55,8 +55,8 @@ void Log::write(int32_t severity, std::string_view message, const Json &fields) 
     std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
-void Log::from_engine(void *log, int32_t severity, const char *message, size_t length) {
-    static_cast<Log *>(log)->write(severity, std::string_view(message, length));
+void Log::from_engine(void* log, int32_t severity, const char* message, size_t length) {
+    static_cast<Log*>(log)->write(severity, std::string_view(message, length));
 }
 
 }  // namespace server

@@ -13,13 +13,13 @@ namespace server {
 class Log {
   public:
     // `level` is the least severity (NL_LOG_*) that is written.
-    Log(bool json, const std::string &level);
+    Log(bool json, const std::string& level);
 
     // `fields` is an object of what is known of the event.
-    void write(int32_t severity, std::string_view message, const Json &fields = Json::object());
+    void write(int32_t severity, std::string_view message, const Json& fields = Json::object());
 
     // An nl_log_callback; `log` is a Log.
-    static void from_engine(void *log, int32_t severity, const char *message, size_t length);
+    static void from_engine(void* log, int32_t severity, const char* message, size_t length);
 
   private:
     bool json_;

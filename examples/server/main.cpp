@@ -32,13 +32,13 @@ void set_socket_options(int socket) {
 }
 
 // Waits until no request is answered any more, at most until `deadline`.
-void wait_for_answers(const Service &service, std::chrono::steady_clock::time_point deadline) {
+void wait_for_answers(const Service& service, std::chrono::steady_clock::time_point deadline) {
     while (service.in_flight > 0 && std::chrono::steady_clock::now() < deadline)
         std::this_thread::sleep_for(kPollEvery);
 }
 
 // Waits for SIGTERM or SIGINT. Answers under way may end first; new ones are refused meanwhile.
-void stop_when_asked(const sigset_t &signals, int port, httplib::Server &http, Service &service) {
+void stop_when_asked(const sigset_t& signals, int port, httplib::Server& http, Service& service) {
     int signal = 0;
     sigwait(&signals, &signal);
     service.stops = true;
@@ -52,8 +52,8 @@ void stop_when_asked(const sigset_t &signals, int port, httplib::Server &http, S
     end_idle_connections(port);
 }
 
-void set_up(httplib::Server &http, Service &service) {
-    const Config &config = service.config;
+void set_up(httplib::Server& http, Service& service) {
+    const Config& config = service.config;
     http.new_task_queue = [&service] {
         return new ConnectionThreads(static_cast<size_t>(service.config.connections), service.metrics.connections);
     };
@@ -61,7 +61,7 @@ void set_up(httplib::Server &http, Service &service) {
     http.set_keep_alive_max_count(100000);
     http.set_read_timeout(10, 0);
     http.set_write_timeout(config.write_seconds, 0);
-    http.set_error_handler([](const httplib::Request &request, httplib::Response &response) {
+    http.set_error_handler([](const httplib::Request& request, httplib::Response& response) {
         if (!response.body.empty()) return;
         ApiError error = response.status == 404
                              ? not_found("", "There is no " + request.method + " " + request.path + ".", "no_such_path")
@@ -69,7 +69,7 @@ void set_up(httplib::Server &http, Service &service) {
         error.status = response.status;
         send_error(response, error);
     });
-    http.set_logger([&service](const httplib::Request &request, const httplib::Response &response) {
+    http.set_logger([&service](const httplib::Request& request, const httplib::Response& response) {
         service.log.write(NL_LOG_DEBUG, "request",
                           {{"method", request.method}, {"path", request.path}, {"status", response.status}});
     });
@@ -78,7 +78,7 @@ void set_up(httplib::Server &http, Service &service) {
     add_plain_routes(http, service);
 }
 
-int serve(const Config &config) {
+int serve(const Config& config) {
     // Before there are other threads, so that all of them leave these signals to the one that waits for them.
     sigset_t signals;
     sigemptyset(&signals);
@@ -119,11 +119,11 @@ int serve(const Config &config) {
 }  // namespace
 }  // namespace server
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
     const server::Config config = server::read_config(argc, argv);
     try {
         return server::serve(config);
-    } catch (const std::exception &error) {
+    } catch (const std::exception& error) {
         std::fprintf(stderr, "%s\n", error.what());
         return 1;
     }

@@ -1,13 +1,14 @@
 #include "metrics.h"
 
+#include <cmath>
 #include <cstdio>
 
 namespace server {
 namespace {
 
-constexpr std::array<const char *, kNumOutcomes> kOutcomes = {"answered", "refused", "rejected", "cancelled", "failed"};
+constexpr std::array<const char*, kNumOutcomes> kOutcomes = {"answered", "refused", "rejected", "cancelled", "failed"};
 
-void head(std::string &out, const std::string &name, const char *type, const std::string &help) {
+void head(std::string& out, const std::string& name, const char* type, const std::string& help) {
     out += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
 }
 
@@ -17,16 +18,16 @@ std::string number(double value) {
     return text.data();
 }
 
-void simple(std::string &out, const std::string &name, const char *type, const std::string &help, int64_t value) {
+void simple(std::string& out, const std::string& name, const char* type, const std::string& help, int64_t value) {
     head(out, name, type, help);
     out += name + " " + std::to_string(value) + "\n";
 }
 
 struct EngineNumber {
     int32_t fact;
-    const char *name;
-    const char *type;
-    const char *help;
+    const char* name;
+    const char* type;
+    const char* help;
 };
 
 constexpr std::array kEngineNumbers = {
@@ -45,7 +46,7 @@ constexpr std::array kEngineNumbers = {
 };
 
 struct TierNumber {
-    const char *tier;
+    const char* tier;
     int32_t chunks, bytes, hits, moves;  // facts; 0 where the tier has none
 };
 
@@ -57,17 +58,17 @@ constexpr std::array kTiers = {
 };
 
 // One metric with a line for each tier that has it.
-void by_tier(std::string &out, const nl_engine *engine, const std::string &name, const char *type,
-             const std::string &help, int32_t TierNumber::*member) {
+void by_tier(std::string& out, const nl_engine* engine, const std::string& name, const char* type,
+             const std::string& help, int32_t TierNumber::*member) {
     head(out, name, type, help);
-    for (const TierNumber &tier : kTiers) {
+    for (const TierNumber& tier : kTiers) {
         if (tier.*member == 0) continue;
         out += name + "{tier=\"" + tier.tier + "\"} " + std::to_string(fact(engine, tier.*member)) + "\n";
     }
 }
 
-void write_engine(std::string &out, const nl_engine *engine) {
-    for (const EngineNumber &number : kEngineNumbers)
+void write_engine(std::string& out, const nl_engine* engine) {
+    for (const EngineNumber& number : kEngineNumbers)
         simple(out, number.name, number.type, number.help, fact(engine, number.fact));
     by_tier(out, engine, "nanolith_chunks", "gauge", "Chunks in the tier.", &TierNumber::chunks);
     by_tier(out, engine, "nanolith_chunk_bytes", "gauge", "Bytes of the tier's chunks.", &TierNumber::bytes);
@@ -76,7 +77,7 @@ void write_engine(std::string &out, const nl_engine *engine) {
 }
 
 // A label's value: quotes, backslashes and line ends are escaped.
-std::string label(const std::string &text) {
+std::string label(const std::string& text) {
     std::string out;
     for (const char c : text) {
         if (c == '"' || c == '\\') out += '\\';
@@ -91,23 +92,24 @@ void Histogram::add(double value, uint64_t count) {
     size_t i = 0;
     while (i < bounds_.size() && value > bounds_[i]) ++i;
     counts_[i].fetch_add(count, std::memory_order_relaxed);
-    sum_micros_.fetch_add(static_cast<uint64_t>(value * 1e6 * static_cast<double>(count) + 0.5),
+    sum_micros_.fetch_add(static_cast<uint64_t>(std::llround(value * 1e6 * static_cast<double>(count))),
                           std::memory_order_relaxed);
 }
 
-void Histogram::write(std::string &out, const std::string &name, const std::string &help) const {
+void Histogram::write(std::string& out, const std::string& name, const std::string& help) const {
     head(out, name, "histogram", help);
     uint64_t all = 0;
     for (size_t i = 0; i < counts_.size(); ++i) {
         all += counts_[i].load(std::memory_order_relaxed);
         const std::string bound = i < bounds_.size() ? number(bounds_[i]) : "+Inf";
-        out += name + "_bucket{le=\"" + bound + "\"} " + std::to_string(all) + "\n";
+        out.append(name).append("_bucket{le=\"").append(bound).append("\"} ");
+        out.append(std::to_string(all)).append("\n");
     }
     out += name + "_sum " + number(static_cast<double>(sum_micros_.load(std::memory_order_relaxed)) * 1e-6) + "\n";
     out += name + "_count " + std::to_string(all) + "\n";
 }
 
-std::string Metrics::text(const nl_engine *engine, const std::string &model) const {
+std::string Metrics::text(const nl_engine* engine, const std::string& model) const {
     std::string out;
     head(out, "nanolith_info", "gauge", "The library's version and the model.");
     out += std::string("nanolith_info{version=\"") + nl_version() + "\",model=\"" + label(model) + "\"} 1\n";

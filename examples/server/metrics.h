@@ -21,7 +21,7 @@ class Histogram {
 
     // `count` observations of `value`.
     void add(double value, uint64_t count = 1);
-    void write(std::string &out, const std::string &name, const std::string &help) const;
+    void write(std::string& out, const std::string& name, const std::string& help) const;
 
   private:
     std::vector<double> bounds_;
@@ -33,7 +33,7 @@ class Metrics {
   public:
     void count(Outcome outcome) { outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed); }
     // The text that /metrics gives: these counts and the engine's facts.
-    [[nodiscard]] std::string text(const nl_engine *engine, const std::string &model) const;
+    [[nodiscard]] std::string text(const nl_engine* engine, const std::string& model) const;
 
     // Generations under way: those that wait for their first token, and those that have it.
     std::atomic<int64_t> waiting{0};

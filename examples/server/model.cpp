@@ -13,17 +13,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string folder_name(const std::string &path) {
+std::string folder_name(const std::string& path) {
     const fs::path whole = fs::weakly_canonical(path);
     return whole.filename().string();
 }
 
-DrawingDefaults read_drawing(const std::string &folder) {
+DrawingDefaults read_drawing(const std::string& folder) {
     DrawingDefaults defaults;
     std::ifstream file(folder + "/generation_config.json");
     const Json json = Json::parse(file, nullptr, false);
     if (!json.is_object()) return defaults;
-    const auto number = [&](const char *name, double standard) {
+    const auto number = [&](const char* name, double standard) {
         const auto found = json.find(name);
         return found != json.end() && found->is_number() ? found->get<double>() : standard;
     };
@@ -38,11 +38,11 @@ DrawingDefaults read_drawing(const std::string &folder) {
 // A folder for as long as this lives with the model's files but the weights, and another chat template.
 class TemplateFolder {
   public:
-    TemplateFolder(const std::string &model, const std::string &chat_template) {
+    TemplateFolder(const std::string& model, const std::string& chat_template) {
         std::string pattern = (fs::temp_directory_path() / "nanolith-server-XXXXXX").string();
         if (mkdtemp(pattern.data()) == nullptr) throw bad_request("", "No folder can be made for --chat-template.");
         path_ = pattern;
-        for (const auto &entry : fs::directory_iterator(model)) {
+        for (const auto& entry : fs::directory_iterator(model)) {
             const fs::path name = entry.path().filename();
             if (!entry.is_regular_file() || name == "chat_template.jinja" || name.extension() == ".safetensors")
                 continue;
@@ -50,31 +50,31 @@ class TemplateFolder {
         }
         fs::create_symlink(fs::absolute(chat_template), fs::path(path_) / "chat_template.jinja");
     }
-    TemplateFolder(const TemplateFolder &) = delete;
-    TemplateFolder &operator=(const TemplateFolder &) = delete;
+    TemplateFolder(const TemplateFolder&) = delete;
+    TemplateFolder& operator=(const TemplateFolder&) = delete;
     ~TemplateFolder() {
         std::error_code ignored;
         fs::remove_all(path_, ignored);
     }
-    [[nodiscard]] const std::string &path() const { return path_; }
+    [[nodiscard]] const std::string& path() const { return path_; }
 
   private:
     std::string path_;
 };
 
-Engine create_engine(const Config &config, Log &log) {
-    const Options options = made<Options>([](nl_options **out) { return nl_options_create(NL_OPTIONS_ENGINE, out); });
+Engine create_engine(const Config& config, Log& log) {
+    const Options options = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_ENGINE, out); });
     must(nl_options_set_text(options.get(), NL_OPTION_DEVICE, config.device.data(), config.device.size()));
     must(nl_options_set_log(options.get(), Log::from_engine, &log));
     set_from_texts(options.get(), config.engine_options);
-    return made<Engine>([&](nl_engine **out) {
+    return made<Engine>([&](nl_engine** out) {
         return nl_engine_create(config.model.data(), config.model.size(), options.get(), out);
     });
 }
 
 }  // namespace
 
-Model::Model(const Config &config, Log &log)
+Model::Model(const Config& config, Log& log)
     : name_(config.model_name.empty() ? folder_name(config.model) : config.model_name),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count()),
@@ -85,8 +85,8 @@ Model::Model(const Config &config, Log &log)
     open_tokenizer(config, log);
 }
 
-void Model::open_tokenizer(const Config &config, Log &log) {
-    nl_tokenizer *tokenizer = nullptr;
+void Model::open_tokenizer(const Config& config, Log& log) {
+    nl_tokenizer* tokenizer = nullptr;
     nl_status status = NL_OK;
     if (config.chat_template.empty()) {
         status = nl_engine_tokenizer(engine_.get(), &tokenizer);
@@ -95,7 +95,7 @@ void Model::open_tokenizer(const Config &config, Log &log) {
         status = nl_tokenizer_load(folder.path().data(), folder.path().size(), &tokenizer);
     }
     tokenizer_.reset(tokenizer);
-    nl_chat_format *format = nullptr;
+    nl_chat_format* format = nullptr;
     if (status == NL_OK) status = nl_chat_format_create(tokenizer, nullptr, 0, &format);
     format_.reset(format);
     if (status == NL_OK) return;
@@ -105,15 +105,15 @@ void Model::open_tokenizer(const Config &config, Log &log) {
 }
 
 std::string Model::device() const {
-    return text_of([this](char *buffer, size_t capacity, size_t *length) {
+    return text_of([this](char* buffer, size_t capacity, size_t* length) {
         return nl_engine_device(engine_.get(), buffer, capacity, length);
     });
 }
 
-std::vector<int32_t> Model::encode(std::string_view text, uint32_t flags, const std::string &param) const {
+std::vector<int32_t> Model::encode(std::string_view text, uint32_t flags, const std::string& param) const {
     if (tokenizer_ == nullptr) throw unsupported(param, "The model has no tokenizer: give token ids. " + no_chat_);
     return tokens_of(
-        [&](int32_t *tokens, size_t capacity, size_t *count) {
+        [&](int32_t* tokens, size_t capacity, size_t* count) {
             return nl_tokenizer_encode(tokenizer_.get(), text.data(), text.size(), flags, tokens, capacity, count);
         },
         text.size() / 2 + 16, param);
@@ -121,19 +121,19 @@ std::vector<int32_t> Model::encode(std::string_view text, uint32_t flags, const 
 
 std::string Model::decode(std::span<const int32_t> tokens) const {
     if (tokenizer_ == nullptr) throw unsupported("tokens", "The model has no tokenizer. " + no_chat_);
-    return text_of([&](char *buffer, size_t capacity, size_t *length) {
+    return text_of([&](char* buffer, size_t capacity, size_t* length) {
         return nl_tokenizer_decode(tokenizer_.get(), tokens.data(), tokens.size(), buffer, capacity, length);
     });
 }
 
-RenderedChat Model::render(const Json &request, size_t num_messages, bool with_prompt) const {
+RenderedChat Model::render(const Json& request, size_t num_messages, bool with_prompt) const {
     if (format_ == nullptr)
         throw unsupported("messages", "The model can't chat; /v1/completions and --chat-template remain. " + no_chat_);
     const std::string text = to_text(request);
     RenderedChat chat;
     chat.ends.resize(num_messages);
     chat.tokens = tokens_of(
-        [&](int32_t *tokens, size_t capacity, size_t *count) {
+        [&](int32_t* tokens, size_t capacity, size_t* count) {
             return nl_chat_format_render_json(format_.get(), text.data(), text.size(),
                                               with_prompt ? NL_CHAT_ADD_GENERATION_PROMPT : 0, chat.ends.data(),
                                               num_messages, tokens, capacity, count);

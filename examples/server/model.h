@@ -29,25 +29,25 @@ struct RenderedChat {
 // Made once; its functions may be called from any thread.
 class Model {
   public:
-    Model(const Config &config, Log &log);
+    Model(const Config& config, Log& log);
 
-    [[nodiscard]] nl_engine *engine() const { return engine_.get(); }
-    [[nodiscard]] const std::string &name() const { return name_; }
+    [[nodiscard]] nl_engine* engine() const { return engine_.get(); }
+    [[nodiscard]] const std::string& name() const { return name_; }
     [[nodiscard]] int64_t created() const { return created_; }  // seconds since 1970
     [[nodiscard]] size_t max_context() const { return max_context_; }
     [[nodiscard]] size_t page_size() const { return page_size_; }
-    [[nodiscard]] const DrawingDefaults &drawing() const { return drawing_; }
+    [[nodiscard]] const DrawingDefaults& drawing() const { return drawing_; }
     [[nodiscard]] std::string device() const;
 
-    [[nodiscard]] std::vector<int32_t> encode(std::string_view text, uint32_t flags, const std::string &param) const;
+    [[nodiscard]] std::vector<int32_t> encode(std::string_view text, uint32_t flags, const std::string& param) const;
     [[nodiscard]] std::string decode(std::span<const int32_t> tokens) const;
     // `request` is what nl_chat_format_render_json takes, with `num_messages` messages.
-    [[nodiscard]] RenderedChat render(const Json &request, size_t num_messages, bool with_prompt) const;
+    [[nodiscard]] RenderedChat render(const Json& request, size_t num_messages, bool with_prompt) const;
     // The token that is written so, or -1.
     [[nodiscard]] int32_t find(std::string_view piece) const;
 
   private:
-    void open_tokenizer(const Config &config, Log &log);
+    void open_tokenizer(const Config& config, Log& log);
 
     std::string name_;
     int64_t created_ = 0;

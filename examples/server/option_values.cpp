@@ -13,7 +13,7 @@ std::string lower(std::string text) {
     return text;
 }
 
-void set_from_text(nl_options *options, const OptionFacts &facts, const std::string &value, const std::string &text) {
+void set_from_text(nl_options* options, const OptionFacts& facts, const std::string& value, const std::string& text) {
     try {
         size_t read = value.size();
         if (facts.type == "int") {
@@ -24,7 +24,7 @@ void set_from_text(nl_options *options, const OptionFacts &facts, const std::str
             must(nl_options_set_text(options, facts.key, value.data(), value.size()));
         }
         if (read != value.size()) throw std::invalid_argument(value);
-    } catch (const std::logic_error &) {
+    } catch (const std::logic_error&) {
         throw bad_request("", "--engine " + text + ": expected a number");
     }
 }
@@ -32,11 +32,11 @@ void set_from_text(nl_options *options, const OptionFacts &facts, const std::str
 }  // namespace
 
 std::map<std::string, OptionFacts> options_of_kind(int32_t kind) {
-    const std::string text = text_of([kind](char *buffer, size_t capacity, size_t *length) {
+    const std::string text = text_of([kind](char* buffer, size_t capacity, size_t* length) {
         return nl_option_describe(kind, buffer, capacity, length);
     });
     std::map<std::string, OptionFacts> options;
-    for (const Json &option : Json::parse(text)) {
+    for (const Json& option : Json::parse(text)) {
         OptionFacts facts;
         facts.key = option.at("key").get<int32_t>();
         facts.type = option.at("type").get<std::string>();
@@ -51,9 +51,9 @@ std::map<std::string, OptionFacts> options_of_kind(int32_t kind) {
     return options;
 }
 
-void set_from_texts(nl_options *options, const std::vector<std::string> &texts) {
+void set_from_texts(nl_options* options, const std::vector<std::string>& texts) {
     const auto known = options_of_kind(NL_OPTIONS_ENGINE);
-    for (const std::string &text : texts) {
+    for (const std::string& text : texts) {
         const size_t sign = text.find('=');
         const auto found = known.find(lower(text.substr(0, sign)));
         if (sign == std::string::npos || found == known.end())

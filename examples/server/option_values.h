@@ -23,6 +23,6 @@ struct OptionFacts {
 std::map<std::string, OptionFacts> options_of_kind(int32_t kind);
 
 // Sets options of an engine from texts as "NUM_PAGES=4096".
-void set_from_texts(nl_options *options, const std::vector<std::string> &texts);
+void set_from_texts(nl_options* options, const std::vector<std::string>& texts);
 
 }  // namespace server

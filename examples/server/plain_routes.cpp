@@ -8,7 +8,7 @@ namespace {
 using httplib::Request;
 using httplib::Response;
 
-Json describe_model(const Service &service) {
+Json describe_model(const Service& service) {
     return {{"id", service.model.name()},
             {"object", "model"},
             {"created", service.model.created()},
@@ -16,12 +16,12 @@ Json describe_model(const Service &service) {
             {"max_model_len", service.model.max_context()}};
 }
 
-Json tokenize(Service &service, Tenant &tenant, const std::string &body) {
+Json tokenize(Service& service, Tenant& tenant, const std::string& body) {
     const Json json = parse_body(body);
     Fields fields(json);
     check_model(fields, service.model);
     const auto text = fields.text("prompt");
-    const Json &messages = fields.list("messages", static_cast<size_t>(service.config.max_messages));
+    const Json& messages = fields.list("messages", static_cast<size_t>(service.config.max_messages));
     const bool special = fields.boolean("add_special_tokens").value_or(true);
     const bool with_prompt = fields.boolean("add_generation_prompt").value_or(true);
     fields.finish();
@@ -32,7 +32,7 @@ Json tokenize(Service &service, Tenant &tenant, const std::string &body) {
     return {{"count", tokens.size()}, {"max_model_len", service.model.max_context()}, {"tokens", tokens}};
 }
 
-Json detokenize(Service &service, const std::string &body) {
+Json detokenize(Service& service, const std::string& body) {
     const Json json = parse_body(body);
     Fields fields(json);
     check_model(fields, service.model);
@@ -41,13 +41,13 @@ Json detokenize(Service &service, const std::string &body) {
     return {{"prompt", service.model.decode(tokens)}};
 }
 
-void add_models(httplib::Server &http, Service &service) {
+void add_models(httplib::Server& http, Service& service) {
     http.Get("/v1/models",
-             without_body(service, [&service](const Request &, Response &response, Tenant &, const std::string &) {
+             without_body(service, [&service](const Request&, Response& response, Tenant&, const std::string&) {
                  send_json(response, {{"object", "list"}, {"data", Json::array({describe_model(service)})}});
              }));
-    http.Get(R"(/v1/models/(.+))", without_body(service, [&service](const Request &request, Response &response,
-                                                                    Tenant &, const std::string &) {
+    http.Get(R"(/v1/models/(.+))",
+             without_body(service, [&service](const Request& request, Response& response, Tenant&, const std::string&) {
                  const Json wanted = {{"model", request.matches[1].str()}};
                  Fields fields(wanted);
                  check_model(fields, service.model);
@@ -55,12 +55,12 @@ void add_models(httplib::Server &http, Service &service) {
              }));
 }
 
-void add_page(httplib::Server &http, const Service &service) {
-    http.Get("/page/settings", [&service](const Request &, Response &response) {
+void add_page(httplib::Server& http, const Service& service) {
+    http.Get("/page/settings", [&service](const Request&, Response& response) {
         send_json(response, {{"system_prompt", service.config.page_prompt}});
     });
-    for (const PageFile &file : kPageFiles) {
-        http.Get(std::string(file.path), [&file](const Request &, Response &response) {
+    for (const PageFile& file : kPageFiles) {
+        http.Get(std::string(file.path), [&file](const Request&, Response& response) {
             response.set_header("Cache-Control", "no-cache");
             response.set_header("Content-Security-Policy", "default-src 'self'");
             response.set_header("X-Content-Type-Options", "nosniff");
@@ -71,23 +71,23 @@ void add_page(httplib::Server &http, const Service &service) {
 
 }  // namespace
 
-void add_plain_routes(httplib::Server &http, Service &service) {
+void add_plain_routes(httplib::Server& http, Service& service) {
     add_models(http, service);
     add_page(http, service);
-    http.Post("/tokenize", with_body(service, [&service](const Request &, Response &response, Tenant &tenant,
-                                                         const std::string &body) {
+    http.Post("/tokenize", with_body(service, [&service](const Request&, Response& response, Tenant& tenant,
+                                                         const std::string& body) {
                   send_json(response, tokenize(service, tenant, body));
               }));
     http.Post("/detokenize",
-              with_body(service, [&service](const Request &, Response &response, Tenant &, const std::string &body) {
+              with_body(service, [&service](const Request&, Response& response, Tenant&, const std::string& body) {
                   send_json(response, detokenize(service, body));
               }));
-    http.Get("/health", [&service](const Request &, Response &response) {
+    http.Get("/health", [&service](const Request&, Response& response) {
         response.status = service.stops ? 503 : 200;
         send_json(response, {{"status", service.stops ? "stopping" : "ok"}});
     });
     http.Get("/metrics",
-             without_body(service, [&service](const Request &, Response &response, Tenant &, const std::string &) {
+             without_body(service, [&service](const Request&, Response& response, Tenant&, const std::string&) {
                  response.set_content(service.metrics.text(service.model.engine(), service.model.name()),
                                       "text/plain; version=0.0.4");
              }));

@@ -6,13 +6,13 @@ namespace server {
 
 size_t Prompt::num_tokens() const {
     size_t count = tail.size();
-    for (const Part &part : parts) count += part.tokens.size();
+    for (const Part& part : parts) count += part.tokens.size();
     return count;
 }
 
-std::vector<std::shared_ptr<Document>> read_documents(Fields &fields, const RequestContext &context) {
+std::vector<std::shared_ptr<Document>> read_documents(Fields& fields, const RequestContext& context) {
     std::vector<std::shared_ptr<Document>> documents;
-    for (const Json &element : fields.list("documents", static_cast<size_t>(context.config.max_documents))) {
+    for (const Json& element : fields.list("documents", static_cast<size_t>(context.config.max_documents))) {
         const std::string where = "documents[" + std::to_string(documents.size()) + "]";
         if (element.is_string()) {
             documents.push_back(context.tenant.documents.find(element.get<std::string>(), where));
@@ -40,7 +40,7 @@ std::vector<std::shared_ptr<Document>> read_documents(Fields &fields, const Requ
     return documents;
 }
 
-void check_length(const Prompt &prompt, const Model &model, const std::string &param) {
+void check_length(const Prompt& prompt, const Model& model, const std::string& param) {
     const size_t count = prompt.num_tokens();
     if (count < model.max_context()) return;
     throw bad_request(param,
@@ -49,7 +49,7 @@ void check_length(const Prompt &prompt, const Model &model, const std::string &p
                       "context_length_exceeded");
 }
 
-void check_model(Fields &fields, const Model &model) {
+void check_model(Fields& fields, const Model& model) {
     const auto name = fields.text("model");
     if (name && *name != model.name())
         throw not_found("model", "There is no model " + *name + " here; " + model.name() + " is.", "model_not_found");

@@ -35,30 +35,30 @@ struct Job {
 
 // Everything that requests are read with.
 struct RequestContext {
-    const Config &config;
-    const Model &model;
-    const SettingsReader &settings;
-    Tenant &tenant;
+    const Config& config;
+    const Model& model;
+    const SettingsReader& settings;
+    Tenant& tenant;
 };
 
 // The field `documents`: each one an id, {"id": ...} or {"text": ..., "title": ...}.
-std::vector<std::shared_ptr<Document>> read_documents(Fields &fields, const RequestContext &context);
+std::vector<std::shared_ptr<Document>> read_documents(Fields& fields, const RequestContext& context);
 
 // The body of /v1/completions.
-Job read_completion(const Json &body, const RequestContext &context);
+Job read_completion(const Json& body, const RequestContext& context);
 // The body of /v1/chat/completions.
-Job read_chat(const Json &body, const RequestContext &context);
+Job read_chat(const Json& body, const RequestContext& context);
 // The tokens of a chat's messages without documents, for /tokenize.
-std::vector<int32_t> tokens_of_chat(const Json &messages, bool with_prompt, const RequestContext &context);
+std::vector<int32_t> tokens_of_chat(const Json& messages, bool with_prompt, const RequestContext& context);
 // The tokens that a document has in chats: what is prefilled when it is put.
-std::vector<int32_t> tokens_of_document(const std::string &text, const RequestContext &context);
+std::vector<int32_t> tokens_of_document(const std::string& text, const RequestContext& context);
 // Puts a chat's system prompt and documents, which stand in front, into parts.
-Prompt split_chat(const RenderedChat &chat, size_t num_system, const std::vector<std::shared_ptr<Document>> &documents,
+Prompt split_chat(const RenderedChat& chat, size_t num_system, const std::vector<std::shared_ptr<Document>>& documents,
                   size_t page_size);
 
 // An ApiError where the prompt leaves no room for an answer.
-void check_length(const Prompt &prompt, const Model &model, const std::string &param);
+void check_length(const Prompt& prompt, const Model& model, const std::string& param);
 // `model`, where a request has it, is the one that is served.
-void check_model(Fields &fields, const Model &model);
+void check_model(Fields& fields, const Model& model);
 
 }  // namespace server

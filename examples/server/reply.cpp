@@ -9,15 +9,15 @@ namespace server {
 namespace {
 
 // OpenAI's word for why an answer ended.
-const char *finish_reason(int32_t end) {
+const char* finish_reason(int32_t end) {
     return end == NL_END_LENGTH || end == NL_END_CONTEXT_FULL || end == NL_END_DEADLINE ? "length" : "stop";
 }
 
-Json call_json(const ToolCall &call) {
+Json call_json(const ToolCall& call) {
     return {{"id", call.id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}};
 }
 
-Json usage_json(const Usage &usage) {
+Json usage_json(const Usage& usage) {
     return {{"prompt_tokens", usage.prompt_tokens},
             {"completion_tokens", usage.answer_tokens},
             {"total_tokens", usage.prompt_tokens + usage.answer_tokens},
@@ -26,7 +26,7 @@ Json usage_json(const Usage &usage) {
 
 }  // namespace
 
-Reply::Reply(const Job &job, const std::string &model, size_t num_answers)
+Reply::Reply(const Job& job, const std::string& model, size_t num_answers)
     : chat_(job.chat),
       stream_(job.settings.stream),
       include_usage_(job.settings.include_usage),
@@ -35,7 +35,7 @@ Reply::Reply(const Job &job, const std::string &model, size_t num_answers)
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count()),
       answers_(num_answers) {
-    for (Answer &answer : answers_) {
+    for (Answer& answer : answers_) {
         if (!job.tool_names.empty()) answer.parser.emplace(job.tool_names);
     }
     if (!stream_) return;
@@ -48,7 +48,7 @@ Reply::Reply(const Job &job, const std::string &model, size_t num_answers)
 }
 
 Json Reply::head(bool event) const {
-    const char *const object = !chat_ ? "text_completion" : event ? "chat.completion.chunk" : "chat.completion";
+    const char* const object = !chat_ ? "text_completion" : event ? "chat.completion.chunk" : "chat.completion";
     return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
 }
 
@@ -56,8 +56,8 @@ void Reply::begin_events(size_t index) {
     events_ += event_begin_ + std::to_string(index) + R"(,"delta":{"role":"assistant","content":"")" + event_end_;
 }
 
-void Reply::take(const Piece &piece) {
-    Answer &answer = answers_[piece.index];
+void Reply::take(const Piece& piece) {
+    Answer& answer = answers_[piece.index];
     if (answer.parser) {
         std::string text;
         std::vector<ToolCall> calls;
@@ -87,9 +87,9 @@ void Reply::add_text(size_t index, std::string_view text) {
     events_ += event_end_;
 }
 
-void Reply::add_calls(size_t index, std::vector<ToolCall> &calls) {
-    for (ToolCall &call : calls) {
-        std::vector<ToolCall> &all = answers_[index].calls;
+void Reply::add_calls(size_t index, std::vector<ToolCall>& calls) {
+    for (ToolCall& call : calls) {
+        std::vector<ToolCall>& all = answers_[index].calls;
         if (stream_) {
             Json delta = call_json(call);
             delta["index"] = all.size();
@@ -118,7 +118,7 @@ void Reply::add_finish(size_t index) {
     add_event(event);
 }
 
-void Reply::add_event(const Json &event) {
+void Reply::add_event(const Json& event) {
     if (!include_usage_ || event.contains("usage")) {
         events_ += "data: " + to_text(event) + "\n\n";
         return;
@@ -128,7 +128,7 @@ void Reply::add_event(const Json &event) {
     events_ += "data: " + to_text(with_usage) + "\n\n";
 }
 
-void Reply::close(const Usage &usage, const Json &report) {
+void Reply::close(const Usage& usage, const Json& report) {
     if (include_usage_) {
         Json event = head(true);
         event["choices"] = Json::array();
@@ -139,21 +139,21 @@ void Reply::close(const Usage &usage, const Json &report) {
     events_ += "data: [DONE]\n\n";
 }
 
-void Reply::fail(const Json &error) {
+void Reply::fail(const Json& error) {
     events_ += "data: " + to_text(error) + "\n\n";
 }
 
-Json Reply::whole(const Usage &usage, const Json &report) const {
+Json Reply::whole(const Usage& usage, const Json& report) const {
     Json reply = head(false);
     reply["choices"] = Json::array();
     for (size_t i = 0; i < answers_.size(); ++i) {
-        const Answer &answer = answers_[i];
+        const Answer& answer = answers_[i];
         Json choice = {{"index", i}};
         if (chat_) {
-            Json &message = choice["message"];
+            Json& message = choice["message"];
             message["role"] = "assistant";
             message["content"] = answer.text.empty() && !answer.calls.empty() ? Json(nullptr) : Json(answer.text);
-            for (const ToolCall &call : answer.calls) message["tool_calls"].push_back(call_json(call));
+            for (const ToolCall& call : answer.calls) message["tool_calls"].push_back(call_json(call));
         } else {
             choice["text"] = answer.text;
         }

@@ -14,18 +14,18 @@ namespace server {
 // reply, it is kept until the end.
 class Reply {
   public:
-    Reply(const Job &job, const std::string &model, size_t num_answers);
+    Reply(const Job& job, const std::string& model, size_t num_answers);
 
-    void take(const Piece &piece);
+    void take(const Piece& piece);
     // Events since the last call; empties them.
-    std::string &events() { return events_; }
+    std::string& events() { return events_; }
     // Of a stream: the last events.
-    void close(const Usage &usage, const Json &report);
+    void close(const Usage& usage, const Json& report);
     // The event that tells an error behind what was sent already.
-    void fail(const Json &error);
+    void fail(const Json& error);
     // Of a whole reply.
-    [[nodiscard]] Json whole(const Usage &usage, const Json &report) const;
-    [[nodiscard]] const std::string &id() const { return id_; }
+    [[nodiscard]] Json whole(const Usage& usage, const Json& report) const;
+    [[nodiscard]] const std::string& id() const { return id_; }
 
   private:
     struct Answer {
@@ -38,9 +38,9 @@ class Reply {
     [[nodiscard]] Json head(bool event) const;
     void begin_events(size_t index);
     void add_text(size_t index, std::string_view text);
-    void add_calls(size_t index, std::vector<ToolCall> &calls);
+    void add_calls(size_t index, std::vector<ToolCall>& calls);
     void add_finish(size_t index);
-    void add_event(const Json &event);
+    void add_event(const Json& event);
 
     bool chat_;
     bool stream_;

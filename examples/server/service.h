@@ -19,17 +19,17 @@
 namespace server {
 
 struct Service {
-    Service(const Config &configuration, Log &lines)
+    Service(const Config& configuration, Log& lines)
         : config(configuration),
           log(lines),
           model(configuration, lines),
           tenants(configuration, model.engine()),
           settings(configuration, model) {}
 
-    [[nodiscard]] RequestContext context(Tenant &tenant) const { return {config, model, settings, tenant}; }
+    [[nodiscard]] RequestContext context(Tenant& tenant) const { return {config, model, settings, tenant}; }
 
-    const Config &config;
-    Log &log;
+    const Config& config;
+    Log& log;
     Model model;
     Tenants tenants;
     SettingsReader settings;
@@ -43,37 +43,37 @@ struct Service {
 class Ticket {
   public:
     // Throws where the server stops, or answers as many as it may.
-    Ticket(Service &service, const Tenant &tenant, const std::string &path);
+    Ticket(Service& service, const Tenant& tenant, const std::string& path);
     ~Ticket();
-    Ticket(const Ticket &) = delete;
-    Ticket &operator=(const Ticket &) = delete;
+    Ticket(const Ticket&) = delete;
+    Ticket& operator=(const Ticket&) = delete;
 
     void end_with(Outcome outcome) { outcome_ = outcome; }
     // Further members of the line.
-    Json &fields() { return fields_; }
+    Json& fields() { return fields_; }
 
   private:
-    Service *service_;
+    Service* service_;
     Outcome outcome_ = Outcome::cancelled;
     Json fields_;
 };
 
-using Handle = std::function<void(const httplib::Request &, httplib::Response &, Tenant &, const std::string &body)>;
+using Handle = std::function<void(const httplib::Request&, httplib::Response&, Tenant&, const std::string& body)>;
 
 // A handler with a body, which it reads up to the limit, for the tenant of the request's key; what it throws becomes
 // the reply.
-httplib::Server::HandlerWithContentReader with_body(Service &service, Handle handle);
+httplib::Server::HandlerWithContentReader with_body(Service& service, Handle handle);
 // The same without a body.
-httplib::Server::Handler without_body(Service &service, Handle handle);
+httplib::Server::Handler without_body(Service& service, Handle handle);
 
-void send_json(httplib::Response &response, const Json &json);
-void send_error(httplib::Response &response, const ApiError &error);
-Outcome outcome_of(const ApiError &error);
+void send_json(httplib::Response& response, const Json& json);
+void send_error(httplib::Response& response, const ApiError& error);
+Outcome outcome_of(const ApiError& error);
 
-void add_answer_routes(httplib::Server &http, Service &service);  // chat and completions
-void add_chunk_routes(httplib::Server &http, Service &service);   // documents
+void add_answer_routes(httplib::Server& http, Service& service);  // chat and completions
+void add_chunk_routes(httplib::Server& http, Service& service);   // documents
 // Puts the text files of a folder as documents of every tenant, with their names as ids.
-void put_folder(Service &service, const std::string &folder);
-void add_plain_routes(httplib::Server &http, Service &service);  // models, tokens, health, metrics, the page
+void put_folder(Service& service, const std::string& folder);
+void add_plain_routes(httplib::Server& http, Service& service);  // models, tokens, health, metrics, the page
 
 }  // namespace server

@@ -10,10 +10,10 @@
 namespace server {
 namespace {
 
-constexpr std::array<const char *, 3> kCompositions = {"exact", "independent", "blended"};
+constexpr std::array<const char*, 3> kCompositions = {"exact", "independent", "blended"};
 constexpr size_t kMostStops = 16;
 
-void set_option(nl_options *options, const OptionFacts &facts, const std::string &name, Fields &fields) {
+void set_option(nl_options* options, const OptionFacts& facts, const std::string& name, Fields& fields) {
     if (facts.type == "int") {
         const auto value = fields.integer(name, facts.least_int, facts.most_int);
         if (value) must(nl_options_set_int(options, facts.key, *value), name);
@@ -24,23 +24,23 @@ void set_option(nl_options *options, const OptionFacts &facts, const std::string
         for (const int32_t value : fields.integers(name, 1024))
             must(nl_options_set_int(options, facts.key, value), name);
     } else {
-        for (const std::string &value : fields.texts(name, 1024))
+        for (const std::string& value : fields.texts(name, 1024))
             must(nl_options_set_text(options, facts.key, value.data(), value.size()), name);
     }
 }
 
 }  // namespace
 
-SettingsReader::SettingsReader(const Config &config, const Model &model)
+SettingsReader::SettingsReader(const Config& config, const Model& model)
     : config_(&config), model_(&model), sampling_(options_of_kind(NL_OPTIONS_SAMPLING)) {
     sampling_.erase("seed");  // each of several answers has its own
 }
 
-Settings SettingsReader::read(Fields &fields, int64_t standard_tokens) const {
+Settings SettingsReader::read(Fields& fields, int64_t standard_tokens) const {
     Settings settings;
     settings.n = fields.integer("n", 1, config_->max_n).value_or(1);
     settings.stream = fields.boolean("stream").value_or(false);
-    const Json &stream_options = fields.object("stream_options");
+    const Json& stream_options = fields.object("stream_options");
     if (!stream_options.is_null()) {
         if (!settings.stream) throw bad_request("stream_options", "stream_options is there and stream is not true.");
         Fields inside(stream_options, "stream_options.");
@@ -50,44 +50,44 @@ Settings SettingsReader::read(Fields &fields, int64_t standard_tokens) const {
     settings.composition = composition_named(fields.text("composition").value_or(config_->composition), "composition");
     fields.text("user");  // names the client's own user, which means nothing here
     read_sampling(fields, settings);
-    settings.generation = made<Options>([](nl_options **out) { return nl_options_create(NL_OPTIONS_GENERATION, out); });
+    settings.generation = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_GENERATION, out); });
     read_end(fields, standard_tokens, settings.generation.get());
     return settings;
 }
 
-void SettingsReader::read_sampling(Fields &fields, Settings &settings) const {
-    settings.sampling = made<Options>([](nl_options **out) { return nl_options_create(NL_OPTIONS_SAMPLING, out); });
-    nl_options *const options = settings.sampling.get();
+void SettingsReader::read_sampling(Fields& fields, Settings& settings) const {
+    settings.sampling = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_SAMPLING, out); });
+    nl_options* const options = settings.sampling.get();
     must(nl_options_set_float(options, NL_OPTION_TEMPERATURE, model_->drawing().temperature));
     must(nl_options_set_float(options, NL_OPTION_TOP_P, model_->drawing().top_p));
     must(nl_options_set_int(options, NL_OPTION_TOP_K, model_->drawing().top_k));
-    for (const auto &[name, facts] : sampling_) set_option(options, facts, name, fields);
+    for (const auto& [name, facts] : sampling_) set_option(options, facts, name, fields);
     const auto seed = fields.integer("seed", std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
     settings.seed = seed ? *seed : static_cast<int64_t>(random_bits() >> 1U);
     const std::string why = "this engine has no such option.";
-    for (const char *name : {"frequency_penalty", "presence_penalty"}) {
+    for (const char* name : {"frequency_penalty", "presence_penalty"}) {
         if (sampling_.count(name) == 0) fields.refuse(name, {0}, why);
     }
     read_bias(fields, options);
 }
 
 // OpenAI's {"198": -2.5}; the engine takes the texts "198:-2.5".
-void SettingsReader::read_bias(Fields &fields, nl_options *sampling) const {
+void SettingsReader::read_bias(Fields& fields, nl_options* sampling) const {
     const auto biased = sampling_.find("biased_token");
     if (biased == sampling_.end()) {
         fields.refuse("logit_bias", {Json::object()}, "this engine has no such option.");
         return;
     }
-    const Json &bias = fields.object("logit_bias");
+    const Json& bias = fields.object("logit_bias");
     if (bias.is_null()) return;
-    for (const auto &[token, value] : bias.items()) {
+    for (const auto& [token, value] : bias.items()) {
         if (!value.is_number()) throw bad_request("logit_bias", "logit_bias has a value that is no number.");
         const std::string text = token + ":" + to_text(value);
         must(nl_options_set_text(sampling, biased->second.key, text.data(), text.size()), "logit_bias");
     }
 }
 
-void SettingsReader::read_end(Fields &fields, int64_t standard_tokens, nl_options *generation) const {
+void SettingsReader::read_end(Fields& fields, int64_t standard_tokens, nl_options* generation) const {
     const int64_t context = static_cast<int64_t>(model_->max_context());
     const int64_t limit = config_->max_tokens > 0 ? std::min(config_->max_tokens, context) : context;
     const auto old_name = fields.integer("max_tokens", 1, limit);
@@ -100,13 +100,13 @@ void SettingsReader::read_end(Fields &fields, int64_t standard_tokens, nl_option
     must(nl_options_set_int(generation, NL_OPTION_MIN_TOKENS, least), "min_tokens");
     const bool ignores_end = fields.boolean("ignore_eos").value_or(false);
     must(nl_options_set_int(generation, NL_OPTION_END_TOKENS, ignores_end ? 0 : 1), "ignore_eos");
-    for (const std::string &text : fields.texts("stop", kMostStops))
+    for (const std::string& text : fields.texts("stop", kMostStops))
         must(nl_options_set_text(generation, NL_OPTION_STOP_TEXT, text.data(), text.size()), "stop");
     for (const int32_t token : fields.integers("stop_token_ids", kMostStops))
         must(nl_options_set_int(generation, NL_OPTION_STOP_TOKEN, token), "stop_token_ids");
 }
 
-int32_t composition_named(const std::string &name, const std::string &param) {
+int32_t composition_named(const std::string& name, const std::string& param) {
     for (size_t i = 0; i < kCompositions.size(); ++i) {
         if (name == kCompositions[i]) return static_cast<int32_t>(i);
     }

@@ -26,23 +26,23 @@ struct Settings {
 // Reads settings out of requests. Made once; may be used from any thread.
 class SettingsReader {
   public:
-    SettingsReader(const Config &config, const Model &model);
+    SettingsReader(const Config& config, const Model& model);
 
     // `standard_tokens` is how long an answer may get where the request does not say it; 0: to the end of the context.
-    Settings read(Fields &fields, int64_t standard_tokens) const;
+    Settings read(Fields& fields, int64_t standard_tokens) const;
 
   private:
-    void read_sampling(Fields &fields, Settings &settings) const;
-    void read_bias(Fields &fields, nl_options *sampling) const;
-    void read_end(Fields &fields, int64_t standard_tokens, nl_options *generation) const;
+    void read_sampling(Fields& fields, Settings& settings) const;
+    void read_bias(Fields& fields, nl_options* sampling) const;
+    void read_end(Fields& fields, int64_t standard_tokens, nl_options* generation) const;
 
-    const Config *config_;
-    const Model *model_;
+    const Config* config_;
+    const Model* model_;
     std::map<std::string, OptionFacts> sampling_;  // the engine's options of drawing, which are fields of requests
 };
 
 // An NL_COMPOSE_* by its name, or an ApiError that blames `param`.
-int32_t composition_named(const std::string &name, const std::string &param);
+int32_t composition_named(const std::string& name, const std::string& param);
 std::string composition_name(int64_t composition);
 
 }  // namespace server

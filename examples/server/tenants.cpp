@@ -7,7 +7,7 @@
 namespace server {
 namespace {
 
-std::vector<std::string> read_keys(const Config &config) {
+std::vector<std::string> read_keys(const Config& config) {
     std::vector<std::string> keys = config.api_keys;
     if (config.api_key_file.empty()) return keys;
     std::ifstream file(config.api_key_file);
@@ -20,7 +20,7 @@ std::vector<std::string> read_keys(const Config &config) {
 }
 
 // Takes as long wherever the first difference is, so that a key can't be guessed byte by byte.
-bool equal(const std::string &given, const std::string &key) {
+bool equal(const std::string& given, const std::string& key) {
     unsigned char difference = given.size() == key.size() ? 0 : 1;
     for (size_t i = 0; i < given.size(); ++i) difference |= static_cast<unsigned char>(given[i] ^ key[i % key.size()]);
     return difference == 0;
@@ -36,13 +36,13 @@ ApiError wrong_key() {
 
 }  // namespace
 
-Tenants::Tenants(const Config &config, nl_engine *engine) {
+Tenants::Tenants(const Config& config, nl_engine* engine) {
     const auto max_stored = static_cast<size_t>(config.max_stored);
-    for (const std::string &key : read_keys(config)) {
+    for (const std::string& key : read_keys(config)) {
         auto tenant = std::make_unique<Tenant>("key-" + std::to_string(entries_.size() + 1), max_stored);
         const std::string salt = "nanolith-server:" + key;
         tenant->handle =
-            made<Engine>([&](nl_engine **out) { return nl_engine_tenant(engine, salt.data(), salt.size(), out); });
+            made<Engine>([&](nl_engine** out) { return nl_engine_tenant(engine, salt.data(), salt.size(), out); });
         tenant->engine = tenant->handle.get();
         entries_.push_back({key, std::move(tenant)});
     }
@@ -51,23 +51,23 @@ Tenants::Tenants(const Config &config, nl_engine *engine) {
     everybody_->engine = engine;
 }
 
-Tenant &Tenants::of_header(const std::string &authorization) {
+Tenant& Tenants::of_header(const std::string& authorization) {
     if (everybody_ != nullptr) return *everybody_;
     constexpr std::string_view kScheme = "Bearer ";
     if (authorization.compare(0, kScheme.size(), kScheme) != 0) throw wrong_key();
     const std::string given = authorization.substr(kScheme.size());
-    Tenant *found = nullptr;
-    for (const Entry &entry : entries_) {
+    Tenant* found = nullptr;
+    for (const Entry& entry : entries_) {
         if (equal(given, entry.key)) found = entry.tenant.get();
     }
     if (found == nullptr) throw wrong_key();
     return *found;
 }
 
-std::vector<Tenant *> Tenants::all() const {
-    std::vector<Tenant *> tenants;
+std::vector<Tenant*> Tenants::all() const {
+    std::vector<Tenant*> tenants;
     if (everybody_ != nullptr) tenants.push_back(everybody_.get());
-    for (const Entry &entry : entries_) tenants.push_back(entry.tenant.get());
+    for (const Entry& entry : entries_) tenants.push_back(entry.tenant.get());
     return tenants;
 }
 

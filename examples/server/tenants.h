@@ -16,19 +16,19 @@ struct Tenant {
 
     std::string name;  // for the log: never the key
     Engine handle;     // the tenant's handle; null: the engine's own
-    nl_engine *engine = nullptr;
+    nl_engine* engine = nullptr;
     Documents documents;
 };
 
 class Tenants {
   public:
     // Without keys everybody is the one tenant of the engine's own handle.
-    Tenants(const Config &config, nl_engine *engine);
+    Tenants(const Config& config, nl_engine* engine);
 
     // The tenant of an Authorization header, or an ApiError (401).
-    Tenant &of_header(const std::string &authorization);
+    Tenant& of_header(const std::string& authorization);
 
-    [[nodiscard]] std::vector<Tenant *> all() const;
+    [[nodiscard]] std::vector<Tenant*> all() const;
 
   private:
     struct Entry {

@@ -11,7 +11,7 @@ void ConnectionThreads::enqueue(std::function<void()> job) {
     if (jobs_.size() > idle_ && threads_.size() < most_) {
         try {
             threads_.emplace_back([this] { work(); });
-        } catch (const std::system_error &) {
+        } catch (const std::system_error&) {
             if (threads_.empty()) throw;  // else the job waits for one of those that there are
         }
     }
@@ -24,7 +24,7 @@ void ConnectionThreads::shutdown() {
         stops_ = true;
     }
     wake_.notify_all();
-    for (std::thread &thread : threads_) thread.join();
+    for (std::thread& thread : threads_) thread.join();
 }
 
 void ConnectionThreads::work() {

@@ -18,7 +18,7 @@ namespace server {
 class ConnectionThreads : public httplib::TaskQueue {
   public:
     // `open` counts the connections that are open.
-    ConnectionThreads(size_t most, std::atomic<int64_t> &open) : open_(&open), most_(most) {}
+    ConnectionThreads(size_t most, std::atomic<int64_t>& open) : open_(&open), most_(most) {}
 
     void enqueue(std::function<void()> job) override;
     void shutdown() override;
@@ -31,7 +31,7 @@ class ConnectionThreads : public httplib::TaskQueue {
     std::list<std::function<void()>> jobs_;
     std::vector<std::thread> threads_;
     size_t idle_ = 0;
-    std::atomic<int64_t> *open_;
+    std::atomic<int64_t>* open_;
     size_t most_;
     bool stops_ = false;
 };

@@ -49,7 +49,7 @@ size_t json_end(std::string_view text) {
 // JSON that is nested so deeply that writing it again would take all of a stack is no call.
 Json parse_call(std::string_view text) {
     bool deep = false;
-    const auto watch = [&deep](int depth, Json::parse_event_t, Json &) {
+    const auto watch = [&deep](int depth, Json::parse_event_t, Json&) {
         deep = deep || depth > 64;
         return !deep;
     };
@@ -59,7 +59,7 @@ Json parse_call(std::string_view text) {
 
 }  // namespace
 
-void ToolCallParser::push(std::string_view piece, std::string &text, std::vector<ToolCall> &calls) {
+void ToolCallParser::push(std::string_view piece, std::string& text, std::vector<ToolCall>& calls) {
     held_ += piece;
     if (marked_) return;  // read as a whole at the end
     if (!begun_) {
@@ -73,7 +73,7 @@ void ToolCallParser::push(std::string_view piece, std::string &text, std::vector
 
 // Moves what is held up to `end` to the text. White space around calls belongs to their form: it waits for what
 // follows.
-void ToolCallParser::give(size_t end, std::string &text) {
+void ToolCallParser::give(size_t end, std::string& text) {
     blank_ = blank_ && trim(std::string_view(held_).substr(0, end)).empty();
     if (blank_) return;
     text.append(held_, 0, end);
@@ -81,7 +81,7 @@ void ToolCallParser::give(size_t end, std::string &text) {
 }
 
 // Takes text up to a call's mark, or a whole call. Returns whether there may be more to take.
-bool ToolCallParser::take_tagged(std::string &text, std::vector<ToolCall> &calls) {
+bool ToolCallParser::take_tagged(std::string& text, std::vector<ToolCall>& calls) {
     const size_t open = held_.find(kOpen);
     if (open == std::string::npos) {
         give(held_.size() - possible_mark(held_, kOpen), text);
@@ -104,7 +104,7 @@ bool ToolCallParser::take_tagged(std::string &text, std::vector<ToolCall> &calls
     return true;
 }
 
-void ToolCallParser::finish(std::string &text, std::vector<ToolCall> &calls) {
+void ToolCallParser::finish(std::string& text, std::vector<ToolCall>& calls) {
     const std::string_view rest = trim(held_);
     const bool whole = marked_ || !begun_;
     const bool read = whole && !rest.empty() && (read_calls(rest, calls) || (marked_ && read_named(rest, calls)));
@@ -115,9 +115,9 @@ void ToolCallParser::finish(std::string &text, std::vector<ToolCall> &calls) {
     held_.clear();
 }
 
-std::optional<ToolCall> ToolCallParser::read_call(const Json &json) const {
+std::optional<ToolCall> ToolCallParser::read_call(const Json& json) const {
     if (!json.is_object()) return std::nullopt;
-    const Json &call = json.contains("function") && json["function"].is_object() ? json["function"] : json;
+    const Json& call = json.contains("function") && json["function"].is_object() ? json["function"] : json;
     const auto name = call.find("name");
     if (name == call.end() || !name->is_string()) return std::nullopt;
     ToolCall result;
@@ -135,7 +135,7 @@ std::optional<ToolCall> ToolCallParser::read_call(const Json &json) const {
 }
 
 // One call, several with ';' or white space between, or a list. Adds nothing unless all of the text are calls.
-bool ToolCallParser::read_calls(std::string_view text, std::vector<ToolCall> &calls) const {
+bool ToolCallParser::read_calls(std::string_view text, std::vector<ToolCall>& calls) const {
     std::vector<ToolCall> found;
     text = trim(text);
     while (!text.empty()) {
@@ -143,7 +143,7 @@ bool ToolCallParser::read_calls(std::string_view text, std::vector<ToolCall> &ca
         if (end == std::string_view::npos) return false;
         const Json json = parse_call(text.substr(0, end));
         const Json list = json.is_array() ? json : Json::array({json});
-        for (const Json &element : list) {
+        for (const Json& element : list) {
             auto call = read_call(element);
             if (!call) return false;
             found.push_back(std::move(*call));
@@ -157,7 +157,7 @@ bool ToolCallParser::read_calls(std::string_view text, std::vector<ToolCall> &ca
 }
 
 // name{...}, any number of them.
-bool ToolCallParser::read_named(std::string_view text, std::vector<ToolCall> &calls) const {
+bool ToolCallParser::read_named(std::string_view text, std::vector<ToolCall>& calls) const {
     std::vector<ToolCall> found;
     for (text = trim(text); !text.empty(); text = trim(text)) {
         const size_t brace = text.find('{');

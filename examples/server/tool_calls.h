@@ -31,16 +31,16 @@ class ToolCallParser {
     // The model has drawn [TOOL_CALLS]: all that follows are calls.
     void mark() { marked_ = true; }
     // Takes what comes; appends to `text` what surely is no call.
-    void push(std::string_view piece, std::string &text, std::vector<ToolCall> &calls);
+    void push(std::string_view piece, std::string& text, std::vector<ToolCall>& calls);
     // The answer is over.
-    void finish(std::string &text, std::vector<ToolCall> &calls);
+    void finish(std::string& text, std::vector<ToolCall>& calls);
 
   private:
-    void give(size_t end, std::string &text);
-    bool take_tagged(std::string &text, std::vector<ToolCall> &calls);
-    std::optional<ToolCall> read_call(const Json &json) const;
-    bool read_calls(std::string_view text, std::vector<ToolCall> &calls) const;
-    bool read_named(std::string_view text, std::vector<ToolCall> &calls) const;
+    void give(size_t end, std::string& text);
+    bool take_tagged(std::string& text, std::vector<ToolCall>& calls);
+    std::optional<ToolCall> read_call(const Json& json) const;
+    bool read_calls(std::string_view text, std::vector<ToolCall>& calls) const;
+    bool read_named(std::string_view text, std::vector<ToolCall>& calls) const;
 
     std::vector<std::string> names_;
     std::string held_;     // what may yet be a call

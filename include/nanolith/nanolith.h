@@ -553,8 +553,8 @@ NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) cha
  * Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
  * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
  * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
- * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
- * without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+ * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+ * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
  * allows).
  */
 NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
@@ -569,7 +569,8 @@ enum NL_NAMED(EndReason, NL_END_) {
     NL_END_CONTEXT_FULL = 4, /* the cache holds as many tokens as it may */
     NL_END_CANCELLED = 5,
     NL_END_DEADLINE = 6, /* NL_OPTION_DEADLINE_MS is over */
-    NL_END_ERROR = 7     /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_ERROR = 7,    /* the call that would tell the end returns the error's status instead of NL_OK */
+    NL_END_COMPLETE = 8  /* the text is what its constraint asks for, and nothing can follow */
 };
 
 /*
@@ -829,6 +830,23 @@ enum NL_NAMED(Dtype, NL_DTYPE_) {
 };
 
 /*
+ * How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+ * NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+ * quantised again. Since 0.2.
+ */
+enum NL_NAMED(Weights, NL_WEIGHTS_) {
+    NL_WEIGHTS_AUTO = 0, /* as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE */
+    NL_WEIGHTS_WIDE = 1, /* in NL_OPTION_DTYPE's format */
+    /* 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight */
+    NL_WEIGHTS_INT8 = 2,
+    /* 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+       embeddings and head as NL_WEIGHTS_INT8 */
+    NL_WEIGHTS_INT4 = 3,
+    /* e4m3 and a scale for each row, max|w| / 448: 8 bits a weight */
+    NL_WEIGHTS_FP8 = 4
+};
+
+/*
  * Options of an engine. Since 0.2.
  * Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
  */
@@ -931,7 +949,11 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
     NL_OPTION_STORE_SERVER = 21 NL_TAKES_TEXT,
     /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
-    NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT
+    NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
+    /* How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+       the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+       NL_WEIGHTS_FP8] */
+    NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };
 
 /* How a cache composes its chunks. Since 0.1. */
@@ -1092,7 +1114,25 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     NL_OPTION_LOGPROBS = 309 NL_TAKES_BOOL,
     /* And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
        [0 (default) to 20] */
-    NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT
+    NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT,
+    /*
+     * Constraints: what the text must be, all of it, from the generation's first token to its end. At most one kind;
+     * the model needs a tokenizer. Only tokens are drawn that the text can go on with, and end tokens exactly where it
+     * may end, so that it always parses where it ends so; where something else ends it (NL_OPTION_MAX_TOKENS, a stop
+     * text) it is the beginning of one that does. A constraint that is malformed (INVALID_ARGUMENT) or that can't be
+     * granted in full (UNSUPPORTED) is an error of nl_generation_start, which names the byte and the keyword.
+     * docs/constraints.md says what is known of each language.
+     */
+    /* The text is one of these. [each 1 to 65536 bytes; default none] */
+    NL_OPTION_CHOICE = 315 NL_TAKES_TEXT_LIST,
+    /* The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_REGEX = 316 NL_TAKES_TEXT,
+    /* The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_JSON_SCHEMA = 317 NL_TAKES_TEXT,
+    /* 1: the text is a JSON object. [0 (default) or 1] */
+    NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
+    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none] */
+    NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
 };
 
 /* ---- Drawing step by step ------------------------------------------------------------------- */

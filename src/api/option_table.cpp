@@ -6,6 +6,7 @@
 
 #include "backend/batch.h"
 #include "backend/page_size.h"
+#include "grammar/limits.h"
 #include "text/json_writer.h"
 
 namespace nanolith::api {
@@ -15,6 +16,7 @@ constexpr int32_t kEngine = NL_OPTIONS_ENGINE;
 constexpr int32_t kSampling = NL_OPTIONS_SAMPLING;
 constexpr int32_t kGeneration = NL_OPTIONS_GENERATION;
 constexpr int64_t kMostInt32 = INT32_MAX;
+constexpr auto kMostConstraint = static_cast<int64_t>(grammar::kMaxConstraintBytes);
 
 struct Integers {
     int64_t least, most, standard;
@@ -120,6 +122,8 @@ constexpr Option kOptions[] = {
          "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH; empty: none."),
     integer(NL_OPTION_STORE_DEADLINE_MS, kEngine, "STORE_DEADLINE_MS", {1, 600000, 1000},
             "Milliseconds that reading a chunk from that server, or writing it there, may take."),
+    integer(NL_OPTION_WEIGHTS, kEngine, "WEIGHTS", {NL_WEIGHTS_AUTO, NL_WEIGHTS_FP8, NL_WEIGHTS_AUTO},
+            "How matrices of weights are kept in memory, NL_WEIGHTS_*."),
 
     integer(NL_OPTION_COMPOSITION, NL_OPTIONS_CACHE, "COMPOSITION",
             {NL_COMPOSE_EXACT, NL_COMPOSE_BLENDED, NL_COMPOSE_EXACT}, "How chunks are composed, NL_COMPOSE_*."),
@@ -196,6 +200,15 @@ constexpr Option kOptions[] = {
             "1: log-probabilities of the tokens drawn are kept for nl_generation_logprobs."),
     integer(NL_OPTION_TOP_LOGPROBS, kGeneration, "TOP_LOGPROBS", {0, kMostTopLogprobs, 0},
             "How many most probable tokens are kept with them."),
+    with_type(text(NL_OPTION_CHOICE, kGeneration, "CHOICE", {1, 65536}, "", "The text is one of these."),
+              OptionType::texts),
+    text(NL_OPTION_REGEX, kGeneration, "REGEX", {0, kMostConstraint}, "",
+         "The text is of this regular expression; empty: any."),
+    text(NL_OPTION_JSON_SCHEMA, kGeneration, "JSON_SCHEMA", {0, kMostConstraint}, "",
+         "The text is JSON that satisfies this JSON schema; empty: any text."),
+    integer(NL_OPTION_JSON_OBJECT, kGeneration, "JSON_OBJECT", {0, 1, 0}, "1: the text is a JSON object."),
+    text(NL_OPTION_GRAMMAR, kGeneration, "GRAMMAR", {0, kMostConstraint}, "",
+         "The text is of the rule root of this grammar, in the EBNF of llama.cpp; empty: any."),
 };
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <tuple>
 
 #include "api/guard.h"
 #include "api/options.h"
@@ -28,6 +29,7 @@ EngineOptions read_engine(const nl_options& options) {
     return {.device = options.get<std::string>(NL_OPTION_DEVICE),
             .dtype = small(options, NL_OPTION_DTYPE),
             .kv_dtype = small(options, NL_OPTION_KV_DTYPE),
+            .weights = static_cast<WeightForm>(integer(options, NL_OPTION_WEIGHTS)),
             .page_size = small(options, NL_OPTION_PAGE_SIZE),
             .num_pages = integer(options, NL_OPTION_NUM_PAGES),
             .max_context = integer(options, NL_OPTION_MAX_CONTEXT),
@@ -170,6 +172,37 @@ Result<SamplingOptions> sampling_options(const nl_options& options) {
     return read_sampling(options);
 }
 
+namespace {
+
+// The constraint that the options name; INVALID_ARGUMENT where they name two.
+Result<grammar::Constraint> read_constraint(const nl_options& options) {
+    using Kind = grammar::ConstraintKind;
+    grammar::Constraint result;
+    const char* name = nullptr;
+    const auto choose = [&](Kind kind, const char* option) -> Result<void> {
+        if (name != nullptr)
+            return fail(NL_ERROR_INVALID_ARGUMENT, name, " and ", option, " are both set: expected one constraint");
+        result.kind = kind;
+        name = option;
+        return {};
+    };
+    if (result.choices = options.get<std::vector<std::string>>(NL_OPTION_CHOICE); !result.choices.empty())
+        NL_TRY(choose(Kind::choices, "NL_OPTION_CHOICE"));
+    if (flag(options, NL_OPTION_JSON_OBJECT)) NL_TRY(choose(Kind::json_object, "NL_OPTION_JSON_OBJECT"));
+    for (const auto& [key, kind, option] :
+         {std::tuple(NL_OPTION_REGEX, Kind::regex, "NL_OPTION_REGEX"),
+          std::tuple(NL_OPTION_JSON_SCHEMA, Kind::json_schema, "NL_OPTION_JSON_SCHEMA"),
+          std::tuple(NL_OPTION_GRAMMAR, Kind::ebnf, "NL_OPTION_GRAMMAR")}) {
+        const auto& text = options.get<std::string>(key);
+        if (text.empty()) continue;
+        NL_TRY(choose(kind, option));
+        result.text = text;
+    }
+    return result;
+}
+
+}  // namespace
+
 Result<GenerationOptions> generation_options(const nl_options* options) {
     NL_TRY(check_kind(options, NL_OPTIONS_GENERATION));
     if (options == nullptr) return GenerationOptions{};
@@ -180,6 +213,7 @@ Result<GenerationOptions> generation_options(const nl_options* options) {
     if (!read.logprobs && read.top_logprobs > 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_TOP_LOGPROBS is ", read.top_logprobs,
                     ": expected 0 where NL_OPTION_LOGPROBS is 0");
+    NL_ASSIGN(read.constraint, read_constraint(*options));
     return read;
 }
 

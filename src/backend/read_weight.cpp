@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backend/compact_weight.h"
 #include "base/convert.h"
 
 namespace nanolith {
@@ -54,7 +55,27 @@ void scale_run(const WeightScales& scales, int64_t row, int64_t first, int64_t c
     }
 }
 
+// Columns [first, first + count) of a row of a compact weight.
+void expand_run(const WeightView& weight, int64_t row, int64_t first, int64_t count, float* to) {
+    const CompactForm form = weight.compact->form();
+    const float row_scale = weight.compact->row_scale(weight, row);
+    for (int64_t done = 0; done < count;) {
+        const int64_t offset = (first + done) % kCompactBlock;
+        const int64_t part = std::min(kCompactBlock - offset, count - done);
+        CompactBlock block;
+        weight.compact->read_block(weight, row, (first + done) / kCompactBlock, block);
+        expand_block(form, block, row_scale, offset, part, to + done);
+        done += part;
+    }
+}
+
 }  // namespace
+
+int64_t stored_row(const WeightView& weight, int64_t output) {
+    if (weight.order.empty()) return output;
+    const auto group = static_cast<int64_t>(weight.order.size());
+    return output / group * group + weight.order[output % group];
+}
 
 void read_elements(const WeightView& weight, int64_t first, int64_t count, void* to) {
     const std::byte* const from = weight.data + static_cast<size_t>(first) * dtype_bytes(weight.dtype);
@@ -70,14 +91,17 @@ void read_weight(const WeightView& weight, int64_t first, int64_t count, float* 
     if (weight.plain()) return read_run(weight, first, count, to);
     // A vector is a matrix with an output in each row.
     const int64_t cols = weight.rows == 1 && !weight.order.empty() ? 1 : weight.cols;
-    const auto group = static_cast<int64_t>(std::max<size_t>(weight.order.size(), 1));
     for (int64_t done = 0; done < count;) {
         const int64_t output = (first + done) / cols;
         const int64_t col = (first + done) % cols;
         const int64_t part = std::min(cols - col, count - done);
-        const int64_t row = weight.order.empty() ? output : output / group * group + weight.order[output % group];
-        read_run(weight, row * cols + col, part, to + done);
-        if (weight.scales.data != nullptr) scale_run(weight.scales, row, col, part, to + done);
+        const int64_t row = stored_row(weight, output);
+        if (weight.compact != nullptr) {
+            expand_run(weight, row, col, part, to + done);
+        } else {
+            read_run(weight, row * cols + col, part, to + done);
+            if (weight.scales.data != nullptr) scale_run(weight.scales, row, col, part, to + done);
+        }
         done += part;
     }
 }

@@ -39,6 +39,8 @@ class WeightSource {
     [[nodiscard]] virtual bool stays() const = 0;
 };
 
+class CompactSource;  // compact_weight.h
+
 // A weight in host memory, not owned: row-major [rows, cols]; a vector has rows 1. `data` is null where the model has
 // no such weight. The data need not be aligned to its element size (files are mapped). read_weight.h reads any of them.
 struct WeightView {
@@ -51,10 +53,13 @@ struct WeightView {
     std::span<const int32_t> order = {};
     WeightScales scales = {};
     WeightSource* source = nullptr;  // where set, the data (not the scales) must be read through it
+    // Where set, the weight is compact: what it is made of is read through this, and dtype is the one that its values
+    // are given in where a backend wants them wide. Not owned.
+    const CompactSource* compact = nullptr;
 
     [[nodiscard]] bool present() const { return data != nullptr; }
-    // Whether the weight is its data as stored: neither permuted nor scaled.
-    [[nodiscard]] bool plain() const { return order.empty() && scales.data == nullptr; }
+    // Whether the weight is its data as stored: neither permuted nor scaled nor compact.
+    [[nodiscard]] bool plain() const { return order.empty() && scales.data == nullptr && compact == nullptr; }
     [[nodiscard]] size_t bytes() const {
         return static_cast<size_t>(rows) * static_cast<size_t>(cols) * dtype_bytes(dtype);
     }

@@ -153,6 +153,7 @@ void Scheduler::end_blend_rows(Request& request, int32_t rows) {
 }
 
 void Scheduler::fail_without_token(Request& request) {
+    if (request.generation && request.generation->no_token()) return fail(request, *request.generation->no_token());
     const int32_t position = request.sequence->context.num_tokens();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
         Error error = nanolith::fail(

@@ -8,6 +8,7 @@
 #include "backend/profile.h"
 #include "engine/engine.h"
 #include "engine/pool_size.h"
+#include "grammar/constraint.h"
 #include "store/fingerprint.h"
 
 namespace nanolith {
@@ -115,16 +116,18 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_ASSIGN(const DType kv_dtype, choose_kv_dtype(options.kv_dtype, dtype_));
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, kv_dtype);
     NL_ASSIGN(const uint64_t memory, backend_->available_memory());
+    const uint64_t weight_bytes = stored_bytes(model_->weights, options.weights, dtype_);
     NL_ASSIGN(const int32_t num_pages,
               choose_num_pages({.wanted = options.num_pages,
                                 .page_bytes = page_bytes_,
                                 .pages_per_context = pages_for(spec().max_context, page_size_),
                                 .page_size = page_size_,
                                 .memory = memory,
-                                .weight_bytes = model_->num_parameters * static_cast<int64_t>(dtype_bytes(dtype_))}));
+                                .weight_bytes = static_cast<int64_t>(weight_bytes)}));
     if (options.profile) profile_ = std::make_unique<Profile>();
     const ExecutorOptions executor_options{
         .dtype = dtype_,
+        .weights = options.weights,
         .kv_dtype = kv_dtype,
         .page_size = page_size_,
         .num_pages = num_pages,
@@ -145,6 +148,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
                                              .max_output_rows = executor_options.max_output_rows,
                                              .max_kept_logits = executor_options.max_kept_logits,
                                              .max_context = spec().max_context,
+                                             .vocab_size = spec().vocab_size,
                                              .probes = !probe_layers(spec()).empty(),
                                              .keeps_blends = !options.batch_invariant,
                                              .step_ms = options.step_ms,
@@ -162,7 +166,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_TRY(open_tiers(options));
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
-    log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), " on ", device_name_, ", ", num_pages,
+    log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), ", weights ",
+               form_name(options.weights), " (", weight_bytes, " bytes), on ", device_name_, ", ", num_pages,
                " pages of ", page_size_, " tokens in ", dtype_name(kv_dtype), " (", page_bytes_,
                " bytes each), made ready in ", milliseconds_since(begin), " ms");
     return {};

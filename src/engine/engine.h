@@ -39,6 +39,11 @@
 
 namespace nanolith {
 
+namespace grammar {
+class Compiler;
+class Grammar;
+}  // namespace grammar
+
 class Engine {
   public:
     // Loads a model folder, and opens the device that the options name.
@@ -138,6 +143,7 @@ class Engine {
                                                  const GenerationOptions& options);
 
   private:
+    Result<std::shared_ptr<const grammar::Grammar>> compile(const grammar::Constraint& constraint);
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
            const EngineOptions& options);
     Result<void> start(std::unique_ptr<Backend> backend, const EngineOptions& options);
@@ -221,6 +227,8 @@ class Engine {
 
     std::unique_ptr<Model> model_;
     Result<std::shared_ptr<const Tokenizer>> tokenizer_;
+    std::mutex compiler_mutex_;                    // for the next one
+    std::unique_ptr<grammar::Compiler> compiler_;  // of constraints; null until there is one
     Log log_;
     int32_t page_size_;
     bool share_prefixes_;

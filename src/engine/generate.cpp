@@ -2,6 +2,9 @@
 #include <algorithm>
 
 #include "engine/engine.h"
+#include "grammar/constraint.h"
+#include "grammar/matcher.h"
+#include "grammar/token_trie.h"
 
 namespace nanolith {
 namespace {
@@ -50,6 +53,20 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     return {};
 }
 
+// The grammar of a constraint. The first one makes the table of the vocabulary, which takes a moment.
+Result<std::shared_ptr<const grammar::Grammar>> Engine::compile(const grammar::Constraint& constraint) {
+    if (!tokenizer_.ok())
+        return fail(NL_ERROR_UNSUPPORTED, "constraints are about text: expected a model with a tokenizer");
+    {
+        const std::lock_guard lock(compiler_mutex_);
+        if (compiler_ == nullptr) {
+            NL_ASSIGN(auto tokens, grammar::TokenTable::of(**tokenizer_, spec().vocab_size));
+            compiler_ = std::make_unique<grammar::Compiler>(std::move(tokens));
+        }
+    }
+    return compiler_->compile(constraint);
+}
+
 Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<const int32_t> tokens,
                                                      const GenerationOptions& options) {
     NL_TRY(check_tokens(tokens));
@@ -62,8 +79,14 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     std::vector<int32_t> ends = options.stop_tokens;
     if (options.end_tokens) ends.insert(ends.end(), model_->end_tokens.begin(), model_->end_tokens.end());
     std::erase_if(ends, [&](int32_t token) { return token >= spec().vocab_size; });
-    auto generation =
-        std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr, *scheduler_, mutex_);
+    std::unique_ptr<grammar::Matcher> matcher;
+    if (options.constraint.kind != grammar::ConstraintKind::none) {
+        NL_ASSIGN(auto compiled, compile(options.constraint));
+        matcher = std::make_unique<grammar::Matcher>(std::move(compiled), ends);
+    }
+    const bool constrained = matcher != nullptr;
+    auto generation = std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr,
+                                                   std::move(matcher), *scheduler_, mutex_);
     Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
     auto request = std::make_shared<Request>();
     request->sequence = cache.sequence;
@@ -92,7 +115,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     sequence.context.append(tokens);
     // A token that an earlier call has drawn is drawn again where this generation asks for more than that call knew.
     const bool bans_next = sequence.next && std::ranges::find(banned, sequence.next->token) != banned.end();
-    if (!tokens.empty() || bans_next || generation->wants_logprobs()) sequence.next.reset();
+    if (!tokens.empty() || bans_next || generation->wants_logprobs() || constrained) sequence.next.reset();
     NL_TRY(scheduler_->start(request));
     return generation;
 }

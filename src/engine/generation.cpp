@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/without_exceptions.h"
 #include "engine/scheduler.h"
 
 namespace nanolith {
@@ -31,10 +32,12 @@ size_t whole_characters(const std::string& text, size_t capacity) {
 }  // namespace
 
 Generation::Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
-                       std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex)
+                       std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
+                       Scheduler& scheduler, std::mutex& mutex)
     : options_(options),
       end_tokens_(std::move(end_tokens)),
       tokenizer_(std::move(tokenizer)),
+      matcher_(std::move(matcher)),
       scheduler_(scheduler),
       engine_mutex_(mutex),
       stop_texts_(options.stop_texts),
@@ -73,9 +76,29 @@ int32_t Generation::end_after(int32_t token) const {
     return options_.max_tokens > 0 && num_drawn_ + 1 >= options_.max_tokens ? NL_END_LENGTH : NL_END_NONE;
 }
 
+void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
+    if (options_.max_tokens > 0) room = std::min(room, options_.max_tokens - num_drawn_);
+    const Result<void> narrowed = without_exceptions([&]() -> Result<void> {
+        own_mask_.resize(mask.size());
+        matcher_->fill_mask(own_mask_, room);
+        bool any = false;
+        for (size_t i = 0; i < mask.size(); ++i) any = (mask[i] &= own_mask_[i]) != 0 || any;
+        if (any) return {};
+        return fail(
+            NL_ERROR_UNSUPPORTED,
+            "no token that may be drawn goes on with the text as the constraint asks: expected a vocabulary that "
+            "can spell every byte, and options that allow its tokens");
+    });
+    if (narrowed.ok()) return;
+    std::ranges::fill(mask, 0U);
+    no_token_ = narrowed.error();
+}
+
 int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs) {
+    if (matcher_ != nullptr) matcher_->accept(token);
     const std::lock_guard lock(mutex_);
     int32_t reason = end_after(token);
+    if (matcher_ != nullptr && reason != NL_END_TOKEN && matcher_->complete()) reason = NL_END_COMPLETE;
     tokens_.reserve(tokens_.size() + 1);
     logprobs_.reserve(logprobs_.size() + logprobs.size());
     if (tokenizer_) {

@@ -16,6 +16,7 @@
 #include "base/result.h"
 #include "engine/options.h"
 #include "engine/request.h"
+#include "grammar/matcher.h"
 #include "text/stop_texts.h"
 #include "text/text_stream.h"
 
@@ -25,9 +26,11 @@ class Scheduler;
 
 class Generation {
   public:
-    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `mutex` is the engine's.
+    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `matcher` says what tokens may be
+    // drawn; null: all. `mutex` is the engine's.
     Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
-               std::shared_ptr<const Tokenizer> tokenizer, Scheduler& scheduler, std::mutex& mutex);
+               std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
+               Scheduler& scheduler, std::mutex& mutex);
     ~Generation();
     Generation(const Generation&) = delete;
     Generation& operator=(const Generation&) = delete;
@@ -68,9 +71,18 @@ class Generation {
     void begin();
     // Whether readers leave room for one more token than those that are being drawn.
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
+    // Whether only some tokens may be drawn, which depend on those drawn before.
+    [[nodiscard]] bool constrained() const { return matcher_ != nullptr; }
+    // Of a constrained one: clears the bits of tokens that may not be drawn next. `room`: tokens that the context has
+    // room for.
+    void narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept;
+    // What to say where no token could be drawn because its mask allowed none; nothing where it allowed some.
+    [[nodiscard]] const std::optional<Error>& no_token() const { return no_token_; }
     // The tokens that may not be drawn while so many draws are in flight before: those that would end it too soon.
     [[nodiscard]] std::span<const int32_t> banned(int32_t draws_in_flight) const {
-        return num_drawn_ + draws_in_flight < options_.min_tokens ? end_tokens_ : std::span<const int32_t>();
+        // A constrained text that can only end does.
+        const bool too_soon = num_drawn_ + draws_in_flight < options_.min_tokens;
+        return too_soon && !(constrained() && matcher_->only_ends()) ? end_tokens_ : std::span<const int32_t>();
     }
     [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
     [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
@@ -95,6 +107,9 @@ class Generation {
     const GenerationOptions options_;
     const std::vector<int32_t> end_tokens_;
     const std::shared_ptr<const Tokenizer> tokenizer_;
+    const std::unique_ptr<grammar::Matcher> matcher_;  // used by the step loop's thread alone
+    std::vector<uint32_t> own_mask_;                   // likewise
+    std::optional<Error> no_token_;                    // likewise
     Scheduler& scheduler_;
     std::mutex& engine_mutex_;
     std::weak_ptr<Request> request_;

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "backend/sampling_options.h"
+#include "backend/weight_form.h"
+#include "grammar/constraint_text.h"
 #include "nanolith/nanolith.h"
 
 namespace nanolith {
@@ -16,6 +18,7 @@ struct EngineOptions {
     std::string device = "auto";
     int32_t dtype = NL_DTYPE_AUTO;
     int32_t kv_dtype = NL_DTYPE_AUTO;  // AUTO: as the activations
+    WeightForm weights = WeightForm::source;  // the numbers NL_WEIGHTS_* in their order
     int32_t page_size = 64;
     int64_t num_pages = 0;    // 0: sized from the model and the free memory
     int64_t max_context = 0;  // 0: the model's
@@ -53,12 +56,13 @@ struct GenerationOptions {
     std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's own end tokens end it
     std::vector<std::string> stop_texts = {};
-    int64_t deadline_ms = 0;       // since its start; 0: none
-    int32_t priority = 0;          // higher ones first
-    int32_t buffer_tokens = 1024;  // tokens that wait for the reader before it pauses
-    bool text = true;              // tokens are turned into text
-    bool logprobs = false;         // of the tokens drawn, log-probabilities are kept for the reader
-    int32_t top_logprobs = 0;      // and those of so many most probable tokens
+    int64_t deadline_ms = 0;              // since its start; 0: none
+    int32_t priority = 0;                 // higher ones first
+    int32_t buffer_tokens = 1024;         // tokens that wait for the reader before it pauses
+    bool text = true;                     // tokens are turned into text
+    bool logprobs = false;                // of the tokens drawn, log-probabilities are kept for the reader
+    int32_t top_logprobs = 0;             // and those of so many most probable tokens
+    grammar::Constraint constraint = {};  // what the text must be
 };
 
 }  // namespace nanolith

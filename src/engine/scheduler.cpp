@@ -82,6 +82,7 @@ bool Scheduler::submit_next(Lock& lock) {
     Step& step = steps_[(oldest_ + num_in_flight_) % steps_.size()];
     step.clear();
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        step.set_limits(options_.vocab_size, options_.max_context);
         plan(step);
         step.sampled.resize(step.num_outputs());
         return {};

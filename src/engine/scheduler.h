@@ -34,6 +34,7 @@ struct SchedulerOptions {
     int32_t max_output_rows = 256;  // most rows of a step that draw a token
     int32_t max_kept_logits = 8;    // most of these whose logits are read
     int32_t max_context = 0;
+    int32_t vocab_size = 0;
     bool probes = true;  // the model has layers that a probe adds up
     // Conversations share what they recompute of the same chunks in the same order. What a token's logits are depends
     // then on what others have asked before.

@@ -28,6 +28,7 @@ void Step::clear() {
     batch_.masks.clear();
     batch_.fill_masks = nullptr;
     batch_.kept_logits.clear();
+    masked_.clear();
     batch_.logprobs.clear();
     slices_.clear();
     batch_.probes.clear();
@@ -131,6 +132,26 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     prefill_rows += num_rows;
 }
 
+// What a constrained conversation may draw narrows what its sampling options allow.
+void Step::add_mask(const Request& request) {
+    const size_t words = mask_words(vocab_size_);
+    SampleParams& params = batch_.sampling.back();
+    if (params.mask < 0) {
+        params.mask = static_cast<int32_t>(batch_.masks.size() / words);
+        batch_.masks.resize(batch_.masks.size() + words, ~0U);
+    }
+    masked_.push_back({request.generation, max_context_ - request.sequence->context.num_tokens(), params.mask});
+    batch_.fill_masks = [this] { fill_masks(); };
+    draws_in_turn = true;
+}
+
+void Step::fill_masks() noexcept {
+    const size_t words = mask_words(vocab_size_);
+    for (const Masked& one : masked_)
+        one.generation->narrow_mask(std::span(batch_.masks).subspan(static_cast<size_t>(one.mask) * words, words),
+                                    one.room);
+}
+
 void Step::add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot) {
     batch_.tokens.push_back(context.token_at(position));
     batch_.positions.push_back(position);
@@ -207,6 +228,7 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     if (sampling.follows_history() && request.draw == Draw::generate) draws_in_turn = true;
     if (request.generation && request.generation->wants_logprobs())
         add_logprobs(slice, slice.output_index, -1, request.generation->top_logprobs());
+    if (request.generation && request.generation->constrained()) add_mask(request);
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;

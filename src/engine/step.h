@@ -42,6 +42,11 @@ bool scores_before(const Request& request);
 class Step {
   public:
     void clear();
+    // Of the model: to be called once before rows are added.
+    void set_limits(int32_t vocab_size, int32_t max_context) {
+        vocab_size_ = vocab_size;
+        max_context_ = max_context;
+    }
     [[nodiscard]] bool empty() const { return slices_.empty(); }
     [[nodiscard]] int32_t num_rows() const { return static_cast<int32_t>(batch_.tokens.size()); }
     [[nodiscard]] int32_t num_outputs() const { return static_cast<int32_t>(batch_.output_rows.size()); }
@@ -81,6 +86,8 @@ class Step {
     void add_sequence(int32_t num_rows, size_t first_segment);
     void add_chunks(const Context& context, size_t count);
     void keep_slice(Slice slice);
+    void add_mask(const Request& request);
+    void fill_masks() noexcept;
     void add_output(const Request& request, Slice& slice, bool keep_logits);
     void add_scores(const Request& request, Slice& slice);
     void add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top);
@@ -88,6 +95,15 @@ class Step {
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
+    // A constrained conversation that draws: its mask is made while the step is computed (Batch::fill_masks).
+    struct Masked {
+        std::shared_ptr<Generation> generation;
+        int64_t room = 0;  // tokens that its context has room for
+        int32_t mask = 0;  // which of Batch::masks
+    };
+    std::vector<Masked> masked_;
+    int32_t vocab_size_ = 0;
+    int32_t max_context_ = 0;
     size_t num_page_weights_ = 0;  // of the probes
 };
 

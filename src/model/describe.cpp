@@ -6,6 +6,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "backend/weight_form.h"
 #include "files/gguf.h"
 #include "model/architecture.h"
 #include "model/model.h"
@@ -33,9 +34,18 @@ void add_windows(Facts& facts, const ModelSpec& spec) {
     facts.push_back({"layers with a window", int64_t{windowed}});
 }
 
+// "bfloat16", or "4 bits with a scale for 32" of compact ones.
+std::string weights_text(const WeightView& weight) {
+    if (weight.compact == nullptr) return dtype_name(weight.dtype);
+    const CompactForm form = weight.compact->form();
+    const std::string codes = form.codes == CodeKind::bits4 ? "4 bits" : form.codes == CodeKind::int8 ? "int8" : "e4m3";
+    if (form.scales == ScaleKind::none) return codes + " with a scale for each row";
+    return codes + (form.mins ? " with a scale and a minimum for " : " with a scale for ") + std::to_string(form.group);
+}
+
 // The format of a folder's projections; of a GGUF file each type with its bytes: "Q4_K 120 MB, F32 0.3 MB".
 std::string weights_of(const Model& model) {
-    if (model.stored.empty()) return dtype_name(model.weights.layers.front().q_proj.dtype);
+    if (model.stored.empty()) return weights_text(model.weights.layers.front().q_proj);
     std::ostringstream text;
     text << std::fixed << std::setprecision(1);
     for (const StoredType& type : model.stored)
@@ -53,12 +63,10 @@ void add_model(Facts& facts, const Model& model) {
     facts.push_back({"parameters", model.num_parameters});
     facts.push_back({"format", model.format});
     facts.push_back({"weights", weights_of(model)});
-    if (!model.stored.empty()) {
-        int64_t bytes = 0;
-        for (const StoredType& type : model.stored) bytes += type.bytes;
-        facts.push_back({"weight bytes", bytes});
-        facts.push_back({"computed with", dtype_name(model.file_dtype)});
-    }
+    // What the CPU keeps of them by default; on a GPU those of 8-bit floats and compact ones become 16 bits.
+    facts.push_back(
+        {"weight bytes", static_cast<int64_t>(stored_bytes(model.weights, WeightForm::source, model.file_dtype))});
+    if (!model.stored.empty()) facts.push_back({"computed with", dtype_name(model.file_dtype)});
     facts.push_back({"layers", int64_t{spec.num_layers}});
     facts.push_back({"hidden size", int64_t{spec.hidden_size}});
     facts.push_back({"query heads", int64_t{spec.num_heads}});

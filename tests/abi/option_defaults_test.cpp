@@ -14,6 +14,7 @@ TEST(OptionDefaults, OfAnEngine) {
     EXPECT_EQ(read->device, standard.device);
     EXPECT_EQ(read->dtype, standard.dtype);
     EXPECT_EQ(read->kv_dtype, standard.kv_dtype);
+    EXPECT_EQ(read->weights, standard.weights);
     EXPECT_EQ(read->page_size, standard.page_size);
     EXPECT_EQ(read->num_pages, standard.num_pages);
     EXPECT_EQ(read->max_context, standard.max_context);
@@ -66,6 +67,7 @@ TEST(OptionDefaults, OfAGeneration) {
     EXPECT_EQ(read->text, standard.text);
     EXPECT_EQ(read->logprobs, standard.logprobs);
     EXPECT_EQ(read->top_logprobs, standard.top_logprobs);
+    EXPECT_EQ(read->constraint.kind, standard.constraint.kind);
 }
 
 TEST(OptionDefaults, StopTextsNeedText) {
@@ -79,6 +81,32 @@ TEST(OptionDefaults, StopTextsNeedText) {
     EXPECT_NE(refused.error().message.find("NL_OPTION_STOP_TEXT has 1"), std::string::npos);
     options.at(*find_option(NL_OPTION_TEXT)) = int64_t{1};
     EXPECT_TRUE(generation_options(&options).ok());
+}
+
+TEST(OptionDefaults, OneConstraintAtMost) {
+    using Kind = grammar::ConstraintKind;
+    const std::pair<int32_t, Kind> texts[] = {{NL_OPTION_REGEX, Kind::regex},
+                                              {NL_OPTION_JSON_SCHEMA, Kind::json_schema},
+                                              {NL_OPTION_GRAMMAR, Kind::ebnf}};
+    for (const auto& [key, kind] : texts) {
+        nl_options options(NL_OPTIONS_GENERATION);
+        options.at(*find_option(key)) = std::string("text");
+        const auto read = generation_options(&options);
+        ASSERT_TRUE(read.ok());
+        EXPECT_EQ(read->constraint.kind, kind);
+        EXPECT_EQ(read->constraint.text, "text");
+        options.at(*find_option(NL_OPTION_JSON_OBJECT)) = int64_t{1};
+        const auto refused = generation_options(&options);
+        ASSERT_FALSE(refused.ok());
+        EXPECT_EQ(refused.error().status, NL_ERROR_INVALID_ARGUMENT);
+        EXPECT_NE(refused.error().message.find("NL_OPTION_JSON_OBJECT and NL_OPTION_"), std::string::npos);
+    }
+    nl_options options(NL_OPTIONS_GENERATION);
+    options.at(*find_option(NL_OPTION_CHOICE)) = std::vector<std::string>{"yes", "no"};
+    const auto read = generation_options(&options);
+    ASSERT_TRUE(read.ok());
+    EXPECT_EQ(read->constraint.kind, Kind::choices);
+    EXPECT_EQ(read->constraint.choices.size(), 2U);
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Prefill and decode of one sequence on the CPU, with random weights of a known model's shape, and where their time
 // goes.
 //
-//   bench_cpu_model [MODEL] [float32|bfloat16] [threads] [prefill] [decode tokens] [conversations]
+//   bench_cpu_model [MODEL] [float32|bfloat16|int8|int4|fp8] [threads] [prefill] [decode tokens] [conversations]
+//
+// int8, int4 and fp8 are of the weights, beside activations of bfloat16.
 //
 // With conversations, so many decode steps of that many sequences follow, each of which has the prefilled tokens as its
 // first segment and a page of its own.
@@ -102,6 +104,8 @@ int main(int argc, char** argv) {
     }
     ExecutorOptions options;
     options.dtype = dtype;
+    for (const WeightForm form : {WeightForm::int8, WeightForm::int4, WeightForm::fp8})
+        if (argc > 2 && std::strcmp(argv[2], form_name(form)) == 0) options.weights = form;
     options.page_size = kPageSize;
     Profile profile;
     options.profile = &profile;

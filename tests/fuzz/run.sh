@@ -18,7 +18,7 @@ install=yes
 minutes=${1:-5}
 shift $(($# > 0))
 targets=("$@")
-[ $# -gt 0 ] || targets=(config safetensors gguf tokenizer_json tokenizer_model chat_template jinja chunk_file abi)
+[ $# -gt 0 ] || targets=(config safetensors gguf tokenizer_json tokenizer_model chat_template jinja chunk_file constraint abi)
 
 has_libfuzzer() {
     local folder
@@ -54,7 +54,7 @@ longest() {
 }
 
 fuzz() {  # target seconds
-    nice -n 10 "build/fuzz/bin/fuzz_$1" -max_total_time="$2" -max_len="$(longest "$1")" -timeout=30 -rss_limit_mb=3000 \
+    nice -n 10 "build/fuzz/bin/fuzz_$1" -max_total_time="$2" -max_len="$(longest "$1")" -timeout=100 -rss_limit_mb=3000 \
         -artifact_prefix="build/fuzz/findings/$1-" -print_final_stats=1 "build/fuzz/corpus/$1" >"$logs/fuzz-$1.log" 2>&1
 }
 

@@ -65,7 +65,10 @@ class Chromium:
         text, _, self.held = self.held.partition(b"\0")
         message = json.loads(text)
         params = message.get("params", {})
-        if message.get("method") == "Runtime.exceptionThrown" or params.get("entry", {}).get("level") in ("warning", "error"):
+        if message.get("method") == "Runtime.exceptionThrown" or params.get("entry", {}).get("level") in (
+            "warning",
+            "error",
+        ):
             self.complaints.append(params)
         return message
 

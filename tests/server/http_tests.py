@@ -20,9 +20,10 @@ HI = [{"role": "user", "content": "hi"}]
 def test_every_field_is_read_or_refused():
     wrong = {
         "messages": ["hi", [], {}, [1], [{"role": "king", "content": "x"}], [{"role": "user", "content": 5}],
+                     [{"role": "user", "content": [{"type": 5}]}], [{"role": "user", "content": [5]}], [{"role": ["user"], "content": "x"}],
                      [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}],
                      [{"role": "user", "content": "x", "tool_calls": [{}]}], [{"role": "user", "content": "x", "y": 1}]],
-        "model": [1, "other"],
+        "model": [1, "other", {}],
         "temperature": ["hot", -0.5, 1e39, True],
         "top_p": [0, 1.5],
         "top_k": [-1, 1.5],
@@ -36,7 +37,7 @@ def test_every_field_is_read_or_refused():
         "stream_options": [{"include_usage": True}, 1],
         "documents": ["x", [1], ["missing"], [{}], [{"id": "a", "text": "b"}], [{"text": ""}], [{"text": "x", "z": 1}]],
         "composition": ["fast"],
-        "tools": [1, [1], [{"type": "code"}], [{"type": "function", "function": {"name": "f", "strict": True}}]],
+        "tools": [1, [1], [{"type": "code"}], [{"type": 5}], [{"type": "function", "function": 5}], [{"type": "function", "function": {"name": "f", "strict": True}}]],
         "tool_choice": ["required", {"type": "function", "function": {"name": "f"}}],
         "parallel_tool_calls": [False],
         "chat_template_kwargs": [1],
@@ -64,13 +65,24 @@ def test_every_field_is_read_or_refused():
 def test_bodies_that_are_no_requests():
     with Server("--max-body-bytes", "20000") as server:
         assert server.refused(CHAT, b"{")["type"] == "invalid_request_error"
-        for body in (b"", b"[]", b"nul", b'"x"', b'{"a":1}x', b'{"messages":[{"role":"user","content":"\xff\xfe"}]}',
-                     b'{"messages":' + b"[" * 9000, b'{"x":' + b"[" * 500 + b"]" * 500 + b"}", gzip.compress(b"{}")):
+        for body in (
+            b"",
+            b"[]",
+            b"nul",
+            b'"x"',
+            b'{"a":1}x',
+            b'{"messages":[{"role":"user","content":"\xff\xfe"}]}',
+            b'{"messages":' + b"[" * 9000,
+            b'{"x":' + b"[" * 500 + b"]" * 500 + b"}",
+            gzip.compress(b"{}"),
+        ):
             server.refused(CHAT, body)
         assert server.refused(CHAT, {"messages": HI, "x": "y" * 30000}, status=413)["code"] == "body_too_large"
         # The same in pieces, whose length is not told before.
         pieces = b"".join(b"1000\r\n" + b" " * 4096 + b"\r\n" for _ in range(64)) + b"0\r\n\r\n"
-        assert exchange(server, b"POST " + CHAT.encode() + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces).startswith(b"HTTP/1.1 413")
+        assert exchange(
+            server, b"POST " + CHAT.encode() + b" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + pieces
+        ).startswith(b"HTTP/1.1 413")
         # A small body that would be a large one.
         bomb = gzip.compress(b" " * 50_000_000)[:19000]
         status, _, _ = server.request("POST", CHAT, bomb, {"Content-Encoding": "gzip"})
@@ -97,9 +109,15 @@ def exchange(server, data, seconds=10):
 
 def test_bytes_that_are_no_http():
     with Server() as server:
-        for data in (b"\x00" * 1000, b"GET\r\n\r\n", b"POST /v1/chat/completions HTTP/9\r\n\r\n", b"\x16\x03\x01" * 100,
-                     b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nA: " + b"b" * 9000 + b"\r\n\r\n",
-                     b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n{}"):
+        for data in (
+            b"\x00" * 1000,
+            b"GET\r\n\r\n",
+            b"POST /v1/chat/completions HTTP/9\r\n\r\n",
+            b"\x16\x03\x01" * 100,
+            b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n",
+            b"GET / HTTP/1.1\r\nA: " + b"b" * 9000 + b"\r\n\r\n",
+            b"POST /v1/completions HTTP/1.1\r\nContent-Length: -5\r\n\r\n{}",
+        ):
             said = exchange(server, data)
             assert b"HTTP/1.1 2" not in said, (data[:60], said[:200])
         status, _, _ = server.request("GET", "/v1/chunks/" + "a" * 7000)
@@ -223,7 +241,14 @@ def test_chunks():
         assert server.request("GET", "/v1/chunks/doc1")[0] == 404
         error = server.refused(CHAT, {**body, "documents": ["doc1"]}, status=404)
         assert error["param"] == "documents[0]"
-        for wrong in ({}, {"text": ""}, {"text": 1}, {"text": "x", "id": "a/b"}, {"text": "x", "id": ""}, {"text": "x", "y": 1}):
+        for wrong in (
+            {},
+            {"text": ""},
+            {"text": 1},
+            {"text": "x", "id": "a/b"},
+            {"text": "x", "id": ""},
+            {"text": "x", "y": 1},
+        ):
             server.refused("/v1/chunks", wrong)
 
 
@@ -246,7 +271,9 @@ def test_tenants():
     with tempfile.NamedTemporaryFile("w") as keys:
         keys.write("third\n\n")
         keys.flush()
-        with Server("--api-key", "first", "--api-key", "second", "--api-key-file", keys.name, model="records") as server:
+        with Server(
+            "--api-key", "first", "--api-key", "second", "--api-key-file", keys.name, model="records"
+        ) as server:
             first, second, third = ({"Authorization": f"Bearer {key}"} for key in ("first", "second", "third"))
             text = read_demo()[0][0]
             assert server.post("/v1/chunks", {"id": "a", "text": text}, first)["computed"] > 0
@@ -299,7 +326,9 @@ def test_tokens():
 def test_configuration():
     with tempfile.TemporaryDirectory() as folder:
         config = pathlib.Path(folder, "server.toml")
-        config.write_text('model-name = "named"\nmax-n = 2\nlog-json = true\nengine = ["NUM_PAGES=300", "MAX_CONTEXT=4096"]\n')
+        config.write_text(
+            'model-name = "named"\nmax-n = 2\nlog-json = true\nengine = ["NUM_PAGES=300", "MAX_CONTEXT=4096"]\n'
+        )
         with Server("--config", str(config), model="bare") as server:
             server.chat(max_tokens=1, n=2, model="named")
             server.refused(CHAT, {"messages": HI, "n": 3})
@@ -307,8 +336,15 @@ def test_configuration():
             assert json.loads(data)["data"][0]["max_model_len"] == 4096
             log = [json.loads(line) for line in server.log_text().splitlines()]
             assert any(line["message"] == "answered" and line["answer_tokens"] == 2 for line in log)
-    for arguments in (["--engine", "NO_SUCH=1"], ["--engine", "NUM_PAGES=x"], ["--port", "99999"], ["--no-such-flag"],
-                      ["--composition", "fast"], ["--chat-template", "/nowhere"], ["--engine", "NUM_PAGES=0x"]):
+    for arguments in (
+        ["--engine", "NO_SUCH=1"],
+        ["--engine", "NUM_PAGES=x"],
+        ["--port", "99999"],
+        ["--no-such-flag"],
+        ["--composition", "fast"],
+        ["--chat-template", "/nowhere"],
+        ["--engine", "NUM_PAGES=0x"],
+    ):
         run = subprocess.run([Server.program, *RECORDS, *arguments], capture_output=True, text=True, timeout=60)
         assert run.returncode not in (0, -6, -11) and (run.stderr or run.stdout), arguments
 
@@ -330,7 +366,9 @@ def test_curl():
         assert text == "la li lu\nla li lu\n", text
         # Without a type curl says that this is a form; a long one is read all the same.
         long = json.dumps({"messages": [{"role": "user", "content": "x" * 20000}], "max_tokens": 1})
-        run = subprocess.run(["curl", "-sS", server.url + CHAT, "-d", "@-"], input=long.encode(), capture_output=True, timeout=30)
+        run = subprocess.run(
+            ["curl", "-sS", server.url + CHAT, "-d", "@-"], input=long.encode(), capture_output=True, timeout=30
+        )
         assert json.loads(run.stdout)["choices"], run.stdout
 
 
@@ -354,8 +392,12 @@ def test_memory_stays():
 
 def test_the_page():
     with Server() as server:
-        for path, kind in (("/", "text/html"), ("/page/style.css", "text/css"), ("/page/page.js", "text/javascript"),
-                           ("/page/icon.svg", "image/svg+xml")):
+        for path, kind in (
+            ("/", "text/html"),
+            ("/page/style.css", "text/css"),
+            ("/page/page.js", "text/javascript"),
+            ("/page/icon.svg", "image/svg+xml"),
+        ):
             status, headers, data = server.request("GET", path)
             assert status == 200 and headers["Content-Type"].startswith(kind), (path, status)
             outside = data.replace(b"http://www.w3.org/2000/svg", b"")

@@ -4,9 +4,9 @@
     build/release/bin/nanolith-server MODEL --port 8080 &
     tests/server/load.py --port 8080 [--clients 256] [--seconds 30] [--document 8192] [--prompt 64] [--tokens 256]
 
-Prompts are random token ids. With --document all of them stand behind one document of about so many tokens, which is put
-first. Rates are those between the end of a warm-up, of as many seconds as --warm says, and the end; answers have exactly
---tokens tokens. One process and Python alone: events are counted as they come, and not read as JSON.
+Prompts are random token ids. With --document all of them stand behind one document of about so many tokens, which is
+put first. Rates are those between the end of a warm-up, of as many seconds as --warm says, and the end; answers have
+exactly --tokens tokens. One process and Python alone: events are counted as they come, and not read as JSON.
 """
 
 import argparse
@@ -41,7 +41,8 @@ class Client:
         if options.document:
             body["documents"] = ["load-document"]
         text = json.dumps(body).encode()
-        head = f"POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(text)}\r\n\r\n"
+        head = "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        head += f"Content-Length: {len(text)}\r\n\r\n"
         self.sent = time.monotonic()
         self.last, self.tail = None, b""
         self.socket.sendall(head.encode() + text)

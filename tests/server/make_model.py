@@ -144,7 +144,11 @@ def main():
         "eos_token_id": ids["</s>"],
         "torch_dtype": "float32",
     }
-    names = {"eos_token": "</s>", "chat_template": TEMPLATE.replace("STYLES", STYLES), "tokenizer_class": "PreTrainedTokenizerFast"}
+    names = {
+        "eos_token": "</s>",
+        "chat_template": TEMPLATE.replace("STYLES", STYLES),
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "tokenizer.json").write_text(json.dumps(tokenizer(ids)))
     (folder / "tokenizer_config.json").write_text(json.dumps(names))

@@ -128,7 +128,9 @@ def test_seeds():
 
         def draw(**fields):
             # Behind a letter every token is as likely as any other, with this model.
-            reply = client.completions.create(model="chain", prompt="a", max_tokens=8, extra_body={"ignore_eos": True}, **fields)
+            reply = client.completions.create(
+                model="chain", prompt="a", max_tokens=8, extra_body={"ignore_eos": True}, **fields
+            )
             return [choice.text for choice in reply.choices]
 
         assert draw(seed=7) == draw(seed=7)
@@ -200,7 +202,9 @@ def test_what_is_no_call_stays_text():
             assert "".join(event.delta.content or "" for event in events) == text
         # Where the request has no tools, or wants none called, nothing is a call.
         for more in ({}, {"tools": [WEATHER], "tool_choice": "none"}):
-            choice = create(model="chain", messages=messages, extra_body={"chat_template_kwargs": {"style": "llama"}}, **more).choices[0]
+            choice = create(
+                model="chain", messages=messages, extra_body={"chat_template_kwargs": {"style": "llama"}}, **more
+            ).choices[0]
             assert choice.message.content.startswith('{"name"') and choice.finish_reason == "stop"
 
 

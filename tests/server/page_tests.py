@@ -69,7 +69,10 @@ def test_a_chat_by_keyboard():
         assert tokens(page, "computed") > 50
         page.open(server.url + "/")  # choice and order are there again
         page.wait_for("document.querySelectorAll('#documents li').length === 3")
-        assert page.evaluate(order).startswith("document-record-3") and page.evaluate("document.querySelectorAll('.chosen').length") == 2
+        assert (
+            page.evaluate(order).startswith("document-record-3")
+            and page.evaluate("document.querySelectorAll('.chosen').length") == 2
+        )
         assert not page.complaints, page.complaints
 
 
@@ -132,7 +135,9 @@ def test_nothing_is_wider_than_the_page():
                 page = page_of(width, height, dark)
                 page.open(server.url + "/")
                 page.wait_for("document.querySelectorAll('#documents li').length === 3")
-                page.evaluate("for (const box of document.querySelectorAll('#documents input:not(:checked)')) box.click()")
+                page.evaluate(
+                    "for (const box of document.querySelectorAll('#documents input:not(:checked)')) box.click()"
+                )
                 assert ask(page, "Name the key that Beso Bralm got.") == "KR32"
                 ask(page, "Name the place where Boso Polm stayed.")
                 assert page.evaluate("document.documentElement.scrollWidth") <= width

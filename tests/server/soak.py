@@ -4,8 +4,8 @@
     NANOLITH_SERVER=build/release/bin/nanolith-server tests/server/soak.py [--minutes 10] [--clients 64] [--seed N]
 
 Each client asks about documents, streams, draws with a seed, hangs up, reads slowly, or sends what is no request, in
-random turns. Answers must be right, seeded ones the same each time, and refusals those that are promised; memory may not
-grow. The last line counts and the exit status is 0 only when all held. It needs Python alone.
+random turns. Answers must be right, seeded ones the same each time, and refusals those that are promised; memory may
+not grow. The last line counts and the exit status is 0 only when all held. It needs Python alone.
 """
 
 import argparse
@@ -61,7 +61,7 @@ class Soak:
             assert json.loads(data)["choices"][0]["message"]["content"].strip() == answer, data
 
     def streams(self, draw):
-        body, answer, _ = self.question(draw, stream=True, n=draw.choice([1, 3]))
+        body, _, _ = self.question(draw, stream=True, n=draw.choice([1, 3]))
         data = self.post(CHAT, body)
         if data and b'"error"' not in data:
             assert data.endswith(b"data: [DONE]\n\n"), data[-200:]
@@ -77,7 +77,9 @@ class Soak:
 
     def fresh_document(self, draw):
         text = " ".join(draw.choice(self.documents).split()[: draw.randrange(4, 20)]) + f" {draw.random()}"
-        self.post(CHAT, {"messages": [{"role": "user", "content": "?"}], "documents": [{"text": text}], "max_tokens": 4})
+        self.post(
+            CHAT, {"messages": [{"role": "user", "content": "?"}], "documents": [{"text": text}], "max_tokens": 4}
+        )
 
     def long_request(self, draw):
         body, _, _ = self.question(draw, stream=draw.random() < 0.7, max_tokens=2000, ignore_eos=True)
@@ -113,7 +115,15 @@ class Soak:
 
     def client(self, seed):
         draw = random.Random(seed)
-        kinds = [self.asks, self.streams, self.seeded, self.fresh_document, self.hangs_up, self.reads_slowly, self.nonsense]
+        kinds = [
+            self.asks,
+            self.streams,
+            self.seeded,
+            self.fresh_document,
+            self.hangs_up,
+            self.reads_slowly,
+            self.nonsense,
+        ]
         weights = [6, 4, 3, 3, 2, 1, 2]
         while time.monotonic() < self.end:
             kind = draw.choices(kinds, weights)[0]

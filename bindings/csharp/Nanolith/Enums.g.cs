@@ -220,6 +220,8 @@ namespace Nanolith
         Deadline = 6,
         /// <summary>the call that would tell the end returns the error's status instead of NL_OK</summary>
         Error = 7,
+        /// <summary>the text is what its constraint asks for, and nothing can follow</summary>
+        Complete = 8,
     }
 
     /// <summary>Facts about a generation, for nl_generation_query. Since 0.2. A newer library may know more values.</summary>
@@ -344,6 +346,21 @@ namespace Nanolith
         F8E4m3 = 4,
     }
 
+    /// <summary>How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never quantised again. Since 0.2. A newer library may know more values.</summary>
+    public enum Weights
+    {
+        /// <summary>as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE</summary>
+        Auto = 0,
+        /// <summary>in NL_OPTION_DTYPE's format</summary>
+        Wide = 1,
+        /// <summary>8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight</summary>
+        Int8 = 2,
+        /// <summary>4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight; embeddings and head as NL_WEIGHTS_INT8</summary>
+        Int4 = 3,
+        /// <summary>e4m3 and a scale for each row, max|w| / 448: 8 bits a weight</summary>
+        Fp8 = 4,
+    }
+
     /// <summary>Options of an engine. Since 0.2. Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too. A newer library may know more values.</summary>
     public enum EngineOption
     {
@@ -391,6 +408,8 @@ namespace Nanolith
         StoreServer = 21,
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         StoreDeadlineMs = 22,
+        /// <summary>How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        Weights = 23,
     }
 
     /// <summary>How a cache composes its chunks. Since 0.1. A newer library may know more values.</summary>
@@ -506,6 +525,16 @@ namespace Nanolith
         Logprobs = 309,
         /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
         TopLogprobs = 310,
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        Choice = 315,
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        Regex = 316,
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        JsonSchema = 317,
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        JsonObject = 318,
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        Grammar = 319,
     }
 
     /// <summary>How nl_model_describe writes. Since 0.2. A newer library may know more values.</summary>

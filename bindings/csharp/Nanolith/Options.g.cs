@@ -73,6 +73,9 @@ namespace Nanolith
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         public long? StoreDeadlineMs { get; set; }
 
+        /// <summary>How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        public Weights? Weights { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (Device != null) NativeOptions.Set(raw, 1, Device);
@@ -97,6 +100,7 @@ namespace Nanolith
             if (HostBytes != null) NativeOptions.Set(raw, 20, HostBytes.Value);
             if (StoreServer != null) NativeOptions.Set(raw, 21, StoreServer);
             if (StoreDeadlineMs != null) NativeOptions.Set(raw, 22, StoreDeadlineMs.Value);
+            if (Weights != null) NativeOptions.Set(raw, 23, (long)Weights.Value);
         }
     }
 
@@ -252,6 +256,21 @@ namespace Nanolith
         /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
         public long? TopLogprobs { get; set; }
 
+        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        public IList<string> Choices { get; } = new List<string>();
+
+        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        public string Regex { get; set; }
+
+        /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
+        public string JsonSchema { get; set; }
+
+        /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
+        public bool? JsonObject { get; set; }
+
+        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        public string Grammar { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (MaxTokens != null) NativeOptions.Set(raw, 300, MaxTokens.Value);
@@ -265,6 +284,11 @@ namespace Nanolith
             if (Text != null) NativeOptions.Set(raw, 308, Text.Value ? 1L : 0L);
             if (Logprobs != null) NativeOptions.Set(raw, 309, Logprobs.Value ? 1L : 0L);
             if (TopLogprobs != null) NativeOptions.Set(raw, 310, TopLogprobs.Value);
+            foreach (string element in Choices) NativeOptions.Set(raw, 315, element);
+            if (Regex != null) NativeOptions.Set(raw, 316, Regex);
+            if (JsonSchema != null) NativeOptions.Set(raw, 317, JsonSchema);
+            if (JsonObject != null) NativeOptions.Set(raw, 318, JsonObject.Value ? 1L : 0L);
+            if (Grammar != null) NativeOptions.Set(raw, 319, Grammar);
         }
     }
 }

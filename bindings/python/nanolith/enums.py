@@ -21,6 +21,7 @@ __all__ = [
     "OptionsKind",
     "Severity",
     "Dtype",
+    "Weights",
     "EngineOption",
     "Composition",
     "CacheOption",
@@ -239,6 +240,8 @@ class EndReason(OpenEnum):
     DEADLINE = 6
     #: the call that would tell the end returns the error's status instead of NL_OK
     ERROR = 7
+    #: the text is what its constraint asks for, and nothing can follow
+    COMPLETE = 8
 
 
 class GenerationFact(OpenEnum):
@@ -353,6 +356,25 @@ class Dtype(OpenEnum):
     F8_E4M3 = 4
 
 
+class Weights(OpenEnum):
+    """How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+    NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+    quantised again. Since 0.2.
+    """
+
+    #: as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+    AUTO = 0
+    #: in NL_OPTION_DTYPE's format
+    WIDE = 1
+    #: 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+    INT8 = 2
+    #: 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+    #: embeddings and head as NL_WEIGHTS_INT8
+    INT4 = 3
+    #: e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+    FP8 = 4
+
+
 class EngineOption(OpenEnum):
     """Options of an engine. Since 0.2.
     Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
@@ -441,6 +463,10 @@ class EngineOption(OpenEnum):
     #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     STORE_DEADLINE_MS = 22
+    #: How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    #: the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+    #: NL_WEIGHTS_FP8]
+    WEIGHTS = 23
 
 
 class Composition(OpenEnum):
@@ -594,6 +620,16 @@ class GenerationOption(OpenEnum):
     #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     #: [0 (default) to 20]
     TOP_LOGPROBS = 310
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    CHOICE = 315
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    REGEX = 316
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    JSON_SCHEMA = 317
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    JSON_OBJECT = 318
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    GRAMMAR = 319
 
 
 class DescribeFormat(OpenEnum):

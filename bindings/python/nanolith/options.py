@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Sequence, TypedDict
 
-from .enums import Composition, Dtype
+from .enums import Composition, Dtype, Weights
 
 
 class EngineOptions(TypedDict, total=False):
@@ -96,6 +96,10 @@ class EngineOptions(TypedDict, total=False):
     #: Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     store_deadline_ms: int | None
+    #: How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    #: the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
+    #: NL_WEIGHTS_FP8]
+    weights: Weights | None
 
 
 class CacheOptions(TypedDict, total=False):
@@ -213,6 +217,16 @@ class GenerationOptions(TypedDict, total=False):
     #: And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     #: [0 (default) to 20]
     top_logprobs: int | None
+    #: The text is one of these. [each 1 to 65536 bytes; default none]
+    choices: Sequence[str | bytes] | None
+    #: The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]
+    regex: str | bytes | None
+    #: The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]
+    json_schema: str | bytes | None
+    #: 1: the text is a JSON object. [0 (default) or 1]
+    json_object: bool | None
+    #: The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+    grammar: str | bytes | None
 
 
 #: The key of each of EngineOptions, and what it takes.
@@ -239,6 +253,7 @@ ENGINE_KEYS = {
     "host_bytes": (20, "int"),
     "store_server": (21, "text"),
     "store_deadline_ms": (22, "int"),
+    "weights": (23, "int"),
 }
 
 #: The key of each of CacheOptions, and what it takes.
@@ -287,4 +302,9 @@ GENERATION_KEYS = {
     "text": (308, "int"),
     "logprobs": (309, "int"),
     "top_logprobs": (310, "int"),
+    "choices": (315, "text_list"),
+    "regex": (316, "text"),
+    "json_schema": (317, "text"),
+    "json_object": (318, "int"),
+    "grammar": (319, "text"),
 }

@@ -84,8 +84,8 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
                     options.page_size, " tokens needs ", static_cast<double>(wanted) / kGiB, " GiB of memory, but ",
                     static_cast<double>(available) / kGiB, " GiB are available");
     NL_TRY(executor->allocate());
-    PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights));
-    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, loading));
+    PartProgress loading(progress, 0, kLoaded, weight_bytes<T>(weights, options.weights));
+    NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, options.weights, loading));
     NL_TRY(executor->make_products(progress));
     if (options.profile != nullptr) {
         NL_ASSIGN(const double bytes_per_second, measure_read_speed(pool));
@@ -100,7 +100,7 @@ uint64_t CpuExecutor<T>::bytes_wanted(const ModelWeights& weights) const {
     const int64_t row_bytes = int64_t{spec_.hidden_size} * static_cast<int64_t>(8 + 2 * sizeof(T)) + 4 * wide_width() +
                               (query_width() + inner_width()) * static_cast<int64_t>(sizeof(T));
     return saturating_sum(
-        {weight_bytes<T>(weights), saturating_product({rows, row_bytes}),
+        {weight_bytes<T>(weights, options_.weights), saturating_product({rows, row_bytes}),
          Products<T>::scratch_bytes(most_product_rows(), most_product_depth()),
          saturating_product({spec_.num_layers, options_.num_pages, attention_.shape().pool.page_bytes()}),
          saturating_product({padded_rows(options_.max_output_rows), int64_t{spec_.vocab_size} + spec_.hidden_size, 4}),
@@ -149,7 +149,7 @@ Result<void> CpuExecutor<T>::make_products(const Progress& progress) {
         NL_TRY(make_products_of(layer));
         NL_TRY(making.add(1));
     }
-    NL_TRY(products_.prepare(weights_.head, options_.max_output_rows));
+    NL_TRY(products_.prepare(weights_.head(), options_.max_output_rows));
     return making.add(1);
 }
 
@@ -351,7 +351,11 @@ Result<void> CpuExecutor<T>::embed() {
     for_rows(rows(), 2 * hidden, [&](int64_t row, int32_t) {
         const int64_t token = tokens_[row];
         float* x = residual_.data() + row * hidden;
-        convert(weights_.embedding.data + token * hidden, hidden, x);
+        if (weights_.embedding.compact()) {
+            expand_rows(weights_.embedding.parts, token, 1, 0, hidden, x, hidden);
+        } else {
+            convert(weights_.embedding.data + token * hidden, hidden, x);
+        }
         if (spec_.embedding_scale != 1) scale_row(x, spec_.embedding_scale, hidden, x);
     });
     return {};
@@ -504,7 +508,7 @@ Result<void> CpuExecutor<T>::head() {
         const float* x = residual_.data() + batch_->output_rows[i] * hidden;
         rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
     });
-    NL_TRY(products_.run(weights_.head, output_rows_.data(), count, logits_.data(), false));
+    NL_TRY(products_.run(weights_.head(), output_rows_.data(), count, logits_.data(), false));
     if (batch_->fill_masks) batch_->fill_masks();
     for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {
         if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/compact_products.h"
 #include "backend/cpu/dot_products.h"
 #include "backend/cpu/norm_rope.h"
 #include "backend/cpu/onednn_threads.h"
@@ -100,11 +101,14 @@ struct TileProduct {
 };
 
 // Of one thread.
+template <typename T>
 struct TileMemory {
     dnnl::stream stream;
     Buffer<float> y;
     Buffer<std::byte> scratch;
     Buffer<float> packed;  // weights
+    Buffer<T> expanded;    // a tile of compact weights, for oneDNN
+    Buffer<float> wide;    // and for packing
 };
 
 }  // namespace
@@ -126,8 +130,13 @@ struct Products<T>::State {
         return *std::find_if(kTileRows.begin(), kTileRows.end(), [rows](int64_t tile) { return tile <= rows; });
     }
     // Whether rows go through oneDNN.
-    [[nodiscard]] bool takes_tiles(int64_t rows) const {
-        return has_many_rows<T>() && (rows > kFewRows || batch_invariant);
+    [[nodiscard]] bool takes_tiles(const Matrix<T>& w, int64_t rows) const {
+        if (!has_many_rows<T>() || few_compact(w, rows)) return false;
+        return rows > kFewRows || batch_invariant;
+    }
+    // Whether rows go through compact_products().
+    [[nodiscard]] bool few_compact(const Matrix<T>& w, int64_t rows) const {
+        return w.compact() && (rows <= kMostDotRows || batch_invariant);
     }
 
     [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
@@ -146,7 +155,7 @@ struct Products<T>::State {
         const auto description = describe_matmul(engine, x, w, y);
         const dnnl::memory::desc scratch = description.scratchpad_desc();
         TileProduct product{dnnl::matmul(description), {}};
-        for (TileMemory& memory : memories) {
+        for (TileMemory<T>& memory : memories) {
             product.arguments.push_back({{DNNL_ARG_SRC, {x, engine, nullptr}},
                                          {DNNL_ARG_WEIGHTS, {w, engine, nullptr}},
                                          {DNNL_ARG_DST, {y, engine, nullptr}},
@@ -171,6 +180,27 @@ struct Products<T>::State {
         return {};
     }
 
+    // Memory for products with a compact matrix.
+    Result<void> reserve_compact(const Matrix<T>& w, int64_t max_rows) {
+        const int64_t rows = batch_invariant ? max_rows : std::min(max_rows, kMostDotRows);
+        for (const CompactRows& part : w.parts) {
+            Buffer<float>& x = compact_x[static_cast<size_t>(kind_of(part))];
+            const int64_t size = rows * spread_size(w.depth, kind_of(part));
+            if (x.size() >= static_cast<size_t>(size)) continue;
+            NL_ASSIGN(x, Buffer<float>::allocate("rows of activations", {size}));
+        }
+        if (few_compact(w, max_rows)) return {};
+        for (TileMemory<T>& memory : memories) {
+            const int64_t size = has_many_rows<T>() ? tile_outputs(w) * w.depth : 0;
+            if (memory.expanded.size() < static_cast<size_t>(size)) {
+                NL_ASSIGN(memory.expanded, Buffer<T>::allocate("a tile of weights", {size}));
+            }
+            if (has_many_rows<T>() || memory.wide.size() > 0) continue;
+            NL_ASSIGN(memory.wide, Buffer<float>::allocate("a tile of weights", {kPackedOutputs, kPackedDepth}));
+        }
+        return {};
+    }
+
     // Computes the tile of w's outputs [first, last) with its rows of x, and stores it in y. Runs on the calling
     // thread, the pool's thread of this number.
     void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
@@ -178,9 +208,13 @@ struct Products<T>::State {
         const int64_t outputs = last - first;
         const TileProduct& product = products.at({rows, outputs, w.depth});
         const TileArguments& arguments = product.arguments[thread];
-        TileMemory& memory = memories[thread];
+        TileMemory<T>& memory = memories[thread];
         // oneDNN takes no const pointers; sources are only read.
-        T* const weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        T* weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        if (w.compact()) {
+            weights = memory.expanded.data();
+            expand_rows(w.parts, first, outputs, 0, w.depth, weights, w.depth);
+        }
         arguments.at(DNNL_ARG_SRC).set_data_handle(x);
         arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(weights);
         arguments.at(DNNL_ARG_DST).set_data_handle(memory.y.data());
@@ -261,6 +295,37 @@ struct Products<T>::State {
         });
     }
 
+    void by_compact(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        for (const RowKind kind : kRowKinds) {
+            if (std::ranges::none_of(w.parts, [&](const CompactRows& part) { return kind == kind_of(part); })) continue;
+            pool.run(rows, cost_of_bytes(rows * w.depth * 8), [&](int64_t row, int32_t) {
+                spread_compact(x + row * w.depth, w.depth, kind, compact_row(w, kind, row));
+            });
+        }
+        for_tiles(w, rows, kDotRows, kDotOutputs, [&](int64_t first, int64_t row, int32_t) {
+            int64_t begin = 0;  // of the part, among the outputs
+            for (const CompactRows& part : w.parts) {
+                const int64_t from = std::max(first - begin, int64_t{0});
+                const int64_t to = std::min(first + kDotOutputs - begin, part.outputs);
+                if (from < to) {
+                    const int64_t stride = row_bytes(part.form, w.depth);
+                    const CompactProducts of{.form = part.form,
+                                             .weights = part.rows.data() + from * stride,
+                                             .row_scales = part.scales.data() + from,
+                                             .row_bytes = stride,
+                                             .depth = w.depth,
+                                             .kind = kind_of(part),
+                                             .x = compact_row(w, kind_of(part), row),
+                                             .y = y + row * w.outputs + begin + from,
+                                             .y_stride = w.outputs,
+                                             .accumulate = accumulate};
+                    compact_products(of, std::min(kDotRows, rows - row), to - from);
+                }
+                begin += part.outputs;
+            }
+        });
+    }
+
     void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
         for_tiles(w, rows, kPackedRows, kPackedOutputs, [&](int64_t first, int64_t row, int32_t thread) {
@@ -268,7 +333,13 @@ struct Products<T>::State {
             float* const packed = memories[thread].packed.data();
             for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
                 const int64_t depth = std::min(kPackedDepth, w.depth - k);
-                pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
+                if (w.compact()) {
+                    float* const widened = memories[thread].wide.data();
+                    expand_rows(w.parts, first, outputs, k, depth, widened, kPackedDepth);
+                    pack(widened, kPackedDepth, outputs, depth, packed);
+                } else {
+                    pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
+                }
                 const PackedProduct of{.packed = packed,
                                        .outputs = outputs,
                                        .depth = depth,
@@ -282,14 +353,23 @@ struct Products<T>::State {
         });
     }
 
+    static constexpr std::array kRowKinds{RowKind::beside_bits4, RowKind::beside_bytes, RowKind::fixed};
+    // As which the part takes rows of x.
+    static RowKind kind_of(const CompactRows& part) { return row_kind(part.form.codes, std::is_same_v<T, BFloat16>); }
+    float* compact_row(const Matrix<T>& w, RowKind kind, int64_t row) {
+        return compact_x[static_cast<size_t>(kind)].data() + row * spread_size(w.depth, kind);
+    }
+
     ThreadPool& pool;
     const bool batch_invariant;
     OnednnThreads onednn;
+    std::array<Buffer<float>, 2>
+        compact_x;       // rows of x as compact_products() takes them beside codes of 4 bits, and of 8
     Buffer<float> wide;  // rows of x as dot_products() or packed_product() takes them
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     std::map<Key, TileProduct> products;
-    std::vector<TileMemory> memories;  // one for each thread
-    std::vector<int64_t> tile_begins;  // first rows of the tiles of the product that runs
+    std::vector<TileMemory<T>> memories;  // one for each thread
+    std::vector<int64_t> tile_begins;     // first rows of the tiles of the product that runs
 };
 
 template <typename T>
@@ -320,7 +400,7 @@ Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_rows, int6
             NL_ASSIGN(auto packed,
                       Buffer<float>::allocate("packed weights",
                                               {has_many_rows<T>() ? 0 : packed_size(kPackedOutputs, kPackedDepth)}));
-            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}, std::move(packed)});
+            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}, std::move(packed), {}, {}});
         }
         return Products(std::move(state));
     } catch (const dnnl::error& error) {
@@ -330,7 +410,8 @@ Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_rows, int6
 
 template <typename T>
 Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t max_rows) {
-    if (!state_->takes_tiles(max_rows)) return {};
+    if (w.compact()) NL_TRY(state_->reserve_compact(w, max_rows));
+    if (!state_->takes_tiles(w, max_rows)) return {};
     try {
         return state_->make_products(w, max_rows);
     } catch (const dnnl::error& error) {
@@ -342,8 +423,10 @@ Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t max_rows) {
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
-    if (state_->takes_tiles(rows)) return state_->many_rows(w, x, rows, y, accumulate);
-    if (rows <= kMostDotRows || state_->batch_invariant) {
+    if (state_->takes_tiles(w, rows)) return state_->many_rows(w, x, rows, y, accumulate);
+    if (state_->few_compact(w, rows)) {
+        state_->by_compact(w, x, rows, y, accumulate);
+    } else if (rows <= kMostDotRows || state_->batch_invariant) {
         state_->by_dots(w, x, rows, y, accumulate);
     } else {
         state_->by_packing(w, x, rows, y, accumulate);

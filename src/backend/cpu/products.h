@@ -3,30 +3,36 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "backend/cpu/buffer.h"
+#include "backend/cpu/compact_matrix.h"
 #include "base/convert.h"
 #include "base/thread_pool.h"
 
 namespace nanolith::cpu {
 
-// A weight matrix [outputs, depth], row-major, in the executor's dtype: its own memory, or the model file's.
+// A weight matrix [outputs, depth]: row-major in the executor's dtype, its own memory or the model file's; or compact.
 template <typename T>
 struct Matrix {
     const T* data = nullptr;
     int64_t outputs = 0;
     int64_t depth = 0;
     Buffer<T> owned;  // empty where the file is used in place
+    // Where there are any, the matrix is compact: these rows on top of each other, and `data` is null.
+    std::vector<CompactRows> parts = {};
+
+    [[nodiscard]] bool compact() const { return !parts.empty(); }
 };
 
 // Rows are computed in blocks: buffers that hold x or y need room for padded_rows(rows) of them. The rows added are
 // overwritten and mean nothing.
 int64_t padded_rows(int64_t rows);
 
-// Runs products on the pool's threads: few rows through dot_products(), more through oneDNN, or through
-// packed_product() where the processor does not multiply bfloat16. All read the one row-major copy of the weights. A
-// product of many rows is cut into tiles; oneDNN's are of a few shapes, so that all of its primitives are made
-// beforehand, by prepare(). Not thread-safe.
+// Runs products on the pool's threads: few rows through dot_products() or compact_products(), more through oneDNN, or
+// through packed_product() where the processor does not multiply bfloat16. All read the one copy of the weights;
+// compact ones are widened a tile at a time for many rows. A product of many rows is cut into tiles; oneDNN's are of a
+// few shapes, so that all of its primitives are made beforehand, by prepare(). Not thread-safe.
 template <typename T>
 class Products {
   public:
@@ -41,8 +47,8 @@ class Products {
     Products& operator=(Products&&) noexcept;
     ~Products();
 
-    // Makes ready what run() needs for up to `max_rows` rows. INTERNAL or OUT_OF_MEMORY where oneDNN fails; it may be
-    // tried again then.
+    // Makes ready what run() needs for up to `max_rows` rows, scratch memory for compact weights too. INTERNAL or
+    // OUT_OF_MEMORY where oneDNN fails; it may be tried again then.
     Result<void> prepare(const Matrix<T>& w, int64_t max_rows);
 
     // y[rows, outputs] = x[rows, depth] * w^T, or y += that. The matrix has been prepared for as many rows.

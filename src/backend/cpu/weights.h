@@ -7,6 +7,7 @@
 #include "backend/model_spec.h"
 #include "backend/model_weights.h"
 #include "backend/progress.h"
+#include "backend/weight_form.h"
 
 namespace nanolith::cpu {
 
@@ -40,9 +41,11 @@ struct CpuLayer {
 template <typename T>
 struct CpuWeights {
     Matrix<T> embedding;  // [vocab, hidden]
-    Matrix<T> head;       // the same memory as the embedding where the model ties them
+    Matrix<T> own_head;   // none where the model ties it to the embedding
     std::vector<float> final_norm;
     std::vector<CpuLayer<T>> layers;
+
+    [[nodiscard]] const Matrix<T>& head() const { return own_head.outputs == 0 ? embedding : own_head; }
 };
 
 // Whether a matrix is used where the model's weights lie.
@@ -51,13 +54,14 @@ bool any_in_place(const CpuWeights<T>& weights);
 
 // Bytes that load_weights will allocate: what can't be used in place.
 template <typename T>
-uint64_t weight_bytes(const ModelWeights& weights);
+uint64_t weight_bytes(const ModelWeights& weights, WeightForm form);
 
-// Brings the weights into the executor's dtype on the pool's threads. A matrix that stands alone, has that dtype
-// and is aligned to it is used where it lies; everything else is copied once. INVALID_ARGUMENT where a shape does not
-// fit the spec (which names the weight), OUT_OF_MEMORY. `progress` counts the bytes that are copied.
+// Brings the weights into the executor's dtype, or makes them compact, on the pool's threads. A matrix that stands
+// alone, has that dtype and is aligned to it is used where it lies; everything else is copied once. INVALID_ARGUMENT
+// where a shape does not fit the spec (which names the weight), OUT_OF_MEMORY. `progress` counts the bytes that are
+// copied.
 template <typename T>
 Result<CpuWeights<T>> load_weights(const ModelSpec& spec, const ModelWeights& weights, ThreadPool& pool,
-                                   PartProgress& progress);
+                                   WeightForm form, PartProgress& progress);
 
 }  // namespace nanolith::cpu

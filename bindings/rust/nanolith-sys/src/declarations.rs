@@ -200,6 +200,8 @@ pub const NL_END_CANCELLED: i32 = 5;
 pub const NL_END_DEADLINE: i32 = 6;
 /// the call that would tell the end returns the error's status instead of NL_OK
 pub const NL_END_ERROR: i32 = 7;
+/// the text is what its constraint asks for, and nothing can follow
+pub const NL_END_COMPLETE: i32 = 8;
 
 /// drawn so far
 pub const NL_GENERATION_TOKENS: i32 = 1;
@@ -280,6 +282,18 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// of keys and values alone: 1 sign, 4 exponent and 3 fraction bits, no infinities, values up
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
+
+/// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+pub const NL_WEIGHTS_AUTO: i32 = 0;
+/// in NL_OPTION_DTYPE's format
+pub const NL_WEIGHTS_WIDE: i32 = 1;
+/// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+pub const NL_WEIGHTS_INT8: i32 = 2;
+/// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+/// embeddings and head as NL_WEIGHTS_INT8
+pub const NL_WEIGHTS_INT4: i32 = 3;
+/// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+pub const NL_WEIGHTS_FP8: i32 = 4;
 
 /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
 /// \[1 to 64 bytes]
@@ -364,6 +378,10 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
+/// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+/// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+/// NL_WEIGHTS_FP8]
+pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
 /// numbers as a full prefill, to rounding. Where the store has no such version yet it is computed now
@@ -485,6 +503,16 @@ pub const NL_OPTION_LOGPROBS: i32 = 309;
 /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
 /// \[0 (default) to 20]
 pub const NL_OPTION_TOP_LOGPROBS: i32 = 310;
+/// The text is one of these. \[each 1 to 65536 bytes; default none]
+pub const NL_OPTION_CHOICE: i32 = 315;
+/// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_REGEX: i32 = 316;
+/// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_JSON_SCHEMA: i32 = 317;
+/// 1: the text is a JSON object. \[0 (default) or 1]
+pub const NL_OPTION_JSON_OBJECT: i32 = 318;
+/// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+pub const NL_OPTION_GRAMMAR: i32 = 319;
 
 /// lines "name: value", each ended by a newline, for people to read
 pub const NL_DESCRIBE_TEXT: i32 = 0;
@@ -716,8 +744,8 @@ functions! {
     /// Until the generation has ended its cache gives BUSY to nl_cache_extend, nl_cache_fork, nl_cache_truncate,
     /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
     /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
-    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts where the model has no tokenizer;
-    /// without them there is just no text), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
+    /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
+    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
     /// allows).
     fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
     /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`

@@ -252,6 +252,8 @@ impl EndReason {
     pub const DEADLINE: EndReason = EndReason(sys::NL_END_DEADLINE);
     /// the call that would tell the end returns the error's status instead of NL_OK
     pub const ERROR: EndReason = EndReason(sys::NL_END_ERROR);
+    /// the text is what its constraint asks for, and nothing can follow
+    pub const COMPLETE: EndReason = EndReason(sys::NL_END_COMPLETE);
 }
 
 /// Facts about a generation, for nl_generation_query. Since 0.2.
@@ -401,6 +403,27 @@ impl Dtype {
     pub const F8_E4M3: Dtype = Dtype(sys::NL_DTYPE_F8_E4M3);
 }
 
+/// How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
+/// NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
+/// quantised again. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Weights(pub i32);
+
+impl Weights {
+    /// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+    pub const AUTO: Weights = Weights(sys::NL_WEIGHTS_AUTO);
+    /// in NL_OPTION_DTYPE's format
+    pub const WIDE: Weights = Weights(sys::NL_WEIGHTS_WIDE);
+    /// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+    pub const INT8: Weights = Weights(sys::NL_WEIGHTS_INT8);
+    /// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
+    /// embeddings and head as NL_WEIGHTS_INT8
+    pub const INT4: Weights = Weights(sys::NL_WEIGHTS_INT4);
+    /// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+    pub const FP8: Weights = Weights(sys::NL_WEIGHTS_FP8);
+}
+
 /// Options of an engine. Since 0.2.
 /// Bounds stand in brackets, here and below; nl_option_bounds_int and nl_option_describe tell them too.
 /// A newer library may know more values.
@@ -491,6 +514,10 @@ impl EngineOption {
     /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub const STORE_DEADLINE_MS: EngineOption = EngineOption(sys::NL_OPTION_STORE_DEADLINE_MS);
+    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+    /// NL_WEIGHTS_FP8]
+    pub const WEIGHTS: EngineOption = EngineOption(sys::NL_OPTION_WEIGHTS);
 }
 
 /// How a cache composes its chunks. Since 0.1.
@@ -664,6 +691,16 @@ impl GenerationOption {
     /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
     /// \[0 (default) to 20]
     pub const TOP_LOGPROBS: GenerationOption = GenerationOption(sys::NL_OPTION_TOP_LOGPROBS);
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub const CHOICE: GenerationOption = GenerationOption(sys::NL_OPTION_CHOICE);
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub const REGEX: GenerationOption = GenerationOption(sys::NL_OPTION_REGEX);
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub const JSON_SCHEMA: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_SCHEMA);
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub const JSON_OBJECT: GenerationOption = GenerationOption(sys::NL_OPTION_JSON_OBJECT);
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub const GRAMMAR: GenerationOption = GenerationOption(sys::NL_OPTION_GRAMMAR);
 }
 
 /// How nl_model_describe writes. Since 0.2.

@@ -2,7 +2,7 @@
 
 //! A setter for each option; those of lists add an element.
 
-use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions};
+use crate::{CacheOptions, Composition, Dtype, EngineOptions, GenerationOptions, SamplingOptions, Weights};
 use nanolith_sys as sys;
 
 impl EngineOptions {
@@ -153,6 +153,13 @@ impl EngineOptions {
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub fn store_deadline_ms(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
+    }
+
+    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
+    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
+    /// NL_WEIGHTS_FP8]
+    pub fn weights(self, value: Weights) -> Self {
+        self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
 }
 
@@ -357,5 +364,30 @@ impl GenerationOptions {
     /// \[0 (default) to 20]
     pub fn top_logprobs(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_TOP_LOGPROBS, value)
+    }
+
+    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    pub fn choice(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_CHOICE, value.as_ref())
+    }
+
+    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    pub fn regex(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_REGEX, value.as_ref())
+    }
+
+    /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
+    pub fn json_schema(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_JSON_SCHEMA, value.as_ref())
+    }
+
+    /// 1: the text is a JSON object. \[0 (default) or 1]
+    pub fn json_object(self, value: bool) -> Self {
+        self.set_int(sys::NL_OPTION_JSON_OBJECT, i64::from(value))
+    }
+
+    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    pub fn grammar(self, value: impl AsRef<str>) -> Self {
+        self.set_text(sys::NL_OPTION_GRAMMAR, value.as_ref())
     }
 }

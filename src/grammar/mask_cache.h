@@ -1,0 +1,63 @@
+// Masks of tokens that are remembered: those of an automaton's states, for all grammars of a vocabulary that have the
+// same automaton (the inside of a JSON string above all), and those of whole situations, for one grammar.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "grammar/token_trie.h"
+
+namespace nanolith::grammar {
+
+using Mask = std::vector<uint32_t>;  // [vocab_size / 32, rounded up] bit t % 32 of element t / 32: token t is allowed
+
+inline void allow(std::span<uint32_t> mask, int32_t token) {
+    mask[static_cast<size_t>(token) / 32] |= 1U << (static_cast<uint32_t>(token) % 32);
+}
+
+// Tokens that can follow a state, as far as that can be told without knowing who called its rule.
+struct StateMask {
+    std::vector<int32_t> few;  // the tokens that stay inside the rule or end with it, where they are few
+    Mask bits;                 // else these
+    // Where in a token the rule ends, and something follows. In a counted rule, after so many units.
+    struct Escape {
+        int32_t node = 0;
+        int32_t units = 0;
+    };
+    std::vector<Escape> escapes;
+    // In a counted rule without calls: tokens by the number of units that must still be allowed to begin, the fewest
+    // first, and how many need at most 0, 1, 2 .. units.
+    std::vector<int32_t> by_units;
+    std::vector<int32_t> num_within;
+    // The tokens for each such number, made when they are needed.
+    mutable std::vector<Mask> by_room;
+};
+
+// Of one automaton without calls; a place for each of its states.
+struct LeafMasks {
+    std::vector<std::unique_ptr<StateMask>> states;
+    std::vector<std::unique_ptr<StateMask>> first_states;  // where nothing stands before the token
+};
+
+// Of one vocabulary.
+struct MaskCache {
+    std::mutex mutex;                                                    // for everything here and in the LeafMasks
+    std::unordered_map<std::string, std::shared_ptr<LeafMasks>> leaves;  // by Dfa::signature()
+    size_t bytes = 0;                                                    // about
+};
+
+// Of one grammar.
+struct GrammarMasks {
+    std::mutex mutex;
+    std::vector<std::shared_ptr<LeafMasks>> leaves;                         // [rules] null for those that call others
+    std::unordered_map<uint64_t, std::shared_ptr<const StateMask>> states;  // of rules that call others
+    std::unordered_map<std::string, std::shared_ptr<const Mask>> situations;
+};
+
+}  // namespace nanolith::grammar

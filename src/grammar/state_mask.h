@@ -1,0 +1,42 @@
+// Finds and remembers the tokens that can follow one state of a grammar.
+#pragma once
+
+#include <span>
+
+#include "grammar/configs.h"
+
+namespace nanolith::grammar {
+
+// Walks the trie's subtree under `node` from `situation`, which is that of the node itself, and calls visit(node,
+// situation) for each node below that can be reached.
+template <typename Visit>
+void walk_trie(const TokenTrie& trie, int32_t node, const Situation& situation, Stepper& stepper, const Visit& visit) {
+    std::vector<Situation> path(1);  // of the nodes from `node` down to the latest
+    path[0].configs = situation.configs;
+    const int32_t base = trie.depth(node);
+    for (int32_t n = node + 1; n < trie.end(node);) {
+        const auto depth = static_cast<size_t>(trie.depth(n) - base);
+        if (path.size() <= depth) path.resize(depth + 1);
+        stepper.step(path[depth - 1].configs, trie.byte(n), path[depth]);
+        const Situation& here = path[depth];
+        if (here.configs.empty() && !here.ends && !here.escapes) {
+            n = trie.end(n);
+            continue;
+        }
+        visit(n, here);
+        n = here.configs.empty() ? trie.end(n) : n + 1;
+    }
+}
+
+// What follows `state` of a rule whose caller is not known, in a counted rule after `count` units. With the lock of the
+// grammar's masks held.
+std::shared_ptr<const StateMask> find_state_mask(const Grammar& grammar, int32_t state, int32_t count, bool first);
+
+// Sets the tokens that stay inside the rule, in a counted rule after `count` units.
+void allow_inside(const Grammar& grammar, const StateMask& found, int32_t state, int32_t count,
+                  std::span<uint32_t> mask);
+
+// Prepares masks of as many states as `milliseconds` allow, those that come first first.
+void prepare_masks(const Grammar& grammar, int64_t milliseconds);
+
+}  // namespace nanolith::grammar

@@ -1,0 +1,214 @@
+// Executors that keep their matrices compact, against the same weights in float32: logits are those of the quantised
+// model, but for rounding, whatever the family.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "model/model.h"
+#include "support/dequantised.h"
+#include "unit/executor/executor_fixture.h"
+
+namespace nanolith::testing {
+namespace {
+
+constexpr WeightForm kForms[] = {WeightForm::int8, WeightForm::int4, WeightForm::fp8};
+
+CodeKind table_codes(WeightForm form) {
+    return form == WeightForm::fp8 ? CodeKind::e4m3 : CodeKind::int8;
+}
+
+class CompactWeightsTest : public ExecutorTest {
+  protected:
+    // Prefill in slices that go through every kind of product, and decode.
+    void expect_reference(const RandomShape& shape, WeightForm form, bool from_source, bool batch_invariant = false) {
+        const std::string what = std::string(form_name(form)) + (from_source ? " from its source" : "");
+        RandomModel model(shape, GetParam().dtype, seed_);
+        const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
+        ExecutorOptions wanted = options(16, 40);
+        wanted.weights = from_source ? WeightForm::source : form;
+        wanted.batch_invariant = batch_invariant;
+        const ModelWeights original = model.weights;
+        if (from_source) model.weights = dequantised.compact;
+        PagedHarness harness(*backend_, model, wanted, seed_);
+        ASSERT_TRUE(harness.ready()) << what;
+        harness.pretend(model.spec, dequantised.weights);
+        Store a, b;
+        Deviation together;
+        const auto run = [&](std::vector<Job> jobs, std::initializer_list<int32_t> counts) {
+            size_t i = 0;
+            for (const int32_t count : counts) {
+                jobs[i].tokens =
+                    model.spec.experts.count == 0 ? harness.tokens(count) : harness.clear_tokens(jobs[i], count, 0.1);
+                ++i;
+            }
+            together.add(harness.run(jobs));
+        };
+        run({{&a, 0, {}, {}}}, {50});
+        run({{&b, 0, {}, {}}}, {7});
+        run({{&a, 0, {}, {}}}, {1});
+        run({{&a, 0, {}, {}}, {&b, 0, {}, {}}}, {1, 1});
+        run({{&a, 0, {}, {}}, {&b, 0, {}, {}}}, {3, 20});
+        expect_close(together, what);
+        // float32's bound tells these weights from those before they were quantised.
+        if (GetParam().dtype != DType::f32) return;
+        harness.pretend(model.spec, original);
+        Store c;
+        Job job{&c, 0, {}, harness.tokens(40)};
+        EXPECT_GT(measure(GetParam().dtype, harness.run({job})), bound(GetParam().dtype).limit) << what;
+    }
+};
+
+RandomShape some_shape() {
+    return {.num_layers = 2, .hidden_size = 164, .intermediate_size = 300, .vocab_size = 71, .max_context = 512};
+}
+
+TEST_P(CompactWeightsTest, AreThoseThatWereQuantised) {
+    if (GetParam().cuda) GTEST_SKIP() << "refused there";
+    for (const WeightForm form : kForms) {
+        for (const bool from_source : {false, true}) {
+            RandomShape shape = some_shape();
+            expect_reference(shape, form, from_source);
+            shape.tied = shape.qkv_bias = shape.mlp_bias = shape.post_norms = true;
+            expect_reference(shape, form, from_source);
+        }
+    }
+}
+
+TEST_P(CompactWeightsTest, InOtherOrdersAndFromEightBits) {
+    if (GetParam().cuda) GTEST_SKIP() << "refused there";
+    RandomShape shape = some_shape();
+    shape.ordered = true;
+    expect_reference(shape, WeightForm::int4, false);
+    shape.scaled = true;
+    expect_reference(shape, WeightForm::int8, false);
+}
+
+TEST_P(CompactWeightsTest, OfExperts) {
+    if (GetParam().cuda) GTEST_SKIP() << "refused there";
+    RandomShape shape = some_shape();
+    shape.numbers.experts = {.count = 6, .top_k = 2, .intermediate_size = 70, .normalized = true};
+    for (const bool from_source : {false, true}) expect_reference(shape, WeightForm::int4, from_source);
+}
+
+TEST_P(CompactWeightsTest, BatchInvariant) {
+    if (GetParam().cuda) GTEST_SKIP() << "refused there";
+    expect_reference(some_shape(), WeightForm::int4, false, true);
+}
+
+// A source whose executor is to have wide weights.
+TEST_P(CompactWeightsTest, AreWidenedWhereAsked) {
+    RandomModel model(some_shape(), GetParam().dtype, seed_);
+    const Dequantised dequantised(model.weights, CodeKind::int8, CodeKind::int8);
+    ExecutorOptions wanted = options(16, 40);
+    wanted.weights = WeightForm::wide;
+    model.weights = dequantised.compact;
+    PagedHarness harness(*backend_, model, wanted, seed_);
+    ASSERT_TRUE(harness.ready());
+    harness.pretend(model.spec, dequantised.weights);
+    Store a;
+    Job job{&a, 0, {}, harness.tokens(40)};
+    expect_close(harness.run({job}), "wide");
+}
+
+TEST_P(CompactWeightsTest, AreRefusedWhereThereAreNoKernels) {
+    if (!GetParam().cuda) GTEST_SKIP() << "the CPU has them";
+    const RandomModel model(some_shape(), GetParam().dtype, seed_);
+    for (const WeightForm form : kForms) {
+        ExecutorOptions wanted = options(16, 8);
+        wanted.weights = form;
+        const auto made = backend_->create_executor(model.spec, model.weights, wanted, {});
+        ASSERT_FALSE(made.ok());
+        EXPECT_EQ(made.error().status, NL_ERROR_UNSUPPORTED);
+        EXPECT_NE(made.error().message.find(form_name(form)), std::string::npos) << made.error().message;
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CompactWeightsTest, ::testing::ValuesIn(kCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+// ---- Families --------------------------------------------------------------------------------------------
+
+// Every model of tests/parity: a prompt and 64 greedy tokens of an executor with compact weights, beside one with the
+// same weights in float32.
+class CompactFamilies : public ::testing::Test {
+  protected:
+    static constexpr int32_t kPageSize = 16;
+
+    // What a model draws and its logits, token by token; the tokens are those that the first one draws.
+    struct Run {
+        std::vector<std::vector<float>> logits;
+        std::vector<int32_t> tokens;
+    };
+
+    Run run(const ModelSpec& spec, const ModelWeights& weights, WeightForm form, const std::vector<int32_t>& prompt,
+            const std::vector<int32_t>& given) {
+        ExecutorOptions options;
+        options.warm_up = false;
+        options.page_size = kPageSize;
+        options.num_pages = 8;
+        options.weights = form;
+        auto executor = backend_->create_executor(spec, weights, options, {});
+        Run run;
+        EXPECT_TRUE(executor.ok()) << executor.error().message;
+        if (!executor.ok()) return run;
+        const std::vector<int32_t> table = table_of(options.num_pages);
+        std::vector<int32_t> next = prompt;
+        int32_t length = 0;
+        for (size_t i = 0; i < 64; ++i) {
+            Batch batch = sequence_step(table, length, next);
+            batch.kept_logits = {0};
+            length += static_cast<int32_t>(next.size());
+            std::vector<int32_t> sampled(1);
+            EXPECT_TRUE(run_step(**executor, batch, sampled).ok());
+            run.logits.emplace_back(spec.vocab_size);
+            EXPECT_TRUE((*executor)->read_logits(0, run.logits.back()).ok());
+            run.tokens.push_back(sampled.front());
+            next = {given.empty() ? sampled.front() : given[i]};
+        }
+        return run;
+    }
+
+    std::unique_ptr<Backend> backend_ = std::move(*open_cpu_backend(1));
+    const uint64_t seed_ = std::random_device{}();
+    const ::testing::ScopedTrace trace_{__FILE__, __LINE__, "seed " + std::to_string(seed_)};
+};
+
+TEST_F(CompactFamilies, LogitsAndGreedyTokensAreTheQuantisedModels) {
+    // As tests/parity's, of float32 logits: of their root mean square.
+    constexpr double kTolerance = 1e-4;
+    Random random(seed_);
+    size_t families = 0;
+    for (const auto& fixture : std::filesystem::directory_iterator(NL_PARITY_FIXTURES)) {
+        if (!std::filesystem::exists(fixture.path() / "config.json")) continue;  // shares another one's model
+        auto model = load_model(fixture.path().string());
+        ASSERT_TRUE(model.ok()) << model.error().message;
+        const ModelSpec& spec = (*model)->spec;
+        if (spec.max_context < 100) continue;
+        ++families;
+        std::vector<int32_t> prompt(36);
+        for (int32_t& token : prompt) token = random.below(spec.vocab_size);
+        for (const WeightForm form : kForms) {
+            SCOPED_TRACE(fixture.path().filename().string() + ", " + form_name(form));
+            const Dequantised dequantised((*model)->weights, codes_of(form), table_codes(form));
+            const Run expected = run(spec, dequantised.weights, WeightForm::wide, prompt, {});
+            const Run got = run(spec, (*model)->weights, form, prompt, expected.tokens);
+            ASSERT_EQ(got.logits.size(), expected.logits.size());
+            for (size_t i = 0; i < got.logits.size(); ++i) {
+                double squares = 0;
+                for (const float logit : expected.logits[i]) squares += static_cast<double>(logit) * logit;
+                const double bound = kTolerance * std::sqrt(squares / spec.vocab_size);
+                for (int32_t t = 0; t < spec.vocab_size; ++t)
+                    ASSERT_NEAR(got.logits[i][t], expected.logits[i][t], bound) << "token " << i << ", logit " << t;
+                // Another token alone where both are as likely, but for rounding.
+                if (got.tokens[i] == expected.tokens[i]) continue;
+                ASSERT_NEAR(expected.logits[i][got.tokens[i]], expected.logits[i][expected.tokens[i]], 2 * bound) << i;
+            }
+        }
+    }
+    EXPECT_GT(families, 10U);
+}
+
+}  // namespace
+}  // namespace nanolith::testing
