@@ -52,6 +52,7 @@ Settings SettingsReader::read(Fields& fields, int64_t standard_tokens) const {
     read_sampling(fields, settings);
     settings.generation = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_GENERATION, out); });
     read_end(fields, standard_tokens, settings.generation.get());
+    read_constraint(fields, settings);
     return settings;
 }
 
@@ -104,6 +105,46 @@ void SettingsReader::read_end(Fields& fields, int64_t standard_tokens, nl_option
         must(nl_options_set_text(generation, NL_OPTION_STOP_TEXT, text.data(), text.size()), "stop");
     for (const int32_t token : fields.integers("stop_token_ids", kMostStops))
         must(nl_options_set_int(generation, NL_OPTION_STOP_TOKEN, token), "stop_token_ids");
+}
+
+// OpenAI's response_format, and `regex`, `choice` and `grammar` as the engine has them.
+void SettingsReader::read_constraint(Fields& fields, Settings& settings) {
+    nl_options* const options = settings.generation.get();
+    const auto set = [&](const char* name, int32_t key, const std::string& text) {
+        if (!settings.constrained_by.empty())
+            throw bad_request(name, std::string(name) + " and " + settings.constrained_by + " are both there.");
+        must(nl_options_set_text(options, key, text.data(), text.size()), name);
+        settings.constrained_by = name;
+    };
+    const Json& format = fields.object("response_format");
+    if (!format.is_null()) {
+        Fields inside(format, "response_format.");
+        const std::string type = inside.text("type").value_or("");
+        const Json& wrapped = inside.object("json_schema");
+        inside.finish();
+        if (type == "json_schema" && wrapped.is_object()) {
+            Fields schema(wrapped, "response_format.json_schema.");
+            schema.text("name");
+            schema.text("description");
+            schema.boolean("strict");  // answers follow the schema either way
+            set("response_format", NL_OPTION_JSON_SCHEMA, to_text(schema.object("schema")));
+            schema.finish();
+        } else if (type == "json_object") {
+            must(nl_options_set_int(options, NL_OPTION_JSON_OBJECT, 1), "response_format");
+            settings.constrained_by = "response_format";
+        } else if (type != "text") {
+            throw bad_request("response_format",
+                              "response_format is " + to_text(format) +
+                                  ": expected type text, json_object, or json_schema with a schema.");
+        }
+    }
+    if (const auto regex = fields.text("regex")) set("regex", NL_OPTION_REGEX, *regex);
+    if (const auto grammar = fields.text("grammar")) set("grammar", NL_OPTION_GRAMMAR, *grammar);
+    const auto choices = fields.texts("choice", 1024);
+    for (size_t i = 0; i < choices.size(); ++i) {
+        if (i > 0) settings.constrained_by.clear();
+        set("choice", NL_OPTION_CHOICE, choices[i]);
+    }
 }
 
 int32_t composition_named(const std::string& name, const std::string& param) {

@@ -59,9 +59,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         const nanolith::ModelWeights& weights = (*model)->weights;
         for (const auto* weight : {&weights.embedding, &weights.final_norm, &weights.head}) read(*weight);
         for (const nanolith::LayerWeights& layer : weights.layers) {
-            for (const auto* weight : {&layer.attention_norm, &layer.q_proj, &layer.k_proj, &layer.v_proj,
-                                       &layer.o_proj, &layer.mlp_norm, &layer.gate_proj, &layer.up_proj,
-                                       &layer.down_proj, &layer.q_bias, &layer.q_norm, &layer.router})
+            for (const auto* weight :
+                 {&layer.attention_norm, &layer.q_proj, &layer.k_proj, &layer.v_proj, &layer.o_proj, &layer.mlp_norm,
+                  &layer.gate_proj, &layer.up_proj, &layer.down_proj, &layer.q_bias, &layer.q_norm, &layer.router})
                 read(*weight);
             for (const nanolith::ExpertWeights& expert : layer.experts) read(expert.down_proj);
         }
