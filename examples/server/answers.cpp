@@ -93,7 +93,7 @@ std::vector<Chunk> Answers::prefill(const Prompt& prompt, const Settings& settin
 void Answers::start_one(Cache cache, const std::vector<int32_t>& tail, size_t from, Settings& settings) {
     must(nl_options_set_int(settings.sampling.get(), NL_OPTION_SEED, settings.seed));
     settings.seed = static_cast<int64_t>(static_cast<uint64_t>(settings.seed) + 1);
-    must(nl_cache_set_sampling(cache.get(), settings.sampling.get()));
+    must(nl_cache_set_sampling(cache.get(), settings.sampling.get()), settings.biased ? "logit_bias" : "");
     Answer answer;
     answer.generation = made<Generation>(
         [&](nl_generation** out) {

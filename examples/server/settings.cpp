@@ -69,11 +69,11 @@ void SettingsReader::read_sampling(Fields& fields, Settings& settings) const {
     for (const char* name : {"frequency_penalty", "presence_penalty"}) {
         if (sampling_.count(name) == 0) fields.refuse(name, {0}, why);
     }
-    read_bias(fields, options);
+    read_bias(fields, settings);
 }
 
 // OpenAI's {"198": -2.5}; the engine takes the texts "198:-2.5".
-void SettingsReader::read_bias(Fields& fields, nl_options* sampling) const {
+void SettingsReader::read_bias(Fields& fields, Settings& settings) const {
     const auto biased = sampling_.find("biased_token");
     if (biased == sampling_.end()) {
         fields.refuse("logit_bias", {Json::object()}, "this engine has no such option.");
@@ -81,10 +81,11 @@ void SettingsReader::read_bias(Fields& fields, nl_options* sampling) const {
     }
     const Json& bias = fields.object("logit_bias");
     if (bias.is_null()) return;
+    settings.biased = true;
     for (const auto& [token, value] : bias.items()) {
         if (!value.is_number()) throw bad_request("logit_bias", "logit_bias has a value that is no number.");
         const std::string text = token + ":" + to_text(value);
-        must(nl_options_set_text(sampling, biased->second.key, text.data(), text.size()), "logit_bias");
+        must(nl_options_set_text(settings.sampling.get(), biased->second.key, text.data(), text.size()), "logit_bias");
     }
 }
 

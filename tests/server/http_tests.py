@@ -47,7 +47,7 @@ def test_every_field_is_read_or_refused():
         "response_format": [5, {"type": "x"}, {"type": "json_schema"}, {"type": "json_object", "x": 1},
                             {"type": "json_schema", "json_schema": {"schema": {"type": 5}}}],
         "regex": [1, "("],
-        "grammar": ["root ::="],
+        "grammar": ["root ::= ("],
         "choice": [5, [5], [""]],
         "logit_bias": [5, {"x": 1}, {"1": "y"}],
         "frequency_penalty": ["x", 1000],
