@@ -491,13 +491,15 @@ def generations(s):
         ("polm", polm[:4], ENDS_LENGTH, {"max_tokens": 4, "end_tokens": 0}),
         ("bralm", bralm[:2], ENDS_TOKEN, {"stop_token": bralm[1]}),
     ]
-    # The end token, which would be drawn at once, is not drawn before the fewest tokens are.
-    other = bralm[1]
-    cases.append(("polm", [other] * 3 + [END_TOKEN], ENDS_TOKEN, {"min_tokens": 3}))
+    # No end token is drawn before there are the fewest tokens.
+    least = polm.index(END_TOKEN) + 1
+    context = r.context([s.chunks[chunk] for chunk in ("system", "polm", "bralm")], "exact")
+    r.extend(context, s.tokens["ask_polm"])
+    longer = answer(r.generate(context, 16, never=[END_TOKEN], least=least))
+    assert len(longer) > least, longer
+    cases.append(("polm", longer, ENDS_TOKEN, {"min_tokens": least}))
     for number, (name, drawn, end, options) in enumerate(cases):
         s.add(f"fork c{number} {name}")
-        if "min_tokens" in options:
-            s.add(f"sampling c{number} biased_token={END_TOKEN}:100000 allowed_token={END_TOKEN} allowed_token={other}")
         s.generation(f"g{number}", f"c{number}", f"ask_{name}", drawn, s.said(drawn), end, **options)
     said = s.said(answer(bralm))
     stops = (said[2:4], said[1], said[-2:])
