@@ -116,6 +116,7 @@ setup() {
     need_command nm binutils
     need_command pkg-config pkg-config
     need_command python3 python3
+    python3 -c "import jsonschema" 2>/dev/null || missing_packages+=(python3-jsonschema)
     install_missing $install || return 1
     # Not every release has these; what needs them is skipped then.
     need_command clang clang
@@ -214,6 +215,8 @@ main() {
         check header tests/abi/check_header.sh
         check library tests/abi/check_library.sh build/dev
         check install tests/abi/check_install.sh build/dev
+        check schemas-shipped python3 tests/grammar/schemas.py build/dev/bin/constrained examples/model
+        check schemas-random python3 tests/grammar/schemas.py build/dev/bin/constrained examples/model --random-weights
         # Their own steps tell what went wrong.
         [ -z "$ahead" ] || wait "$ahead" || true
     fi

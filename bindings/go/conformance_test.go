@@ -239,6 +239,16 @@ func (s *state) start(cache *Cache, tokens []int32, settings []string) (*Generat
 			options.BufferTokens = integer[int64](value)
 		case "text":
 			options.Text = Bool(value == "1")
+		case "choice":
+			options.Choices = append(options.Choices, unquote(value))
+		case "regex":
+			options.Regex = unquote(value)
+		case "json_schema":
+			options.JsonSchema = unquote(value)
+		case "json_object":
+			options.JsonObject = Bool(value == "1")
+		case "grammar":
+			options.Grammar = unquote(value)
 		default:
 			return nil, failure("unknown option " + key)
 		}

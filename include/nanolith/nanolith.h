@@ -556,8 +556,8 @@ NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) cha
  * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
  * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
  * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
- * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
- * allows).
+ * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
+ * generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
  */
 NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
                                      const nl_options *options, NL_OUT nl_generation **generation);
@@ -1133,7 +1133,8 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     NL_OPTION_JSON_SCHEMA = 317 NL_TAKES_TEXT,
     /* 1: the text is a JSON object. [0 (default) or 1] */
     NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
-    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none] */
+    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
+     */
     NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
 };
 

@@ -18,7 +18,7 @@ class Profile;
 
 // What an executor computes with, and the limits that its memory is reserved for.
 struct ExecutorOptions {
-    DType dtype = DType::f32;  // weights and activations; residuals and logits are float32
+    DType dtype = DType::f32;                 // weights and activations; residuals and logits are float32
     WeightForm weights = WeightForm::source;  // UNSUPPORTED where the device has no kernels for it
     // The format of the KV cache; without a value: dtype. f8_e4m3 stores keys and values without scales, so that
     // magnitudes beyond 448 become 448. UNSUPPORTED where the device has no kernels for it.

@@ -13,8 +13,8 @@ CodeKind codes_of(WeightForm form) {
 double bytes_of(const WeightView& weight, WeightForm form, DType dtype) {
     if (!weight.present()) return 0;
     const WeightView* const parts[] = {&weight};
-    const double bits = is_compact(parts, form) ? bits_of(compact_form(weight, form))
-                                                : 8.0 * static_cast<double>(dtype_bytes(dtype));
+    const double bits =
+        is_compact(parts, form) ? bits_of(compact_form(weight, form)) : 8.0 * static_cast<double>(dtype_bytes(dtype));
     return static_cast<double>(weight.rows) * static_cast<double>(weight.cols) * bits / 8;
 }
 

@@ -117,13 +117,12 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, kv_dtype);
     NL_ASSIGN(const uint64_t memory, backend_->available_memory());
     const uint64_t weight_bytes = stored_bytes(model_->weights, options.weights, dtype_);
-    NL_ASSIGN(const int32_t num_pages,
-              choose_num_pages({.wanted = options.num_pages,
-                                .page_bytes = page_bytes_,
-                                .pages_per_context = pages_for(spec().max_context, page_size_),
-                                .page_size = page_size_,
-                                .memory = memory,
-                                .weight_bytes = static_cast<int64_t>(weight_bytes)}));
+    NL_ASSIGN(const int32_t num_pages, choose_num_pages({.wanted = options.num_pages,
+                                                         .page_bytes = page_bytes_,
+                                                         .pages_per_context = pages_for(spec().max_context, page_size_),
+                                                         .page_size = page_size_,
+                                                         .memory = memory,
+                                                         .weight_bytes = static_cast<int64_t>(weight_bytes)}));
     if (options.profile) profile_ = std::make_unique<Profile>();
     const ExecutorOptions executor_options{
         .dtype = dtype_,
@@ -166,10 +165,10 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_TRY(open_tiers(options));
     if (!tokenizer_.ok() && tokenizer_.error().status == NL_ERROR_UNSUPPORTED)
         log_.write(NL_LOG_WARNING, "no tokenizer: ", tokenizer_.error().message);
-    log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), ", weights ",
-               form_name(options.weights), " (", weight_bytes, " bytes), on ", device_name_, ", ", num_pages,
-               " pages of ", page_size_, " tokens in ", dtype_name(kv_dtype), " (", page_bytes_,
-               " bytes each), made ready in ", milliseconds_since(begin), " ms");
+    log_.write(NL_LOG_INFO, model_->architecture, " in ", dtype_name(dtype_), ", weights ", form_name(options.weights),
+               " (", weight_bytes, " bytes), on ", device_name_, ", ", num_pages, " pages of ", page_size_,
+               " tokens in ", dtype_name(kv_dtype), " (", page_bytes_, " bytes each), made ready in ",
+               milliseconds_since(begin), " ms");
     return {};
 }
 

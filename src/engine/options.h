@@ -17,7 +17,7 @@ namespace nanolith {
 struct EngineOptions {
     std::string device = "auto";
     int32_t dtype = NL_DTYPE_AUTO;
-    int32_t kv_dtype = NL_DTYPE_AUTO;  // AUTO: as the activations
+    int32_t kv_dtype = NL_DTYPE_AUTO;         // AUTO: as the activations
     WeightForm weights = WeightForm::source;  // the numbers NL_WEIGHTS_* in their order
     int32_t page_size = 64;
     int64_t num_pages = 0;    // 0: sized from the model and the free memory

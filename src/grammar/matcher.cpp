@@ -69,11 +69,15 @@ bool Matcher::fill_mask(std::span<uint32_t> mask, int64_t room) {
     // A token may open what takes long to close; the longest rule twice is more than that, but for odd grammars.
     const Moment& now = history_.back();
     const int64_t needed = bytes_needed(now.configs, now.ends);
-    if (room < needed + 2 * grammar_->most_bytes_needed() + kFarFromTheEnd && grammar_->tokens().spells_ascii) {
+    const bool scarce = room >= needed && room < needed + 2 * grammar_->most_bytes_needed() + kFarFromTheEnd;
+    if (scarce && grammar_->tokens().spells_ascii) {
         fill_scarce(mask, room);
     } else {
         fill_all(mask);
     }
+    // It might end, but nothing tells so: it goes on, and may be cut.
+    const auto allows_none = [mask] { return std::ranges::none_of(mask, [](uint32_t word) { return word != 0; }); };
+    if (scarce && now.ends && end_tokens_.empty() && !now.configs.empty() && allows_none()) fill_all(mask);
     for (const int32_t token : end_tokens_) {
         if (may_end()) {
             allow(mask, token);
@@ -129,7 +133,9 @@ void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
         const bool near_limit =
             frames_.depth(config.frame) + trie.longest() + grammar_->most_depth_needed() >= kMaxDepth;
         if (!grammar_->is_leaf(rule) || near_limit || inside > room - 1) {
-            if (grammar_->is_leaf(rule) && inside > room - 1) continue;
+            // To look at each token takes long; where the text may end, or shorter ways lead there, it is not needed.
+            const bool must_go_on = history_.back().ends && end_tokens_.empty();
+            if (grammar_->is_leaf(rule) && inside > room - 1 && !must_go_on) continue;
             Situation situation;
             situation.configs = {config};
             walk_within(0, situation, room - 1, mask);

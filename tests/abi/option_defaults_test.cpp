@@ -85,9 +85,8 @@ TEST(OptionDefaults, StopTextsNeedText) {
 
 TEST(OptionDefaults, OneConstraintAtMost) {
     using Kind = grammar::ConstraintKind;
-    const std::pair<int32_t, Kind> texts[] = {{NL_OPTION_REGEX, Kind::regex},
-                                              {NL_OPTION_JSON_SCHEMA, Kind::json_schema},
-                                              {NL_OPTION_GRAMMAR, Kind::ebnf}};
+    const std::pair<int32_t, Kind> texts[] = {
+        {NL_OPTION_REGEX, Kind::regex}, {NL_OPTION_JSON_SCHEMA, Kind::json_schema}, {NL_OPTION_GRAMMAR, Kind::ebnf}};
     for (const auto& [key, kind] : texts) {
         nl_options options(NL_OPTIONS_GENERATION);
         options.at(*find_option(key)) = std::string("text");

@@ -169,6 +169,11 @@ sealed class State : IDisposable
                 case "priority": options.Priority = Int(value); break;
                 case "buffer_tokens": options.BufferTokens = Int(value); break;
                 case "text": options.Text = value == "1"; break;
+                case "choice": options.Choices.Add(Unquote(value)); break;
+                case "regex": options.Regex = Unquote(value); break;
+                case "json_schema": options.JsonSchema = Unquote(value); break;
+                case "json_object": options.JsonObject = value == "1"; break;
+                case "grammar": options.Grammar = Unquote(value); break;
                 default: throw new Failure("unknown option " + setting[0]);
             }
         }

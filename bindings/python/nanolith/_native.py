@@ -347,8 +347,8 @@ nl_cache_describe = function("nl_cache_describe", c_int32, c_void_p, c_char_p, c
 # nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
 # tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
 # Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
-# has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
-# allows).
+# has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
+# generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
 nl_generation_start = function(
     "nl_generation_start",
     c_int32,

@@ -193,7 +193,7 @@ uint64_t copied_bytes(std::initializer_list<const WeightView*> views, WeightForm
     uint64_t bytes = 0;
     for (const WeightView* view : views) {
         const uint64_t part = !view->present() ? 0
-                              : compact ? compact_bytes(compact_form(*view, form), view->rows, view->cols)
+                              : compact        ? compact_bytes(compact_form(*view, form), view->rows, view->cols)
                                         : saturating_product({view->rows, view->cols, static_cast<int64_t>(sizeof(T))});
         if (__builtin_add_overflow(bytes, part, &bytes)) return std::numeric_limits<uint64_t>::max();
     }

@@ -254,10 +254,19 @@ static nl_status set_generation_option(nl_options *options, const char *key, con
         {"priority", NL_OPTION_PRIORITY},
         {"text", NL_OPTION_TEXT},
         {"buffer_tokens", NL_OPTION_BUFFER_TOKENS},
+        {"json_object", NL_OPTION_JSON_OBJECT},
     };
-    if (strcmp(key, "stop_text") == 0) {
+    static const struct {
+        const char *name;
+        int32_t option;
+    } kTexts[] = {
+        {"stop_text", NL_OPTION_STOP_TEXT},     {"choice", NL_OPTION_CHOICE},   {"regex", NL_OPTION_REGEX},
+        {"json_schema", NL_OPTION_JSON_SCHEMA}, {"grammar", NL_OPTION_GRAMMAR},
+    };
+    for (size_t i = 0; i < sizeof kTexts / sizeof kTexts[0]; ++i) {
+        if (strcmp(key, kTexts[i].name) != 0) continue;
         const char *text = unquote(value);
-        return nl_options_set_text(options, NL_OPTION_STOP_TEXT, text, strlen(text));
+        return nl_options_set_text(options, kTexts[i].option, text, strlen(text));
     }
     for (size_t i = 0; i < sizeof kOptions / sizeof kOptions[0]; ++i) {
         if (strcmp(key, kOptions[i].name) == 0) return nl_options_set_int(options, kOptions[i].option, atoll(value));

@@ -514,6 +514,23 @@ def generations(s):
     s.add("fork silent polm")
     s.generation("g_silent", "silent", "ask_polm", polm[:2], "", ENDS_LENGTH, text=0, max_tokens=2, end_tokens=0)
 
+    s.scenario("constraints", "Constraints that allow what the model would say anyway change nothing; others are refused")
+    answers = begin()
+    drawn = answer(answers["bralm"])
+    said = s.said(drawn)
+    constraints = {
+        "choice": said,
+        "regex": "[ A-Za-z0-9]+",
+        "grammar": 'root ::= ( " " word ){2}\nword ::= [0-9]+ | [A-Z] [a-z]*',
+    }
+    for name, constraint in constraints.items():
+        s.add(f"fork c_{name} bralm")
+        s.generation(f"g_{name}", f"c_{name}", "ask_bralm", drawn, said, ENDS_TOKEN, **{name: quote(constraint)})
+    s.fails("INVALID_ARGUMENT", "closed", "generation g bralm ask_bralm regex=" + quote("(a"))
+    s.fails("UNSUPPORTED", "uniqueItems", "generation g bralm ask_bralm json_schema=" + quote('{"uniqueItems":true}'))
+    s.fails("INVALID_ARGUMENT", "rule", "generation g bralm ask_bralm grammar=" + quote("root ::= x"))
+    s.fails("INVALID_ARGUMENT", "NL_OPTION_JSON_OBJECT", "generation g bralm ask_bralm json_object=1 regex=a")
+
     s.scenario("generation_busy", "A cache that generates says so, until its generation is cancelled")
     answers = begin()
     before = sum(len(s.tokens[name]) for name in ("system", "polm", "bralm"))

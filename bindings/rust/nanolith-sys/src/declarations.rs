@@ -747,8 +747,8 @@ functions! {
     /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
     /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
     /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
-    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT
-    /// allows).
+    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
+    /// generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
     fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
     /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`
     /// milliseconds at most (0: not at all; negative: for ever); then TIMEOUT.

@@ -176,6 +176,11 @@ impl State {
                 "priority" => options = options.priority(number(value)?),
                 "buffer_tokens" => options = options.buffer_tokens(number(value)?),
                 "text" => options = options.text(value == "1"),
+                "choice" => options = options.choice(unquote(value)),
+                "regex" => options = options.regex(unquote(value)),
+                "json_schema" => options = options.json_schema(unquote(value)),
+                "json_object" => options = options.json_object(value == "1"),
+                "grammar" => options = options.grammar(unquote(value)),
                 _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
             }
         }
