@@ -92,7 +92,7 @@ void answer(Service& service, const httplib::Request& request, httplib::Response
     try {
         session->job = read_job(parse_body(body), service.context(tenant));
         session->answers = std::make_unique<Answers>(session->job, service.model, tenant, service.metrics, arrival);
-        session->reply = std::make_unique<Reply>(session->job, service.model.name(), session->answers->size());
+        session->reply = std::make_unique<Reply>(session->job, service.model, session->answers->size());
         if (session->job.settings.stream) {
             send_stream(session, response);
         } else {

@@ -27,9 +27,17 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }  // namespace
 
 Answers::Answers(Job& job, const Model& model, Tenant& tenant, Metrics& metrics, Clock::time_point arrival)
-    : metrics_(&metrics), arrival_(arrival) {
+    : metrics_(&metrics),
+      model_(&model),
+      logprobs_(job.settings.logprobs),
+      top_logprobs_(static_cast<size_t>(job.settings.top_logprobs)),
+      arrival_(arrival) {
+    if (logprobs_) {
+        must(nl_options_set_int(job.settings.generation.get(), NL_OPTION_LOGPROBS, 1), "logprobs");
+        must(nl_options_set_int(job.settings.generation.get(), NL_OPTION_TOP_LOGPROBS, job.settings.top_logprobs));
+    }
     if (!job.tool_names.empty()) mark_token_ = model.find("[TOOL_CALLS]");
-    for (Prompt& prompt : job.prompts) start(prompt, job, model, tenant);
+    for (Prompt& prompt : job.prompts) start(prompt, job, tenant);
     metrics_->waiting.fetch_add(1);
     metrics_->prompt_tokens.fetch_add(static_cast<uint64_t>(prompt_tokens_));
 }
@@ -38,7 +46,7 @@ Answers::~Answers() {
     (has_first_ ? metrics_->running : metrics_->waiting).fetch_sub(1);
 }
 
-void Answers::start(Prompt& prompt, Job& job, const Model& /*model*/, Tenant& tenant) {
+void Answers::start(Prompt& prompt, Job& job, Tenant& tenant) {
     prompt_tokens_ += static_cast<int64_t>(prompt.num_tokens());
     Settings& settings = job.settings;
     const std::vector<Chunk> chunks = prefill(prompt, settings, tenant);
@@ -85,11 +93,14 @@ std::vector<Chunk> Answers::prefill(const Prompt& prompt, const Settings& settin
 void Answers::start_one(Cache cache, const std::vector<int32_t>& tail, size_t from, Settings& settings) {
     must(nl_options_set_int(settings.sampling.get(), NL_OPTION_SEED, settings.seed));
     settings.seed = static_cast<int64_t>(static_cast<uint64_t>(settings.seed) + 1);
-    must(nl_cache_set_sampling(cache.get(), settings.sampling.get()));
+    must(nl_cache_set_sampling(cache.get(), settings.sampling.get()), settings.biased ? "logit_bias" : "");
     Answer answer;
-    answer.generation = made<Generation>([&](nl_generation** out) {
-        return nl_generation_start(cache.get(), tail.data() + from, tail.size() - from, settings.generation.get(), out);
-    });
+    answer.generation = made<Generation>(
+        [&](nl_generation** out) {
+            return nl_generation_start(cache.get(), tail.data() + from, tail.size() - from, settings.generation.get(),
+                                       out);
+        },
+        settings.constrained_by);
     answer.cache = std::move(cache);
     answers_.push_back(std::move(answer));
 }
@@ -138,6 +149,8 @@ Answers::Got Answers::poll(size_t index, int64_t timeout_ms, const std::function
     if (num_tokens > 0) count_tokens(answer, num_tokens);
     if (piece.end == NL_END_CANCELLED) throw stopping();
     piece.index = index;
+    if (logprobs_ && num_tokens > 0)
+        piece.logprobs = read_logprobs(answer.generation.get(), tokens.data(), num_tokens, top_logprobs_, *model_);
     piece.text = {text.data(), length};
     piece.marked = mark_token_ >= 0 && std::count(tokens.begin(), tokens.begin() + num_tokens, mark_token_) > 0;
     answer.ended = piece.end != NL_END_NONE;

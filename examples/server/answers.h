@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "handles.h"
+#include "logprobs.h"
 #include "metrics.h"
 #include "prompt.h"
 
@@ -34,6 +35,7 @@ struct Piece {
     std::string_view text;
     bool marked = false;  // the token [TOOL_CALLS] came with it
     int32_t end = NL_END_NONE;
+    std::vector<TokenLogprob> logprobs;  // of the tokens that came with it, where the request wants them
 };
 
 // All answers to one request. Not for several threads. Destroying it cancels what still runs.
@@ -66,7 +68,7 @@ class Answers {
     };
     enum class Got { nothing, something };
 
-    void start(Prompt& prompt, Job& job, const Model& model, Tenant& tenant);
+    void start(Prompt& prompt, Job& job, Tenant& tenant);
     std::vector<Chunk> prefill(const Prompt& prompt, const Settings& settings, Tenant& tenant);
     void start_one(Cache cache, const std::vector<int32_t>& tail, size_t from, Settings& settings);
     Got poll(size_t index, int64_t timeout_ms, const std::function<void(const Piece&)>& take);
@@ -74,6 +76,9 @@ class Answers {
     void pace() const;
 
     Metrics* metrics_;
+    const Model* model_;
+    bool logprobs_;
+    size_t top_logprobs_;
     Clock::time_point arrival_;
     std::vector<Answer> answers_;
     std::vector<size_t> first_of_prompt_;  // the answer whose cache has computed a prompt

@@ -111,15 +111,19 @@ Json read_tools(Fields& fields, std::vector<std::string>& names) {
 
 // Fields of OpenAI's that have no place here, unless they ask for nothing.
 void refuse_the_rest(Fields& fields) {
-    fields.refuse("logprobs", {false}, "log-probabilities are not supported.");
-    fields.refuse("top_logprobs", {0}, "log-probabilities are not supported.");
-    fields.refuse("response_format", {Json::object({{"type", "text"}})}, "answers can't be constrained.");
     fields.refuse("parallel_tool_calls", {true}, "the number of calls can't be constrained.");
     fields.refuse("functions", {Json::array()}, "use tools.");
     fields.refuse("function_call", {"none"}, "use tool_choice.");
     fields.refuse("modalities", {Json::array({"text"})}, "only text is supported.");
     fields.refuse("store", {false}, "answers are not kept.");
     fields.refuse("service_tier", {"auto", "default"}, "there is one.");
+}
+
+void read_logprobs(Fields& fields, Settings& settings) {
+    settings.logprobs = fields.boolean("logprobs").value_or(false);
+    settings.top_logprobs = fields.integer("top_logprobs", 0, 20).value_or(0);
+    if (settings.top_logprobs > 0 && !settings.logprobs)
+        throw bad_request("top_logprobs", "top_logprobs is there and logprobs is not true.");
 }
 
 // The document becomes a message behind the system prompt.
@@ -158,6 +162,7 @@ Job read_chat(const Json& body, const RequestContext& context) {
     job.chat = true;
     job.settings = context.settings.read(fields, 0);
     refuse_the_rest(fields);
+    read_logprobs(fields, job.settings);
     const Json messages = read_messages(fields.list("messages", static_cast<size_t>(context.config.max_messages)));
     const Json tools = read_tools(fields, job.tool_names);
     const Json& variables = fields.object("chat_template_kwargs");

@@ -66,11 +66,12 @@ Job read_completion(const Json& body, const RequestContext& context) {
     check_model(fields, context.model);
     Job job;
     job.settings = context.settings.read(fields, kStandardTokens);
-    fields.refuse("logprobs", {}, "log-probabilities are not supported.");
+    const auto logprobs = fields.integer("logprobs", 0, 20);
+    job.settings.logprobs = logprobs.has_value();
+    job.settings.top_logprobs = logprobs.value_or(0);
     fields.refuse("echo", {false}, "the prompt is not given back.");
     fields.refuse("suffix", {""}, "there is no insertion.");
     fields.refuse("best_of", {1, job.settings.n}, "answers are not ranked: ask for n.");
-    fields.refuse("response_format", {Json::object({{"type", "text"}})}, "answers can't be constrained.");
     const auto documents = read_documents(fields, context);
     job.prompts = read_prompts(fields, documents, context);
     fields.finish();

@@ -26,12 +26,13 @@ Json usage_json(const Usage& usage) {
 
 }  // namespace
 
-Reply::Reply(const Job& job, const std::string& model, size_t num_answers)
+Reply::Reply(const Job& job, const Model& model, size_t num_answers)
     : chat_(job.chat),
       stream_(job.settings.stream),
       include_usage_(job.settings.include_usage),
       id_(random_id(job.chat ? "chatcmpl-" : "cmpl-", kHexDigits, 24)),
-      model_(model),
+      model_(&model),
+      logprobs_(job.settings.logprobs),
       created_(std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
                    .count()),
       answers_(num_answers) {
@@ -49,7 +50,7 @@ Reply::Reply(const Job& job, const std::string& model, size_t num_answers)
 
 Json Reply::head(bool event) const {
     const char* const object = !chat_ ? "text_completion" : event ? "chat.completion.chunk" : "chat.completion";
-    return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_}};
+    return {{"id", id_}, {"object", object}, {"created", created_}, {"model", model_->name()}};
 }
 
 void Reply::begin_events(size_t index) {
@@ -58,17 +59,22 @@ void Reply::begin_events(size_t index) {
 
 void Reply::take(const Piece& piece) {
     Answer& answer = answers_[piece.index];
+    std::string_view plain = piece.text;
+    std::string text;
+    std::vector<ToolCall> calls;
     if (answer.parser) {
-        std::string text;
-        std::vector<ToolCall> calls;
         if (piece.marked) answer.parser->mark();
         answer.parser->push(piece.text, text, calls);
         if (piece.end != NL_END_NONE) answer.parser->finish(text, calls);
-        add_text(piece.index, text);
-        add_calls(piece.index, calls);
-    } else {
-        add_text(piece.index, piece.text);
+        plain = text;
     }
+    if (stream_ && !piece.logprobs.empty()) {
+        add_with_logprobs(piece.index, plain, piece.logprobs);
+    } else {
+        add_text(piece.index, plain);
+        answer.logprobs.insert(answer.logprobs.end(), piece.logprobs.begin(), piece.logprobs.end());
+    }
+    add_calls(piece.index, calls);
     if (piece.end == NL_END_NONE) return;
     answer.finish = answer.calls.empty() ? finish_reason(piece.end) : "tool_calls";
     if (stream_) add_finish(piece.index);
@@ -85,6 +91,21 @@ void Reply::add_text(size_t index, std::string_view text) {
     events_ += chat_ ? R"(,"delta":{"content":)" : R"(,"text":)";
     append_quoted(events_, text);
     events_ += event_end_;
+}
+
+void Reply::add_with_logprobs(size_t index, std::string_view text, const std::vector<TokenLogprob>& logprobs) {
+    Json choice = {{"index", index}};
+    if (chat_) {
+        choice["delta"]["content"] = text;
+        choice["logprobs"] = chat_logprobs(logprobs, *model_);
+    } else {
+        choice["text"] = text;
+        choice["logprobs"] = completion_logprobs(logprobs, *model_, answers_[index].offset);
+    }
+    choice["finish_reason"] = nullptr;
+    Json event = head(true);
+    event["choices"] = Json::array({choice});
+    add_event(event);
 }
 
 void Reply::add_calls(size_t index, std::vector<ToolCall>& calls) {
@@ -157,7 +178,10 @@ Json Reply::whole(const Usage& usage, const Json& report) const {
         } else {
             choice["text"] = answer.text;
         }
-        choice["logprobs"] = nullptr;
+        size_t offset = 0;
+        choice["logprobs"] = !logprobs_ ? Json(nullptr)
+                             : chat_    ? chat_logprobs(answer.logprobs, *model_)
+                                        : completion_logprobs(answer.logprobs, *model_, offset);
         choice["finish_reason"] = answer.finish;
         reply["choices"].push_back(std::move(choice));
     }

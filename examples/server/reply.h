@@ -14,7 +14,7 @@ namespace server {
 // reply, it is kept until the end.
 class Reply {
   public:
-    Reply(const Job& job, const std::string& model, size_t num_answers);
+    Reply(const Job& job, const Model& model, size_t num_answers);
 
     void take(const Piece& piece);
     // Events since the last call; empties them.
@@ -33,11 +33,14 @@ class Reply {
         std::vector<ToolCall> calls;
         std::optional<ToolCallParser> parser;
         std::string finish;
+        std::vector<TokenLogprob> logprobs;  // of a whole reply
+        size_t offset = 0;                   // of a stream: bytes of the tokens whose log-probabilities were sent
     };
 
     [[nodiscard]] Json head(bool event) const;
     void begin_events(size_t index);
     void add_text(size_t index, std::string_view text);
+    void add_with_logprobs(size_t index, std::string_view text, const std::vector<TokenLogprob>& logprobs);
     void add_calls(size_t index, std::vector<ToolCall>& calls);
     void add_finish(size_t index);
     void add_event(const Json& event);
@@ -46,7 +49,8 @@ class Reply {
     bool stream_;
     bool include_usage_;
     std::string id_;
-    std::string model_;
+    const Model* model_;
+    bool logprobs_;
     int64_t created_;
     std::string event_begin_;  // of an event with text, up to the answer's index
     std::string event_end_;    // behind its text

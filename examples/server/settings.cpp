@@ -52,6 +52,7 @@ Settings SettingsReader::read(Fields& fields, int64_t standard_tokens) const {
     read_sampling(fields, settings);
     settings.generation = made<Options>([](nl_options** out) { return nl_options_create(NL_OPTIONS_GENERATION, out); });
     read_end(fields, standard_tokens, settings.generation.get());
+    read_constraint(fields, settings);
     return settings;
 }
 
@@ -68,11 +69,11 @@ void SettingsReader::read_sampling(Fields& fields, Settings& settings) const {
     for (const char* name : {"frequency_penalty", "presence_penalty"}) {
         if (sampling_.count(name) == 0) fields.refuse(name, {0}, why);
     }
-    read_bias(fields, options);
+    read_bias(fields, settings);
 }
 
 // OpenAI's {"198": -2.5}; the engine takes the texts "198:-2.5".
-void SettingsReader::read_bias(Fields& fields, nl_options* sampling) const {
+void SettingsReader::read_bias(Fields& fields, Settings& settings) const {
     const auto biased = sampling_.find("biased_token");
     if (biased == sampling_.end()) {
         fields.refuse("logit_bias", {Json::object()}, "this engine has no such option.");
@@ -80,10 +81,11 @@ void SettingsReader::read_bias(Fields& fields, nl_options* sampling) const {
     }
     const Json& bias = fields.object("logit_bias");
     if (bias.is_null()) return;
+    settings.biased = true;
     for (const auto& [token, value] : bias.items()) {
         if (!value.is_number()) throw bad_request("logit_bias", "logit_bias has a value that is no number.");
         const std::string text = token + ":" + to_text(value);
-        must(nl_options_set_text(sampling, biased->second.key, text.data(), text.size()), "logit_bias");
+        must(nl_options_set_text(settings.sampling.get(), biased->second.key, text.data(), text.size()), "logit_bias");
     }
 }
 
@@ -104,6 +106,46 @@ void SettingsReader::read_end(Fields& fields, int64_t standard_tokens, nl_option
         must(nl_options_set_text(generation, NL_OPTION_STOP_TEXT, text.data(), text.size()), "stop");
     for (const int32_t token : fields.integers("stop_token_ids", kMostStops))
         must(nl_options_set_int(generation, NL_OPTION_STOP_TOKEN, token), "stop_token_ids");
+}
+
+// OpenAI's response_format, and `regex`, `choice` and `grammar` as the engine has them.
+void SettingsReader::read_constraint(Fields& fields, Settings& settings) {
+    nl_options* const options = settings.generation.get();
+    const auto set = [&](const char* name, int32_t key, const std::string& text) {
+        if (!settings.constrained_by.empty())
+            throw bad_request(name, std::string(name) + " and " + settings.constrained_by + " are both there.");
+        must(nl_options_set_text(options, key, text.data(), text.size()), name);
+        settings.constrained_by = name;
+    };
+    const Json& format = fields.object("response_format");
+    if (!format.is_null()) {
+        Fields inside(format, "response_format.");
+        const std::string type = inside.text("type").value_or("");
+        const Json& wrapped = inside.object("json_schema");
+        inside.finish();
+        if (type == "json_schema" && wrapped.is_object()) {
+            Fields schema(wrapped, "response_format.json_schema.");
+            schema.text("name");
+            schema.text("description");
+            schema.boolean("strict");  // answers follow the schema either way
+            set("response_format", NL_OPTION_JSON_SCHEMA, to_text(schema.object("schema")));
+            schema.finish();
+        } else if (type == "json_object") {
+            must(nl_options_set_int(options, NL_OPTION_JSON_OBJECT, 1), "response_format");
+            settings.constrained_by = "response_format";
+        } else if (type != "text") {
+            throw bad_request("response_format",
+                              "response_format is " + to_text(format) +
+                                  ": expected type text, json_object, or json_schema with a schema.");
+        }
+    }
+    if (const auto regex = fields.text("regex")) set("regex", NL_OPTION_REGEX, *regex);
+    if (const auto grammar = fields.text("grammar")) set("grammar", NL_OPTION_GRAMMAR, *grammar);
+    const auto choices = fields.texts("choice", 1024);
+    for (size_t i = 0; i < choices.size(); ++i) {
+        if (i > 0) settings.constrained_by.clear();
+        set("choice", NL_OPTION_CHOICE, choices[i]);
+    }
 }
 
 int32_t composition_named(const std::string& name, const std::string& param) {

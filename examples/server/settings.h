@@ -21,6 +21,10 @@ struct Settings {
     bool stream = false;
     bool include_usage = false;  // of streams: the last chunk tells the usage
     int32_t composition = NL_COMPOSE_EXACT;
+    bool logprobs = false;       // of the tokens drawn
+    int64_t top_logprobs = 0;    // and of so many others in the place of each
+    bool biased = false;         // it has logit_bias
+    std::string constrained_by;  // the field that says what an answer must be; empty: it may be anything
 };
 
 // Reads settings out of requests. Made once; may be used from any thread.
@@ -33,7 +37,8 @@ class SettingsReader {
 
   private:
     void read_sampling(Fields& fields, Settings& settings) const;
-    void read_bias(Fields& fields, nl_options* sampling) const;
+    void read_bias(Fields& fields, Settings& settings) const;
+    static void read_constraint(Fields& fields, Settings& settings);
     void read_end(Fields& fields, int64_t standard_tokens, nl_options* generation) const;
 
     const Config* config_;

@@ -155,14 +155,14 @@ typedef struct nl_generation nl_generation;   /* tokens that the engine draws fo
 
 /*
  * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.json, tokenizer.model or tekken.json where there is one) and reserves the page pool. `options` (of kind
- * NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
- * load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
- * (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
- * (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
- * Since 0.1; nl_options since 0.2.
- * Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
- * (by the progress callback), IO.
+ * tokenizer.json, tokenizer.model or tekken.json where there is one), or the GGUF file, and reserves the page pool. Of
+ * a GGUF file in parts the path is the first part's, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE;
+ * see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
+ * change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
+ * Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
+ * tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
+ * files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
+ * DEVICE, CANCELLED (by the progress callback), IO.
  */
 NL_API nl_status nl_engine_create(NL_ARRAY(path_length) const char *path, size_t path_length, const nl_options *options,
                                   NL_OUT nl_engine **engine);
@@ -275,8 +275,9 @@ NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, NL_OUT nl_tokenize
  * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
  * tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
  * chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
- * add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
- * Since 0.1.
+ * add is read too. Or from a GGUF file, of which the first part has it. A component that is not known is refused by its
+ * name: no text is tokenized approximately.
+ * Since 0.1; GGUF files since 0.2.
  * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_tokenizer_load(NL_ARRAY(path_length) const char *path, size_t path_length,
@@ -1165,12 +1166,12 @@ enum NL_NAMED(DescribeFormat, NL_DESCRIBE_) {
     NL_DESCRIBE_JSON = 1  /* one JSON object with the same names, numbers as numbers */
 };
 /*
- * What the Hugging Face folder at `path` is and what of it can be used, without loading weights. "model", "tokenizer"
- * and "chat format" are among the names, each "supported" (or the format's name), or "none", "not supported" or
- * "not usable" and the reason, which names the file, the field or tensor, its value and what is supported. A part that
- * can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes. `format` is one of
- * NL_DESCRIBE_*. Since 0.1; `format` since 0.2.
- * Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ * What the Hugging Face folder or GGUF file at `path` is and what of it can be used, without loading weights. "model",
+ * "tokenizer" and "chat format" are among the names, each "supported" (or the format's name), or "none", "not
+ * supported" or "not usable" and the reason, which names the file, the field or tensor, its value and what is
+ * supported. A part that can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes.
+ * `format` is one of NL_DESCRIBE_*. Since 0.1; `format` and GGUF files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND
+ * (no such folder or file), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_model_describe(NL_ARRAY(path_length) const char *path, size_t path_length, int32_t format,
                                    NL_ARRAY(capacity) char *buffer, size_t capacity, NL_OUT size_t *length);

@@ -70,8 +70,9 @@ Result<void> DryBreakers::add_token(int32_t token, std::string_view bytes, const
 }
 
 std::span<const DryBreakers::Sequence> DryBreakers::sequences_of(int32_t head) const {
-    const auto found = std::ranges::equal_range(sequences_, head, {}, &Sequence::head);
-    return {found.begin(), found.end()};
+    const auto first = std::ranges::lower_bound(sequences_, head, {}, &Sequence::head);
+    const auto end = std::ranges::upper_bound(sequences_, head, {}, &Sequence::head);
+    return {first, end};
 }
 
 size_t DryBreakers::tokens_after_last(std::span<const int32_t> history) const {

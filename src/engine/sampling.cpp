@@ -59,20 +59,20 @@ std::vector<int32_t> tokens_before(const Context& context, int32_t position, int
 }
 
 struct FilterUse {
-    Filter filter;
     const char* name;
     const char* option;
+    Filter filter;
     bool on;
 };
 
 Result<void> check_order(const SamplingOptions& options) {
     if (options.order.empty() || options.temperature <= 0) return {};
-    const FilterUse uses[] = {{Filter::temperature, "TEMPERATURE", "TEMPERATURE", options.temperature != 1},
-                              {Filter::top_k, "TOP_K", "TOP_K", options.top_k > 0},
-                              {Filter::typical_p, "TYPICAL_P", "TYPICAL_P", options.typical_p < 1},
-                              {Filter::top_p, "TOP_P", "TOP_P", options.top_p < 1},
-                              {Filter::min_p, "MIN_P", "MIN_P", options.min_p > 0},
-                              {Filter::xtc, "XTC", "XTC_PROBABILITY", options.xtc_probability > 0}};
+    const FilterUse uses[] = {{"TEMPERATURE", "TEMPERATURE", Filter::temperature, options.temperature != 1},
+                              {"TOP_K", "TOP_K", Filter::top_k, options.top_k > 0},
+                              {"TYPICAL_P", "TYPICAL_P", Filter::typical_p, options.typical_p < 1},
+                              {"TOP_P", "TOP_P", Filter::top_p, options.top_p < 1},
+                              {"MIN_P", "MIN_P", Filter::min_p, options.min_p > 0},
+                              {"XTC", "XTC_PROBABILITY", Filter::xtc, options.xtc_probability > 0}};
     for (const FilterUse& use : uses) {
         if (use.on && std::ranges::find(options.order, use.filter) == options.order.end())
             return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_FILTER does not name NL_FILTER_", use.name,

@@ -88,7 +88,7 @@ class SchemaChecker {
         if (schema.is(JsonValue::Kind::boolean)) return {};
         if (!schema.is(JsonValue::Kind::object))
             return schema_error(NL_ERROR_INVALID_ARGUMENT, schema, path, "",
-                                "expected a schema: an object, true or false");
+                                "it is no schema: expected an object, true or false");
         if (depth > kMaxNesting)
             return schema_error(NL_ERROR_UNSUPPORTED, schema, path, "", "schemas are nested too deep");
         for (const JsonMember& member : schema.members) {
@@ -188,8 +188,9 @@ class SchemaChecker {
         const bool good =
             value.is(Kind::array) ? !value.items.empty() && std::ranges::all_of(value.items, is_type) : is_type(value);
         if (good) return {};
-        return schema_error(NL_ERROR_INVALID_ARGUMENT, value, path, "type",
-                            "expected null, boolean, integer, number, string, array or object, or an array of these");
+        return schema_error(
+            NL_ERROR_INVALID_ARGUMENT, value, path, "type",
+            "it is no type: expected null, boolean, integer, number, string, array or object, or an array of these");
     }
 };
 

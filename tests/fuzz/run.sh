@@ -18,7 +18,7 @@ install=yes
 minutes=${1:-5}
 shift $(($# > 0))
 targets=("$@")
-[ $# -gt 0 ] || targets=(config safetensors gguf tokenizer_json tokenizer_model chat_template jinja chunk_file abi)
+[ $# -gt 0 ] || targets=(config safetensors gguf tokenizer_json tokenizer_model chat_template jinja chunk_file constraint abi)
 
 has_libfuzzer() {
     local folder

@@ -1,6 +1,9 @@
 """The server as the openai package sees it."""
 
 import json
+import math
+import re
+import typing
 
 from harness import SYSTEM, Server, Skipped, in_parallel, read_demo
 
@@ -186,6 +189,64 @@ def test_tools():
             assert events[-1].finish_reason == "tool_calls"
             text = "".join(event.delta.content or "" for event in events)
             assert text == ("Let me look.\n" if style == "hermes" else ""), text
+
+
+def test_structured_answers():
+    with Server() as server:
+        client = client_of(server)
+        import pydantic
+
+        class Weather(pydantic.BaseModel):
+            city: typing.Literal["Paris", "Rome"]
+            hot: bool
+
+        messages = [{"role": "user", "content": "?"}]
+        for seed in range(6):
+            parsed = client.chat.completions.parse(model="chain", messages=messages, response_format=Weather, seed=seed)
+            assert isinstance(parsed.choices[0].message.parsed, Weather), parsed
+        schema = {"type": "json_schema", "json_schema": {"name": "weather", "schema": Weather.model_json_schema()}}
+        create = client.chat.completions.create
+        events = create(model="chain", messages=messages, response_format=schema, stream=True)
+        Weather.model_validate_json("".join(event.choices[0].delta.content or "" for event in events))
+        for extra, wanted in (({"regex": "[ab]{3}c"}, "[ab]{3}c"), ({"choice": ["yes", "no"]}, "yes|no")):
+            text = create(model="chain", messages=messages, extra_body=extra).choices[0].message.content
+            assert re.fullmatch(wanted, text), text
+        schema["json_schema"]["schema"] = {"type": "object", "properties": {"a": {"type": "nothing"}}}
+        error = raises(
+            openai.BadRequestError, "response_format", create, model="chain", messages=messages, response_format=schema
+        )
+        assert "nothing" in str(error), error
+
+
+def test_log_probabilities():
+    with Server() as server:
+        client = client_of(server)
+        fields = {"model": "chain", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "logprobs": True}
+        entries = client.chat.completions.create(top_logprobs=2, **fields).choices[0].logprobs.content
+        assert [entry.token for entry in entries] == ["la ", "li ", "lu\n"]
+        for entry in entries:  # each token has one successor
+            assert abs(entry.logprob) < 1e-6 and bytes(entry.bytes).decode() == entry.token
+            assert entry.top_logprobs[0].token == entry.token and entry.top_logprobs[1].logprob < -50
+        streamed = [event.choices[0] for event in client.chat.completions.create(stream=True, **fields)]
+        streamed = [entry for choice in streamed if choice.logprobs for entry in choice.logprobs.content]
+        assert [entry.token for entry in streamed] == ["la ", "li ", "lu\n"]
+        assert client.chat.completions.create(**{**fields, "logprobs": False}).choices[0].logprobs is None
+        # Behind a letter each of the 320 tokens is as likely as any other.
+        reply = (
+            client.completions.create(model="chain", prompt="a", max_tokens=1, logprobs=3, seed=1).choices[0].logprobs
+        )
+        assert abs(reply.token_logprobs[0] + math.log(320)) < 1e-4, reply
+        assert reply.text_offset == [0] and all(abs(v + math.log(320)) < 1e-4 for v in reply.top_logprobs[0].values())
+
+
+def test_biases_and_penalties():
+    with Server() as server:
+        create = client_of(server).completions.create
+        fields = {"model": "chain", "prompt": "a", "max_tokens": 2, "temperature": 0}
+        assert create(logit_bias={"65": 100}, **fields).choices[0].text == "AA"
+        # The second A costs more than the bias of B is less.
+        both = {"65": 100, "66": 99}
+        assert create(logit_bias=both, frequency_penalty=2, **fields).choices[0].text == "AB"
 
 
 def test_what_is_no_call_stays_text():

@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How an answer is drawn, and when it ends. Names and defaults are vLLM's."""
+    """How an answer is drawn, and when it ends. Names and defaults are vLLM's, and so are their meanings.
+
+    Cache.set_sampling has more: penalties, for example, which count the prompt's tokens too, as vLLM's do not.
+    """
 
     #: 0: greedy.
     temperature: float = 1.0
@@ -42,6 +45,10 @@ class SamplingParams:
     stop_token_ids: Sequence[int] | None = None
     #: The model's own end tokens do not end it.
     ignore_eos: bool = False
+    #: What is added to the logits of tokens.
+    logit_bias: Mapping[int, float] | None = None
+    #: The only tokens that are drawn.
+    allowed_token_ids: Sequence[int] | None = None
     #: False: no text is made.
     detokenize: bool = True
 
@@ -198,6 +205,8 @@ class LLM:
                 top_k=max(0, how.top_k),
                 min_p=how.min_p,
                 seed=secrets.randbits(63) if how.seed is None else how.seed,
+                biased_tokens=[f"{token}:{bias}" for token, bias in (how.logit_bias or {}).items()],
+                allowed_tokens=how.allowed_token_ids,
             )
             return cache.generate(prompt, **options)
 

@@ -101,8 +101,8 @@ class State:
     def sampling(self, cache: str, *words: str) -> None:
         self.caches[cache].set_sampling(**settings(words, SAMPLING_KEYS))
 
-    def score(self, cache: str, tokens: str) -> int:
-        return sum(logprob <= 0 for logprob in self.caches[cache].score(self.arrays[tokens]))
+    def score(self, cache: str, tokens: str) -> list[int]:
+        return [sum(logprob <= 0 for logprob in self.caches[cache].score(self.arrays[tokens]))]
 
     def generate(self, cache: str) -> list[int]:
         return [nanolith.decode_step([self.caches[cache]])[0] for _ in range(self.expected)]

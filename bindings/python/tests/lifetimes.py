@@ -14,6 +14,7 @@ import copy
 import ctypes
 import gc
 import json
+import math
 import os
 import pickle
 import signal
@@ -133,6 +134,7 @@ def test_use_after_close() -> None:
         lambda: cache.describe(), lambda: cache.set_sampling(), lambda: cache.save("x"), lambda: cache.cancel(),
         lambda: decode_step([kept, cache]), lambda: cache.generate(), lambda: generation.next(),
         lambda: generation.read_text(), lambda: generation.query(1), lambda: generation.cancel(),
+        lambda: cache.score([7]), lambda: generation.logprobs(), lambda: generation.top_logprobs(),
         lambda: generation.descriptor, lambda: asyncio.run(generation.read_text_async()), lambda: cache.__enter__(),
     ]  # fmt: skip
     for number, call in enumerate(calls):
@@ -562,6 +564,35 @@ def test_logits() -> None:
                 assert fork.tokens()[-2:] == [5, 273]
 
 
+def test_scores() -> None:
+    """By the definition: the logits' logarithm of softmax."""
+    with load() as engine, prompted(engine) as cache:
+
+        def log_softmax() -> list[float]:
+            logits = array("f", bytes(4 * engine.query(EngineFact.VOCAB_SIZE)))
+            fork.logits_into(logits)
+            total = math.log(sum(math.exp(logit - max(logits)) for logit in logits)) + max(logits)
+            return [logit - total for logit in logits]
+
+        with cache.fork() as fork:
+            expected = []
+            for token in (5, 273, 270):
+                expected.append(log_softmax()[token])
+                fork.extend([token])
+        with cache.fork() as fork:
+            found = fork.score([5, 273, 270])
+            assert all(abs(a - b) < 0.02 for a, b in zip(found, expected)) and len(found) == 3, (found, expected)
+        with cache.fork() as fork:
+            wanted = log_softmax()
+            with fork.generate(max_tokens=1, logprobs=True, top_logprobs=3) as generation:
+                piece = generation.next()
+                assert piece is not None
+                assert abs(generation.logprobs()[0] - wanted[piece.tokens[0]]) < 0.02
+                top = generation.top_logprobs()
+                assert [token for token, _ in top] == sorted(range(len(wanted)), key=lambda token: -wanted[token])[:3]
+        assert math.isnan(engine.cache().score([7])[0])
+
+
 def test_batches() -> None:
     greedy_params = SamplingParams(temperature=0, max_tokens=8)
     prompt = QUESTION + "<|assistant|>"
@@ -581,6 +612,10 @@ def test_batches() -> None:
         assert (len(answer.token_ids), answer.text, answer.finish_reason) == (5, "", "length"), answer
         stopped = llm.generate(prompt, SamplingParams(temperature=0, stop="wick"))[0].outputs[0]
         assert (stopped.text, stopped.finish_reason) == (" Je", "stop"), stopped
+        for how in (
+            SamplingParams(allowed_token_ids=[912], max_tokens=3), SamplingParams(logit_bias={912: 1e5, 7: -0.5}, max_tokens=3)
+        ):  # fmt: skip
+            assert llm.generate(tokens, how)[0].outputs[0].token_ids == [912] * 3
         # A seed draws the same in any batch; without one, every prompt draws its own.
         seeded = SamplingParams(temperature=3, seed=7, max_tokens=12, ignore_eos=True)
         first = llm.generate([tokens], seeded)[0].outputs[0].token_ids

@@ -141,25 +141,54 @@ NL_INLINE Ints<Lanes> multiply_pairs(Shorts<2 * Lanes> a, Shorts<2 * Lanes> b) {
     return (wide_a << 16 >> 16) * (wide_b << 16 >> 16) + (wide_a >> 16) * (wide_b >> 16);
 }
 
-// Numbers of int8. In two steps, since GCC 12 would take one number after another.
-template <int Lanes>
-NL_INLINE Vec<Lanes> load_int8(const std::byte* from) {
-    typename NarrowTypes<Lanes>::Bytes bytes;
-    std::memcpy(&bytes, from, sizeof(bytes));
-    const auto shorts = __builtin_convertvector(bytes, Shorts<Lanes>);
-    return __builtin_convertvector(__builtin_convertvector(shorts, Ints<Lanes>), Vec<Lanes>);
+// Eight numbers of int8 or of float16 become float32 by one instruction, which GCC 12 does not find by itself.
+
+// 16 bytes of which the first `Size` are read.
+template <typename Vector, int Size>
+NL_INLINE Vector load_first(const std::byte* from) {
+    static_assert(sizeof(Vector) == 16);
+    if constexpr (Size == 16) {
+        Vector value;
+        std::memcpy(&value, from, sizeof(value));
+        return value;
+    } else {
+        typedef int64_t Pair __attribute__((vector_size(16)));
+        Pair pair{};
+        std::memcpy(&pair, from, Size);
+        return reinterpret_cast<Vector>(pair);
+    }
 }
 
-// Halves that are finite.
-template <int Lanes>
-NL_INLINE Vec<Lanes> load_halves(const std::byte* from) {
-    typename SimdTypes<Lanes>::Halves halves;
+// Numbers of int8, in a kernel of so many lanes.
+template <int Lanes, int Count>
+NL_INLINE Vec<Count> load_int8(const std::byte* from) {
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (Lanes >= 8 && Count == 8) {
+        typedef char Chars __attribute__((vector_size(16)));
+        const auto ints = __builtin_ia32_pmovsxbd256(load_first<Chars, 8>(from));
+        return __builtin_convertvector(reinterpret_cast<Ints<Count>>(ints), Vec<Count>);
+    }
+#endif
+    typename NarrowTypes<Count>::Bytes bytes;
+    std::memcpy(&bytes, from, sizeof(bytes));
+    const auto shorts = __builtin_convertvector(bytes, Shorts<Count>);
+    return __builtin_convertvector(__builtin_convertvector(shorts, Ints<Count>), Vec<Count>);
+}
+
+// Halves that are finite, in a kernel of so many lanes.
+template <int Lanes, int Count>
+NL_INLINE Vec<Count> load_halves(const std::byte* from) {
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (Lanes >= 8 && Count == 8) return __builtin_ia32_vcvtph2ps256(load_first<Shorts<8>, 16>(from));
+    if constexpr (Lanes >= 8 && Count == 4) return __builtin_ia32_vcvtph2ps(load_first<Shorts<8>, 8>(from));
+#endif
+    typename SimdTypes<Count>::Halves halves;
     std::memcpy(&halves, from, sizeof(halves));
-    const Words<Lanes> words = __builtin_convertvector(halves, Words<Lanes>);
+    const Words<Count> words = __builtin_convertvector(halves, Words<Count>);
     // As a float32 its exponent is 112 too small.
-    const Words<Lanes> magnitude =
-        reinterpret_cast<Words<Lanes>>(reinterpret_cast<Vec<Lanes>>((words & 0x7FFFU) << 13) * 0x1p112F);
-    return reinterpret_cast<Vec<Lanes>>(magnitude | ((words & 0x8000U) << 16));
+    const Words<Count> magnitude =
+        reinterpret_cast<Words<Count>>(reinterpret_cast<Vec<Count>>((words & 0x7FFFU) << 13) * 0x1p112F);
+    return reinterpret_cast<Vec<Count>>(magnitude | ((words & 0x8000U) << 16));
 }
 
 // The scales of a block's groups, and their minimums with what is subtracted from every code.
@@ -168,23 +197,25 @@ struct BlockScales {
     alignas(64) float mins[kMostCompactGroups];
 };
 
-// Of a whole block's groups, in vectors; a lane is a group.
-template <int Lanes, int Groups>
-NL_INLINE void read_whole(const CompactForm& form, const std::byte* from, float unit, BlockScales& to) {
-    constexpr int kLanes = Lanes < Groups ? Lanes : Groups;
+// The same of some groups of a whole block, in vectors; a lane is a group.
+template <int Count>
+struct SomeScales {
+    Vec<Count> scales;
+    Vec<Count> mins;
+};
+// In a kernel of so many lanes: Count groups from `first` on, of Groups.
+template <int Lanes, int Groups, int Count>
+NL_INLINE SomeScales<Count> read_whole(const CompactForm& form, const std::byte* from, int first) {
     const auto zero = static_cast<float>(form.zero);
-    const bool two = form.scales == ScaleKind::two;
-    const Vec<4> of_block =
-        load_halves<4>(from);  // where there are two scales: the block's, its minimum, something else
-    NL_UNROLL for (int g = 0; g < Groups; g += kLanes) {
-        const Vec<kLanes> s = two ? of_block[0] * load_int8<kLanes>(from + 4 + g) : load_halves<kLanes>(from + 2 * g);
-        Vec<kLanes> m = zero * s;
-        if (form.mins)
-            m += two ? of_block[1] * load_int8<kLanes>(from + 4 + Groups + g)
-                     : load_halves<kLanes>(from + 2 * (Groups + g));
-        store<kLanes>(to.scales + g, unit * s);
-        store<kLanes>(to.mins + g, m);
+    if (form.scales == ScaleKind::two) {
+        const Vec<4> of_block = load_halves<Lanes, 4>(from);  // the block's, its minimum, something else
+        const Vec<Count> s = of_block[0] * load_int8<Lanes, Count>(from + 4 + first);
+        if (!form.mins) return {s, zero * s};
+        return {s, zero * s + of_block[1] * load_int8<Lanes, Count>(from + 4 + Groups + first)};
     }
+    const Vec<Count> s = load_halves<Lanes, Count>(from + 2 * first);
+    if (!form.mins) return {s, zero * s};
+    return {s, zero * s + load_halves<Lanes, Count>(from + 2 * (Groups + first))};
 }
 
 // Of any number of groups. The others of the block are 0.
@@ -212,11 +243,16 @@ NL_INLINE void read_some(const CompactForm& form, const std::byte* from, int64_t
 template <int Lanes, int Groups>
 NL_INLINE void read_scales(const CompactForm& form, const std::byte* from, int64_t groups, float unit,
                            BlockScales& to) {
+    constexpr int kCount = Lanes < Groups ? Lanes : Groups;
     if (form.scales == ScaleKind::none) {
         std::fill_n(to.scales, kMostCompactGroups, unit);
         std::fill_n(to.mins, kMostCompactGroups, static_cast<float>(form.zero));
     } else if (groups == Groups) {
-        read_whole<Lanes, Groups>(form, from, unit, to);
+        NL_UNROLL for (int g = 0; g < Groups; g += kCount) {
+            const auto [scales, mins] = read_whole<Lanes, Groups, kCount>(form, from, g);
+            store<kCount>(to.scales + g, unit * scales);
+            store<kCount>(to.mins + g, mins);
+        }
     } else {
         read_some(form, from, groups, unit, to);
     }
@@ -253,28 +289,40 @@ class Tile {
     static constexpr int64_t kBlock = spread_block(Fixed ? RowKind::fixed : RowKind::beside_bytes);
     static constexpr int64_t kNumbers = kBlock - kRowFacts;  // float32 of a block's 256 numbers
     static constexpr int kGroups = static_cast<int>(kCompactBlock) / Group;
+    static constexpr int kCount = Lanes < kGroups ? Lanes : kGroups;  // groups in a vector
 
     [[nodiscard]] NL_INLINE int64_t groups_of(int64_t block) const { return block_size(of_.depth, block) / Group; }
 
     // A block's scales, with the steps of x; and its minimums, which are done with then.
     NL_INLINE void read_block(const std::byte* block, const float* x, int64_t groups, int64_t b) {
-        constexpr int kLanes = Lanes < kGroups ? Lanes : kGroups;
         const float* const by_group = x + kNumbers + (Group == 16 ? 0 : 16);
-        const float* const steps = x + kNumbers + 24 + (Group == 16 ? 0 : 16);
-        const bool has_mins = of_.form.mins || of_.form.zero != 0;
         NL_UNROLL for (int n = 0; n < Outputs; ++n) {
-            BlockScales scales;
-            read_scales<Lanes, kGroups>(of_.form, block + n * apart_, groups, Fixed ? 1.0F : kCodeUnit<Kind>, scales);
-            NL_UNROLL for (int r = 0; r < Rows; ++r) {
-                NL_UNROLL for (int g = 0; g < kGroups; g += kLanes) {
-                    Vec<kLanes> scale = load<kLanes>(scales.scales + g);
-                    if constexpr (Fixed) scale *= load<kLanes>(steps + r * x_stride_ + g);
-                    store<kLanes>(scales_[b][r][n] + g, scale);
-                    if (!has_mins) continue;
-                    subtract<kLanes>(load<kLanes>(scales.mins + g) * load<kLanes>(by_group + r * x_stride_ + g),
-                                     sums_[r][n]);
+            const std::byte* const from = block + n * apart_;
+            if (groups == kGroups && of_.form.scales != ScaleKind::none) {
+                NL_UNROLL for (int g = 0; g < kGroups; g += kCount) {
+                    const auto [scales, mins] = read_whole<Lanes, kGroups, kCount>(of_.form, from, g);
+                    take_scales(scales, mins, by_group, n, g, b);
                 }
+            } else {
+                BlockScales some;
+                read_scales<Lanes, kGroups>(of_.form, from, groups, 1, some);
+                for (int g = 0; g < kGroups; g += kCount)
+                    take_scales(load<kCount>(some.scales + g), load<kCount>(some.mins + g), by_group, n, g, b);
             }
+        }
+    }
+
+    // Of groups from g on: `by_group` has the sums of x, and 24 further on its steps.
+    NL_INLINE void take_scales(Vec<kCount> scales, Vec<kCount> mins, const float* by_group, int n, int g, int64_t b) {
+        const bool has_mins = of_.form.mins || of_.form.zero != 0;
+        NL_UNROLL for (int r = 0; r < Rows; ++r) {
+            const float* const facts = by_group + r * x_stride_ + g;
+            if constexpr (Fixed) {
+                store<kCount>(scales_[b][r][n] + g, scales * load<kCount>(facts + 24));
+            } else {
+                store<kCount>(scales_[b][r][n] + g, kCodeUnit<Kind> * scales);
+            }
+            if (has_mins) subtract<kCount>(mins * load<kCount>(facts), sums_[r][n]);
         }
     }
 

@@ -1,8 +1,7 @@
 #include "model/gguf/gguf_model.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
+#include <functional>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -17,7 +16,7 @@
 namespace nanolith {
 namespace {
 
-// The number behind "NAME." in the name of an expert's own tensor, as older files have them ("blk.0.ffn_up.3.weight");
+// The name here of an expert's own tensor, as older files have them ("blk.0.ffn_up.3.weight");
 // nothing for other names.
 std::string expert_name(std::string_view name) {
     constexpr std::string_view kEnd = ".weight";
@@ -104,6 +103,7 @@ std::vector<StoredType> count_types(const StoredTensors& tensors) {
         type.bytes += static_cast<int64_t>(tensor.bytes.size());
     }
     std::vector<StoredType> types;
+    types.reserve(by_name.size());
     for (auto& [name, type] : by_name) types.push_back(std::move(type));
     std::ranges::stable_sort(types, std::greater(), &StoredType::bytes);
     return types;

@@ -491,10 +491,13 @@ def generations(s):
         ("polm", polm[:4], ENDS_LENGTH, {"max_tokens": 4, "end_tokens": 0}),
         ("bralm", bralm[:2], ENDS_TOKEN, {"stop_token": bralm[1]}),
     ]
-    # An end token counts only after the fewest tokens.
+    # No end token is drawn before there are the fewest tokens.
     least = polm.index(END_TOKEN) + 1
-    count = next(count for count in range(least + 1, len(polm) + 1) if polm[count - 1] == END_TOKEN)
-    cases.append(("polm", polm[:count], ENDS_TOKEN, {"min_tokens": least}))
+    context = r.context([s.chunks[chunk] for chunk in ("system", "polm", "bralm")], "exact")
+    r.extend(context, s.tokens["ask_polm"])
+    longer = answer(r.generate(context, 16, never=[END_TOKEN], least=least))
+    assert len(longer) > least, longer
+    cases.append(("polm", longer, ENDS_TOKEN, {"min_tokens": least}))
     for number, (name, drawn, end, options) in enumerate(cases):
         s.add(f"fork c{number} {name}")
         s.generation(f"g{number}", f"c{number}", f"ask_{name}", drawn, s.said(drawn), end, **options)

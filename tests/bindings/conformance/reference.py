@@ -89,11 +89,15 @@ class Reference:
         context.logits = self.run(tokens, context.cache, len(context.tokens))
         context.tokens += tokens
 
-    def generate(self, context, count, sampling=None):
-        """Draws `count` tokens, or fewer: it stops before one that is too close to call. `context` moves on."""
+    def generate(self, context, count, sampling=None, never=(), least=0):
+        """Draws `count` tokens, or fewer: it stops before one that is too close to call. `context` moves on. None of the
+        first `least` tokens is one of `never`."""
         drawn = []
-        for _ in range(count):
-            token = draw(context.logits, sampling or {}, len(context.tokens))
+        for number in range(count):
+            logits = context.logits.copy()
+            if number < least:
+                logits[list(never)] = -np.inf
+            token = draw(logits, sampling or {}, len(context.tokens))
             if token is None:
                 break
             drawn.append(token)

@@ -16,7 +16,7 @@
 namespace nanolith::testing {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kUnbounded = std::numeric_limits<float>::infinity();
 
 class DrawTest : public ExecutorTest {
   protected:
@@ -42,7 +42,7 @@ class DrawTest : public ExecutorTest {
         if (random.below(2) == 0) return params;
         const float typical_ps[] = {1, 0.95F, 0.5F, 0.1F};
         const float xtc_thresholds[] = {1, 1, 0.2F, 0.05F, 1e-4F};
-        const float surprises[] = {kInfinity, kInfinity, 10, 5, 1, -1};
+        const float surprises[] = {kUnbounded, kUnbounded, 10, 5, 1, -1};
         params.typical_p = one_of(typical_ps);
         params.xtc_threshold = one_of(xtc_thresholds);
         params.most_surprise = one_of(surprises);
@@ -59,7 +59,7 @@ class DrawTest : public ExecutorTest {
                 for (int32_t token = random.below(50); token < vocab_size; token += 1 + random.below(vocab_size / 5)) {
                     const auto some = [&] { return static_cast<float>(4 * random.uniform() - 2); };
                     const bool bans = random.below(4) == 0;
-                    batch.edits.push_back({token, bans ? -kInfinity : some(), std::exp(some()), some()});
+                    batch.edits.push_back({token, bans ? -kUnbounded : some(), std::exp(some()), some()});
                 }
             }
             params.num_edits = static_cast<int32_t>(batch.edits.size()) - params.first_edit;

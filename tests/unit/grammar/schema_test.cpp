@@ -102,7 +102,7 @@ void expect_refused(ConstraintKind kind, const Refused& one) {
 TEST(GrammarSchema, RefusesByPlaceAndKeyword) {
     const Refused cases[] = {
         {"{", NL_ERROR_INVALID_ARGUMENT, "byte 1: expected a name"},
-        {"[]", NL_ERROR_INVALID_ARGUMENT, "byte 0, the root: expected a schema"},
+        {"[]", NL_ERROR_INVALID_ARGUMENT, "byte 0, the root: it is no schema: expected an object"},
         {R"({"type":"object","type":"null"})", NL_ERROR_INVALID_ARGUMENT, "byte 17: this name stands twice"},
         {R"({"type":"strng"})", NL_ERROR_INVALID_ARGUMENT, "byte 8, the root: type: expected null"},
         {R"({"properties":{"a/b":{"uniqueItems":true}}})", NL_ERROR_UNSUPPORTED, "/properties/a~1b: uniqueItems: "},

@@ -205,7 +205,7 @@ TEST(GgufModel, IsReadOutOfItsParts) {
     folder.write("m-00002-of-00002.gguf", part(0, {}).finish());
     expect_error(load_model(path), NL_ERROR_BAD_MODEL, {other, "split.no is 0"});
     folder.write("m-00002-of-00002.gguf", first.finish());
-    expect_error(load_model(path), NL_ERROR_BAD_MODEL, {other, "token_embd.weight", "another part"});
+    expect_error(load_model(path), NL_ERROR_BAD_MODEL, {other, "blk.0.attn_norm.weight", "another part"});
     std::filesystem::rename(path, folder.file("renamed.gguf"));
     expect_error(load_model(folder.file("renamed.gguf")), NL_ERROR_BAD_MODEL, {"-00001-of-00002.gguf"});
 }

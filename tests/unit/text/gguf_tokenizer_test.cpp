@@ -27,10 +27,10 @@ TEST_P(GgufTokenizer, TheSameTokensAndTexts) {
     const std::vector<std::string> corpus = read_corpus();
     const auto& rows = *expected_.find("rows")->as<Json::Array>();
     ASSERT_EQ(rows.size(), corpus.size());
-    const bool strips = std::string(GetParam()) == "o200k";  // which a GGUF file does not say of a token
+    const bool strips = std::string(GetParam()) == "o200k";  // its tokens take spaces along: no GGUF file says so
     size_t compared = 0;
     for (size_t i = 0; i < corpus.size(); ++i) {
-        if (strips && corpus[i].find("<|end|>") != std::string::npos) continue;
+        if (strips && corpus[i].find("<|") != std::string::npos) continue;
         SCOPED_TRACE(show_json(corpus[i]));
         const auto& row = *rows[i].as<Json::Array>();
         EXPECT_EQ(*tokenizer_->encode(corpus[i], 0), read_tokens(row[0]));

@@ -540,14 +540,14 @@ functions! {
     /// where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
     fn nl_last_error_detail(detail: i32, value: *mut i64) -> nl_status;
     /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-    /// tokenizer.json, tokenizer.model or tekken.json where there is one) and reserves the page pool. `options` (of kind
-    /// NL_OPTIONS_ENGINE; see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights
-    /// load. Files that change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie
-    /// (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
-    /// (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
-    /// Since 0.1; nl_options since 0.2.
-    /// Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED
-    /// (by the progress callback), IO.
+    /// tokenizer.json, tokenizer.model or tekken.json where there is one), or the GGUF file, and reserves the page pool. Of
+    /// a GGUF file in parts the path is the first part's, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE;
+    /// see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
+    /// change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
+    /// Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
+    /// tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
+    /// files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
+    /// DEVICE, CANCELLED (by the progress callback), IO.
     fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_options, engine: *mut *mut nl_engine) -> nl_status;
     /// Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
     fn nl_engine_free(engine: *mut nl_engine);
@@ -596,8 +596,9 @@ functions! {
     /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
     /// tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
     /// chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
-    /// add is read too. A component that is not known is refused by its name: no text is tokenized approximately.
-    /// Since 0.1.
+    /// add is read too. Or from a GGUF file, of which the first part has it. A component that is not known is refused by its
+    /// name: no text is tokenized approximately.
+    /// Since 0.1; GGUF files since 0.2.
     /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
     fn nl_tokenizer_load(path: *const c_char, path_length: usize, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     /// Since 0.1.
@@ -880,12 +881,12 @@ functions! {
     /// The float32 logits for the token after the last one, NL_ENGINE_VOCAB_SIZE of them. The cache must not be empty.
     /// Since 0.1.
     fn nl_cache_logits(cache: *mut nl_cache, logits: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
-    /// What the Hugging Face folder at `path` is and what of it can be used, without loading weights. "model", "tokenizer"
-    /// and "chat format" are among the names, each "supported" (or the format's name), or "none", "not supported" or
-    /// "not usable" and the reason, which names the file, the field or tensor, its value and what is supported. A part that
-    /// can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes. `format` is one of
-    /// NL_DESCRIBE_\*. Since 0.1; `format` since 0.2.
-    /// Errors: INVALID_ARGUMENT, NOT_FOUND (no folder), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    /// What the Hugging Face folder or GGUF file at `path` is and what of it can be used, without loading weights. "model",
+    /// "tokenizer" and "chat format" are among the names, each "supported" (or the format's name), or "none", "not
+    /// supported" or "not usable" and the reason, which names the file, the field or tensor, its value and what is
+    /// supported. A part that can't be used is no error of this call. An engine on CUDA may refuse what the CPU computes.
+    /// `format` is one of NL_DESCRIBE_\*. Since 0.1; `format` and GGUF files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND
+    /// (no such folder or file), BUFFER_TOO_SMALL, OUT_OF_MEMORY.
     fn nl_model_describe(path: *const c_char, path_length: usize, format: i32, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The options of a kind (NL_OPTIONS_\*) as a JSON array of objects, in the order of their keys: "name" ("PAGE_SIZE"),
     /// "key", "type" ("int", "float", "text", "int list" or "text list"), "least", "most" (of texts: bytes), "default" (of
