@@ -11,8 +11,8 @@ enum class ConstraintKind : uint8_t { none, choices, regex, json_schema, json_ob
 
 struct Constraint {
     ConstraintKind kind = ConstraintKind::none;
-    std::string text;                  // of a regex, json_schema, ebnf
-    std::vector<std::string> choices;  // of choices
+    std::string text = {};                  // of a regex, json_schema, ebnf
+    std::vector<std::string> choices = {};  // of choices
 };
 
 }  // namespace nanolith::grammar
