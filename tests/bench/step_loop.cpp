@@ -242,6 +242,8 @@ class NoExecutor final : public Executor {
         return {};
     }
     Result<void> read_logits(int32_t, std::span<float>) override { return {}; }
+    Result<void> read_logprobs(std::span<TokenLogprob>) override { return {}; }
+    Result<void> read_surprises(std::span<float>) override { return {}; }
     Result<void> read_page_weights(std::span<float>) override { return {}; }
     Result<void> copy_pages(std::span<const PageCopy>) override { return {}; }
     Result<HostMemory> allocate_host(size_t) override { return HostMemory(); }

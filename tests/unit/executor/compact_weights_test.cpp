@@ -126,7 +126,7 @@ TEST_P(CompactWeightsTest, AreRefusedWhereThereAreNoKernels) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CompactWeightsTest, ::testing::ValuesIn(kCases),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& test) { return std::string(test.param.name); });
 
 // ---- Families --------------------------------------------------------------------------------------------
 
