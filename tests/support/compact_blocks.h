@@ -86,6 +86,7 @@ class RandomCompact : public BlocksInMemory {
     struct Parts {
         double product = 0;
         double min = 0;
+        double zero = 0;  // what a stored code of 0 would be below a code of its zero
     };
     [[nodiscard]] Parts parts(int64_t row, int64_t k) const {
         const CompactForm form = this->form();
@@ -104,7 +105,7 @@ class RandomCompact : public BlocksInMemory {
             min = form.mins ? static_cast<double>(to_float(block.min)) * block.min_factors[group] : 0;
         }
         const double by_row = row_scale({}, row);
-        return {by_row * scale * code, by_row * min};
+        return {by_row * scale * code, by_row * min, by_row * scale * static_cast<double>(form.zero)};
     }
 
   private:

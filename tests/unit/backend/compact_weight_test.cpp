@@ -34,7 +34,7 @@ TEST_F(CompactWeightTest, AreWhatTheirFormSays) {
         std::vector<float> values(static_cast<size_t>(rows * cols));
         read_weight(weight.view(), 0, rows * cols, values.data());
         for (int64_t i = 0; i < rows * cols; ++i) {
-            const auto [product, min] = weight.parts(i / cols, i % cols);
+            const auto [product, min, zero] = weight.parts(i / cols, i % cols);
             const double size = std::fabs(product) + std::fabs(min);
             ASSERT_NEAR(values[i], product - min, size * 3 * 0x1p-24) << "weight " << i;
         }
@@ -52,7 +52,7 @@ TEST_F(CompactWeightTest, AreReadInOrderAndInPieces) {
     for (int64_t output = 0; output < 8; ++output) {
         read_weight(view, output * cols + 77, 500, piece.data());
         for (int64_t k = 0; k < 500; ++k) {
-            const auto [product, min] = weight.parts(output / 4 * 4 + order[output % 4], k + 77);
+            const auto [product, min, zero] = weight.parts(output / 4 * 4 + order[output % 4], k + 77);
             ASSERT_NEAR(piece[k], product - min, std::fabs(product) * 3 * 0x1p-24) << output << ", " << k;
         }
     }

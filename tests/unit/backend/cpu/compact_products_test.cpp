@@ -59,11 +59,11 @@ class CompactProductsTest : public ::testing::Test {
                     double sum = before;
                     double size = std::fabs(before);
                     for (int64_t k = 0; k < matrix_.depth; ++k) {
-                        const auto [product, min] = source->parts(row, k);
+                        const auto [product, min, zero] = source->parts(row, k);
                         const double x = to_float(x_[r * matrix_.depth + k]);
                         sum += (product - min) * x;
-                        // A code is stored as what it is above its zero.
-                        size += (std::fabs(product) + std::fabs(min)) * std::fabs(x) * 16;
+                        // A code is stored as what it is above its zero, whose product is taken off again.
+                        size += (16 * (std::fabs(product) + std::fabs(min)) + std::fabs(zero)) * std::fabs(x);
                     }
                     ASSERT_NEAR(y[r * matrix_.outputs + n], sum, unit * size + 1e-40)
                         << "row " << r << ", output " << n;
