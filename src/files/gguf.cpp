@@ -180,7 +180,7 @@ class GgufReader {
 
     Result<void> skip(const std::string& key, const GgufValue& value) {
         const bool is_string = value.type == GgufType::string;
-        const uint64_t each = is_string ? sizeof(uint64_t) : size_of(value.type);
+        const uint64_t each = is_string ? sizeof(uint64_t) : std::max<uint64_t>(1, size_of(value.type));
         const uint64_t most = std::min(is_string ? kMaxStrings : UINT64_MAX, (file_size_ - at_) / each);
         if (value.count > most)
             return bad(show_json(key), " has ", value.count, " elements: expected at most ", most, " in a file of ",

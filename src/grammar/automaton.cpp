@@ -244,8 +244,7 @@ class Subsets {
 
     static StateSet unique(StateSet& set) {
         std::ranges::sort(set);
-        const auto rest = std::ranges::unique(set);
-        set.erase(rest.begin(), rest.end());
+        set.erase(std::unique(set.begin(), set.end()), set.end());
         return std::move(set);
     }
 

@@ -40,7 +40,7 @@ Result<int32_t> SchemaCompiler::rule_of(Conjunction all) {
     return rule;
 }
 
-Result<Fragment> SchemaCompiler::add(Nfa& nfa, Conjunction all) {
+Result<Fragment> SchemaCompiler::add(Nfa& nfa, const Conjunction& all) {
     if (all.never) return nfa.never();
     if (const auto choice = open_choice(all)) return add_choice(nfa, all, *choice);
     NL_ASSIGN(const Facts facts, gather(all));
@@ -81,27 +81,27 @@ Result<Fragment> SchemaCompiler::add_choice(Nfa& nfa, const Conjunction& all, co
 
 Result<Fragment> SchemaCompiler::add_types(Nfa& nfa, const Conjunction& all, const Facts& facts) {
     std::vector<Fragment> parts;
-    if ((facts.written & types::null) != 0) parts.push_back(nfa.text("null"));
-    if ((facts.written & types::boolean) != 0) {
+    if ((facts.written & types::kNull) != 0) parts.push_back(nfa.text("null"));
+    if ((facts.written & types::kBoolean) != 0) {
         parts.push_back(nfa.text("true"));
         parts.push_back(nfa.text("false"));
     }
-    if ((facts.written & (types::integer | types::fraction)) != 0) {
+    if ((facts.written & (types::kInteger | types::kFraction)) != 0) {
         auto numbers = json_.number(facts.range);
         if (!numbers.ok())
             return error_at(first_of(all), facts.range.multiples.empty() ? "" : "multipleOf", numbers.error());
         NL_ASSIGN(const int32_t rule, rules_.add({.dfa = std::move(*numbers)}));
         parts.push_back(nfa.call(rule));
     }
-    if ((facts.written & types::string) != 0) {
+    if ((facts.written & types::kString) != 0) {
         NL_ASSIGN(const Fragment part, add_string(nfa, facts, first_of(all)));
         parts.push_back(part);
     }
-    if ((facts.written & types::array) != 0) {
+    if ((facts.written & types::kArray) != 0) {
         NL_ASSIGN(const Fragment part, add_array(nfa, all, facts));
         parts.push_back(part);
     }
-    if ((facts.written & types::object) != 0) {
+    if ((facts.written & types::kObject) != 0) {
         NL_ASSIGN(const Fragment part, add_object(nfa, all, facts));
         parts.push_back(part);
     }
@@ -262,7 +262,7 @@ Result<Dfa> SchemaCompiler::names_by(const JsonValue& rule, const std::string& p
     Nfa nfa;
     if (decided.empty()) return json_.dfa(nfa, nfa.never());
     NL_ASSIGN(const Facts facts, gather(decided[0]));
-    if ((facts.allowed & types::string) == 0) return json_.dfa(nfa, nfa.never());
+    if ((facts.allowed & types::kString) == 0) return json_.dfa(nfa, nfa.never());
     if (!facts.has_values) return inside_of(facts, first_of(decided[0]));
     NL_ASSIGN(const auto values, values_of(decided[0], facts));
     std::vector<Fragment> parts;

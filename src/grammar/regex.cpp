@@ -50,8 +50,8 @@ Fragment add_characters(Nfa& nfa, const CharacterSet& set, Spelling spelling) {
         nfa.add_empty(part.end, whole.end);
     };
     const CharacterSet sorted = normalised(set);
-    static const CharacterSet kEscaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
-    const CharacterSet raw = spelling == Spelling::plain ? sorted : without(sorted, kEscaped);
+    static const CharacterSet escaped = {{0, 0x1F}, {'"', '"'}, {'\\', '\\'}};
+    const CharacterSet raw = spelling == Spelling::plain ? sorted : without(sorted, escaped);
     for (const auto& [first, last] : raw) add(nfa.characters(first, last));
     if (spelling == Spelling::plain) return whole;
     static constexpr std::string_view kDigits = "0123456789abcdef";

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,15 @@ namespace nanolith::grammar {
 
 // The types of JSON values as bits. A number's type is integer | fraction.
 namespace types {
-constexpr uint32_t null = 1, boolean = 2, integer = 4, fraction = 8, string = 16, array = 32, object = 64, all = 127;
-}
+constexpr uint32_t kNull = 1;
+constexpr uint32_t kBoolean = 2;
+constexpr uint32_t kInteger = 4;
+constexpr uint32_t kFraction = 8;
+constexpr uint32_t kString = 16;
+constexpr uint32_t kArray = 32;
+constexpr uint32_t kObject = 64;
+constexpr uint32_t kAll = 127;
+}  // namespace types
 
 // Schemas by their numbers (SchemaCompiler::number_of), and for each anyOf or oneOf of them that is decided already,
 // (schema, 0 or 1): the chosen branch is one of the schemas.
@@ -27,13 +35,15 @@ struct Conjunction {
     std::set<int32_t> schemas;
     std::set<std::pair<int32_t, int32_t>> chosen;
     bool never = false;  // a schema is `false`
-    auto operator<=>(const Conjunction&) const = default;
+    bool operator<(const Conjunction& other) const {
+        return std::tie(schemas, chosen, never) < std::tie(other.schemas, other.chosen, other.never);
+    }
 };
 
 // What the keywords of a conjunction say together.
 struct Facts {
-    uint32_t allowed = types::all;         // types of values that satisfy it
-    uint32_t written = types::all;         // those that are written
+    uint32_t allowed = types::kAll;        // types of values that satisfy it
+    uint32_t written = types::kAll;        // those that are written
     std::vector<const JsonValue*> values;  // of the first enum or const
     bool has_values = false;
     NumberRange range;
@@ -107,7 +117,7 @@ class SchemaCompiler {
 
     // ---- Rules (json_schema.cpp)
     Result<int32_t> rule_of(Conjunction all);
-    Result<Fragment> add(Nfa& nfa, Conjunction all);
+    Result<Fragment> add(Nfa& nfa, const Conjunction& all);
     Result<Fragment> add_choice(Nfa& nfa, const Conjunction& all, const Choice& choice);
     Result<Fragment> add_types(Nfa& nfa, const Conjunction& all, const Facts& facts);
     Result<Fragment> add_string(Nfa& nfa, const Facts& facts, int32_t number);

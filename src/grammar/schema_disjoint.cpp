@@ -73,22 +73,22 @@ Result<bool> SchemaCompiler::disjoint_decided(const Conjunction& a, const Conjun
         return true;
     }
     const uint32_t common = (of_a.written & of_b.allowed) | (of_a.allowed & of_b.written);
-    if ((common & (types::null | types::boolean)) != 0) return false;
-    if ((common & (types::integer | types::fraction)) != 0) {
+    if ((common & (types::kNull | types::kBoolean)) != 0) return false;
+    if ((common & (types::kInteger | types::kFraction)) != 0) {
         NL_ASSIGN(const bool apart, disjoint_numbers(of_a, of_b));
         if (!apart) return false;
     }
-    if ((common & types::string) != 0) {
+    if ((common & types::kString) != 0) {
         NL_ASSIGN(const Dfa inside_a, inside_of(of_a, first_of(a)));
         NL_ASSIGN(const Dfa inside_b, inside_of(of_b, first_of(b)));
         NL_ASSIGN(const Dfa both, intersect(inside_a, inside_b));
         if (!both.is_empty()) return false;
     }
-    if ((common & types::array) != 0) {
+    if ((common & types::kArray) != 0) {
         NL_ASSIGN(const bool apart, disjoint_arrays(a, b, of_a, of_b, depth));
         if (!apart) return false;
     }
-    if ((common & types::object) == 0) return true;
+    if ((common & types::kObject) == 0) return true;
     return disjoint_objects(a, b, of_a, of_b, depth);
 }
 

@@ -17,12 +17,12 @@ constexpr int64_t kMostSteps = 200000;
 const char* const kChoices[] = {"anyOf", "oneOf"};
 
 uint32_t type_bits(const JsonValue& name) {
-    if (name.text == "null") return types::null;
-    if (name.text == "boolean") return types::boolean;
-    if (name.text == "integer") return types::integer;
-    if (name.text == "number") return types::integer | types::fraction;
-    if (name.text == "string") return types::string;
-    return name.text == "array" ? types::array : types::object;
+    if (name.text == "null") return types::kNull;
+    if (name.text == "boolean") return types::kBoolean;
+    if (name.text == "integer") return types::kInteger;
+    if (name.text == "number") return types::kInteger | types::kFraction;
+    if (name.text == "string") return types::kString;
+    return name.text == "array" ? types::kArray : types::kObject;
 }
 
 uint32_t types_in(const JsonValue& type) {
@@ -35,46 +35,46 @@ uint32_t types_in(const JsonValue& type) {
 uint32_t type_of(const JsonValue& value) {
     switch (value.kind) {
         case Kind::null:
-            return types::null;
+            return types::kNull;
         case Kind::boolean:
-            return types::boolean;
+            return types::kBoolean;
         case Kind::number:
-            return value.is_integer() ? types::integer : types::fraction;
+            return value.is_integer() ? types::kInteger : types::kFraction;
         case Kind::string:
-            return types::string;
+            return types::kString;
         case Kind::array:
-            return types::array;
+            return types::kArray;
         case Kind::object:
-            return types::object;
+            return types::kObject;
     }
     return 0;
 }
 
 // The type that a keyword is about, 0 for those about any.
 uint32_t type_about(const std::string& keyword) {
-    static const std::map<std::string, uint32_t> kAbout = {{"minimum", types::integer | types::fraction},
-                                                           {"maximum", types::integer | types::fraction},
-                                                           {"exclusiveMinimum", types::integer | types::fraction},
-                                                           {"exclusiveMaximum", types::integer | types::fraction},
-                                                           {"multipleOf", types::integer | types::fraction},
-                                                           {"minLength", types::string},
-                                                           {"maxLength", types::string},
-                                                           {"pattern", types::string},
-                                                           {"format", types::string},
-                                                           {"prefixItems", types::array},
-                                                           {"items", types::array},
-                                                           {"additionalItems", types::array},
-                                                           {"minItems", types::array},
-                                                           {"maxItems", types::array},
-                                                           {"properties", types::object},
-                                                           {"patternProperties", types::object},
-                                                           {"additionalProperties", types::object},
-                                                           {"propertyNames", types::object},
-                                                           {"required", types::object},
-                                                           {"minProperties", types::object},
-                                                           {"maxProperties", types::object}};
-    const auto found = kAbout.find(keyword);
-    return found == kAbout.end() ? 0 : found->second;
+    static const std::map<std::string, uint32_t> about = {{"minimum", types::kInteger | types::kFraction},
+                                                          {"maximum", types::kInteger | types::kFraction},
+                                                          {"exclusiveMinimum", types::kInteger | types::kFraction},
+                                                          {"exclusiveMaximum", types::kInteger | types::kFraction},
+                                                          {"multipleOf", types::kInteger | types::kFraction},
+                                                          {"minLength", types::kString},
+                                                          {"maxLength", types::kString},
+                                                          {"pattern", types::kString},
+                                                          {"format", types::kString},
+                                                          {"prefixItems", types::kArray},
+                                                          {"items", types::kArray},
+                                                          {"additionalItems", types::kArray},
+                                                          {"minItems", types::kArray},
+                                                          {"maxItems", types::kArray},
+                                                          {"properties", types::kObject},
+                                                          {"patternProperties", types::kObject},
+                                                          {"additionalProperties", types::kObject},
+                                                          {"propertyNames", types::kObject},
+                                                          {"required", types::kObject},
+                                                          {"minProperties", types::kObject},
+                                                          {"maxProperties", types::kObject}};
+    const auto found = about.find(keyword);
+    return found == about.end() ? 0 : found->second;
 }
 
 int32_t to_count(const JsonValue& value) {
@@ -194,8 +194,8 @@ Result<Facts> SchemaCompiler::gather(const Conjunction& all) {
         NL_TRY(gather_one(number, facts));
     }
     if (all.never) facts.allowed = 0;
-    facts.written = facts.allowed & (has_type || about == 0 ? types::all : about);
-    if ((facts.allowed & types::fraction) == 0) facts.range.integers = true;
+    facts.written = facts.allowed & (has_type || about == 0 ? types::kAll : about);
+    if ((facts.allowed & types::kFraction) == 0) facts.range.integers = true;
     return facts;
 }
 

@@ -42,11 +42,9 @@ using Shorts = typename NarrowTypes<Lanes>::Shorts;
 constexpr int kRun = 16;   // consecutive codes at one place of 16-bit words
 constexpr int kUnit = 64;  // codes that are read at a time
 
-// The codes of a word of 16 bits, and the bits of each.
+// The codes of a word of 16 bits.
 template <CodeKind Kind>
 constexpr int kPlaces = Kind == CodeKind::bits4 ? 4 : 2;
-template <CodeKind Kind>
-constexpr int kBits = 16 / kPlaces<Kind>;
 
 // What a code's widened value must be multiplied by beside float32. Codes of 8 bits are widened as the upper bits of a
 // word.
@@ -243,7 +241,7 @@ NL_INLINE void read_some(const CompactForm& form, const std::byte* from, int64_t
 template <int Lanes, int Groups>
 NL_INLINE void read_scales(const CompactForm& form, const std::byte* from, int64_t groups, float unit,
                            BlockScales& to) {
-    constexpr int kCount = Lanes < Groups ? Lanes : Groups;
+    constexpr int kCount = std::min(Lanes, Groups);
     if (form.scales == ScaleKind::none) {
         std::fill_n(to.scales, kMostCompactGroups, unit);
         std::fill_n(to.mins, kMostCompactGroups, static_cast<float>(form.zero));
@@ -428,7 +426,7 @@ NL_INLINE void some_rows(const CompactProducts& of, int64_t row, int64_t outputs
 // most, since a group of 16 has no more.
 template <int Lanes, CodeKind Kind, int Group>
 NL_INLINE void fixed_rows(const CompactProducts& of, int64_t rows, int64_t outputs) {
-    constexpr int kLanes = Lanes < 8 ? Lanes : 8;
+    constexpr int kLanes = std::min(Lanes, 8);
     int64_t row = 0;
     for (; row + 4 <= rows; row += 4) some_rows<kLanes, 4, 1, Kind, Group, true>(of, row, outputs);
     for (; row + 2 <= rows; row += 2) some_rows<kLanes, 2, 2, Kind, Group, true>(of, row, outputs);

@@ -360,7 +360,8 @@ class ConfigReader {
         }
         // The largest models of both generations scale scores by other heads than they have.
         const bool largest = layers_ == (is("Gemma2ForCausalLM") ? 46 : 62);
-        const double own = largest ? static_cast<double>(hidden_ / heads_) : static_cast<double>(head_dim_);
+        const int64_t scaled_by = largest ? hidden_ / heads_ : head_dim_;
+        const auto own = static_cast<double>(scaled_by);
         fields_.add("query_pre_attn_scalar", scale ? 1.0 / (*scale * *scale) : own);
         for (const auto& [name, field] : {std::pair("attn_logit_softcapping", "attn_logit_softcapping"),
                                           std::pair("final_logit_softcapping", "final_logit_softcapping")}) {
