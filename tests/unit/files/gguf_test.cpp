@@ -8,7 +8,6 @@
 namespace nanolith::testing {
 namespace {
 
-using test::gguf_string;
 using test::GgufWriter;
 using test::raw;
 

@@ -15,8 +15,8 @@ std::string random_text(std::mt19937& random, std::string_view letters, int long
 
 // A random expression over a few letters.
 std::string random_expression(std::mt19937& random, int depth) {
-    static const char* const kAtoms[] = {"a", "b", "c", "[ab]", "[^a]", ".", "\\d", "\\w", "1", "[a-c1]"};
-    static const char* const kQuantifiers[] = {"", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,3}", "{2,}"};
+    static constexpr const char* kAtoms[] = {"a", "b", "c", "[ab]", "[^a]", ".", "\\d", "\\w", "1", "[a-c1]"};
+    static constexpr const char* kQuantifiers[] = {"", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,3}", "{2,}"};
     std::string text;
     const auto parts = static_cast<int>(random() % 3) + 1;
     for (int i = 0; i < parts; ++i) {
