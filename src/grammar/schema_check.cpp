@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "files/json.h"
 #include "grammar/limits.h"
 
 namespace nanolith::grammar {
@@ -188,9 +189,11 @@ class SchemaChecker {
         const bool good =
             value.is(Kind::array) ? !value.items.empty() && std::ranges::all_of(value.items, is_type) : is_type(value);
         if (good) return {};
+        const std::string shown = value.is(Kind::string) ? show_json(value.text) : "no type";
         return schema_error(
             NL_ERROR_INVALID_ARGUMENT, value, path, "type",
-            "it is no type: expected null, boolean, integer, number, string, array or object, or an array of these");
+            "it is " + shown +
+                ": expected null, boolean, integer, number, string, array or object, or an array of these");
     }
 };
 

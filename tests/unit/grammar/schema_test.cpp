@@ -104,7 +104,7 @@ TEST(GrammarSchema, RefusesByPlaceAndKeyword) {
         {"{", NL_ERROR_INVALID_ARGUMENT, "byte 1: expected a name"},
         {"[]", NL_ERROR_INVALID_ARGUMENT, "byte 0, the root: it is no schema: expected an object"},
         {R"({"type":"object","type":"null"})", NL_ERROR_INVALID_ARGUMENT, "byte 17: this name stands twice"},
-        {R"({"type":"strng"})", NL_ERROR_INVALID_ARGUMENT, "byte 8, the root: type: it is no type: expected null"},
+        {R"({"type":"strng"})", NL_ERROR_INVALID_ARGUMENT, "byte 8, the root: type: it is \"strng\": expected null"},
         {R"({"properties":{"a/b":{"uniqueItems":true}}})", NL_ERROR_UNSUPPORTED, "/properties/a~1b: uniqueItems: "},
         {R"({"not":{}})", NL_ERROR_UNSUPPORTED, "byte 7, the root: not: this keyword is not supported"},
         {R"({"items":{"if":{}}})", NL_ERROR_UNSUPPORTED, "/items: if: "},
