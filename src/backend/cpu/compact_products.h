@@ -2,7 +2,7 @@
 //
 // Rows of float32 are multiplied as float32. Rows of bfloat16 become numbers of 16 bits in steps of a power of two for
 // each 32 of them (the steps of the largest one's 15 bits): a number that is 1/128 of the largest or more stays exact,
-// and a smaller one is off by 2^-16 of the largest at most, a 128th of what rounding to bfloat16 may be off. Their
+// and a smaller one is off by 2^-15 of the largest at most, a 64th of what rounding to bfloat16 may be off. Their
 // products with codes are added up in integers without rounding, and scaled in float32.
 #pragma once
 
