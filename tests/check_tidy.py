@@ -73,9 +73,7 @@ def units_of(database, folder):
         for first in range(0, len(sources), AT_ONCE):
             unit = Unit(folder / top / f"{len(units)}{kind}", sorted(sources)[first : first + AT_ONCE])
             beside = {f"-I{os.path.abspath(os.path.dirname(source))}" for source in unit.sources}
-            # libstdc++ 12's <atomic> needs it, and does not include it.
-            climits = "-include climits" if kind == ".cpp" else ""
-            command = f"{flags} {climits} {' '.join(sorted(beside))} -c {unit.path}"
+            command = f"{flags} {' '.join(sorted(beside))} -c {unit.path}"
             units.append(unit)
             commands.append({"directory": directory, "file": str(unit.path), "command": command})
     return units, commands

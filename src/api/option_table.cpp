@@ -6,7 +6,7 @@
 
 #include "backend/batch.h"
 #include "backend/page_size.h"
-#include "grammar/limits.h"
+#include "grammar/grammar_limits.h"
 #include "text/json_writer.h"
 
 namespace nanolith::api {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "grammar/limits.h"
+#include "grammar/grammar_limits.h"
 
 namespace nanolith::grammar {
 

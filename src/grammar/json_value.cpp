@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "grammar/limits.h"
+#include "grammar/grammar_limits.h"
 #include "grammar/text_reader.h"
 #include "text/unicode.h"
 #include "text/utf8.h"

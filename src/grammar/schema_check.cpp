@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "files/json.h"
-#include "grammar/limits.h"
+#include "grammar/grammar_limits.h"
 
 namespace nanolith::grammar {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "grammar/limits.h"
+#include "grammar/grammar_limits.h"
 
 namespace nanolith::grammar {
 
