@@ -132,6 +132,7 @@ Fragment Nfa::star(Fragment a) {
 
 Fragment insert(Nfa& nfa, const Dfa& dfa) {
     std::vector<int32_t> states;
+    states.reserve(static_cast<size_t>(dfa.size()));
     for (int32_t s = 0; s < dfa.size(); ++s) states.push_back(nfa.add_state());
     const int32_t begin = nfa.add_state();
     const int32_t end = nfa.add_state();
@@ -238,6 +239,7 @@ class Subsets {
         }
         for (StateSet& members : to) dfa_.next.push_back(members.empty() ? kNoState : id_of(unique(members)));
         std::vector<Call> calls;
+        calls.reserve(by_rule.size());
         for (auto& [rule, members] : by_rule) calls.push_back({rule, id_of(unique(members))});
         dfa_.calls.push_back(std::move(calls));
     }
