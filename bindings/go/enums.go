@@ -95,13 +95,13 @@ const (
 	EngineFileChunks EngineFact = C.NL_ENGINE_FILE_CHUNKS
 	// bytes that these files take now
 	EngineFileBytes EngineFact = C.NL_ENGINE_FILE_BYTES
-	// requests for a chunk that was in the device's pages
+	// how many times a chunk was asked for that was in the device's pages
 	EngineHits EngineFact = C.NL_ENGINE_HITS
-	// requests for a chunk that came from the host's memory
+	// how many times a chunk was asked for that was copied from the host's memory
 	EngineHostHits EngineFact = C.NL_ENGINE_HOST_HITS
-	// requests for a chunk that was read from a file
+	// how many times a chunk was asked for that was read from a file
 	EngineFileHits EngineFact = C.NL_ENGINE_FILE_HITS
-	// requests for a chunk that had to be computed
+	// how many times a chunk was asked for that had to be computed
 	EngineMisses EngineFact = C.NL_ENGINE_MISSES
 	// tokens of chunks that were asked for and did not have to be computed
 	EngineTokensReused EngineFact = C.NL_ENGINE_TOKENS_REUSED
@@ -109,7 +109,7 @@ const (
 	EngineTokensComputed EngineFact = C.NL_ENGINE_TOKENS_COMPUTED
 	// chunks that were evicted from the device's pages
 	EngineEvictions EngineFact = C.NL_ENGINE_EVICTIONS
-	// requests for a chunk that was read from the store's server
+	// how many times a chunk was asked for that was read from the server
 	EngineServerHits EngineFact = C.NL_ENGINE_SERVER_HITS
 	// bytes that the chunks in the device's pages take now
 	EngineChunkBytes EngineFact = C.NL_ENGINE_CHUNK_BYTES

@@ -154,11 +154,11 @@ typedef struct nl_generation nl_generation;   /* tokens that the engine draws fo
 /* ---- Engines -------------------------------------------------------------------------------- */
 
 /*
- * Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
- * tokenizer.json, tokenizer.model or tekken.json where there is one), or the GGUF file, and reserves the page pool. Of
- * a GGUF file in parts the path is the first part's, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE;
- * see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
- * change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
+ * Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
+ * index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
+ * several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
+ * NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
+ * loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
  * Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
  * tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
  * files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
@@ -220,14 +220,14 @@ enum NL_NAMED(EngineFact, NL_ENGINE_) {
     NL_ENGINE_HOST_BYTES = 17,      /* bytes that the chunks in the host's memory take now */
     NL_ENGINE_FILE_CHUNKS = 18,     /* chunks in files now, as far as the engine knows (NL_OPTION_STORE_FOLDER) */
     NL_ENGINE_FILE_BYTES = 19,      /* bytes that these files take now */
-    NL_ENGINE_HITS = 20,            /* requests for a chunk that was in the device's pages */
-    NL_ENGINE_HOST_HITS = 21,       /* requests for a chunk that came from the host's memory */
-    NL_ENGINE_FILE_HITS = 22,       /* requests for a chunk that was read from a file */
-    NL_ENGINE_MISSES = 23,          /* requests for a chunk that had to be computed */
+    NL_ENGINE_HITS = 20,            /* how many times a chunk was asked for that was in the device's pages */
+    NL_ENGINE_HOST_HITS = 21,       /* how many times a chunk was asked for that was copied from the host's memory */
+    NL_ENGINE_FILE_HITS = 22,       /* how many times a chunk was asked for that was read from a file */
+    NL_ENGINE_MISSES = 23,          /* how many times a chunk was asked for that had to be computed */
     NL_ENGINE_TOKENS_REUSED = 24,   /* tokens of chunks that were asked for and did not have to be computed */
     NL_ENGINE_TOKENS_COMPUTED = 25, /* tokens of chunks that were asked for and had to be computed */
     NL_ENGINE_EVICTIONS = 26,       /* chunks that were evicted from the device's pages */
-    NL_ENGINE_SERVER_HITS = 27,     /* requests for a chunk that was read from the store's server */
+    NL_ENGINE_SERVER_HITS = 27,     /* how many times a chunk was asked for that was read from the server */
     NL_ENGINE_CHUNK_BYTES = 28,     /* bytes that the chunks in the device's pages take now */
     NL_ENGINE_HOST_MOVES = 29,      /* evicted chunks that were copied to the host's memory */
     NL_ENGINE_FILE_MOVES = 30,      /* chunks that were written to files of the store's folder */
@@ -252,9 +252,9 @@ NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT i
  *                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
  *                {"tier": "server", "hits": ..., "moves": ...}]}
  *
- * "hits" counts requests for a chunk that was found in the tier, "moves" chunks that were copied into it. Later
- * versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are enough for this
- * version. Since 0.2.
+ * "hits": how many times a chunk was asked for and found in this tier. "moves": how many chunks were copied into this
+ * tier. Later versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are
+ * enough for this version. Since 0.2.
  */
 NL_API nl_status nl_engine_describe(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                     NL_OUT size_t *length);
@@ -272,11 +272,11 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
  */
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, NL_OUT nl_tokenizer **tokenizer);
 /*
- * A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
- * tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
- * chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
- * add is read too. Or from a GGUF file, of which the first part has it. A component that is not known is refused by its
- * name: no text is tokenized approximately.
+ * A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
+ * tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
+ * several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
+ * special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
+ * component that is not known is refused by its name: no text is tokenized approximately.
  * Since 0.1; GGUF files since 0.2.
  * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
  */

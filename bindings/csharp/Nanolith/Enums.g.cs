@@ -92,13 +92,13 @@ namespace Nanolith
         FileChunks = 18,
         /// <summary>bytes that these files take now</summary>
         FileBytes = 19,
-        /// <summary>requests for a chunk that was in the device's pages</summary>
+        /// <summary>how many times a chunk was asked for that was in the device's pages</summary>
         Hits = 20,
-        /// <summary>requests for a chunk that came from the host's memory</summary>
+        /// <summary>how many times a chunk was asked for that was copied from the host's memory</summary>
         HostHits = 21,
-        /// <summary>requests for a chunk that was read from a file</summary>
+        /// <summary>how many times a chunk was asked for that was read from a file</summary>
         FileHits = 22,
-        /// <summary>requests for a chunk that had to be computed</summary>
+        /// <summary>how many times a chunk was asked for that had to be computed</summary>
         Misses = 23,
         /// <summary>tokens of chunks that were asked for and did not have to be computed</summary>
         TokensReused = 24,
@@ -106,7 +106,7 @@ namespace Nanolith
         TokensComputed = 25,
         /// <summary>chunks that were evicted from the device's pages</summary>
         Evictions = 26,
-        /// <summary>requests for a chunk that was read from the store's server</summary>
+        /// <summary>how many times a chunk was asked for that was read from the server</summary>
         ServerHits = 27,
         /// <summary>bytes that the chunks in the device's pages take now</summary>
         ChunkBytes = 28,

@@ -43,11 +43,11 @@ nl_last_error = function("nl_last_error", c_char_p)
 # where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
 nl_last_error_detail = function("nl_last_error_detail", c_int32, c_int32, POINTER(c_int64))
 
-# Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-# tokenizer.json, tokenizer.model or tekken.json where there is one), or the GGUF file, and reserves the page pool. Of
-# a GGUF file in parts the path is the first part's, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE;
-# see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
-# change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
+# Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
+# index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
+# several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
+# NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
+# loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
 # Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
 # tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
 # files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
@@ -91,9 +91,9 @@ nl_engine_query = function("nl_engine_query", c_int32, c_void_p, c_int32, POINTE
 #                {"tier": "host", "chunks": ..., "bytes": ..., "hits": ..., "moves": ..., "levels": [...]},
 #                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
 #                {"tier": "server", "hits": ..., "moves": ...}]}
-# "hits" counts requests for a chunk that was found in the tier, "moves" chunks that were copied into it. Later
-# versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are enough for this
-# version. Since 0.2.
+# "hits": how many times a chunk was asked for and found in this tier. "moves": how many chunks were copied into this
+# tier. Later versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are
+# enough for this version. Since 0.2.
 nl_engine_describe = function("nl_engine_describe", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_size_t))
 
 # The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
@@ -106,11 +106,11 @@ nl_engine_is_end_token = function("nl_engine_is_end_token", c_int32, c_void_p, c
 # that is not known here. Free the handle. Since 0.1.
 nl_engine_tokenizer = function("nl_engine_tokenizer", c_int32, c_void_p, POINTER(c_void_p))
 
-# A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
-# tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
-# chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
-# add is read too. Or from a GGUF file, of which the first part has it. A component that is not known is refused by its
-# name: no text is tokenized approximately.
+# A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
+# tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
+# several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
+# special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
+# component that is not known is refused by its name: no text is tokenized approximately.
 # Since 0.1; GGUF files since 0.2.
 # Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
 nl_tokenizer_load = function("nl_tokenizer_load", c_int32, c_char_p, c_size_t, POINTER(c_void_p))

@@ -117,13 +117,13 @@ class EngineFact(OpenEnum):
     FILE_CHUNKS = 18
     #: bytes that these files take now
     FILE_BYTES = 19
-    #: requests for a chunk that was in the device's pages
+    #: how many times a chunk was asked for that was in the device's pages
     HITS = 20
-    #: requests for a chunk that came from the host's memory
+    #: how many times a chunk was asked for that was copied from the host's memory
     HOST_HITS = 21
-    #: requests for a chunk that was read from a file
+    #: how many times a chunk was asked for that was read from a file
     FILE_HITS = 22
-    #: requests for a chunk that had to be computed
+    #: how many times a chunk was asked for that had to be computed
     MISSES = 23
     #: tokens of chunks that were asked for and did not have to be computed
     TOKENS_REUSED = 24
@@ -131,7 +131,7 @@ class EngineFact(OpenEnum):
     TOKENS_COMPUTED = 25
     #: chunks that were evicted from the device's pages
     EVICTIONS = 26
-    #: requests for a chunk that was read from the store's server
+    #: how many times a chunk was asked for that was read from the server
     SERVER_HITS = 27
     #: bytes that the chunks in the device's pages take now
     CHUNK_BYTES = 28

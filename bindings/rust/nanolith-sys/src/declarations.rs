@@ -101,13 +101,13 @@ pub const NL_ENGINE_HOST_BYTES: i32 = 17;
 pub const NL_ENGINE_FILE_CHUNKS: i32 = 18;
 /// bytes that these files take now
 pub const NL_ENGINE_FILE_BYTES: i32 = 19;
-/// requests for a chunk that was in the device's pages
+/// how many times a chunk was asked for that was in the device's pages
 pub const NL_ENGINE_HITS: i32 = 20;
-/// requests for a chunk that came from the host's memory
+/// how many times a chunk was asked for that was copied from the host's memory
 pub const NL_ENGINE_HOST_HITS: i32 = 21;
-/// requests for a chunk that was read from a file
+/// how many times a chunk was asked for that was read from a file
 pub const NL_ENGINE_FILE_HITS: i32 = 22;
-/// requests for a chunk that had to be computed
+/// how many times a chunk was asked for that had to be computed
 pub const NL_ENGINE_MISSES: i32 = 23;
 /// tokens of chunks that were asked for and did not have to be computed
 pub const NL_ENGINE_TOKENS_REUSED: i32 = 24;
@@ -115,7 +115,7 @@ pub const NL_ENGINE_TOKENS_REUSED: i32 = 24;
 pub const NL_ENGINE_TOKENS_COMPUTED: i32 = 25;
 /// chunks that were evicted from the device's pages
 pub const NL_ENGINE_EVICTIONS: i32 = 26;
-/// requests for a chunk that was read from the store's server
+/// how many times a chunk was asked for that was read from the server
 pub const NL_ENGINE_SERVER_HITS: i32 = 27;
 /// bytes that the chunks in the device's pages take now
 pub const NL_ENGINE_CHUNK_BYTES: i32 = 28;
@@ -539,11 +539,11 @@ functions! {
     /// A number of the calling thread's latest failed call. NOT_FOUND where that error does not have it; INVALID_ARGUMENT
     /// where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
     fn nl_last_error_detail(detail: i32, value: *mut i64) -> nl_status;
-    /// Loads the Hugging Face folder at `path` (config.json; model.safetensors, or its index and shards;
-    /// tokenizer.json, tokenizer.model or tekken.json where there is one), or the GGUF file, and reserves the page pool. Of
-    /// a GGUF file in parts the path is the first part's, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE;
-    /// see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
-    /// change meanwhile are IO; afterwards they may, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
+    /// Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
+    /// index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
+    /// several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
+    /// NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
+    /// loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
     /// Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
     /// tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
     /// files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
@@ -582,9 +582,9 @@ functions! {
     ///                {"tier": "host", "chunks": ..., "bytes": ..., "hits": ..., "moves": ..., "levels": \[...]},
     ///                {"tier": "files", "chunks": ..., "bytes": ..., "hits": ..., "moves": ...},
     ///                {"tier": "server", "hits": ..., "moves": ...}]}
-    /// "hits" counts requests for a chunk that was found in the tier, "moves" chunks that were copied into it. Later
-    /// versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are enough for this
-    /// version. Since 0.2.
+    /// "hits": how many times a chunk was asked for and found in this tier. "moves": how many chunks were copied into this
+    /// tier. Later versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are
+    /// enough for this version. Since 0.2.
     fn nl_engine_describe(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
@@ -593,11 +593,11 @@ functions! {
     /// The tokenizer of the engine's model folder. NOT_FOUND where the folder has none, UNSUPPORTED where it is of a kind
     /// that is not known here. Free the handle. Since 0.1.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
-    /// A tokenizer alone, from a model folder, without loading weights: from tokenizer.json or, where there is none, from
-    /// tokenizer.model (SentencePiece) or else tekken.json (Mistral). Where several are there tokenizer.json counts, since
-    /// chat models have their markers only in it. What tokenizer_config.json, special_tokens_map.json and added_tokens.json
-    /// add is read too. Or from a GGUF file, of which the first part has it. A component that is not known is refused by its
-    /// name: no text is tokenized approximately.
+    /// A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
+    /// tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
+    /// several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
+    /// special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
+    /// component that is not known is refused by its name: no text is tokenized approximately.
     /// Since 0.1; GGUF files since 0.2.
     /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
     fn nl_tokenizer_load(path: *const c_char, path_length: usize, tokenizer: *mut *mut nl_tokenizer) -> nl_status;

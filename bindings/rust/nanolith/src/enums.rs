@@ -101,13 +101,13 @@ impl EngineFact {
     pub const FILE_CHUNKS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_CHUNKS);
     /// bytes that these files take now
     pub const FILE_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_FILE_BYTES);
-    /// requests for a chunk that was in the device's pages
+    /// how many times a chunk was asked for that was in the device's pages
     pub const HITS: EngineFact = EngineFact(sys::NL_ENGINE_HITS);
-    /// requests for a chunk that came from the host's memory
+    /// how many times a chunk was asked for that was copied from the host's memory
     pub const HOST_HITS: EngineFact = EngineFact(sys::NL_ENGINE_HOST_HITS);
-    /// requests for a chunk that was read from a file
+    /// how many times a chunk was asked for that was read from a file
     pub const FILE_HITS: EngineFact = EngineFact(sys::NL_ENGINE_FILE_HITS);
-    /// requests for a chunk that had to be computed
+    /// how many times a chunk was asked for that had to be computed
     pub const MISSES: EngineFact = EngineFact(sys::NL_ENGINE_MISSES);
     /// tokens of chunks that were asked for and did not have to be computed
     pub const TOKENS_REUSED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_REUSED);
@@ -115,7 +115,7 @@ impl EngineFact {
     pub const TOKENS_COMPUTED: EngineFact = EngineFact(sys::NL_ENGINE_TOKENS_COMPUTED);
     /// chunks that were evicted from the device's pages
     pub const EVICTIONS: EngineFact = EngineFact(sys::NL_ENGINE_EVICTIONS);
-    /// requests for a chunk that was read from the store's server
+    /// how many times a chunk was asked for that was read from the server
     pub const SERVER_HITS: EngineFact = EngineFact(sys::NL_ENGINE_SERVER_HITS);
     /// bytes that the chunks in the device's pages take now
     pub const CHUNK_BYTES: EngineFact = EngineFact(sys::NL_ENGINE_CHUNK_BYTES);
