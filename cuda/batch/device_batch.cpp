@@ -22,9 +22,10 @@ struct Offsets {
     size_t output_rows = 0;
     size_t sampling = 0;
     std::vector<WorkArrays> work;
-    // Not in BatchShape: kernels find them through the head.
+    // Not in BatchShape: kernels find them through the head, or no graph has them.
     size_t edits = 0;
     size_t queries = 0;
+    size_t state_rows = 0;
     size_t copied = 0;  // all of the above is copied to the device; what follows is read only by the first kernel
     size_t tokens = 0;
     size_t changes = 0;
@@ -44,6 +45,7 @@ Offsets place(const BatchShape& shape, const Batch& batch, size_t num_changes) {
     for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
     at.edits = layout.reserve<LogitEdit>(batch.edits.size());
     at.queries = layout.reserve<RowQuery>(batch.logprobs.empty() ? 0 : outputs);
+    at.state_rows = layout.reserve<int32_t>(batch.state_rows.size());
     at.copied = layout.used();
     at.tokens = layout.reserve<int32_t>(rows);
     at.changes = layout.reserve<PageChange>(num_changes);
@@ -73,6 +75,7 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
                                   cudaStream_t stream, bool* moved) {
     shape_.rows = static_cast<int32_t>(batch.tokens.size());
     shape_.output_rows = static_cast<int32_t>(batch.output_rows.size());
+    shape_.has_results = has_results(batch);
     shape_.work.clear();
     for (const AttentionPlan* plan : plans) shape_.work.push_back(count_work(*plan));
     shape_.draws_late = !batch.masks.empty();
@@ -102,6 +105,7 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
     put_all(to + at.edits, batch.edits);
     if (!batch.logprobs.empty()) put_all(to + at.queries, queries_of(batch));
+    put_all(to + at.state_rows, batch.state_rows);
     put(to + at.changes, changes, 0);
 
     host_.head = reinterpret_cast<const StepHead*>(to + at.head);
@@ -117,6 +121,7 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     view_.key_positions = ints(at.key_positions);
     view_.slots = ints(at.slots);
     view_.output_rows = ints(at.output_rows);
+    view_.state_rows = ints(at.state_rows);
     view_.sampling = reinterpret_cast<const SampleParams*>(base + at.sampling);
     view_.work.clear();
     view_.short_work.clear();

@@ -25,6 +25,7 @@ namespace nanolith::cuda {
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
+    bool has_results = false;      // as has_results() of the batch
     bool draws_late = false;       // tokens are drawn by a launch of its own, when masks are there
     std::vector<WorkCounts> work;  // of each plan
 
@@ -53,6 +54,7 @@ struct BatchView {
     const int32_t* key_positions = nullptr;
     const int32_t* slots = nullptr;
     const int32_t* output_rows = nullptr;
+    const int32_t* state_rows = nullptr;  // for launches that no graph has
     const SampleParams* sampling = nullptr;
     std::vector<WorkView> work;  // of each plan, page_table excepted
     std::vector<ShortView> short_work;

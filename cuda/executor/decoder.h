@@ -118,7 +118,7 @@ class Decoder {
     Result<void> copy_page(const PageCopy& copy) { return cuda::copy_page(page_pool(), copy.from, copy.to, stream_); }
     [[nodiscard]] PagePool page_pool() const { return {pool_.data(), page_bytes(), layer_bytes(), spec_.num_layers}; }
 
-    [[nodiscard]] bool has_outputs() const { return shape_->output_rows > 0; }
+    [[nodiscard]] bool has_results() const { return shape_->has_results; }
 
     Result<void> attention_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
@@ -200,6 +200,7 @@ class Decoder {
 
     Result<void> head() {
         const int outputs = shape_->output_rows;
+        if (outputs == 0) return {};
         if (takes_fused(outputs, spec_.hidden_size)) {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;
@@ -221,6 +222,13 @@ class Decoder {
     Result<void> draw(bool early_launch = false) {
         return sample(all_logits(), view_->sampling, shape_->output_rows, spec_.vocab_size, sampled(),
                       &view_->head->draw, early_launch, stream_);
+    }
+
+    // Writes the hidden states of the step's `count` state rows to `to`, [count, hidden], after head(). Few steps have
+    // any, and how many differs from step to step: no graph has this launch.
+    Result<void> write_states(int count, float* to) {
+        return rms_norm(residual(), view_->state_rows, norm(weights_.final_norm), count, spec_.hidden_size, to, false,
+                        stream_);
     }
 
   private:

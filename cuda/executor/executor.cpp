@@ -124,6 +124,7 @@ class CudaExecutor final : public Executor {
         slots_.pop();
         if (!ended.ok()) {
             slot.kept.clear();
+            slot.num_states = 0;
             return ended;
         }
         std::copy_n(slot.sampled.template as<int32_t>(), sampled.size(), sampled.begin());
@@ -143,6 +144,21 @@ class CudaExecutor final : public Executor {
         }
         const auto place = static_cast<size_t>(found - slot.kept.begin());
         std::copy_n(slot.logits.template as<float>() + place * vocab_size(), vocab_size(), logits.begin());
+        return {};
+    }
+
+    Result<void> read_state(int32_t index, std::span<float> state) override {
+        const StepSlot& slot = slots_.collected();
+        if (index < 0 || static_cast<size_t>(index) >= slot.num_states) {
+            return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", slot.num_states,
+                        " state_rows of the step collected last");
+        }
+        if (state.size() != hidden_size()) {
+            return fail(NL_ERROR_INTERNAL, "state has room for ", state.size(), " numbers: expected hidden_size, ",
+                        spec_.hidden_size);
+        }
+        std::copy_n(slot.states.template as<float>() + static_cast<size_t>(index) * hidden_size(), hidden_size(),
+                    state.begin());
         return {};
     }
 
@@ -237,6 +253,7 @@ class CudaExecutor final : public Executor {
     };
 
     [[nodiscard]] size_t vocab_size() const { return static_cast<size_t>(spec_.vocab_size); }
+    [[nodiscard]] size_t hidden_size() const { return static_cast<size_t>(spec_.hidden_size); }
 
     // Runs `work` with the device current. After an error that breaks the device CUDA fails every later call with it.
     template <typename Work>
@@ -259,6 +276,9 @@ class CudaExecutor final : public Executor {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.logits.template as<float>() + i * vocab_size(),
                                         decoder_->logits() + static_cast<size_t>(slot.kept[i]) * vocab_size(),
                                         vocab_size() * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
+        }
+        if (slot.num_states > 0) {
+            NL_TRY(decoder_->write_states(static_cast<int>(slot.num_states), slot.states.template as<float>()));
         }
         if (slot.num_page_weights > 0) {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.page_weights.data(), probes_.weights(),
@@ -313,6 +333,11 @@ class CudaExecutor final : public Executor {
                                 may_be_short ? WrittenRows{batch.slots, batch.key_positions} : WrittenRows{});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
+        slot.num_states = batch.state_rows.size();
+        const size_t state_bytes = slot.num_states * hidden_size() * sizeof(float);
+        if (slot.states.bytes() < state_bytes) {
+            NL_ASSIGN(slot.states, allocate_pinned(std::bit_ceil(state_bytes), "hidden states"));
+        }
         if (options_.profile != nullptr) {
             slot.traffic = step_traffic(spec_, options_, batch);
             slot.num_rows = batch.tokens.size();

@@ -20,12 +20,14 @@ struct StepSlot {
     PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, written as those; grows as needed
     PinnedBuffer masks;         // Batch::masks; grows as needed
     PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
+    PinnedBuffer states;        // [num_states, hidden] float32, written by a kernel; grows as needed
     PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes
     PinnedBuffer page_weights;  // [num_page_weights] float32, allocated as those
     size_t num_page_weights = 0;
     Event done;              // recorded at the step's end
     size_t num_outputs = 0;  // output rows of the step
     size_t num_logprobs = 0;
+    size_t num_states = 0;      // state rows of the step
     std::vector<int32_t> kept;  // Batch::kept_logits of the step
     // For ExecutorOptions::profile: what the step must do at least.
     StepTraffic traffic{};

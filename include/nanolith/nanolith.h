@@ -497,6 +497,53 @@ NL_API nl_status nl_cache_extend(nl_cache *cache, NL_ARRAY(num_tokens) const int
 NL_API nl_status nl_cache_score(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
                                 NL_ARRAY(capacity) float *logprobs, size_t capacity, NL_OUT size_t *count);
 /*
+ * Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these
+ * candidates as the token after the last one: *count is num_candidates, and logprobs[i] is of candidates[i]. They are
+ * of the model's own distribution, before all sampling options. With num_tokens 0 nothing is added, and the cache must
+ * not be empty. With BUFFER_TOO_SMALL nothing is added either.
+ *
+ * So a reranker that answers yes or no is asked, in one call for each document behind its question:
+ *
+ *     int32_t candidates[] = {yes, no};
+ *     float logprobs[2];
+ *     nl_cache_score_next(cache, tokens, num_tokens, candidates, 2, logprobs, 2, &count);
+ *     double relevance = 1 / (1 + exp(logprobs[1] - logprobs[0]));     the share of yes among yes and no
+ *
+ * Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (logits that are NaN).
+ */
+NL_API nl_status nl_cache_score_next(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                     NL_ARRAY(num_candidates) const int32_t *candidates, size_t num_candidates,
+                                     NL_ARRAY(capacity) float *logprobs, size_t capacity, NL_OUT size_t *count);
+
+/* What nl_cache_embed makes of its tokens' hidden states. Since 0.2. */
+enum NL_NAMED(Pooling, NL_POOLING_) {
+    NL_POOLING_LAST = 1, /* the last token's */
+    NL_POOLING_MEAN = 2, /* the mean of those of all of the call's tokens; what was in the cache before has no part */
+    NL_POOLING_NONE = 3  /* that of each of the call's tokens, one vector after the other */
+};
+/* How nl_cache_embed gives vectors: flags. Since 0.2. */
+enum NL_FLAGS(EmbedFlags, NL_EMBED_) {
+    NL_EMBED_NORMALIZED = 1 /* each vector is divided by its Euclidean length, so that dot products are cosines */
+};
+/*
+ * Extends the cache as nl_cache_extend does, and gives hidden states: what the model's final norm makes of the last
+ * layer's output, as `last_hidden_state` is in Transformers. A vector has NL_ENGINE_HIDDEN_SIZE float32 numbers, and
+ * *count is the number of all numbers: those of one vector, or of num_tokens vectors with NL_POOLING_NONE. `pooling` is
+ * one of NL_POOLING_*, `flags` NL_EMBED_* added together or 0.
+ *
+ * What the cache holds already, chunks among it, is in view of these tokens and is not computed again. With
+ * NL_POOLING_LAST that is so for what other conversations have computed too (NL_OPTION_SHARE_PREFIXES), and with
+ * num_tokens 0 the vector is that of the cache's last token, for which the cache must not be empty; with the others all
+ * of these tokens are computed. No logits are, and nothing is drawn. The model's template of a text to embed, as a
+ * prompt before it or an end token behind it, is the caller's matter. With BUFFER_TOO_SMALL nothing is added to the
+ * cache. Many texts at once are many caches and threads: their rows are computed in the same steps.
+ *
+ * Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (a state that is NaN or infinite).
+ */
+NL_API nl_status nl_cache_embed(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                int32_t pooling, uint32_t flags, NL_ARRAY(capacity) float *vectors, size_t capacity,
+                                NL_OUT size_t *count);
+/*
  * A second cache with the same context and sampling options. Full pages are shared, and a page that both
  * would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
  */

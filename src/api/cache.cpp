@@ -38,6 +38,15 @@ Result<int64_t> cache_fact(const nl_cache& handle, const Engine::CacheFacts& fac
     }
 }
 
+// How many numbers nl_cache_embed gives.
+Result<size_t> size_of_vectors(int32_t pooling, size_t num_tokens, size_t hidden) {
+    size_t size = hidden;
+    if (pooling == NL_POOLING_NONE && __builtin_mul_overflow(num_tokens, hidden, &size))
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is ", num_tokens, ": ", hidden,
+                    " numbers of each are more than an address space holds");
+    return size;
+}
+
 }  // namespace
 
 extern "C" {
@@ -75,6 +84,35 @@ nl_status nl_cache_score(nl_cache* cache, const int32_t* tokens, size_t num_toke
         NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
         NL_TRY(check_room(logprobs, capacity, num_tokens, count));
         return cache->engine->score(*cache->cache, span, {logprobs, num_tokens});
+    });
+}
+
+nl_status nl_cache_score_next(nl_cache* cache, const int32_t* tokens, size_t num_tokens, const int32_t* candidates,
+                              size_t num_candidates, float* logprobs, size_t capacity, size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(cache, "cache"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto text, check_array(tokens, num_tokens, "tokens", "num_tokens"));
+        NL_ASSIGN(const auto next, check_array(candidates, num_candidates, "candidates", "num_candidates"));
+        NL_TRY(check_room(logprobs, capacity, num_candidates, count));
+        return cache->engine->score_next(*cache->cache, text, next, {logprobs, num_candidates});
+    });
+}
+
+nl_status nl_cache_embed(nl_cache* cache, const int32_t* tokens, size_t num_tokens, int32_t pooling, uint32_t flags,
+                         float* vectors, size_t capacity, size_t* count) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(cache, "cache"));
+        NL_TRY(check_pointer(count, "count"));
+        NL_ASSIGN(const auto span, check_array(tokens, num_tokens, "tokens", "num_tokens"));
+        if (pooling < NL_POOLING_LAST || pooling > NL_POOLING_NONE)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "pooling is ", pooling, ": expected one of NL_POOLING_*");
+        if ((flags & ~uint32_t{NL_EMBED_NORMALIZED}) != 0)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags, ": expected NL_EMBED_NORMALIZED or 0");
+        const auto hidden = static_cast<size_t>(cache->engine->spec().hidden_size);
+        NL_ASSIGN(const size_t size, size_of_vectors(pooling, num_tokens, hidden));
+        NL_TRY(check_room(vectors, capacity, size, count));
+        return cache->engine->embed(*cache->cache, span, pooling, (flags & NL_EMBED_NORMALIZED) != 0, {vectors, size});
     });
 }
 

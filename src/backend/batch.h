@@ -146,7 +146,13 @@ struct Batch {
     std::vector<Probe> probes;           // at most one of a sequence
     std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
     std::vector<LogprobQuery> logprobs;  // at most one of an output row, ascending; for read_logprobs()
+    std::vector<int32_t> state_rows;     // rows whose hidden states read_state() will ask for, ascending
 };
+
+// Whether anything of a step is read but the keys and values that it writes.
+inline bool has_results(const Batch& batch) {
+    return !batch.output_rows.empty() || !batch.state_rows.empty();
+}
 
 // What one output row draws from, beside its logits.
 struct DrawRule {

@@ -64,18 +64,22 @@ Result<void> check_changed_entries(const Batch& batch, int32_t num_pages) {
     return {};
 }
 
+Result<void> check_ascending(std::string_view what, std::span<const int32_t> values, int64_t low, int64_t high) {
+    NL_TRY(check_range(what, values, low, high));
+    for (size_t i = 1; i < values.size(); ++i) {
+        if (values[i] <= values[i - 1])
+            return fail(NL_ERROR_INTERNAL, "batch.", what, "[", i, "] is ", values[i], " after ", values[i - 1],
+                        ": expected each once, ascending");
+    }
+    return {};
+}
+
 Result<void> check_kept_logits(const Batch& batch, int32_t max_kept_logits) {
     const std::vector<int32_t>& kept = batch.kept_logits;
     if (kept.size() > static_cast<size_t>(max_kept_logits))
         return fail(NL_ERROR_INTERNAL, "batch.kept_logits has ", kept.size(), " elements: expected at most ",
                     max_kept_logits);
-    NL_TRY(check_range("kept_logits", kept, 0, static_cast<int64_t>(batch.output_rows.size())));
-    for (size_t i = 1; i < kept.size(); ++i) {
-        if (kept[i] <= kept[i - 1])
-            return fail(NL_ERROR_INTERNAL, "batch.kept_logits[", i, "] is ", kept[i], " after ", kept[i - 1],
-                        ": expected each once, ascending");
-    }
-    return {};
+    return check_ascending("kept_logits", kept, 0, static_cast<int64_t>(batch.output_rows.size()));
 }
 
 // Elements of `list` that a row has; `size` is the list's.
@@ -181,6 +185,7 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_changed_entries(batch, options.num_pages));
     NL_TRY(check_range("output_rows", batch.output_rows, 0, static_cast<int64_t>(rows)));
     NL_TRY(check_kept_logits(batch, options.max_kept_logits));
+    NL_TRY(check_ascending("state_rows", batch.state_rows, 0, static_cast<int64_t>(rows)));
     NL_TRY(check_probes(batch));
     const StepRules rules{
         .page_size = options.page_size, .max_position = spec.max_context, .every_row_sees_a_key = true};

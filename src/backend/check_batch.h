@@ -13,10 +13,10 @@ namespace nanolith {
 
 // INTERNAL (the engine made the batch) with what is wrong, its place and what was expected. Checked are: the lengths of
 // the arrays against each other and against max_rows, max_output_rows and max_kept_logits; tokens, positions, slots (no
-// slot twice), probes and the pages of changed entries against their ranges; segments against the page table; that the
-// sequences divide the rows in order, with consecutive positions; and that every row sees at least one key.
-// `drawn_before`: output rows of the step submitted just before, which drawn_by() may name. Entries of the page table
-// that did not change were checked when they did: the cost does not grow with the table.
+// slot twice), state rows, probes and the pages of changed entries against their ranges; segments against the page
+// table; that the sequences divide the rows in order, with consecutive positions; and that every row sees at least one
+// key. `drawn_before`: output rows of the step submitted just before, which drawn_by() may name. Entries of the page
+// table that did not change were checked when they did: the cost does not grow with the table.
 Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch,
                          size_t drawn_before);
 

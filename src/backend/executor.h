@@ -66,6 +66,10 @@ class Executor {
     // step's kept_logits.
     virtual Result<void> read_logits(int32_t index, std::span<float> logits) = 0;
 
+    // Gives the hidden state [hidden_size] of row state_rows[index] of the step collected last: what the final norm
+    // makes of the last layer's output, in float32 whatever the executor's dtype, and what logits are a product of.
+    virtual Result<void> read_state(int32_t index, std::span<float> state) = 0;
+
     // Gives what the step collected last found for each of its logprobs in order: the token asked for, or drawn, and
     // then the `top` most probable ones, the most probable first, the lower of two equal ones first.
     virtual Result<void> read_logprobs(std::span<TokenLogprob> logprobs) = 0;

@@ -17,16 +17,17 @@ namespace nanolith {
 //   attention_output(layer)   x += norm(W_o a)
 //   mlp_input(layer)          RMSNorm, h = activation(W_gate x) * (W_up x)
 //   mlp_output(layer)         x += norm(W_down h)
-//   head()                    output rows: final norm, logits, draw
+//   head()                    final norm; of output rows logits and draw
 //
-// has_outputs() tells whether the step has output rows. Where it has none, as the slices of a chunk's prefill, only the
-// keys and values of the last layer are read by anybody, so that attention_input() is the last operation.
+// has_results() tells whether the step has output rows or state rows. Where it has none, as the slices of a chunk's
+// prefill, only the keys and values of the last layer are read by anybody, so that attention_input() is the last
+// operation.
 //
 // `ended(phase)` is called after each of them, done or left out, and may fail too.
 template <typename Device, typename Ended>
 Result<void> forward(Device& device, int32_t num_layers, const Ended& ended) {
     for (int32_t layer = 0; layer < num_layers; ++layer) {
-        const bool is_read = layer + 1 < num_layers || device.has_outputs();
+        const bool is_read = layer + 1 < num_layers || device.has_results();
         NL_TRY(device.attention_input(layer));
         NL_TRY(ended(Phase::attention_input));
         if (is_read) NL_TRY(device.attention(layer));
@@ -38,7 +39,7 @@ Result<void> forward(Device& device, int32_t num_layers, const Ended& ended) {
         if (is_read) NL_TRY(device.mlp_output(layer));
         NL_TRY(ended(Phase::mlp_output));
     }
-    if (device.has_outputs()) NL_TRY(device.head());
+    if (device.has_results()) NL_TRY(device.head());
     return ended(Phase::head);
 }
 

@@ -123,7 +123,7 @@ StepTraffic step_traffic(const ModelSpec& spec, const ExecutorOptions& options, 
     std::map<int32_t, Visible> by_window;
     for (const LayerSpec& layer : spec.layers) {
         add_attention_input(traffic, sizes);
-        if (&layer == &spec.layers.back() && sizes.output_rows == 0) break;  // see forward()
+        if (&layer == &spec.layers.back() && !has_results(batch)) break;  // see forward()
         const auto [seen, is_new] = by_window.try_emplace(layer.window);
         if (is_new) seen->second = visible(batch, layer.window);
         add_attention(traffic, sizes, seen->second);

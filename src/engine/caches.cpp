@@ -1,8 +1,11 @@
 // Conversations: made of chunks, extended, forked, truncated and measured.
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 
 #include "engine/engine.h"
+#include "engine/state_pool.h"
 
 namespace nanolith {
 namespace {
@@ -78,23 +81,23 @@ Result<void> Engine::wait_idle(Lock& lock, const Cache& cache) {
     return scheduler_->wait_idle(lock, sequences);
 }
 
-Result<void> Engine::check_tokens(std::span<const int32_t> tokens) const {
+Result<void> Engine::check_tokens(std::span<const int32_t> tokens, const char* name) const {
     const auto bad =
         std::ranges::find_if(tokens, [&](int32_t token) { return token < 0 || token >= spec().vocab_size; });
     if (bad == tokens.end()) return {};
-    return fail(NL_ERROR_INVALID_ARGUMENT, "tokens[", bad - tokens.begin(), "] is ", *bad,
+    return fail(NL_ERROR_INVALID_ARGUMENT, name, "[", bad - tokens.begin(), "] is ", *bad,
                 ": expected an id from 0 to ", spec().vocab_size - 1);
 }
 
 Result<void> Engine::compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence,
-                             std::span<const int32_t> tokens, Draw draw, std::span<float> logits,
-                             std::span<float> scores) {
+                             std::span<const int32_t> tokens, Draw draw, const Wanted& wanted) {
     auto request = std::make_shared<Request>();
     auto call = std::make_shared<Call>();
     request->sequence = sequence;
     request->draw = draw;
-    request->logits = logits;
-    request->scores = scores;
+    request->logits = wanted.logits;
+    request->scores = wanted.scores;
+    request->states = wanted.states;
     request->scored_from = sequence->context.tail_size();
     request->call = call.get();
     call->requests.push_back(std::move(request));
@@ -131,8 +134,52 @@ Result<void> Engine::score(Cache& cache, std::span<const int32_t> tokens, std::s
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));
     NL_TRY(check_room_for(cache, tokens.size()));
-    NL_TRY(compute(lock, cache.sequence, tokens, Draw::remember, {}, found));
+    NL_TRY(compute(lock, cache.sequence, tokens, Draw::remember, {.scores = found}));
     std::ranges::copy(found, logprobs.begin());
+    return {};
+}
+
+Result<void> Engine::score_next(Cache& cache, std::span<const int32_t> tokens, std::span<const int32_t> candidates,
+                                std::span<float> logprobs) {
+    NL_TRY(check_tokens(tokens));
+    NL_TRY(check_tokens(candidates, "candidates"));
+    std::vector<float> logits(static_cast<size_t>(spec().vocab_size));
+    {
+        Lock lock(mutex_);
+        NL_TRY(wait_idle(lock, cache));
+        NL_TRY(check_room_for(cache, tokens.size()));
+        if (tokens.empty() && cache.sequence->num_tokens() == 0)
+            return fail(NL_ERROR_INVALID_ARGUMENT,
+                        "num_tokens is 0, and the cache is empty: candidates follow a token");
+        NL_TRY(compute(lock, cache.sequence, tokens, Draw::remember, {.logits = logits}));
+    }
+    const auto highest = static_cast<double>(*std::ranges::max_element(logits));
+    double total = 0;
+    for (const float logit : logits) total += std::exp(static_cast<double>(logit) - highest);
+    const double all = highest + std::log(total);
+    const auto logprob = [&](int32_t token) {
+        return static_cast<float>(static_cast<double>(logits[static_cast<size_t>(token)]) - all);
+    };
+    std::ranges::transform(candidates, logprobs.begin(), logprob);
+    return {};
+}
+
+Result<void> Engine::embed(Cache& cache, std::span<const int32_t> tokens, int32_t pooling, bool normalized,
+                           std::span<float> vectors) {
+    NL_TRY(check_tokens(tokens));
+    if (tokens.empty() && pooling == NL_POOLING_NONE) return {};
+    if (tokens.empty() && pooling == NL_POOLING_MEAN)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0: expected at least 1 for a mean");
+    Lock lock(mutex_);
+    NL_TRY(wait_idle(lock, cache));
+    NL_TRY(check_room_for(cache, tokens.size()));
+    if (tokens.empty() && cache.sequence->num_tokens() == 0)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0, and the cache is empty: there is no token to embed");
+    StatePool states(pooling, cache.sequence->context.tail_size(), static_cast<int32_t>(tokens.size()),
+                     spec().hidden_size);
+    NL_TRY(compute(lock, cache.sequence, tokens, Draw::none, {.states = &states}));
+    lock.unlock();
+    std::ranges::copy(std::move(states).finish(normalized), vectors.begin());
     return {};
 }
 
@@ -141,7 +188,7 @@ Result<void> Engine::logits(Cache& cache, std::span<float> logits) {
     NL_TRY(wait_idle(lock, cache));
     if (cache.sequence->num_tokens() == 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "cache is empty: logits follow a token, extend it first");
-    return compute(lock, cache.sequence, {}, Draw::remember, logits);
+    return compute(lock, cache.sequence, {}, Draw::remember, {.logits = logits});
 }
 
 Result<std::unique_ptr<Cache>> Engine::fork(Cache& cache) {

@@ -5,6 +5,7 @@
 #include "base/without_exceptions.h"
 #include "engine/generation.h"
 #include "engine/scheduler.h"
+#include "engine/state_pool.h"
 
 namespace nanolith {
 
@@ -110,12 +111,14 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
         sequence.remember_prefix();
     }
     if (slice.num_scores > 0 && !take_scores(slice, step)) return fail_without_token(request);
+    if (slice.num_states > 0 && !request.states->finite()) return fail_without_state(request);
     if (slice.output_index >= 0) {
         --sequence.draws_in_flight;
         const DrawnToken drawn{step.sampled[slice.output_index], step.surprises[slice.output_index]};
         if (drawn.token == kNoToken) return fail_without_token(request);
         drew_or_failed(request, drawn, std::span(step.logprobs).subspan(slice.first_logprob, slice.num_logprobs));
     } else if (request.draw == Draw::none && sequence.context.tail_computed() == sequence.context.tail_size()) {
+        if (sequence.context.num_tokens() != sequence.num_tokens()) sequence.next.reset();  // it was after other tokens
         finish(request, true);
     }
 }
@@ -164,6 +167,16 @@ void Scheduler::fail_without_token(Request& request) {
         const auto& all = request.call->requests;
         const auto is_this = [&](const auto& other) { return other.get() == &request; };
         return std::move(error).with(NL_DETAIL_INDEX, std::ranges::find_if(all, is_this) - all.begin());
+    });
+    fail(request, outcome.error());
+}
+
+void Scheduler::fail_without_state(Request& request) {
+    const Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        return nanolith::fail(NL_ERROR_BAD_MODEL, "the hidden state of a token before position ",
+                              request.sequence->context.num_tokens(),
+                              " has NaN or infinity: expected numbers: the model's weights are damaged, or too large "
+                              "for the engine's dtype");
     });
     fail(request, outcome.error());
 }

@@ -43,6 +43,7 @@ namespace grammar {
 class Compiler;
 class Grammar;
 }  // namespace grammar
+class StatePool;
 
 class Engine {
   public:
@@ -125,6 +126,13 @@ class Engine {
     Result<void> truncate(Cache& cache, size_t num_tokens);
     // Extends as above; logprobs[i] becomes that of tokens[i] after all that stands before it, NaN where nothing does.
     Result<void> score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs);
+    // Extends as above; logprobs[i] becomes that of candidates[i] as the next token.
+    Result<void> score_next(Cache& cache, std::span<const int32_t> tokens, std::span<const int32_t> candidates,
+                            std::span<float> logprobs);
+    // Extends as above, but draws nothing; `pooling` is one of NL_POOLING_*, and `vectors` has room for a vector, or
+    // for one of each token with NL_POOLING_NONE.
+    Result<void> embed(Cache& cache, std::span<const int32_t> tokens, int32_t pooling, bool normalized,
+                       std::span<float> vectors);
     Result<void> logits(Cache& cache, std::span<float> logits);
     Result<void> set_sampling(Cache& cache, const SamplingOptions& sampling);
     std::vector<int32_t> tokens(const Cache& cache);
@@ -152,12 +160,18 @@ class Engine {
 
     using Lock = std::unique_lock<std::mutex>;
     Result<void> wait_idle(Lock& lock, const Cache& cache);
-    Result<void> check_tokens(std::span<const int32_t> tokens) const;
+    Result<void> check_tokens(std::span<const int32_t> tokens, const char* name = "tokens") const;
     Result<void> check_room_for(const Cache& cache, size_t num_tokens) const;
     [[nodiscard]] Result<std::shared_ptr<const Sampling>> make_sampling(const SamplingOptions& options) const;
+    // What a call wants of the rows that it computes; see Request.
+    struct Wanted {
+        std::span<float> logits = {};
+        std::span<float> scores = {};
+        StatePool* states = nullptr;
+    };
     // Appends tokens to an idle sequence and computes all that are not yet, as a call of one request.
     Result<void> compute(Lock& lock, const std::shared_ptr<ResidentSequence>& sequence, std::span<const int32_t> tokens,
-                         Draw draw, std::span<float> logits, std::span<float> scores = {});
+                         Draw draw, const Wanted& wanted);
     Result<Prefilled> prefill_locked(Lock& lock, std::shared_ptr<const ChunkIdentity> identity, int32_t level,
                                      std::span<const std::shared_ptr<Chunk>> before);
     // The chunk of this identity, which `make` gives its pages where the store has it not: a function of the lock and

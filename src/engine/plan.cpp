@@ -4,6 +4,7 @@
 #include "backend/page_size.h"
 #include "engine/generation.h"
 #include "engine/scheduler.h"
+#include "engine/state_pool.h"
 
 namespace nanolith {
 namespace {
@@ -42,8 +43,10 @@ int32_t Scheduler::rows_left(const Request& request) const {
         const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
         return goes_on && may_draw(request) ? 1 : 0;
     }
-    // Every token is computed, but no token has been drawn after the last one: that one's row is computed once more.
-    return request.draw != Draw::none && may_draw(request) ? 1 : 0;
+    // Every token is computed, but no token has been drawn after the last one, or its hidden state is asked for: that
+    // one's row is computed once more.
+    if (request.draw == Draw::none) return request.states != nullptr && !request.states->planned ? 1 : 0;
+    return may_draw(request) ? 1 : 0;
 }
 
 void Scheduler::plan(Step& step) {
@@ -125,10 +128,8 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
     if (sequence.blends()) return add_blend_rows(step, request, rows);
-    if (request->scores.empty()) {  // whose rows must all be computed
-        if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
-            request->generation->reused(taken);
-    } else {
+    // Rows that are scored or whose hidden states are wanted must all be computed, and none is taken from others.
+    if (!request->scores.empty()) {
         // Each row is an output row too.
         const auto room = [&] {
             return std::min(options_.max_output_rows - step.num_outputs(), options_.max_rows - step.num_rows());
@@ -136,6 +137,9 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
         if (scores_before(*request) && room() > 0) step.add_row_before(request);
         rows = std::min(rows, room());
         if (rows <= 0 || scores_before(*request)) return false;
+    } else if (request->states == nullptr || !request->states->wants_all()) {
+        if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
+            request->generation->reused(taken);
     }
     const int32_t left = sequence.context.tail_size() - sequence.planned;
     rows = std::min(rows, std::max(left, 1));

@@ -18,6 +18,7 @@
 namespace nanolith {
 
 class Generation;
+class StatePool;
 struct Request;
 
 // A blocking call: one request, or several that succeed or fail together. The caller waits until all of them are
@@ -33,7 +34,7 @@ struct Call : std::enable_shared_from_this<Call> {
 };
 
 enum class Draw : uint8_t {
-    none,      // draws no token: a chunk that is prefilled
+    none,      // draws no token: a chunk that is prefilled, nl_cache_embed
     remember,  // draws one token and keeps it as ResidentSequence::next: nl_cache_extend, nl_cache_logits
     append,    // draws one token and appends it to the context: nl_decode_step
     generate   // draws and appends tokens until the generation ends
@@ -46,7 +47,8 @@ struct Request {
     // Log-probabilities of the tokens that the request adds, where they are asked for. A first token with nothing
     // before it has none, and its place is left as it is.
     std::span<float> scores;
-    int32_t scored_from = 0;  // the first of these tokens, counted in the tail
+    int32_t scored_from = 0;      // the first of these tokens, counted in the tail
+    StatePool* states = nullptr;  // takes hidden states, where they are asked for; with Draw::none alone
 
     // At most one of these two is set. The caller keeps the call alive until all of its requests are finished.
     Call* call = nullptr;

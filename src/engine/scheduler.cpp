@@ -5,6 +5,7 @@
 #include "backend/probe.h"
 #include "base/without_exceptions.h"
 #include "engine/generation.h"
+#include "engine/state_pool.h"
 
 namespace nanolith {
 namespace {
@@ -122,6 +123,10 @@ void Scheduler::collect_oldest(Lock& lock) {
         NL_TRY(executor_->collect(step.sampled));
         for (const Slice& slice : step.slices()) {
             const Request& request = *slice.request;
+            for (int32_t i = 0; i < slice.num_states; ++i) {
+                NL_TRY(executor_->read_state(slice.first_state + i, request.states->next()));
+                request.states->take();
+            }
             if (slice.output_index < 0 || request.logits.empty()) continue;
             NL_TRY(executor_->read_logits(slice.output_index, request.logits));
         }

@@ -129,6 +129,7 @@ class Scheduler {
     void choose_blend(const Slice& slice, const Step& step);
     void end_blend_rows(Request& request, int32_t rows);
     void fail_without_token(Request& request);
+    void fail_without_state(Request& request);
     static bool take_scores(const Slice& slice, const Step& step);
     void drew_or_failed(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);

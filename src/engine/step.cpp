@@ -4,6 +4,7 @@
 
 #include "backend/probe.h"
 #include "engine/generation.h"
+#include "engine/state_pool.h"
 
 namespace nanolith {
 
@@ -30,6 +31,7 @@ void Step::clear() {
     batch_.kept_logits.clear();
     masked_.clear();
     batch_.logprobs.clear();
+    batch_.state_rows.clear();
     slices_.clear();
     batch_.probes.clear();
     page_weights.clear();
@@ -61,6 +63,7 @@ void Step::add(const std::shared_ptr<Request>& request, int32_t num_rows, bool d
     Slice slice{request, request->sequence, first, num_rows};
     add_slice(request, slice, first + num_rows);
     if (!request->scores.empty()) add_scores(*request, slices_.back());
+    if (request->states != nullptr) add_states(*request, slices_.back());
     if (draws) add_output(*request, slices_.back(), keep_logits);
     sequence.planned += num_rows;
     if (num_rows > 1) prefill_rows += num_rows;
@@ -73,6 +76,7 @@ void Step::add_recomputed(const std::shared_ptr<Request>& request, bool keep_log
     Slice slice{request, request->sequence, context.tail_size() - 1, 1};
     slice.rows = Rows::drawn_again;
     add_slice(request, std::move(slice), context.tail_size());
+    if (request->states != nullptr) return add_states(*request, slices_.back());
     add_output(*request, slices_.back(), keep_logits);
 }
 
@@ -196,6 +200,16 @@ void Step::add_scores(const Request& request, Slice& slice) {
         batch_.sampling.emplace_back();
         add_logprobs(slice, output, context.token_at(context.tail_base() + scored), 0);
     }
+}
+
+void Step::add_states(const Request& request, Slice& slice) {
+    StatePool& states = *request.states;
+    const int32_t end = slice.first_row + slice.num_rows;
+    slice.first_state = static_cast<int32_t>(batch_.state_rows.size());
+    for (int32_t row = std::max(slice.first_row, states.first_wanted()); row < end; ++row)
+        batch_.state_rows.push_back(num_rows() - (end - row));
+    slice.num_states = static_cast<int32_t>(batch_.state_rows.size()) - slice.first_state;
+    states.planned = end == states.end_wanted();
 }
 
 void Step::add_row_before(const std::shared_ptr<Request>& request) {

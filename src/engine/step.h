@@ -32,6 +32,8 @@ struct Slice {
     size_t num_logprobs = 0;       // of its scored tokens, and of the token drawn
     int32_t num_scores = 0;        // tokens whose log-probabilities are asked for
     int32_t first_scored = 0;      // the first of them, counted in the tail
+    int32_t first_state = 0;       // in Batch::state_rows
+    int32_t num_states = 0;        // hidden states that the request's StatePool takes
 };
 
 // Whether the first of the tokens that the request scores comes after one that is computed already, whose row has not
@@ -66,7 +68,8 @@ class Step {
     void add_probe(const std::shared_ptr<Request>& request, int32_t page_size);
     // Adds the next `num_rows` rows of the sequence's blend.
     void add_blended(const std::shared_ptr<Request>& request, int32_t num_rows, int32_t page_size);
-    // Adds one row that computes the sequence's last token once more and writes nothing.
+    // Adds one row that computes the sequence's last token once more and writes nothing, to draw after it or for its
+    // hidden state.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
     std::vector<int32_t> sampled;        // [outputs] when it is collected
@@ -90,6 +93,7 @@ class Step {
     void fill_masks() noexcept;
     void add_output(const Request& request, Slice& slice, bool keep_logits);
     void add_scores(const Request& request, Slice& slice);
+    void add_states(const Request& request, Slice& slice);
     void add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top);
 
     Batch batch_;

@@ -242,6 +242,7 @@ class NoExecutor final : public Executor {
         return {};
     }
     Result<void> read_logits(int32_t, std::span<float>) override { return {}; }
+    Result<void> read_state(int32_t, std::span<float>) override { return {}; }
     Result<void> read_logprobs(std::span<TokenLogprob>) override { return {}; }
     Result<void> read_surprises(std::span<float>) override { return {}; }
     Result<void> read_page_weights(std::span<float>) override { return {}; }

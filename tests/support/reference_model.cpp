@@ -299,7 +299,8 @@ Row ReferenceModel::step(int32_t token, int32_t position, ReferenceCache& own,
         norm_heads(added, layer.mlp_post_norm, epsilon);
         add_to(x, added);
     }
-    Row logits = multiply(head_, rms_norm(x.data(), final_norm_, epsilon));
+    states_.push_back(rms_norm(x.data(), final_norm_, epsilon));
+    Row logits = multiply(head_, states_.back());
     for (double& logit : logits) logit = capped(logit, spec_.logit_softcap);
     return logits;
 }
@@ -309,6 +310,7 @@ std::vector<Row> ReferenceModel::extend(ReferenceCache& own, int32_t own_base, c
     own.keys.resize(layers_.size());
     own.values.resize(layers_.size());
     smallest_margin_ = std::numeric_limits<double>::infinity();
+    states_.clear();
     std::vector<ReferenceSpan> spans = before;
     spans.push_back({&own, own_base});
     std::vector<Row> logits;

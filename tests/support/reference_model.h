@@ -37,6 +37,9 @@ class ReferenceModel {
     std::vector<Row> extend(ReferenceCache& own, int32_t own_base, const std::vector<ReferenceSpan>& before,
                             const std::vector<int32_t>& tokens);
 
+    // Of the tokens of the latest extend(): the last layer's output after the final norm, [hidden_size].
+    [[nodiscard]] const std::vector<Row>& states() const { return states_; }
+
     // From now on extend() adds to watched()[span][token] the softmax weights that all query heads of all its rows give
     // the token in these layers; spans are numbered as extend() has them, its own last.
     void watch(std::vector<int32_t> layers) { watched_layers_ = std::move(layers); }
@@ -83,6 +86,7 @@ class ReferenceModel {
     std::vector<Layer> layers_;
     std::vector<std::vector<Turn>> turns_;  // of each rope: [max_context, head_dim / 2]
     double smallest_margin_ = 0;
+    std::vector<Row> states_;
     std::vector<int32_t> watched_layers_;
     std::vector<std::vector<double>> watched_;
 };

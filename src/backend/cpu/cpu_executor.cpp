@@ -190,6 +190,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     size_t num_logprobs = 0;
     for (const LogprobQuery& query : batch.logprobs) num_logprobs += 1 + static_cast<size_t>(query.top);
     logprobs_.resize(num_logprobs);
+    states_.resize(batch.state_rows.size() * static_cast<size_t>(spec_.hidden_size));
     page_weights_.assign(probed_pages(batch, options_.page_size), 0);
     keeping_ = batch.kept_logits;
     if (!keeping_.empty() && kept_logits_.data() == nullptr) {
@@ -242,6 +243,19 @@ Result<void> CpuExecutor<T>::read_logits(int32_t index, std::span<float> logits)
         return fail(NL_ERROR_INTERNAL, "logits has room for ", logits.size(), " numbers: expected ", spec_.vocab_size);
     std::copy_n(kept_logits_.data() + (found - kept_.begin()) * int64_t{spec_.vocab_size}, logits.size(),
                 logits.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_state(int32_t index, std::span<float> state) {
+    const auto hidden = static_cast<size_t>(spec_.hidden_size);
+    const size_t count = states_.size() / hidden;
+    if (index < 0 || static_cast<size_t>(index) >= count)
+        return fail(NL_ERROR_INTERNAL, "index is ", index, ": expected one of the ", count,
+                    " state_rows of the step collected last");
+    if (state.size() != hidden)
+        return fail(NL_ERROR_INTERNAL, "state has room for ", state.size(), " numbers: expected ", hidden);
+    std::copy_n(states_.data() + static_cast<size_t>(index) * hidden, hidden, state.begin());
     return {};
 }
 
@@ -499,15 +513,28 @@ Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const
     return {};
 }
 
+// to[i] = the final norm of row rows[i] of the residual stream.
+template <typename T>
+template <typename Out>
+void CpuExecutor<T>::finish_rows(std::span<const int32_t> rows, Out* to) {
+    const int64_t hidden = spec_.hidden_size;
+    for_rows(static_cast<int64_t>(rows.size()), 2 * hidden, [&](int64_t i, int32_t) {
+        const float* x = residual_.data() + rows[i] * hidden;
+        rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, to + i * hidden);
+    });
+}
+
 template <typename T>
 Result<void> CpuExecutor<T>::head() {
+    finish_rows(batch_->state_rows, states_.data());
+    return batch_->output_rows.empty() ? Result<void>() : draw_rows();
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::draw_rows() {
     const auto count = static_cast<int64_t>(batch_->output_rows.size());
-    const int64_t hidden = spec_.hidden_size;
     const int64_t vocab = spec_.vocab_size;
-    for_rows(count, 2 * hidden, [&](int64_t i, int32_t) {
-        const float* x = residual_.data() + batch_->output_rows[i] * hidden;
-        rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, output_rows_.data() + i * hidden);
-    });
+    finish_rows(batch_->output_rows, output_rows_.data());
     NL_TRY(products_.run(weights_.head(), output_rows_.data(), count, logits_.data(), false));
     if (batch_->fill_masks) batch_->fill_masks();
     for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {

@@ -36,6 +36,7 @@ class CpuExecutor final : public Executor {
     Result<void> submit(const Batch& batch) override;
     Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
+    Result<void> read_state(int32_t index, std::span<float> state) override;
     Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override;
     Result<void> read_surprises(std::span<float> surprises) override;
     Result<void> read_page_weights(std::span<float> weights) override;
@@ -46,7 +47,7 @@ class CpuExecutor final : public Executor {
 
     // The operations of forward(), which alone calls them, while a step is computed.
     Result<void> embed();
-    [[nodiscard]] bool has_outputs() const { return !batch_->output_rows.empty(); }
+    [[nodiscard]] bool has_results() const { return nanolith::has_results(*batch_); }
     Result<void> attention_input(int32_t layer);
     Result<void> attention(int32_t layer);
     Result<void> attention_output(int32_t layer);
@@ -89,6 +90,9 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] const RotationTable& turns_of(int32_t layer) const { return turns_[spec_.layers[layer].rope]; }
     [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[layer].data()}; }
     void normalize_rows(const std::vector<float>& weight);
+    template <typename Out>
+    void finish_rows(std::span<const int32_t> rows, Out* to);
+    Result<void> draw_rows();
     Result<void> answer_logprobs();
     void probe(const AttentionRule& rule, const AttentionTensors& tensors);
     void finish_qkv_row(int32_t index, int64_t row);
@@ -127,6 +131,7 @@ class CpuExecutor final : public Executor {
     std::vector<int32_t> drawing_;        // of the one that is computed
     std::vector<float> surprises_;        // of the step computed last
     std::vector<TokenLogprob> logprobs_;  // of the step computed last
+    std::vector<float> states_;           // [state_rows, hidden] of the step computed last
     std::vector<int32_t> keeping_;        // its kept_logits
     std::vector<int32_t> kept_;           // the step's that was collected last
     Buffer<float> kept_logits_;           // [max_kept_logits, vocab] of these, allocated when first wanted

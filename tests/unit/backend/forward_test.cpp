@@ -11,9 +11,9 @@ namespace {
 // Records the names of the operations that forward() calls, in order; an operation that the test names fails.
 class RecordingDevice {
   public:
-    explicit RecordingDevice(std::string fail_at = {}, bool has_outputs = true)
-        : fail_at_(std::move(fail_at)), has_outputs_(has_outputs) {}
-    [[nodiscard]] bool has_outputs() const { return has_outputs_; }
+    explicit RecordingDevice(std::string fail_at = {}, bool has_results = true)
+        : fail_at_(std::move(fail_at)), has_results_(has_results) {}
+    [[nodiscard]] bool has_results() const { return has_results_; }
     Result<void> attention_input(int32_t layer) { return call("attention_input", layer); }
     Result<void> attention(int32_t layer) { return call("attention", layer); }
     Result<void> attention_output(int32_t layer) { return call("attention_output", layer); }
@@ -30,7 +30,7 @@ class RecordingDevice {
         return {};
     }
     std::string fail_at_;
-    bool has_outputs_;
+    bool has_results_;
     std::string calls_;
 };
 

@@ -85,6 +85,7 @@ class FakeExecutor final : public Executor {
             for (int32_t i = 0; i < query.top; ++i) logprobs_.push_back({token + i, fake_logprob(token + i)});
         }
         collected_ = step.drawn;
+        states_ = step.states;
         if (sampled.size() != collected_.size()) fault("collect has another size than the step's outputs");
         std::copy(collected_.begin(), collected_.end(), sampled.begin());
         if (record_->fail_collect > 0 && record_->fail_collect-- > 0) return fail(NL_ERROR_DEVICE, "collect failed");
@@ -95,6 +96,12 @@ class FakeExecutor final : public Executor {
         if (std::ranges::find(kept_, index) == kept_.end()) fault("logits that were not kept");
         std::ranges::fill(logits, 0.0F);
         logits[collected_[index]] = 1;
+        return {};
+    }
+
+    Result<void> read_state(int32_t index, std::span<float> state) override {
+        if (index < 0 || static_cast<size_t>(index) >= states_.size()) fault("a state of no state row");
+        std::ranges::fill(state, static_cast<float>(states_[index]));
         return {};
     }
 
@@ -146,6 +153,7 @@ class FakeExecutor final : public Executor {
     struct InFlight {
         bool ran = false;
         std::vector<int32_t> drawn = {};
+        std::vector<int32_t> states = {};
         Batch batch;
         std::vector<PageCopy> copies;
         std::vector<std::pair<int32_t, int32_t>> entries;  // of the page table: where, what
@@ -215,6 +223,7 @@ class FakeExecutor final : public Executor {
         for (size_t i = 0; i < batch.output_rows.size(); ++i)
             drawn_.push_back(allowed(batch, i, draw(batch, batch.output_rows[i], batch.sampling[i].uniform)));
         step.drawn = drawn_;
+        for (const int32_t row : batch.state_rows) step.states.push_back(draw(batch, row, 0));
         page_weights_.clear();
         for (const Probe& probe : batch.probes) weigh_pages(batch, batch.sequences[probe.sequence]);
     }
@@ -280,6 +289,7 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> drawn_;      // by the step that ran last
     std::vector<int32_t> collected_;  // by the step collected last
     std::vector<int32_t> kept_;
+    std::vector<int32_t> states_;
     std::vector<TokenLogprob> logprobs_;
     std::vector<float> page_weights_;
 };

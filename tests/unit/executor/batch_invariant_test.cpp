@@ -22,8 +22,12 @@ struct Text {
 // Feeds texts to an executor in some order of slices, and keeps the logits of every row.
 class Feeder {
   public:
-    Feeder(Executor& executor, const std::vector<Text>& texts, int32_t vocab_size, Random& random)
-        : executor_(executor), texts_(texts), vocab_size_(static_cast<size_t>(vocab_size)), random_(random) {
+    Feeder(Executor& executor, const std::vector<Text>& texts, const RandomShape& shape, Random& random)
+        : executor_(executor),
+          texts_(texts),
+          vocab_size_(static_cast<size_t>(shape.vocab_size)),
+          hidden_size_(static_cast<size_t>(shape.hidden_size)),
+          random_(random) {
         std::vector<int32_t> pages(kNumPages);
         std::iota(pages.begin(), pages.end(), 0);
         for (size_t i = pages.size(); i > 1; --i) std::swap(pages[i - 1], pages[random.below(static_cast<int32_t>(i))]);
@@ -33,7 +37,7 @@ class Feeder {
             table_.insert(table_.end(), pages.end() - static_cast<std::ptrdiff_t>(count), pages.end());
             pages.resize(pages.size() - count);
             fed_.push_back(0);
-            logits_.emplace_back();
+            results_.emplace_back();
         }
     }
 
@@ -64,8 +68,8 @@ class Feeder {
             if (!batch_.tokens.empty()) run();
         }
     }
-    // Of each row of each text.
-    [[nodiscard]] const std::vector<std::vector<std::vector<float>>>& logits() const { return logits_; }
+    // Of each row of each text: its logits, and then its hidden state.
+    [[nodiscard]] const std::vector<std::vector<std::vector<float>>>& results() const { return results_; }
 
   private:
     [[nodiscard]] int32_t length(size_t text) const { return static_cast<int32_t>(texts_[text].tokens.size()); }
@@ -85,6 +89,7 @@ class Feeder {
             const auto row = static_cast<int32_t>(batch_.output_rows.size());
             batch_.output_rows.push_back(row);
             batch_.kept_logits.push_back(row);
+            batch_.state_rows.push_back(row);
             batch_.sampling.emplace_back();
             owners_.push_back(text);
         }
@@ -101,9 +106,11 @@ class Feeder {
         const auto ran = run_step(executor_, batch_, drawn);
         ASSERT_TRUE(ran.ok()) << ran.error().message;
         for (size_t i = 0; i < owners_.size(); ++i) {
-            auto& rows = logits_[owners_[i]];
-            rows.emplace_back(vocab_size_);
-            ASSERT_TRUE(executor_.read_logits(static_cast<int32_t>(i), rows.back()).ok());
+            auto& rows = results_[owners_[i]];
+            rows.emplace_back(vocab_size_ + hidden_size_);
+            const std::span<float> result = rows.back();
+            ASSERT_TRUE(executor_.read_logits(static_cast<int32_t>(i), result.first(vocab_size_)).ok());
+            ASSERT_TRUE(executor_.read_state(static_cast<int32_t>(i), result.last(hidden_size_)).ok());
         }
         batch_ = Batch();
         owners_.clear();
@@ -112,11 +119,12 @@ class Feeder {
     Executor& executor_;
     const std::vector<Text>& texts_;
     const size_t vocab_size_;
+    const size_t hidden_size_;
     Random& random_;
     std::vector<int32_t> table_;
     std::vector<int32_t> first_entry_;  // of each text in the table
     std::vector<int32_t> fed_;          // tokens of each text
-    std::vector<std::vector<std::vector<float>>> logits_;
+    std::vector<std::vector<std::vector<float>>> results_;
     Batch batch_;
     std::vector<size_t> owners_;  // of the batch's rows
 };
@@ -136,13 +144,13 @@ class BatchInvariant : public ExecutorTest {
             const int32_t length = longest / 2 + random.below(longest / 2);
             for (int32_t i = 0; i < length; ++i) texts.back().tokens.push_back(random.below(shape.vocab_size));
         }
-        Feeder alone(**executor, texts, shape.vocab_size, random);
+        Feeder alone(**executor, texts, shape, random);
         alone.feed_alone();
-        Feeder mixed(**executor, texts, shape.vocab_size, random);
+        Feeder mixed(**executor, texts, shape, random);
         mixed.feed_mixed();
         for (size_t text = 0; text < texts.size(); ++text) {
             for (size_t row = 0; row < texts[text].tokens.size(); ++row)
-                ASSERT_TRUE(alone.logits()[text][row] == mixed.logits()[text][row])
+                ASSERT_TRUE(alone.results()[text][row] == mixed.results()[text][row])
                     << "text " << text << ", row " << row;
         }
     }
