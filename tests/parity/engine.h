@@ -71,6 +71,15 @@ inline std::vector<float> logits_of(const Cache& cache, size_t vocab_size) {
     return logits;
 }
 
+inline std::vector<float> embed(const Cache& cache, std::span<const int32_t> tokens, int32_t pooling,
+                                size_t hidden_size) {
+    std::vector<float> vector(hidden_size);
+    size_t count = 0;
+    check(nl_cache_embed(cache.get(), tokens.data(), tokens.size(), pooling, 0, vector.data(), vector.size(), &count));
+    if (count != hidden_size) throw std::runtime_error("a hidden state has " + std::to_string(count) + " numbers");
+    return vector;
+}
+
 inline std::vector<int32_t> decode(const Cache& cache, size_t num_tokens) {
     std::vector<int32_t> tokens(num_tokens);
     nl_cache* raw = cache.get();

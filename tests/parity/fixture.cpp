@@ -70,11 +70,19 @@ Fixture load_fixture(const std::string& name) {
     if (rows == 0 || fixture.logits.size() != rows * fixture.vocab_size) {
         throw std::runtime_error(folder + "/logits.f32 does not have " + std::to_string(rows) + " rows");
     }
+    fixture.states = read_floats(folder + "/states.f32");
+    if (fixture.states.empty() || fixture.states.size() % (2 * fixture.prompts.size()) != 0)
+        throw std::runtime_error(folder + "/states.f32 does not have two rows for each prompt");
     return fixture;
 }
 
 std::span<const float> Fixture::logits_after(const Prompt& prompt, size_t index) const {
     return std::span(logits).subspan((prompt.first_row + index) * vocab_size, vocab_size);
+}
+
+std::span<const float> Fixture::state(size_t index, bool is_mean) const {
+    const size_t hidden = states.size() / (2 * prompts.size());
+    return std::span(states).subspan((2 * index + (is_mean ? 1 : 0)) * hidden, hidden);
 }
 
 size_t Fixture::longest_context() const {

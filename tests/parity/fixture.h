@@ -24,9 +24,12 @@ struct Fixture {
     double float16_error = 0;
     std::vector<Prompt> prompts;
     std::vector<float> logits;  // [rows, vocab_size]
+    std::vector<float> states;  // [prompts, 2, hidden_size]: hidden states of the last token, and their mean
 
     // The reference for the token after the first prompt.prefix_lengths[index] tokens.
     [[nodiscard]] std::span<const float> logits_after(const Prompt& prompt, size_t index) const;
+    // A reference of the prompts[index]: its last token's hidden state, or the mean of all.
+    [[nodiscard]] std::span<const float> state(size_t index, bool is_mean) const;
     // Tokens of the longest prompt and what follows it.
     [[nodiscard]] size_t longest_context() const;
     // The root of the mean square of all logits.

@@ -4,6 +4,7 @@
     python3 make_fixtures.py                     every tiny model, into fixtures/
     python3 make_fixtures.py qwen3_tied          one of them
     python3 make_fixtures.py --example           the reference of examples/model, into fixtures/example
+    python3 make_fixtures.py --states            states.f32 alone, of every fixture that is there
 
 A fixture is a folder with
 
@@ -13,6 +14,8 @@ reference.json  "model": the model's folder, relative to this one. "prompts": ea
                 differences from float32 over that of the float32 logits.
 logits.f32      little-endian float32, one row [vocab_size] for each prompt and prefix length, in that order: the
                 logits for the token after the prefix, computed by Transformers in float32 on the CPU.
+states.f32      little-endian float32, two rows [hidden_size] for each prompt: its `last_hidden_state`, of the last token
+                and the mean over all tokens, computed likewise.
 
 The reference of a checkpoint with float8 weights is the model with those times their scales, in float32 as it comes:
 Transformers itself would round the products to bfloat16, or the activations to float8.
@@ -202,8 +205,20 @@ def write(folder, model_folder, reference, rows):
     text = re.sub(r"\[([^\[\]]*)\]", lambda numbers: "[" + " ".join(numbers[1].split()) + "]", text)
     (folder / "reference.json").write_text(text + "\n")
     (folder / "logits.f32").write_bytes(rows.tobytes())
+    write_states(folder)
     print(f"{folder.name}: {rows.shape[0]} rows, spread {rms(rows):.2f}, error", reference["error"],
           "greedy", [(len(p["greedy"]), len(set(p["greedy"]))) for p in reference["prompts"]])  # fmt: skip
+
+
+@torch.no_grad()
+def write_states(folder):
+    reference = json.loads((folder / "reference.json").read_text())
+    model = load((folder / reference["model"]).resolve(), torch.float32)
+    rows = []
+    for prompt in reference["prompts"]:
+        states = model.base_model(torch.tensor([prompt["tokens"]])).last_hidden_state[0].double()
+        rows += [states[-1].numpy(), states.mean(0).numpy()]
+    (folder / "states.f32").write_bytes(np.stack(rows).astype("<f4").tobytes())
 
 
 def make_tiny(name):
@@ -267,12 +282,17 @@ def main():
     parser.add_argument("names", nargs="*", help=f"of {', '.join(tiny.MODELS)}")
     parser.add_argument("--example", nargs="?", const=EXAMPLE, type=pathlib.Path, metavar="FOLDER",
                         help="make the reference of the example model instead; FOLDER in place of examples/model")  # fmt: skip
+    parser.add_argument("--states", action="store_true", help="write the states of the fixtures that are there, alone")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     if arguments.example:
         make_example(arguments.example.resolve())
+        return
+    if arguments.states:
+        for folder in sorted(FIXTURES.iterdir()):
+            write_states(folder)
         return
     for name in arguments.names or tiny.MODELS:
         make_tiny(name)

@@ -148,6 +148,26 @@ TEST_P(Parity, GreedyTokens) {
     }
 }
 
+// Transformers' last_hidden_state: of the last token, and the mean over all.
+TEST_P(Parity, HiddenStates) {
+    NL_OPEN(NL_DTYPE_F32);
+    const double tolerance =
+        kFloat32Tolerance * rms_difference(fixture_.states, std::vector<float>(fixture_.states.size()));
+    double worst = 0;
+    for (size_t i = 0; i < fixture_.prompts.size(); ++i) {
+        for (const int32_t pooling : {NL_POOLING_LAST, NL_POOLING_MEAN}) {
+            const std::span<const float> expected = fixture_.state(i, pooling == NL_POOLING_MEAN);
+            const auto found = embed(make_cache(engine_), fixture_.prompts[i].tokens, pooling, expected.size());
+            for (size_t j = 0; j < expected.size(); ++j) {
+                const double off = std::abs(static_cast<double>(found[j]) - static_cast<double>(expected[j]));
+                ASSERT_LT(off, tolerance) << "number " << j << " of prompt " << i << ", pooling " << pooling;
+                worst = std::max(worst, off / tolerance * kFloat32Tolerance);
+            }
+        }
+    }
+    std::printf("hidden states off by %.2g of their spread at most\n", worst);
+}
+
 // All of a fixture's prompts in one batch.
 TEST_P(Parity, GreedyTokensOfABatch) {
     NL_OPEN(NL_DTYPE_F32);
