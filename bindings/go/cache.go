@@ -99,6 +99,38 @@ func (c *Cache) Score(tokens []int32) ([]float32, error) {
 	})
 }
 
+// ScoreNext appends tokens, computes them, and gives the log-probability of each candidate as the token after them, of
+// the model's own distribution. A reranker that answers yes or no has both in one call.
+func (c *Cache) ScoreNext(tokens, candidates []int32) ([]float32, error) {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer c.handle.done()
+	data, numTokens := ints(tokens)
+	following, numCandidates := ints(candidates)
+	return fill(len(candidates), func(logprobs *float32, capacity C.size_t, count *C.size_t) C.nl_status {
+		return C.nl_cache_score_next((*C.nl_cache)(pointer), data, numTokens, following, numCandidates,
+			(*C.float)(unsafe.Pointer(logprobs)), capacity, count)
+	})
+}
+
+// Embed appends tokens, computes them, and gives hidden states after the model's final norm: with PoolingLast the last
+// token's (of the cache, where there are no tokens), with PoolingMean the mean of those of the tokens, and with
+// PoolingNone one vector after the other. flags is 0 or EmbedNormalized.
+func (c *Cache) Embed(tokens []int32, pooling Pooling, flags EmbedFlags) ([]float32, error) {
+	pointer, err := c.handle.use()
+	if err != nil {
+		return nil, err
+	}
+	defer c.handle.done()
+	data, numTokens := ints(tokens)
+	return fill(0, func(vectors *float32, capacity C.size_t, count *C.size_t) C.nl_status {
+		return C.nl_cache_embed((*C.nl_cache)(pointer), data, numTokens, C.int32_t(pooling), C.uint32_t(flags),
+			(*C.float)(unsafe.Pointer(vectors)), capacity, count)
+	})
+}
+
 // Query gives a fact about the cache.
 func (c *Cache) Query(fact CacheFact) (int64, error) {
 	var value C.int64_t

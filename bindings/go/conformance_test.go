@@ -99,6 +99,15 @@ func words[T any](values []T) (result []string) {
 	return result
 }
 
+func highest(values []float32) (best int) {
+	for i := range values {
+		if values[i] > values[best] {
+			best = i
+		}
+	}
+	return best
+}
+
 func several[T any](all map[string]*T, names []string) (result []*T) {
 	for _, name := range names {
 		result = append(result, all[name]) // "null" is none
@@ -419,14 +428,15 @@ func (s *state) execute(line []string, expected int) (result []string, err error
 			}
 		}
 		return words([]int{scored}), err
+	case "score_next":
+		logprobs, err := s.caches[a[0]].ScoreNext(s.tokens[a[1]], s.tokens[a[2]])
+		return words([]int{highest(logprobs)}), err
+	case "embed":
+		vectors, err := s.caches[a[0]].Embed(s.tokens[a[1]], integer[Pooling](a[2]), integer[EmbedFlags](a[3]))
+		return words([]int{len(vectors)}), err
 	case "argmax":
 		logits, err := s.caches[a[0]].Logits()
-		best := 0
-		for i := range logits {
-			if logits[i] > logits[best] {
-				best = i
-			}
-		}
+		best := highest(logits)
 		return []string{fmt.Sprint(best)}, err
 	case "engine_fact":
 		return number(s.engine.Query(integer[EngineFact](a[0])))

@@ -181,6 +181,28 @@ const (
 	ChatAddGenerationPrompt ChatFlags = C.NL_CHAT_ADD_GENERATION_PROMPT
 )
 
+// Pooling: What nl_cache_embed makes of its tokens' hidden states. Since 0.2.
+// A newer library may know more values.
+type Pooling int32
+
+const (
+	// the last token's
+	PoolingLast Pooling = C.NL_POOLING_LAST
+	// the mean of those of all of the call's tokens; what was in the cache before has no part
+	PoolingMean Pooling = C.NL_POOLING_MEAN
+	// that of each of the call's tokens, one vector after the other
+	PoolingNone Pooling = C.NL_POOLING_NONE
+)
+
+// EmbedFlags: How nl_cache_embed gives vectors: flags. Since 0.2.
+// A newer library may know more values.
+type EmbedFlags uint32
+
+const (
+	// each vector is divided by its Euclidean length, so that dot products are cosines
+	EmbedNormalized EmbedFlags = C.NL_EMBED_NORMALIZED
+)
+
 // CacheFact: Facts about a cache, for nl_cache_query. Since 0.1.
 // A newer library may know more values.
 type CacheFact int32

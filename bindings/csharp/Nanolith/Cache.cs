@@ -50,6 +50,39 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// Appends tokens, computes them, and gives the log-probability of each candidate as the token after them, of
+        /// the model's own distribution. A reranker that answers yes or no has both in one call.
+        /// </summary>
+        public float[] ScoreNext(int[] tokens, int[] candidates)
+        {
+            Call.NotNull(tokens, nameof(tokens));
+            Call.NotNull(candidates, nameof(candidates));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(candidates.Length, (float[] logprobs, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_cache_score_next(use.Raw, tokens, Call.Size(tokens), candidates, Call.Size(candidates),
+                        logprobs, capacity, out count));
+            }
+        }
+
+        /// <summary>
+        /// Appends tokens, computes them, and gives hidden states after the model's final norm: with
+        /// <see cref="Pooling.Last"/> the last token's (of the cache, where there are no tokens), with
+        /// <see cref="Pooling.Mean"/> the mean of those of the tokens, and with <see cref="Pooling.None"/> one vector
+        /// after the other.
+        /// </summary>
+        public float[] Embed(int[] tokens, Pooling pooling = Pooling.Last, EmbedFlags flags = EmbedFlags.None)
+        {
+            Call.NotNull(tokens, nameof(tokens));
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.Fill(0, (float[] vectors, UIntPtr capacity, out UIntPtr count) =>
+                    Native.nl_cache_embed(use.Raw, tokens, Call.Size(tokens), (int)pooling, (uint)flags, vectors,
+                        capacity, out count));
+            }
+        }
+
         /// <summary>A second cache with the same context and sampling options. Full pages are shared.</summary>
         public Cache Fork()
         {

@@ -176,6 +176,27 @@ namespace Nanolith
         AddGenerationPrompt = 1,
     }
 
+    /// <summary>What nl_cache_embed makes of its tokens' hidden states. Since 0.2. A newer library may know more values.</summary>
+    public enum Pooling
+    {
+        /// <summary>the last token's</summary>
+        Last = 1,
+        /// <summary>the mean of those of all of the call's tokens; what was in the cache before has no part</summary>
+        Mean = 2,
+        /// <summary>that of each of the call's tokens, one vector after the other</summary>
+        None = 3,
+    }
+
+    /// <summary>How nl_cache_embed gives vectors: flags. Since 0.2. A newer library may know more values.</summary>
+    [Flags]
+    public enum EmbedFlags : uint
+    {
+        /// <summary>Nothing.</summary>
+        None = 0,
+        /// <summary>each vector is divided by its Euclidean length, so that dot products are cosines</summary>
+        Normalized = 1,
+    }
+
     /// <summary>Facts about a cache, for nl_cache_query. Since 0.1. A newer library may know more values.</summary>
     public enum CacheFact
     {

@@ -119,6 +119,12 @@ namespace Nanolith
         internal static extern int nl_cache_score(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, [In, Out] float[] logprobs, UIntPtr capacity, out UIntPtr count);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_score_next(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, [In] int[] candidates, UIntPtr num_candidates, [In, Out] float[] logprobs, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_cache_embed(IntPtr cache, [In] int[] tokens, UIntPtr num_tokens, int pooling, uint flags, [In, Out] float[] vectors, UIntPtr capacity, out UIntPtr count);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_cache_fork(IntPtr cache, out IntPtr @fork);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

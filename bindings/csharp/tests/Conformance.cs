@@ -288,6 +288,9 @@ sealed class State : IDisposable
             case "int_bounds": return IntBounds(Int(a[0]));
             case "all_tokens": return Words(caches[a[0]].Tokens());
             case "score": return Word(caches[a[0]].Score(tokens[a[1]]).Count(logprob => logprob <= 0));
+            case "score_next": return Word(Best(caches[a[0]].ScoreNext(tokens[a[1]], tokens[a[2]])));
+            case "embed":
+                return Word(caches[a[0]].Embed(tokens[a[1]], (Pooling)Int(a[2]), (EmbedFlags)Int(a[3])).Length);
             case "argmax": return Word(Best(caches[a[0]].Logits()));
             case "engine_fact": return Word(engine.Query((EngineFact)Int(a[0])));
             case "chunk_fact": return Word(chunks[a[0]].Query((ChunkFact)Int(a[1])));

@@ -311,6 +311,53 @@ nl_cache_score = function(
     POINTER(c_size_t),
 )
 
+# Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these
+# candidates as the token after the last one: *count is num_candidates, and logprobs[i] is of candidates[i]. They are
+# of the model's own distribution, before all sampling options. With num_tokens 0 nothing is added, and the cache must
+# not be empty. With BUFFER_TOO_SMALL nothing is added either.
+# So a reranker that answers yes or no is asked, in one call for each document behind its question:
+#     int32_t candidates[] = {yes, no};
+#     float logprobs[2];
+#     nl_cache_score_next(cache, tokens, num_tokens, candidates, 2, logprobs, 2, &count);
+#     double relevance = 1 / (1 + exp(logprobs[1] - logprobs[0]));     the share of yes among yes and no
+# Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (logits that are NaN).
+nl_cache_score_next = function(
+    "nl_cache_score_next",
+    c_int32,
+    c_void_p,
+    POINTER(c_int32),
+    c_size_t,
+    POINTER(c_int32),
+    c_size_t,
+    POINTER(c_float),
+    c_size_t,
+    POINTER(c_size_t),
+)
+
+# Extends the cache as nl_cache_extend does, and gives hidden states: what the model's final norm makes of the last
+# layer's output, as `last_hidden_state` is in Transformers. A vector has NL_ENGINE_HIDDEN_SIZE float32 numbers, and
+# *count is the number of all numbers: those of one vector, or of num_tokens vectors with NL_POOLING_NONE. `pooling` is
+# one of NL_POOLING_*, `flags` NL_EMBED_* added together or 0.
+# What the cache holds already, chunks among it, is in view of these tokens and is not computed again. With
+# NL_POOLING_LAST that is so for what other conversations have computed too (NL_OPTION_SHARE_PREFIXES), and with
+# num_tokens 0 the vector is that of the cache's last token, for which the cache must not be empty; with the others all
+# of these tokens are computed. No logits are, and nothing is drawn. The model's template of a text to embed, as a
+# prompt before it or an end token behind it, is the caller's matter. With BUFFER_TOO_SMALL nothing is added to the
+# cache. Many texts at once are many caches and threads: their rows are computed in the same steps.
+# Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (a state that is NaN or infinite).
+nl_cache_embed = function(
+    "nl_cache_embed",
+    c_int32,
+    c_void_p,
+    POINTER(c_int32),
+    c_size_t,
+    c_int32,
+    c_uint32,
+    POINTER(c_float),
+    c_size_t,
+    POINTER(c_size_t),
+)
+
 # A second cache with the same context and sampling options. Full pages are shared, and a page that both
 # would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
 nl_cache_fork = function("nl_cache_fork", c_int32, c_void_p, POINTER(c_void_p))

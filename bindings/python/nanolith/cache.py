@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from array import array
 from ctypes import c_float, c_int32
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
@@ -11,6 +12,7 @@ from ._handle import Handle, Owned, Several, query
 from ._native import (
     nl_cache_cancel,
     nl_cache_describe,
+    nl_cache_embed,
     nl_cache_extend,
     nl_cache_fork,
     nl_cache_free,
@@ -18,6 +20,7 @@ from ._native import (
     nl_cache_query,
     nl_cache_save,
     nl_cache_score,
+    nl_cache_score_next,
     nl_cache_set_sampling,
     nl_cache_tokens,
     nl_cache_truncate,
@@ -26,7 +29,7 @@ from ._native import (
     nl_generation_start,
 )
 from ._options import native_options
-from .enums import EngineFact, OptionsKind
+from .enums import EmbedFlags, EngineFact, OptionsKind, Pooling
 from .generation import Generation
 from .options import GENERATION_KEYS, SAMPLING_KEYS, GenerationOptions, SamplingOptions
 
@@ -47,8 +50,8 @@ class Cache(Handle):
     def extend(self, tokens: Iterable[int]) -> None:
         """Appends tokens and computes them."""
         owned = self._use()
-        array = int32s(tokens)
-        check(nl_cache_extend(owned.raw, array, len(array)))
+        text = int32s(tokens)
+        check(nl_cache_extend(owned.raw, text, len(text)))
 
     def score(self, tokens: Iterable[int]) -> list[float]:
         """Appends tokens, computes them, and gives the log-probability of each after all that stands before it.
@@ -56,13 +59,51 @@ class Cache(Handle):
         They are of the model's own distribution. The first token of an empty cache has none: NaN.
         """
         owned = self._use()
-        array = int32s(tokens)
+        text = int32s(tokens)
         logprobs, count = filled(
-            len(array),
+            len(text),
             lambda capacity: (c_float * capacity)(),
-            lambda buffer, capacity, count: nl_cache_score(owned.raw, array, len(array), buffer, capacity, count),
+            lambda buffer, capacity, count: nl_cache_score(owned.raw, text, len(text), buffer, capacity, count),
         )
         return list(logprobs[:count])
+
+    def score_next(self, tokens: Iterable[int], candidates: Iterable[int]) -> list[float]:
+        """Appends tokens, computes them, and gives the log-probability of each candidate as the token after them.
+
+        They are of the model's own distribution. A reranker that answers yes or no has both in one call.
+        """
+        owned = self._use()
+        text = int32s(tokens)
+        following = int32s(candidates)
+        logprobs, count = filled(
+            len(following),
+            lambda capacity: (c_float * capacity)(),
+            lambda buffer, capacity, count: nl_cache_score_next(
+                owned.raw, text, len(text), following, len(following), buffer, capacity, count
+            ),
+        )
+        return list(logprobs[:count])
+
+    def embed(
+        self, tokens: Iterable[int], pooling: int = Pooling.LAST, *, normalized: bool = False
+    ) -> array[float]:
+        """Appends tokens, computes them, and gives hidden states after the model's final norm, as an array("f").
+
+        With Pooling.LAST it is the last token's (of the cache, where `tokens` is empty), with MEAN the mean of those of
+        `tokens`, and with NONE one vector after the other. numpy.asarray and memoryview read it without a copy.
+        """
+        owned = self._use()
+        text = int32s(tokens)
+        size = query(owned.keep, nl_engine_query, EngineFact.HIDDEN_SIZE) * (len(text) if pooling == Pooling.NONE else 1)
+        vectors = array("f", bytes(4 * size))
+        room = (c_float * size).from_buffer(vectors)
+        flags = EmbedFlags.NORMALIZED if normalized else 0
+        filled(
+            size,
+            lambda _: room,
+            lambda to, _, count: nl_cache_embed(owned.raw, text, len(text), pooling, flags, to, size, count),
+        )
+        return vectors
 
     def fork(self) -> Cache:
         """A second cache with the same context and sampling options, whose pages are shared."""
@@ -90,9 +131,9 @@ class Cache(Handle):
     def generate(self, tokens: Iterable[int] = (), **options: Unpack[GenerationOptions]) -> Generation:
         """Appends tokens and starts to generate those that follow, in batches with all others. Returns at once."""
         owned = self._use()
-        array = int32s(tokens)
+        text = int32s(tokens)
         native = native_options(OptionsKind.GENERATION, GENERATION_KEYS, options)
-        return Generation(created(nl_generation_start, owned.raw, array, len(array), native.raw), owned.keep)
+        return Generation(created(nl_generation_start, owned.raw, text, len(text), native.raw), owned.keep)
 
     def logits(self) -> numpy.ndarray[Any, numpy.dtype[numpy.float32]]:
         """The float32 logits for the token after the last one, as a NumPy array. NumPy must be installed."""

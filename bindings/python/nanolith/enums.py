@@ -11,6 +11,8 @@ __all__ = [
     "TokenizerFact",
     "Role",
     "ChatFlags",
+    "Pooling",
+    "EmbedFlags",
     "CacheFact",
     "EndReason",
     "GenerationFact",
@@ -193,6 +195,24 @@ class ChatFlags(OpenFlag):
 
     #: end with what stands before an answer, so that the model gives one
     ADD_GENERATION_PROMPT = 1
+
+
+class Pooling(OpenEnum):
+    """What nl_cache_embed makes of its tokens' hidden states. Since 0.2."""
+
+    #: the last token's
+    LAST = 1
+    #: the mean of those of all of the call's tokens; what was in the cache before has no part
+    MEAN = 2
+    #: that of each of the call's tokens, one vector after the other
+    NONE = 3
+
+
+class EmbedFlags(OpenFlag):
+    """How nl_cache_embed gives vectors: flags. Since 0.2."""
+
+    #: each vector is divided by its Euclidean length, so that dot products are cosines
+    NORMALIZED = 1
 
 
 class CacheFact(OpenEnum):

@@ -15,7 +15,7 @@ from array import array
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
 import nanolith
-from nanolith import Cache, Chunk, EngineFact, Generation, NanolithError, RenderedChat, Tokenizer
+from nanolith import Cache, Chunk, EngineFact, Generation, NanolithError, Pooling, RenderedChat, Tokenizer
 from nanolith.options import ENGINE_KEYS, GENERATION_KEYS, SAMPLING_KEYS
 
 COMPOSITIONS = {"exact": nanolith.Composition.EXACT, "independent": nanolith.Composition.INDEPENDENT}
@@ -103,6 +103,15 @@ class State:
 
     def score(self, cache: str, tokens: str) -> list[int]:
         return [sum(logprob <= 0 for logprob in self.caches[cache].score(self.arrays[tokens]))]
+
+    def score_next(self, cache: str, tokens: str, candidates: str) -> list[int]:
+        logprobs = self.caches[cache].score_next(self.arrays[tokens], self.arrays[candidates])
+        return [logprobs.index(max(logprobs))]
+
+    def embed(self, cache: str, tokens: str, pooling: str, flags: str) -> list[int]:
+        normalized = int(flags) != 0
+        vectors = self.caches[cache].embed(self.arrays[tokens], Pooling(int(pooling)), normalized=normalized)
+        return [len(vectors)]
 
     def generate(self, cache: str) -> list[int]:
         return [nanolith.decode_step([self.caches[cache]])[0] for _ in range(self.expected)]

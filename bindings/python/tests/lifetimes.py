@@ -41,6 +41,7 @@ from nanolith import (
     Generation,
     Level,
     NanolithError,
+    Pooling,
     Role,
     SamplingParams,
     Status,
@@ -134,7 +135,7 @@ def test_use_after_close() -> None:
         lambda: cache.describe(), lambda: cache.set_sampling(), lambda: cache.save("x"), lambda: cache.cancel(),
         lambda: decode_step([kept, cache]), lambda: cache.generate(), lambda: generation.next(),
         lambda: generation.read_text(), lambda: generation.query(1), lambda: generation.cancel(),
-        lambda: cache.score([7]), lambda: generation.logprobs(), lambda: generation.top_logprobs(),
+        lambda: cache.score([7]), lambda: cache.score_next([7], [8]), lambda: cache.embed([7]), lambda: generation.logprobs(), lambda: generation.top_logprobs(),
         lambda: generation.descriptor, lambda: asyncio.run(generation.read_text_async()), lambda: cache.__enter__(),
     ]  # fmt: skip
     for number, call in enumerate(calls):
@@ -591,6 +592,32 @@ def test_scores() -> None:
                 top = generation.top_logprobs()
                 assert [token for token, _ in top] == sorted(range(len(wanted)), key=lambda token: -wanted[token])[:3]
         assert math.isnan(engine.cache().score([7])[0])
+
+
+def test_embeds() -> None:
+    """By the definition: the head's rows times the last hidden state are the logits; a mean is one of all tokens' states."""
+    with load() as engine, prompted(engine) as cache:
+        hidden = engine.query(EngineFact.HIDDEN_SIZE)
+        with cache.fork() as fork:
+            each = fork.embed([5, 273, 270], Pooling.NONE)
+            assert each.typecode == "f" and len(each) == 3 * hidden and len(fork.tokens()) == len(cache.tokens()) + 3
+            last = fork.embed([])
+            logprobs = fork.score_next([], [7, 5, 270])
+        vectors = [each[at : at + hidden] for at in range(0, 3 * hidden, hidden)]
+        assert max(abs(a - b) for a, b in zip(last, vectors[2])) < 0.05
+        with cache.fork() as fork:
+            mean = fork.embed([5, 273, 270], Pooling.MEAN)
+        assert max(abs(found - sum(numbers) / 3) for found, *numbers in zip(mean, *vectors)) < 0.05
+        with cache.fork() as fork:
+            normalized = fork.embed([5, 273, 270], normalized=True)
+        length = math.sqrt(sum(number * number for number in last))
+        assert max(abs(found - number / length) for found, number in zip(normalized, last)) < 0.01
+        for token, logprob in zip((7, 5, 270), logprobs):
+            with cache.fork() as fork:
+                fork.extend([5, 273, 270])
+                assert abs(fork.score([token])[0] - logprob) < 0.05
+        raises(NanolithError, lambda: cache.embed([], Pooling.MEAN))
+        raises(NanolithError, lambda: cache.embed([7], 9))
 
 
 def test_batches() -> None:

@@ -375,6 +375,26 @@ static nl_status score(state_t *state, nl_cache *cache, const named_t *tokens) {
     return status;
 }
 
+static nl_status score_next(state_t *state, nl_cache *cache, const named_t *tokens, const named_t *candidates) {
+    static float logprobs[kMaxWords];
+    size_t count = 0;
+    size_t best = 0;
+    const nl_status status = nl_cache_score_next(cache, tokens->tokens, tokens->count, candidates->tokens,
+                                                 candidates->count, logprobs, kMaxWords, &count);
+    for (size_t i = 1; i < count && status == NL_OK; ++i) best = logprobs[i] > logprobs[best] ? i : best;
+    if (status == NL_OK) give_number(state, (long long)best);
+    return status;
+}
+
+static nl_status embed(state_t *state, nl_cache *cache, const named_t *tokens, int32_t pooling, uint32_t flags) {
+    static float vectors[1 << 16];
+    size_t count = 0;
+    const nl_status status =
+        nl_cache_embed(cache, tokens->tokens, tokens->count, pooling, flags, vectors, 1 << 16, &count);
+    if (status == NL_OK) give_number(state, (long long)count);
+    return status;
+}
+
 static nl_status all_tokens(state_t *state, const nl_cache *cache) {
     static int32_t tokens[kMaxWords];
     size_t count = 0;
@@ -579,6 +599,10 @@ static nl_status execute(state_t *state, char **words, size_t num_words, size_t 
     if (strcmp(call, "details") == 0) return details(a);
     if (strcmp(call, "int_bounds") == 0) return int_bounds(state, atoi(a[0]));
     if (strcmp(call, "score") == 0) return score(state, find(state, a[0])->cache, find(state, a[1]));
+    if (strcmp(call, "score_next") == 0)
+        return score_next(state, find(state, a[0])->cache, find(state, a[1]), find(state, a[2]));
+    if (strcmp(call, "embed") == 0)
+        return embed(state, find(state, a[0])->cache, find(state, a[1]), atoi(a[2]), (uint32_t)atoi(a[3]));
     if (strcmp(call, "argmax") == 0) return best_logit(state, find(state, a[0])->cache);
     if (strcmp(call, "all_tokens") == 0) return all_tokens(state, find(state, a[0])->cache);
     if (strcmp(call, "describe") == 0) return describe(state, folder(state, a[0]), unquote(a[1]));

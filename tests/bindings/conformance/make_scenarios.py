@@ -36,6 +36,7 @@ ASK_BRALM = "<|user|> Name the day when Beso Bralm arrived.<|assistant|>"
 ASK_HURG = "<|user|> Name the day when Giso Hurg called.<|assistant|>"
 TEXTS = ["Name the place.", "", " two  spaces ", "Zürich ☃ 🙂 名前", "<|user|> x<|assistant|>", "tab\tline\nend"]
 VOCAB_SIZE = 2304
+HIDDEN_SIZE = 256
 END_TOKEN = 2
 # NL_END_*
 ENDS_TOKEN, ENDS_TEXT, ENDS_LENGTH, ENDS_FULL, ENDS_CANCELLED, ENDS_DEADLINE, ENDS_ERROR = range(1, 8)
@@ -296,12 +297,36 @@ def choosing(s):
     s.add("score d polm =", count - 1)
 
 
+def vectors(s):
+    s.scenario("vectors", "Hidden states, and which of several tokens would follow")
+    s.engine()
+    s.cache("c", "exact")
+    s.extend("c", "system")
+    count = len(s.use("polm"))
+    s.add("embed c polm 1 0 =", HIDDEN_SIZE)
+    s.reference.extend(s.contexts["c"], s.tokens["polm"])
+    s.all_tokens("c")
+    s.add("tokens none")
+    s.add("tokens candidates 7 966", *s.reference.generate(s.contexts["c"], 1, {}))
+    s.add("score_next c none candidates = 2")
+    s.add("embed c none 1 1 =", HIDDEN_SIZE)
+    s.add("embed c polm 2 0 =", HIDDEN_SIZE)
+    s.add("embed c polm 3 1 =", HIDDEN_SIZE * count)
+    s.add("embed c none 3 0 = 0")
+    s.fails("INVALID_ARGUMENT", "pooling", "embed c polm 4 0")
+    s.fails("INVALID_ARGUMENT", "num_tokens", "embed c none 2 0")
+    s.add("cache d exact")
+    s.fails("INVALID_ARGUMENT", "empty", "embed d none 1 0")
+    s.fails("INVALID_ARGUMENT", "empty", "score_next d none candidates")
+    s.add("cache_fact c 1 =", len(s.tokens["system"]) + 3 * count)
+
+
 def facts(s):
     s.scenario("engine_facts", "What config.json says")
     s.engine()
     weights = sum(weight.numel() for weight in s.reference.model.parameters())
     page_bytes = 6 * 2 * 2 * 16 * 64 * 4  # layers, K and V, KV heads, tokens, head dim, float32
-    for fact, value in enumerate((VOCAB_SIZE, 6, 256, 4, 2, 64, 4096, 1, 16, page_bytes, 64, 64, 0, weights), 1):
+    for fact, value in enumerate((VOCAB_SIZE, 6, HIDDEN_SIZE, 4, 2, 64, 4096, 1, 16, page_bytes, 64, 64, 0, weights), 1):
         s.add("engine_fact", fact, "=", value)
     s.add("end_token 2 = 1")
     s.add("end_token 7 = 0")
@@ -878,7 +903,7 @@ def examples(reference):
 
 def main():
     script = Script()
-    for part in (compositions, branches, sampling, choosing, facts, texts, generations, chats, errors):
+    for part in (compositions, branches, sampling, choosing, vectors, facts, texts, generations, chats, errors):
         part(script)
     # A line that expects no tokens ends with "=".
     (HERE / "scenarios.txt").write_text(HEAD + "\n".join(line.rstrip() for line in script.lines) + "\n")

@@ -162,6 +162,16 @@ pub const NL_ROLE_ASSISTANT: i32 = 2;
 /// end with what stands before an answer, so that the model gives one
 pub const NL_CHAT_ADD_GENERATION_PROMPT: i32 = 1;
 
+/// the last token's
+pub const NL_POOLING_LAST: i32 = 1;
+/// the mean of those of all of the call's tokens; what was in the cache before has no part
+pub const NL_POOLING_MEAN: i32 = 2;
+/// that of each of the call's tokens, one vector after the other
+pub const NL_POOLING_NONE: i32 = 3;
+
+/// each vector is divided by its Euclidean length, so that dot products are cosines
+pub const NL_EMBED_NORMALIZED: i32 = 1;
+
 pub const NL_CACHE_TOKENS: i32 = 1;
 /// pages it uses, its chunks' included
 pub const NL_CACHE_PAGES: i32 = 2;
@@ -718,6 +728,29 @@ functions! {
     /// conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
     /// Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
     fn nl_cache_score(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
+    /// Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these
+    /// candidates as the token after the last one: \*count is num_candidates, and logprobs\[i] is of candidates\[i]. They are
+    /// of the model's own distribution, before all sampling options. With num_tokens 0 nothing is added, and the cache must
+    /// not be empty. With BUFFER_TOO_SMALL nothing is added either.
+    /// So a reranker that answers yes or no is asked, in one call for each document behind its question:
+    ///     int32_t candidates\[] = {yes, no};
+    ///     float logprobs\[2];
+    ///     nl_cache_score_next(cache, tokens, num_tokens, candidates, 2, logprobs, 2, &count);
+    ///     double relevance = 1 / (1 + exp(logprobs\[1] - logprobs\[0]));     the share of yes among yes and no
+    /// Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (logits that are NaN).
+    fn nl_cache_score_next(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, candidates: *const i32, num_candidates: usize, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
+    /// Extends the cache as nl_cache_extend does, and gives hidden states: what the model's final norm makes of the last
+    /// layer's output, as `last_hidden_state` is in Transformers. A vector has NL_ENGINE_HIDDEN_SIZE float32 numbers, and
+    /// \*count is the number of all numbers: those of one vector, or of num_tokens vectors with NL_POOLING_NONE. `pooling` is
+    /// one of NL_POOLING_\*, `flags` NL_EMBED_\* added together or 0.
+    /// What the cache holds already, chunks among it, is in view of these tokens and is not computed again. With
+    /// NL_POOLING_LAST that is so for what other conversations have computed too (NL_OPTION_SHARE_PREFIXES), and with
+    /// num_tokens 0 the vector is that of the cache's last token, for which the cache must not be empty; with the others all
+    /// of these tokens are computed. No logits are, and nothing is drawn. The model's template of a text to embed, as a
+    /// prompt before it or an end token behind it, is the caller's matter. With BUFFER_TOO_SMALL nothing is added to the
+    /// cache. Many texts at once are many caches and threads: their rows are computed in the same steps.
+    /// Since 0.2. Errors: those of nl_cache_extend, BUFFER_TOO_SMALL, BAD_MODEL (a state that is NaN or infinite).
+    fn nl_cache_embed(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, pooling: i32, flags: u32, vectors: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
     /// A second cache with the same context and sampling options. Full pages are shared, and a page that both
     /// would write is copied when one of them does. Both draw the same tokens until an option or a token differs. Since 0.1.
     fn nl_cache_fork(cache: *mut nl_cache, fork: *mut *mut nl_cache) -> nl_status;

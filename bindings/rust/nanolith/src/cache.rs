@@ -1,6 +1,6 @@
 use crate::engine::EngineHandle;
 use crate::error::check;
-use crate::{ffi, CacheFact, Generation, GenerationOptions, Result, SamplingOptions};
+use crate::{ffi, CacheFact, EmbedFlags, Generation, GenerationOptions, Pooling, Result, SamplingOptions};
 use nanolith_sys as sys;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -42,6 +42,35 @@ impl Cache {
         // SAFETY: the array goes with its length, and the buffer has the given capacity.
         ffi::fill(tokens.len(), |logprobs, capacity, count| unsafe {
             sys::nl_cache_score(self.raw, tokens.as_ptr(), tokens.len(), logprobs, capacity, count)
+        })
+    }
+
+    /// Appends tokens, computes them, and gives the log-probability of each candidate as the token after them, of the
+    /// model's own distribution. A reranker that answers yes or no has both in one call.
+    pub fn score_next(&self, tokens: &[i32], candidates: &[i32]) -> Result<Vec<f32>> {
+        // SAFETY: the arrays go with their lengths, and the buffer has the given capacity.
+        ffi::fill(candidates.len(), |logprobs, capacity, count| unsafe {
+            sys::nl_cache_score_next(
+                self.raw,
+                tokens.as_ptr(),
+                tokens.len(),
+                candidates.as_ptr(),
+                candidates.len(),
+                logprobs,
+                capacity,
+                count,
+            )
+        })
+    }
+
+    /// Appends tokens, computes them, and gives hidden states after the model's final norm: with [`Pooling::LAST`] the
+    /// last token's (of the cache, where there are no tokens), with `MEAN` the mean of those of the tokens, and with
+    /// `NONE` one vector after the other. With `normalized` each is divided by its length.
+    pub fn embed(&self, tokens: &[i32], pooling: Pooling, normalized: bool) -> Result<Vec<f32>> {
+        let flags = if normalized { EmbedFlags::NORMALIZED.0 } else { 0 };
+        // SAFETY: the array goes with its length, and the buffer has the given capacity.
+        ffi::fill(0, |vectors, capacity, count| unsafe {
+            sys::nl_cache_embed(self.raw, tokens.as_ptr(), tokens.len(), pooling.0, flags, vectors, capacity, count)
         })
     }
 

@@ -199,6 +199,30 @@ impl ChatFlags {
     pub const ADD_GENERATION_PROMPT: ChatFlags = ChatFlags(sys::NL_CHAT_ADD_GENERATION_PROMPT as u32);
 }
 
+/// What nl_cache_embed makes of its tokens' hidden states. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Pooling(pub i32);
+
+impl Pooling {
+    /// the last token's
+    pub const LAST: Pooling = Pooling(sys::NL_POOLING_LAST);
+    /// the mean of those of all of the call's tokens; what was in the cache before has no part
+    pub const MEAN: Pooling = Pooling(sys::NL_POOLING_MEAN);
+    /// that of each of the call's tokens, one vector after the other
+    pub const NONE: Pooling = Pooling(sys::NL_POOLING_NONE);
+}
+
+/// How nl_cache_embed gives vectors: flags. Since 0.2.
+/// A newer library may know more values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct EmbedFlags(pub u32);
+
+impl EmbedFlags {
+    /// each vector is divided by its Euclidean length, so that dot products are cosines
+    pub const NORMALIZED: EmbedFlags = EmbedFlags(sys::NL_EMBED_NORMALIZED as u32);
+}
+
 /// Facts about a cache, for nl_cache_query. Since 0.1.
 /// A newer library may know more values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -301,6 +301,16 @@ impl State {
                 let logprobs = get(&self.caches, a[0])?.score(get(&self.tokens, a[1])?)?;
                 result.push(logprobs.iter().filter(|logprob| **logprob <= 0.0).count().to_string());
             }
+            "score_next" => {
+                let logprobs = get(&self.caches, a[0])?.score_next(get(&self.tokens, a[1])?, get(&self.tokens, a[2])?)?;
+                let best = (0..logprobs.len()).max_by(|&i, &j| logprobs[i].total_cmp(&logprobs[j])).unwrap();
+                result.push(best.to_string());
+            }
+            "embed" => {
+                let (pooling, normalized) = (Pooling(number(a[2])?), a[3] != "0");
+                let vectors = get(&self.caches, a[0])?.embed(get(&self.tokens, a[1])?, pooling, normalized)?;
+                result.push(vectors.len().to_string());
+            }
             "argmax" => {
                 let logits = get(&self.caches, a[0])?.logits()?;
                 let best = (0..logits.len()).max_by(|&i, &j| logits[i].total_cmp(&logits[j])).unwrap();
