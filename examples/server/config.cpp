@@ -21,6 +21,14 @@ void add_model(CLI::App& app, Config& config) {
     app.add_option("--composition", config.composition, "How documents are composed unless a request says it")
         ->default_val("exact")
         ->check(CLI::IsMember({"exact", "independent", "blended"}));
+    app.add_option("--pooling", config.pooling, "What embeddings are made of unless a request says it")
+        ->default_val("last")
+        ->check(CLI::IsMember({"last", "mean"}));
+    app.add_option("--rerank-yes", config.rerank_yes, "What the model says of documents that answer a query")
+        ->default_val("yes");
+    app.add_option("--rerank-no", config.rerank_no, "What it says of others")->default_val("no");
+    app.add_option("--rerank-ending", config.rerank_ending,
+                   "What stands before its answer, as \"<think>\\n\\n</think>\\n\\n\"");
     app.add_option("--device", config.device, "auto, cpu, cuda or cuda:1")->default_val("auto");
     app.add_option("--engine", config.engine_options,
                    "NAME=VALUE, an option of the engine, as NUM_PAGES=4096 (nl_option_describe names them); may be "

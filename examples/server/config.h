@@ -8,13 +8,16 @@
 namespace server {
 
 struct Config {
-    std::string model;          // folder
-    std::string model_name;     // that clients write; empty: the folder's name
-    std::string chat_template;  // a Jinja file in place of the folder's; empty: the folder's
-    std::string documents;      // a folder of text files that are put at the start; empty: none
-    std::string document_role;  // of the messages that documents become
-    std::string page_prompt;    // system prompt that the page begins with
-    std::string composition;    // "exact", "independent" or "blended"
+    std::string model;                  // folder
+    std::string model_name;             // that clients write; empty: the folder's name
+    std::string chat_template;          // a Jinja file in place of the folder's; empty: the folder's
+    std::string documents;              // a folder of text files that are put at the start; empty: none
+    std::string document_role;          // of the messages that documents become
+    std::string page_prompt;            // system prompt that the page begins with
+    std::string pooling;                // of embeddings: "last" or "mean"
+    std::string rerank_yes, rerank_no;  // what a model says of documents
+    std::string rerank_ending;          // what follows the chat's generation prompt when it is asked
+    std::string composition;            // "exact", "independent" or "blended"
     std::string device;
     std::vector<std::string> engine_options;  // "NUM_PAGES=4096"
 

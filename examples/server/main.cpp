@@ -74,6 +74,8 @@ void set_up(httplib::Server& http, Service& service) {
                           {{"method", request.method}, {"path", request.path}, {"status", response.status}});
     });
     add_answer_routes(http, service);
+    add_embeddings_route(http, service);
+    add_rerank_route(http, service);
     add_chunk_routes(http, service);
     add_plain_routes(http, service);
 }

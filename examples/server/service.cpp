@@ -1,5 +1,7 @@
 #include "service.h"
 
+#include <optional>
+
 namespace server {
 namespace {
 
@@ -90,6 +92,29 @@ httplib::Server::Handler without_body(Service& service, Handle handle) {
             handle(request, response, service.tenants.of_header(request.get_header_value("Authorization")), "");
         });
     };
+}
+
+httplib::Server::HandlerWithContentReader with_ticket(Service& service, Compute compute) {
+    return with_body(service, [&service, compute](const httplib::Request& request, httplib::Response& response,
+                                                  Tenant& tenant, const std::string& body) {
+        std::optional<Ticket> ticket;
+        try {
+            ticket.emplace(service, tenant, request.path);
+        } catch (const ApiError&) {
+            service.metrics.count(Outcome::rejected);
+            throw;
+        }
+        try {
+            send_json(response, compute(service, request, tenant, body, *ticket));
+        } catch (const ApiError& error) {
+            ticket->end_with(outcome_of(error));
+            ticket->fields()["error"] = error.message;
+            throw;
+        } catch (...) {
+            ticket->end_with(Outcome::failed);
+            throw;
+        }
+    });
 }
 
 void send_json(httplib::Response& response, const Json& json) {

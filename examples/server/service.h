@@ -66,12 +66,20 @@ httplib::Server::HandlerWithContentReader with_body(Service& service, Handle han
 // The same without a body.
 httplib::Server::Handler without_body(Service& service, Handle handle);
 
+// Answers a request for something that the engine computes with JSON; its ticket says how it ended where no error does.
+using Compute = Json (*)(Service& service, const httplib::Request& request, Tenant& tenant, const std::string& body,
+                         Ticket& ticket);
+// The handler of such a request: as with_body, with a ticket.
+httplib::Server::HandlerWithContentReader with_ticket(Service& service, Compute compute);
+
 void send_json(httplib::Response& response, const Json& json);
 void send_error(httplib::Response& response, const ApiError& error);
 Outcome outcome_of(const ApiError& error);
 
 void add_answer_routes(httplib::Server& http, Service& service);  // chat and completions
-void add_chunk_routes(httplib::Server& http, Service& service);   // documents
+void add_embeddings_route(httplib::Server& http, Service& service);
+void add_rerank_route(httplib::Server& http, Service& service);
+void add_chunk_routes(httplib::Server& http, Service& service);  // documents
 // Puts the text files of a folder as documents of every tenant, with their names as ids.
 void put_folder(Service& service, const std::string& folder);
 void add_plain_routes(httplib::Server& http, Service& service);  // models, tokens, health, metrics, the page

@@ -24,6 +24,8 @@ SENTENCES = {
     "<|json|>": ["{\"temperature\": ", "21}"],
     "<|said|>": ["It is ", "sunny."],
     "<|talk|>": ["la ", "li ", "lu\n"],
+    "<|agree|>": ["aye."],
+    "<|deny|>": ["nay."],
 }  # fmt: skip
 LOOPS = {"lu\n": "la "}
 SPECIAL = ["</s>", "[TOOL_CALLS]"] + list(SENTENCES)

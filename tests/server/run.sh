@@ -34,4 +34,4 @@ if ! [ -x "$python" ] || ! "$python" -c 'import openai' 2>/dev/null; then
 fi
 python3 tests/server/make_model.py "$NANOLITH_CHAIN_MODEL" || exit 1
 cd tests/server
-exec "$python" -B -c 'import harness; harness.main(["http_tests", "openai_tests", "page_tests"])'
+exec "$python" -B -c 'import harness; harness.main(["http_tests", "openai_tests", "vector_tests", "page_tests"])'
