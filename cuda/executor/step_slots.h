@@ -18,7 +18,7 @@ struct StepSlot {
     PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
     PinnedBuffer surprises;     // [max_output_rows] float32, written as those where they are asked for
     PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, written as those; grows as needed
-    PinnedBuffer masks;         // Batch::masks; grows as needed
+    PinnedBuffer draws;         // what LateDraws sends; grows as needed
     PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
     PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes
     PinnedBuffer page_weights;  // [num_page_weights] float32, allocated as those

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -140,9 +139,9 @@ struct Batch {
     std::vector<SampleParams> sampling;  // [output_rows]
     std::vector<LogitEdit> edits;        // of all rows (SampleParams::first_edit)
     std::vector<uint32_t> masks;         // [masks][mask_words(vocab_size)] of tokens that rows may draw
-    // Where set, submit() calls it once before it reads `masks`: on a device while the rest of the step is computed, so
-    // that masks which take time to make cost none. It may write to `masks` and must not throw.
-    std::function<void()> fill_masks;
+    // Where true, submit() takes the forward pass alone and ignores `sampling`, `edits` and `masks`; submit_draws()
+    // takes these. What draws depend on can so be made while a device computes the logits.
+    bool draws_late = false;
     std::vector<Probe> probes;           // at most one of a sequence
     std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
     std::vector<LogprobQuery> logprobs;  // at most one of an output row, ascending; for read_logprobs()

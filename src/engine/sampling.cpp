@@ -178,8 +178,8 @@ void Sampling::add_penalties(std::vector<int32_t> window, std::vector<LogitEdit>
     }
 }
 
-void Sampling::add_draw(const Context& context, int32_t position, std::span<const int32_t> banned, float surprise_bound,
-                        Batch& batch) const {
+SampleParams Sampling::add_draw(const Context& context, int32_t position, std::span<const int32_t> banned,
+                                float surprise_bound, Batch& batch) const {
     SampleParams params = sample_params(options_, position);
     if (surprise_counts()) params.most_surprise = surprise_bound;
     const size_t first = batch.edits.size();
@@ -197,7 +197,7 @@ void Sampling::add_draw(const Context& context, int32_t position, std::span<cons
         params.mask = static_cast<int32_t>(batch.masks.size() / mask_.size());
         batch.masks.insert(batch.masks.end(), mask_.begin(), mask_.end());
     }
-    batch.sampling.push_back(params);
+    return params;
 }
 
 }  // namespace nanolith

@@ -27,8 +27,8 @@ class Sampling {
                                                         const Tokenizer* tokenizer);
 
     [[nodiscard]] const SamplingOptions& options() const { return options_; }
-    // Whether a draw depends on the tokens before it, otherwise than through the logits: then it is planned only when
-    // they are known.
+    // Whether a draw depends on the tokens before it, otherwise than through the logits: then it is made ready only
+    // when they are known (Step::draws_wait).
     [[nodiscard]] bool follows_history() const { return penalises() || dries() || surprise_counts(); }
     [[nodiscard]] bool surprise_counts() const { return options_.mirostat_tau > 0 && options_.temperature > 0; }
     // Whether something may be drawn while these tokens are banned.
@@ -40,10 +40,10 @@ class Sampling {
         return bound - options_.mirostat_eta * (surprise - options_.mirostat_tau);
     }
 
-    // Adds to the batch the draw of the token at `position` of the context, whose earlier tokens are all known where
-    // follows_history(). `banned`: further tokens that are not drawn.
-    void add_draw(const Context& context, int32_t position, std::span<const int32_t> banned, float surprise_bound,
-                  Batch& batch) const;
+    // The draw of the token at `position` of the context, whose earlier tokens are all known where follows_history().
+    // Its edits and its mask are added to the batch's. `banned`: further tokens that are not drawn.
+    [[nodiscard]] SampleParams add_draw(const Context& context, int32_t position, std::span<const int32_t> banned,
+                                        float surprise_bound, Batch& batch) const;
 
   private:
     [[nodiscard]] bool penalises() const {

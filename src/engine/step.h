@@ -69,6 +69,15 @@ class Step {
     // Adds one row that computes the sequence's last token once more and writes nothing.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
+    // Whether a draw depends on the token that the step before draws: through penalties, Mirostat or a constraint. The
+    // batch has draws_late then, and its draws are made ready when that step is committed.
+    [[nodiscard]] bool draws_wait() const { return batch_.draws_late; }
+    // Makes all draws ready but for masks of constraints. With the engine's mutex, once after the last row was added
+    // and, where draws_wait(), after the step before was committed.
+    void add_draws();
+    // Makes these masks, which may take a while: without the mutex.
+    void fill_masks() noexcept;
+
     std::vector<int32_t> sampled;        // [outputs] when it is collected
     std::vector<float> page_weights;     // of its probes, when it is collected
     std::vector<float> surprises;        // [outputs] when it is collected, where `wants_surprises`
@@ -78,7 +87,6 @@ class Step {
     Clock::time_point submitted{};
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
-    bool draws_in_turn = false;    // of a sequence whose next draw depends on the token that this one draws
 
   private:
     void add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot);
@@ -86,8 +94,8 @@ class Step {
     void add_sequence(int32_t num_rows, size_t first_segment);
     void add_chunks(const Context& context, size_t count);
     void keep_slice(Slice slice);
-    void add_mask(const Request& request);
-    void fill_masks() noexcept;
+    void add_draw(const Slice& slice);
+    void add_mask(const Request& request, SampleParams& params);
     void add_output(const Request& request, Slice& slice, bool keep_logits);
     void add_scores(const Request& request, Slice& slice);
     void add_logprobs(Slice& slice, int32_t output, int32_t token, int32_t top);
@@ -95,7 +103,7 @@ class Step {
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
-    // A constrained conversation that draws: its mask is made while the step is computed (Batch::fill_masks).
+    // A constrained conversation that draws.
     struct Masked {
         std::shared_ptr<Generation> generation;
         int64_t room = 0;  // tokens that its context has room for

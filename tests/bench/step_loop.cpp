@@ -237,6 +237,7 @@ class NoExecutor final : public Executor {
         outputs_.push_back(batch.output_rows.size());
         return {};
     }
+    Result<void> submit_draws(const Batch&) override { return {}; }
     Result<void> collect(std::span<int32_t> sampled) override {
         std::fill(sampled.begin(), sampled.end(), 5);
         return {};

@@ -117,7 +117,8 @@ class SamplingTest : public ::testing::Test {
         std::vector<int> counts(kVocabulary);
         for (int32_t i = 1; i <= kNumDraws; ++i) {
             Batch batch;
-            (*sampling)->add_draw(context, i * static_cast<int32_t>(history.size()), {}, 0, batch);
+            batch.sampling.push_back(
+                (*sampling)->add_draw(context, i * static_cast<int32_t>(history.size()), {}, 0, batch));
             ++counts[cpu::sample(logits, draw_rule(batch, 0, kVocabulary), scratch).token];
         }
         std::vector<int32_t> repeated;
@@ -188,10 +189,10 @@ TEST_F(SamplingTest, OtherRowsChangeNothing) {
     cpu::SampleScratch scratch;
     for (int32_t position = 1; position <= 100; ++position) {
         Batch alone;
-        (*sampling)->add_draw(context, position, {}, 0, alone);
+        alone.sampling.push_back((*sampling)->add_draw(context, position, {}, 0, alone));
         Batch beside;
-        (*other)->add_draw(context, 50, {}, 0, beside);
-        (*sampling)->add_draw(context, position, {}, 0, beside);
+        beside.sampling.push_back((*other)->add_draw(context, 50, {}, 0, beside));
+        beside.sampling.push_back((*sampling)->add_draw(context, position, {}, 0, beside));
         EXPECT_EQ(cpu::sample(logits, draw_rule(alone, 0, kVocabulary), scratch).token,
                   cpu::sample(logits, draw_rule(beside, 1, kVocabulary), scratch).token);
     }
@@ -213,7 +214,7 @@ TEST_F(SamplingTest, MirostatReachesItsTarget) {
         for (int i = 0; i < kTokens; ++i) {
             const std::vector<float> logits = random_logits();
             Batch batch;
-            (*sampling)->add_draw(context, i + 1, {}, bound, batch);
+            batch.sampling.push_back((*sampling)->add_draw(context, i + 1, {}, bound, batch));
             context.append(std::vector<int32_t>{0});
             const cpu::Drawn drawn = cpu::sample(logits, draw_rule(batch, 0, kVocabulary), scratch);
             const auto p = DrawDefinition(logits, draw_rule(batch, 0, kVocabulary)).probabilities();
