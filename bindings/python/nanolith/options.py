@@ -115,16 +115,15 @@ class CacheOptions(TypedDict, total=False):
 
 class SamplingOptions(TypedDict, total=False):
     """Options of drawing. Since 0.2.
-    A token is drawn in three steps:
-    1. Logits of single tokens are changed. Biases are added and banned tokens are left out; the repetition, frequency
-       and presence penalties change the logits of tokens that the context contains; DRY lowers those of tokens that
-       would continue a repetition. Where there is a list of allowed tokens, all others are left out.
-    2. With temperature 0, the default, the token with the highest logit is taken; of equal ones that with the lowest id.
-       Otherwise filters narrow the choice one after the other, each among the tokens that the filters before it kept.
-       Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or what NL_OPTION_FILTER says; Mirostat is always
-       the last one. Filters keep or drop tokens of equal logits together, and always keep at least one. (llama.cpp's
-       default order has temperature last, so that there it does not change which tokens are kept.)
-    3. The token is drawn from those that are left, by their probabilities.
+    A token is drawn in three steps. First, the logits of single tokens are changed: biases are added and banned tokens
+    are left out; the repetition, frequency and presence penalties change the logits of tokens that the context contains;
+    DRY lowers those of tokens that would continue a repetition. Where there is a list of allowed tokens, all others are
+    left out. Second, with temperature 0, the default, the token with the highest logit is taken, of equal ones that with
+    the lowest id. Otherwise filters narrow the choice one after the other, each among the tokens that the filters before
+    it kept. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or what NL_OPTION_FILTER says; Mirostat is
+    always the last one. Filters keep or drop tokens of equal logits together, and always keep at least one. (llama.cpp's
+    default order has temperature last, so that there it does not change which tokens are kept.) Third, the token is
+    drawn from those that are left, by their probabilities.
     The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY
     or Mirostat are on, the tokens before it; not on what else the engine computes. Where penalties, DRY or Mirostat are
     on, a conversation's next step is planned only when its latest token is known; on a GPU the other conversations that
