@@ -66,7 +66,8 @@ bool Scheduler::advance(Lock& lock) {
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
     // If the step in flight draws for nl_decode_step, the next rows of its sequences will be known when it ends. A step
     // submitted earlier could not contain them, so that each sequence would advance in every second step only.
-    // The same holds for generations whose draws depend on the tokens before.
+    // The same holds for generations whose draws depend on the tokens before them (penalties, DRY, Mirostat,
+    // constraints).
     if (num_in_flight_ > 0 && (steps_[oldest_].answers_callers || steps_[oldest_].draws_in_turn)) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
