@@ -155,9 +155,9 @@ impl EngineOptions {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
     }
 
-    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
-    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
-    /// NL_WEIGHTS_FP8]
+    /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
+    /// give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default)
+    /// to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
