@@ -1,4 +1,4 @@
-// From a folder and options to a running engine.
+// From a model's path and options to a running engine.
 #include <algorithm>
 #include <system_error>
 
@@ -62,11 +62,11 @@ Result<DType> choose_kv_dtype(int32_t wanted, DType dtype) {
 
 }  // namespace
 
-Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
+Result<std::shared_ptr<Engine>> Engine::create(const std::string& path, const EngineOptions& options) {
     const WeightPlace place = options.map_weights ? WeightPlace::mapped : WeightPlace::copied;
-    NL_ASSIGN(auto model, load_model(folder, options.max_context, place));
+    NL_ASSIGN(auto model, load_model(path, options.max_context, place));
 
-    auto tokenizer = Tokenizer::load(folder);
+    auto tokenizer = Tokenizer::load(path);
     // What is damaged is refused; an engine without a tokenizer works on tokens.
     const nl_status status = tokenizer.ok() ? NL_OK : tokenizer.error().status;
     if (status != NL_OK && status != NL_ERROR_NOT_FOUND && status != NL_ERROR_UNSUPPORTED)

@@ -125,11 +125,11 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
     if (sequence.blends()) return add_blend_rows(step, request, rows);
-    if (request->scores.empty()) {  // whose rows must all be computed
+    if (request->scores.empty()) {
         if (const int32_t taken = sequence.take_prefix(); taken > 0 && request->generation)
             request->generation->reused(taken);
     } else {
-        // Each row is an output row too.
+        // Every token that is scored needs its row computed, so no pages are shared; and each row is an output row.
         const auto room = [&] {
             return std::min(options_.max_output_rows - step.num_outputs(), options_.max_rows - step.num_rows());
         };

@@ -79,7 +79,8 @@ class Scheduler {
     Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
     // Appends `count` pages to a list that no sequence has, as a call's are reserved. OUT_OF_PAGES.
     Result<void> take_pages(PageList& list, int32_t count);
-    // Keeps what the sequence's blend has recomputed for others with the same chunks, where these may share it.
+    // Stores the pages that the sequence's blend has recomputed, for other conversations with the same chunks, where
+    // they may be shared.
     void keep_blend(ResidentSequence& sequence);
     // Puts a copy of pages in the queue; it is made between two steps.
     void start(std::shared_ptr<PageMove> move);

@@ -131,7 +131,8 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     prefill_rows += num_rows;
 }
 
-// What a constrained conversation may draw narrows what its sampling options allow.
+// Gives the draw a mask for the tokens that the constraint allows. The mask begins as that of the sampling options,
+// where they have one.
 void Step::add_mask(const Request& request, SampleParams& params) {
     const size_t words = mask_words(vocab_size_);
     if (params.mask < 0) {

@@ -56,7 +56,7 @@ TEST(Choosing, DrawsThatFailEndTheirGenerations) {
     }
 }
 
-// A generation in every step, although others beside it could go on without waiting.
+// A conversation with penalties has a row in every step, although the plain one beside it need not wait for its tokens.
 TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
     FakeEngine engine;
     const auto penalised = engine.cache();

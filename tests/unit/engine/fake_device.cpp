@@ -121,7 +121,7 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
-    // Log-probabilities that tell where they come from.
+    // fake_logprob() of each token, so that a test knows which token a log-probability is of.
     Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override {
         if (logprobs.size() != logprobs_.size()) fault("log-probabilities of another size than the step's");
         std::ranges::copy(logprobs_, logprobs.begin());

@@ -17,7 +17,7 @@ namespace nanolith::testing {
 // What a row at the end of `tokens` draws, where `uniform` is its random number.
 int32_t fake_draw(const std::vector<int32_t>& tokens, double uniform, int32_t vocab_size);
 
-// What it says of a token's log-probability, and of the surprise of having drawn it.
+// The log-probability that the fake device gives for a token, and the surprise where that token is drawn.
 float fake_logprob(int32_t token);
 float fake_surprise(int32_t token);
 

@@ -60,7 +60,7 @@ class SamplingTest : public ::testing::Test {
         return logits;
     }
 
-    // XTC applies to a share of the draws.
+    // The probability of each token. XTC applies to a share of the draws: a mean of those with and without it.
     static std::vector<double> expected(const std::vector<float>& logits, const SamplingOptions& options) {
         SampleParams params = sample_params(options, 0);
         params.xtc_threshold = 1;
@@ -102,7 +102,8 @@ class SamplingTest : public ::testing::Test {
         EXPECT_LT(statistic, bound) << what << ": " << cells << " cells";
     }
 
-    // Draws at so many positions, each after the same history: the context repeats it.
+    // Draws kNumDraws tokens, at positions where the same history repeats in the context, and compares how often each
+    // token was drawn with its probability.
     void check(const std::string& what, SamplingOptions options) {
         options.temperature = options.temperature == 0 ? 1 : options.temperature;
         options.seed = random_();
