@@ -168,6 +168,22 @@ TEST(GrammarMatcher, EndsWithinItsRoom) {
     }
 }
 
+// Numbers of bytes needed are sums over the whole stack; here they are beyond what 64 bits hold.
+TEST(GrammarMatcher, NeedsMoreBytesThanCanBeCounted) {
+    std::string schema = R"({"type":"null"})";
+    for (int i = 0; i < 20; ++i) schema = R"({"type":"array","minItems":1000000000,"items":)" + schema + "}";
+    const auto table = make_table();
+    const auto grammar = compile_text(ConstraintKind::json_schema, schema, table);
+    ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+    Matcher matcher(*grammar, {kEnd});
+    std::vector<uint32_t> mask((static_cast<size_t>(table->vocab_size()) + 31) / 32);
+    for (int i = 0; i < 20; ++i) {
+        ASSERT_TRUE(matcher.fill_mask(mask, 1000));
+        ASSERT_TRUE(allows(mask, '['));
+        ASSERT_TRUE(matcher.accept('['));
+    }
+}
+
 TEST(GrammarMatcher, KnowsTheBeginningOfAText) {
     // A tokenizer that drops the space before the first word.
     std::vector<std::string> bytes = {" yes", "yes", " no", "", " "};
