@@ -25,7 +25,7 @@ namespace nanolith::cuda {
 struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
-    bool draws_late = false;       // tokens are drawn by a launch of its own, when masks are there
+    bool draws_late = false;       // a later launch draws the tokens, once the masks are made
     std::vector<WorkCounts> work;  // of each plan
 
     bool operator==(const BatchShape&) const = default;
