@@ -47,16 +47,16 @@ struct LogitEdit {
     float subtract = 0;
 };
 
-// What narrows a draw, in an order that SampleParams has. Each looks at the tokens that those before it have kept, with
-// their probabilities at the temperature that stands before it, and keeps an interval of logits: tokens of equal logits
-// are kept or dropped together.
+// Filters of a draw, applied in the order of SampleParams::order. Each looks at the tokens that the filters before it
+// have kept, with their probabilities at the temperature if that stands before it (else at 1), and keeps an interval of
+// logits: tokens of equal logits are kept or dropped together.
 enum class Filter : uint8_t {
     temperature,  // divides the logits
     top_k,        // keeps the highest ones
     typical_p,    // keeps tokens whose surprise, -log p, is nearest to its mean, until their share reaches p
     top_p,        // keeps the most probable tokens until their share reaches p
-    min_p,        // keeps tokens at least so many times as probable as the best
-    xtc           // of the tokens that are at least so probable drops all but the least probable one
+    min_p,        // keeps tokens whose probability is at least min_p times the highest
+    xtc           // of the tokens whose probability is at least xtc_threshold drops all but the least probable
 };
 constexpr size_t kNumFilters = 6;
 

@@ -10,8 +10,8 @@
 namespace nanolith {
 namespace {
 
-constexpr int32_t kSmall = 32;   // elements of a block of the older types
-constexpr int32_t kLarge = 256;  // and of the K types
+constexpr int32_t kSmall = 32;   // elements of a block of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and IQ4_NL
+constexpr int32_t kLarge = 256;  // elements of a block of the K types and IQ4_XS
 
 // The values of a 4-bit code in the non-linear types.
 constexpr std::array<int8_t, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -187,33 +187,20 @@ ScalesAndMinimums read_scales(const std::byte* block) {
     return read;
 }
 
-// Scales, then 128 bytes of codes: 32 bytes have the elements of two groups of 32.
-void decode_q4_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 144>(blocks, count, to, [](const std::byte* block, float* out) {
+// 16 bytes of scales and minimums, in Q5_K 32 bytes of fifth bits (bit `group` of byte i), then 128 bytes of codes: 32
+// bytes have the elements of two groups of 32.
+template <bool HasFifth>
+void decode_q4_or_q5_k(const std::byte* blocks, int64_t count, float* to) {
+    constexpr int32_t kCodesAt = HasFifth ? 48 : 16;
+    each_block<kLarge, kCodesAt + 128>(blocks, count, to, [](const std::byte* block, float* out) {
         const ScalesAndMinimums read = read_scales(block);
         for (int32_t group = 0; group < 8; ++group) {
-            const std::byte* const codes = block + 16 + group / 2 * 32;
+            const std::byte* const codes = block + kCodesAt + group / 2 * 32;
             const uint32_t shift = group % 2 == 0 ? 0 : 4;
             for (int32_t i = 0; i < 32; ++i) {
-                const auto code = static_cast<float>((byte_at(codes, i) >> shift) & 0xFU);
-                out[group * 32 + i] = read.scales[group] * code - read.minimums[group];
-            }
-        }
-    });
-}
-
-// As Q4_K, with 32 bytes of fifth bits before the codes: bit `group` of byte i.
-void decode_q5_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 176>(blocks, count, to, [](const std::byte* block, float* out) {
-        const ScalesAndMinimums read = read_scales(block);
-        for (int32_t group = 0; group < 8; ++group) {
-            const std::byte* const codes = block + 48 + group / 2 * 32;
-            const uint32_t shift = group % 2 == 0 ? 0 : 4;
-            for (int32_t i = 0; i < 32; ++i) {
-                const uint32_t four = (byte_at(codes, i) >> shift) & 0xFU;
-                const uint32_t fifth = (byte_at(block + 16, i) >> static_cast<uint32_t>(group)) & 1U;
-                out[group * 32 + i] =
-                    read.scales[group] * static_cast<float>(four | fifth << 4U) - read.minimums[group];
+                uint32_t code = (byte_at(codes, i) >> shift) & 0xFU;
+                if constexpr (HasFifth) code |= ((byte_at(block + 16, i) >> static_cast<uint32_t>(group)) & 1U) << 4U;
+                out[group * 32 + i] = read.scales[group] * static_cast<float>(code) - read.minimums[group];
             }
         }
     });
@@ -283,8 +270,8 @@ constexpr std::array kBlockTypes = {
     BlockType{7, "Q5_1", kSmall, 24, decode_q5_1},
     BlockType{10, "Q2_K", kLarge, 84, decode_q2_k},
     BlockType{11, "Q3_K", kLarge, 110, decode_q3_k},
-    BlockType{12, "Q4_K", kLarge, 144, decode_q4_k},
-    BlockType{13, "Q5_K", kLarge, 176, decode_q5_k},
+    BlockType{12, "Q4_K", kLarge, 144, decode_q4_or_q5_k<false>},
+    BlockType{13, "Q5_K", kLarge, 176, decode_q4_or_q5_k<true>},
     BlockType{14, "Q6_K", kLarge, 210, decode_q6_k},
     BlockType{20, "IQ4_NL", kSmall, 18, decode_iq4_nl},
     BlockType{23, "IQ4_XS", kLarge, 136, decode_iq4_xs},

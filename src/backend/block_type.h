@@ -9,9 +9,9 @@
 namespace nanolith {
 
 struct BlockType {
-    uint32_t number;   // as the file spells it
+    uint32_t number;   // of the type in GGUF files
     const char* name;  // "Q4_K"
-    int32_t elements;  // of a block: consecutive ones of a row; 1 where each number stands alone
+    int32_t elements;  // of a block, consecutive in a row; 1 for plain numbers
     int32_t bytes;     // of a block
     // to[i] = element i of the `count` blocks, which need no alignment.
     void (*decode)(const std::byte* blocks, int64_t count, float* to);

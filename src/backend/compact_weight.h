@@ -63,7 +63,7 @@ constexpr int64_t compact_blocks(int64_t cols) {
     return (cols + kCompactBlock - 1) / kCompactBlock;
 }
 
-// Bits that a weight takes with its share of the scales, the row's not counted.
+// Bits that a weight takes, with its share of the scales and minimums but not of the row's scale.
 double bits_of(const CompactForm& form);
 
 // The scale and the minimum of a block's group, as the formula above has them.
@@ -90,8 +90,8 @@ float quantise_row(CodeKind codes, const float* row, int64_t cols, CompactBlock*
 
 struct WeightView;
 
-// Reads compact weights out of a file. Thread-safe. A WeightView that names one has its own dtype and data at the
-// source's disposal; the backends ask the source alone.
+// Reads compact weights out of a file. Thread-safe. The `data` of a WeightView that has such a source means something
+// to the source alone (it is not null); backends read the weight through the source.
 class CompactSource {
   public:
     CompactSource() = default;

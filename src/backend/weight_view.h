@@ -53,8 +53,7 @@ struct WeightView {
     std::span<const int32_t> order = {};
     WeightScales scales = {};
     WeightSource* source = nullptr;  // where set, the data (not the scales) must be read through it
-    // Where set, the weight is compact: what it is made of is read through this, and dtype is the one that its values
-    // are given in where a backend wants them wide. Not owned.
+    // Where set, the weight is compact: its codes and scales are read through this, not out of `data`. Not owned.
     const CompactSource* compact = nullptr;
 
     [[nodiscard]] bool present() const { return data != nullptr; }

@@ -68,7 +68,7 @@ void DecodedWeights::read(const std::byte* from, size_t size, void* to) noexcept
     }
 }
 
-// Elements of one piece.
+// Decodes elements of one piece, from `first` of the tensor on.
 void DecodedWeights::read_part(Tensor& tensor, int64_t first, int64_t count, std::byte* to) noexcept {
     const BlockType& type = *tensor.type;
     const int64_t first_block = first / type.elements;

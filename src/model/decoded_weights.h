@@ -1,4 +1,4 @@
-// Weights that a file has in blocks (block_type.h), as float32: decoded when they are read.
+// Weights that a file stores in blocks (block_type.h), decoded to float32 whenever they are read.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,8 @@
 
 namespace nanolith {
 
-// Has an address for each float32, without memory behind it. Thread-safe but for add() and map().
+// Reserves an address for each float32, without memory behind it: an address only tells read() which element is meant.
+// Thread-safe but for add(), map() and keep().
 class DecodedWeights final : public WeightSource {
   public:
     DecodedWeights() = default;
@@ -31,14 +32,14 @@ class DecodedWeights final : public WeightSource {
              float added = 0.0F);
     // Gives all tensors their addresses. OUT_OF_MEMORY. Once, after the last add().
     Result<void> map();
-    // Those of tensor i, in the order of add(): float32s.
+    // The addresses of tensor i, which count in the order of add(). Not to be read from.
     [[nodiscard]] std::span<const std::byte> bytes(size_t i) const;
 
     void read(const std::byte* from, size_t size, void* to) noexcept override;
     const std::byte* keep(std::span<const std::byte> bytes) override;
     [[nodiscard]] bool stays() const override { return false; }
 
-    // The tensors that had such elements, in the order of add().
+    // The tensors of which NaNs or infinities have been read, in the order of add().
     [[nodiscard]] std::vector<NotFinite> not_finite() const;
 
   private:

@@ -11,7 +11,7 @@
 
 namespace nanolith::testing {
 
-// The forms that sources have, by the names of GGUF's types, and those that we quantise to.
+// Forms of weights as files have them, by the names of GGUF's types, and forms of other kinds.
 struct NamedForm {
     const char* name;
     CompactForm form;
@@ -86,7 +86,7 @@ class RandomCompact : public BlocksInMemory {
     struct Parts {
         double product = 0;
         double min = 0;
-        double zero = 0;  // what a stored code of 0 would be below a code of its zero
+        double zero = 0;  // the scale times the form's zero: what a stored code of 0 is worth, negated
     };
     [[nodiscard]] Parts parts(int64_t row, int64_t k) const {
         const CompactForm form = this->form();

@@ -12,9 +12,9 @@
 namespace nanolith::cpu {
 namespace {
 
-constexpr int64_t kWords = 16;  // that codes are stored in at a time
+constexpr int64_t kWords = 16;  // of 16 bits, into which codes are packed together
 
-// Which of the source's groups the stored group is a part of.
+// The group of the source that a stored group is a part of.
 int64_t source_group(const CompactForm& form, int64_t group) {
     return group * stored_group(form) / form.group;
 }
@@ -92,7 +92,7 @@ class RowLoader {
     std::vector<float> wide_;
 };
 
-// Columns [0, depth) of a row from the block that begins at column `from` on.
+// Columns [from, from + depth) of a row.
 void expand_row(const CompactRows& of, int64_t row, int64_t from, int64_t depth, float* to) {
     const std::byte* at = of.rows.data() + row * row_bytes(of.form, of.depth) +
                           from / kCompactBlock * block_bytes(of.form, kCompactBlock);
