@@ -41,17 +41,6 @@ std::byte* store_scales(const CompactForm& form, const CompactBlock& block, int6
     return to;
 }
 
-// Whether all that the form has of a block's scales is finite, and all codes are.
-bool is_finite(const CompactForm& form, const CompactBlock& block) {
-    const auto finite = [](Half half) { return (half.bits & 0x7C00U) != 0x7C00U; };
-    if (form.scales == ScaleKind::half &&
-        !(std::ranges::all_of(block.scales, finite) && (!form.mins || std::ranges::all_of(block.mins, finite))))
-        return false;
-    if (form.scales == ScaleKind::two && !(finite(block.scale) && (!form.mins || finite(block.min)))) return false;
-    return form.codes != CodeKind::e4m3 ||
-           std::ranges::none_of(block.codes, [](int8_t code) { return (code & 0x7F) == 0x7F; });
-}
-
 // Reads a row of the weight and stores it.
 class RowLoader {
   public:
@@ -79,10 +68,7 @@ class RowLoader {
             return quantise_row(form_.codes, wide_.data(), weight_.cols, blocks_.data());
         }
         const int64_t row = stored_row(weight_, output);
-        for (size_t block = 0; block < blocks_.size(); ++block) {
-            blocks_[block] = {};
-            weight_.compact->read_block(weight_, row, static_cast<int64_t>(block), blocks_[block]);
-        }
+        weight_.compact->read_blocks(weight_, row, 0, static_cast<int64_t>(blocks_.size()), blocks_.data());
         return weight_.compact->row_scale(weight_, row);
     }
 

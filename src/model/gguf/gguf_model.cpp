@@ -44,7 +44,7 @@ class TensorMaker {
             const auto& [name, tensor] = entry;
             const bool minus_one = norms_have_one_ && name.ends_with("norm.weight");
             if (!tensor.type->quantised() && !minus_one) {
-                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file});
+                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file, nullptr});
                 continue;
             }
             decoded.add(name, *tensor.type, tensor.bytes, *tensor.file, minus_one ? -1.0F : 0.0F);
@@ -52,7 +52,8 @@ class TensorMaker {
         }
         NL_TRY(decoded.map());
         for (size_t i = 0; i < in_blocks.size(); ++i)
-            add(in_blocks[i]->first, {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded});
+            add(in_blocks[i]->first,
+                {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded, decoded.compact(i)});
         return std::move(tensors_);
     }
 
@@ -67,9 +68,11 @@ class TensorMaker {
         const auto count = static_cast<size_t>(all.shape.front());
         const size_t each = all.bytes.size() / count;
         for (size_t i = 0; i < count; ++i) {
-            tensors_.emplace(
-                name + "[" + std::to_string(i) + "]",
-                Tensor{all.dtype, {all.shape[1], all.shape[2]}, all.bytes.subspan(i * each, each), all.source});
+            tensors_.emplace(name + "[" + std::to_string(i) + "]", Tensor{all.dtype,
+                                                                          {all.shape[1], all.shape[2]},
+                                                                          all.bytes.subspan(i * each, each),
+                                                                          all.source,
+                                                                          all.compact});
         }
     }
 
