@@ -81,10 +81,17 @@ void unpack_q4_1(const std::byte* block, int64_t first, CompactBlock& to) {
 // 32 fifth bits, bit i of element i, then 16 bytes of codes.
 void unpack_5_bits(const std::byte* from, int32_t zero, int8_t* codes) {
     unpack_halves(from + 4, codes);
-    for (int32_t i = 0; i < kSmall; ++i) {
-        const int32_t fifth = (byte_at(from, i / 8) >> static_cast<uint32_t>(i % 8)) & 1;
-        codes[i] = static_cast<int8_t>(codes[i] + 16 * fifth - zero);
+    for (int32_t i = 0; i < kSmall; i += 8) {
+        // Byte j of eight gets bit j of this one alone, which then carries into its highest bit; that becomes the
+        // fifth.
+        const uint64_t alone = (byte_at(from, i / 8) * 0x0101010101010101U) & 0x8040201008040201U;
+        const uint64_t fifths = ((alone + 0x7F7F7F7F7F7F7F7FU) >> 3U) & 0x1010101010101010U;
+        uint64_t eight = 0;
+        std::memcpy(&eight, codes + i, sizeof(eight));
+        eight |= fifths;
+        std::memcpy(codes + i, &eight, sizeof(eight));
     }
+    for (int32_t i = 0; i < kSmall; ++i) codes[i] = static_cast<int8_t>(codes[i] - zero);
 }
 
 // f16 scale, codes of 5 bits.
@@ -105,9 +112,22 @@ void unpack_q8_0(const std::byte* block, int64_t first, CompactBlock& to) {
     std::memcpy(to.codes + first, block + 2, kSmall);
 }
 
-// The two bits of element i of 64 bytes: a half of the bytes has four groups of 32 elements, one for each pair of bits.
-int32_t two_bits(const std::byte* from, int32_t i) {
-    return (byte_at(from, i / 128 * 32 + i % 32) >> static_cast<uint32_t>(i % 128 / 32 * 2)) & 3;
+// 64 bytes of 2-bit codes: a half of them has four groups of 32 elements, one for each pair of bits.
+void unpack_2_bits(const std::byte* from, int8_t* codes) {
+    for (int32_t group = 0; group < 8; ++group) {
+        for (int32_t i = 0; i < 32; ++i)
+            codes[group * 32 + i] = static_cast<int8_t>((byte_at(from, group / 4 * 32 + i) >> (group % 4 * 2)) & 3);
+    }
+}
+
+// Adds `worth` to each code whose bit is set: bit `group` of byte i of 32.
+void add_bits(const std::byte* from, int32_t worth, int8_t* codes) {
+    for (int32_t group = 0; group < 8; ++group) {
+        for (int32_t i = 0; i < 32; ++i) {
+            const int32_t bit = (byte_at(from, i) >> group) & 1;
+            codes[group * 32 + i] = static_cast<int8_t>(codes[group * 32 + i] + worth * bit);
+        }
+    }
 }
 
 // 16 bytes of 4-bit scales and minimums, 64 bytes of 2-bit codes, f16 scale of scales, f16 scale of minimums.
@@ -118,7 +138,7 @@ void unpack_q2_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
         to.factors[group] = static_cast<int8_t>(low(byte_at(block, group)));
         to.min_factors[group] = static_cast<int8_t>(high(byte_at(block, group)));
     }
-    for (int32_t i = 0; i < kLarge; ++i) to.codes[i] = static_cast<int8_t>(two_bits(block + 16, i));
+    unpack_2_bits(block + 16, to.codes);
 }
 
 // 32 bytes of third bits, 64 bytes of 2-bit codes, 16 scales of 6 bits in 12 bytes, f16 scale of scales.
@@ -130,10 +150,8 @@ void unpack_q3_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
         const uint32_t two = (byte_at(packed + 8, group % 4) >> static_cast<uint32_t>(group / 4 * 2)) & 3U;
         to.factors[group] = static_cast<int8_t>(static_cast<int32_t>(four | two << 4U) - 32);
     }
-    for (int32_t i = 0; i < kLarge; ++i) {
-        const int32_t third = (byte_at(block, i % 32) >> static_cast<uint32_t>(i / 32)) & 1;
-        to.codes[i] = static_cast<int8_t>(two_bits(block + 32, i) + 4 * third);
-    }
+    unpack_2_bits(block + 32, to.codes);
+    add_bits(block, 4, to.codes);
 }
 
 // f16 scales of scales and of minimums, then 8 scales and 8 minimums of 6 bits in 12 bytes.
@@ -167,27 +185,24 @@ void unpack_q4_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
     unpack_4_bits(block + 16, to.codes);
 }
 
-// As Q4_K, with 32 bytes of fifth bits before the codes: bit `group` of byte i.
+// As Q4_K, with 32 bytes of fifth bits before the codes.
 void unpack_q5_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
     unpack_6_bit_scales(block, to);
     unpack_4_bits(block + 48, to.codes);
-    for (int32_t i = 0; i < kLarge; ++i) {
-        const int32_t fifth = (byte_at(block + 16, i % 32) >> static_cast<uint32_t>(i / 32)) & 1;
-        to.codes[i] = static_cast<int8_t>(to.codes[i] + 16 * fifth);
-    }
+    add_bits(block + 16, 16, to.codes);
 }
 
 // 128 bytes of low halves, 64 bytes of pairs of high bits, 16 signed scales, f16 scale of scales.
 void unpack_q6_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
     to.scale = half_at(block + 208);
     std::memcpy(to.factors, block + 192, sizeof(to.factors));
+    unpack_2_bits(block + 128, to.codes);
     for (int32_t group = 0; group < 8; ++group) {  // of 32 elements
         const std::byte* const four = block + group / 4 * 64 + group % 2 * 32;
-        const uint32_t shift = group % 4 < 2 ? 0 : 4;
+        const int32_t shift = group % 4 < 2 ? 0 : 4;
         for (int32_t i = 0; i < 32; ++i) {
-            const int32_t element = group * 32 + i;
-            const int32_t code = ((byte_at(four, i) >> shift) & 0xF) | two_bits(block + 128, element) << 4;
-            to.codes[element] = static_cast<int8_t>(code - 32);
+            int8_t& code = to.codes[group * 32 + i];
+            code = static_cast<int8_t>((code << 4 | ((byte_at(four, i) >> shift) & 0xF)) - 32);
         }
     }
 }

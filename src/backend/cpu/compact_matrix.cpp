@@ -41,6 +41,25 @@ std::byte* store_scales(const CompactForm& form, const CompactBlock& block, int6
     return to;
 }
 
+// Places: codes of a word.
+template <int64_t Places>
+void store_codes(const int8_t* codes, int64_t weights, std::byte* to) {
+    constexpr uint32_t kBits = 16 / Places;
+    for (int64_t part = 0; part < weights; part += kWords * Places) {
+        uint16_t words[kWords];
+        for (int64_t j = 0; j < kWords; ++j) {
+            uint32_t word = 0;
+            for (int64_t place = 0; place < Places; ++place) {
+                const auto code = static_cast<uint8_t>(codes[part + place * kWords + j]);
+                word |= (code & ((1U << kBits) - 1)) << (kBits * static_cast<uint32_t>(place));
+            }
+            words[j] = static_cast<uint16_t>(word);
+        }
+        std::memcpy(to, words, sizeof(words));
+        to += sizeof(words);
+    }
+}
+
 // Reads a row of the weight and stores it.
 class RowLoader {
   public:
@@ -111,18 +130,8 @@ void for_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t coun
 
 void store_block(const CompactForm& form, const CompactBlock& block, int64_t weights, std::byte* to) {
     to = store_scales(form, block, weights / stored_group(form), to);
-    const int64_t places = form.codes == CodeKind::bits4 ? 4 : 2;
-    const auto bits = static_cast<uint32_t>(16 / places);
-    for (int64_t part = 0; part < weights; part += kWords * places) {
-        for (int64_t j = 0; j < kWords; ++j) {
-            uint32_t word = 0;
-            for (int64_t place = places - 1; place >= 0; --place) {
-                const auto code = static_cast<uint8_t>(block.codes[part + place * kWords + j]);
-                word = (word << bits) | (code & ((1U << bits) - 1));
-            }
-            to = put(static_cast<uint16_t>(word), to);
-        }
-    }
+    if (form.codes == CodeKind::bits4) return store_codes<4>(block.codes, weights, to);
+    store_codes<2>(block.codes, weights, to);
 }
 
 uint64_t compact_bytes(const CompactForm& form, int64_t outputs, int64_t depth) {
