@@ -1,6 +1,7 @@
 // GGUF files of random models whose matrices are in blocks.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -146,7 +147,7 @@ struct RandomGguf {
     }
     void add_router(test::GgufWriter& writer, const std::string& name, Random& random) const {
         std::vector<float> values(static_cast<size_t>(hidden * experts));
-        for (float& value : values) value = random.centered();
+        for (float& value : values) value = random.centered() / std::sqrt(static_cast<float>(hidden));
         writer.add_floats(name, {static_cast<uint64_t>(hidden), static_cast<uint64_t>(experts)}, values);
     }
 };

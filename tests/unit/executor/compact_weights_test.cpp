@@ -235,8 +235,9 @@ TEST_F(CompactFamilies, LogitsAndGreedyTokensAreTheQuantisedModels) {
 }
 
 // A GGUF file's blocks against the same numbers, widened: of each type, of all of them in one file, with experts. In
-// bfloat16, weights that are not rounded to it cost less.
+// bfloat16, where widened weights are rounded besides, their error is no worse, but for chance.
 TEST_F(CompactFamilies, BlocksOfFilesGiveTheLogitsOfTheirNumbers) {
+    constexpr double kErrorRatio = 1.5;
     Random random(seed_);
     const test::TempFolder folder;
     const std::vector<const BlockType*> types = quantised_types();
@@ -246,7 +247,7 @@ TEST_F(CompactFamilies, BlocksOfFilesGiveTheLogitsOfTheirNumbers) {
         gguf.experts = turn == 0 || turn == count ? 4 : 0;
         gguf.type_of_next = [&]() -> const BlockType& { return *types[turn < count ? turn : random.below(count)]; };
         gguf.blocks = [&](const BlockType& type, int64_t blocks, int64_t cols) {
-            return some_blocks(type, blocks, 2 / std::sqrt(static_cast<float>(cols)), random);
+            return some_blocks(type, blocks, 1 / std::sqrt(static_cast<float>(cols)), random);
         };
         SCOPED_TRACE(turn < count ? types[turn]->name : "mixed");
         folder.write("model.gguf", gguf.file(random));
@@ -262,7 +263,7 @@ TEST_F(CompactFamilies, BlocksOfFilesGiveTheLogitsOfTheirNumbers) {
         const auto error = [&](WeightForm form) {
             return error_of(run(spec, weights, form, prompt, expected.tokens, DType::bf16), expected);
         };
-        EXPECT_LT(error(WeightForm::source), 1.1 * error(WeightForm::wide));
+        EXPECT_LT(error(WeightForm::source), kErrorRatio * error(WeightForm::wide));
     }
 }
 
