@@ -77,6 +77,9 @@ ScaleAndMin scale_and_min(const CompactForm& form, const CompactBlock& block, in
 void expand_block(const CompactForm& form, const CompactBlock& block, float row_scale, int64_t first, int64_t count,
                   float* to);
 
+// Whether all that the form has of a block's scales is finite, and all codes are: its weights are finite then.
+bool is_finite(const CompactForm& form, const CompactBlock& block);
+
 // Quantises a row. Deterministic: each row follows from its own numbers alone. Codes are rounded to nearest (ties to
 // even) with the scales and minimums as they are stored. What quantised_form() gives for
 // - int8: of each group of 32 the scale max|w| / 127, as float16 beside the row's, a power of two;
@@ -100,8 +103,10 @@ class CompactSource {
     virtual ~CompactSource() = default;
 
     [[nodiscard]] virtual CompactForm form() const = 0;
-    // Fills the fields of `to` that the form has. `row` is a row as stored: the view's order has been applied.
-    virtual void read_block(const WeightView& view, int64_t row, int64_t block, CompactBlock& to) const noexcept = 0;
+    // to[i] = block first + i of a row, i < count. `row` is a row as stored: the view's order has been applied. Fields
+    // that the form does not have are finite.
+    virtual void read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
+                             CompactBlock* to) const noexcept = 0;
     [[nodiscard]] virtual float row_scale(const WeightView&, int64_t) const noexcept { return 1; }
 };
 

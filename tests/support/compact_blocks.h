@@ -1,6 +1,7 @@
 // Compact weights of random codes and scales, and what their values are by definition.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -42,8 +43,9 @@ class BlocksInMemory : public CompactSource {
           scales_(static_cast<size_t>(rows)) {}
 
     [[nodiscard]] CompactForm form() const override { return form_; }
-    void read_block(const WeightView&, int64_t row, int64_t block, CompactBlock& to) const noexcept override {
-        to = blocks_of(row)[block];
+    void read_blocks(const WeightView&, int64_t row, int64_t first, int64_t count,
+                     CompactBlock* to) const noexcept override {
+        std::copy_n(blocks_of(row) + first, count, to);
     }
     [[nodiscard]] float row_scale(const WeightView&, int64_t row) const noexcept override {
         return scales_[static_cast<size_t>(row)];

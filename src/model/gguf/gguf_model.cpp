@@ -46,7 +46,7 @@ class TensorMaker {
             const auto& [name, tensor] = entry;
             const bool minus_one = norms_have_one_ && name.ends_with("norm.weight");
             if (!tensor.type->quantised() && !minus_one) {
-                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file});
+                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file, nullptr});
                 continue;
             }
             decoded.add(name, *tensor.type, tensor.bytes, *tensor.file, minus_one ? -1.0F : 0.0F);
@@ -54,7 +54,8 @@ class TensorMaker {
         }
         NL_TRY(decoded.map());
         for (size_t i = 0; i < in_blocks.size(); ++i)
-            add(in_blocks[i]->first, {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded});
+            add(in_blocks[i]->first,
+                {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded, decoded.compact(i)});
         return std::move(tensors_);
     }
 
@@ -70,9 +71,11 @@ class TensorMaker {
         if (count > kMostExperts) return;  // no tensor of a model: a file must not make the map that large
         const size_t each = all.bytes.size() / count;
         for (size_t i = 0; i < count; ++i) {
-            tensors_.emplace(
-                name + "[" + std::to_string(i) + "]",
-                Tensor{all.dtype, {all.shape[1], all.shape[2]}, all.bytes.subspan(i * each, each), all.source});
+            tensors_.emplace(name + "[" + std::to_string(i) + "]", Tensor{all.dtype,
+                                                                          {all.shape[1], all.shape[2]},
+                                                                          all.bytes.subspan(i * each, each),
+                                                                          all.source,
+                                                                          all.compact});
         }
     }
 
