@@ -53,9 +53,9 @@ struct WeightView {
     std::span<const int32_t> order = {};
     WeightScales scales = {};
     WeightSource* source = nullptr;  // where set, the data (not the scales) must be read through it
-    // Where set, the weight is compact: its codes and scales are read through this. With a `source` beside it, its values can
-    // be read wide through that too, as those of any weight. Without one they are what the blocks' codes and scales say,
-    // and `dtype` is what they are given in where a backend wants them wide. Not owned.
+    // Where set, the weight is compact: its codes and scales are read through this. With a `source` beside it, its
+    // values can be read wide through that too, as those of any weight. Without one they are what the blocks' codes and
+    // scales say, and `dtype` is what they are given in where a backend wants them wide. Not owned.
     const CompactSource* compact = nullptr;
 
     [[nodiscard]] bool present() const { return data != nullptr; }
