@@ -5,9 +5,9 @@
     bindings/generate.py --check   fails where a file is not what the header asks for
 
 Rust gets its declarations and constants, C# its imports and enums, Python its prototypes and enums, Go its constants
-(cgo reads the declarations itself), and each the setters of every option. All else in a binding is written by hand. A new function in the header
-needs a run of this script and a safe wrapper in each language; tests/bindings/check_coverage.py tells which ones are
-missing. A new option or fact needs a run of this script alone.
+(cgo reads the declarations itself), and each the setters of every option. All else in a binding is written by hand.
+A new function in the header needs a run of this script and a safe wrapper in each language;
+tests/bindings/check_coverage.py tells which ones are missing. A new option or fact needs a run of this script alone.
 
 What a declaration means stands in the header's marks (NL_OUT, NL_ARRAY and so on, which it explains at its top).
 Nothing is guessed from names: a pointer without a mark that needs one ends the run.

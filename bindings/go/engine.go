@@ -9,9 +9,9 @@ import "unsafe"
 // and tokenizer made from it.
 type Engine struct{ handle *handle }
 
-// NewEngine loads the Hugging Face folder at path and reserves the page pool. options may be nil. It blocks while the
-// weights load. The weight files stay mapped while the engine lives: do not truncate them. Where options.Progress gives
-// an error, that is the error here.
+// NewEngine loads the model at path, a Hugging Face folder or a GGUF file, and reserves the page pool. options may be nil.
+// It blocks while the weights load. The weight files stay mapped while the engine lives: do not truncate them. Where
+// options.Progress gives an error, that is the error here.
 func NewEngine(path string, options *EngineOptions) (*Engine, error) {
 	if options == nil {
 		options = new(EngineOptions)
@@ -134,7 +134,7 @@ func (e *Engine) IsEndToken(token int32) (bool, error) {
 	return isEnd != 0, err
 }
 
-// Tokenizer is the tokenizer of the model folder; ErrNotFound where the folder has none.
+// Tokenizer is the model's tokenizer; ErrNotFound where its files have none.
 func (e *Engine) Tokenizer() (*Tokenizer, error) {
 	pointer, err := e.handle.use()
 	if err != nil {

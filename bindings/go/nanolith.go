@@ -48,10 +48,10 @@ func Version() string { return C.GoString(C.nl_version()) }
 // VersionNumber is the same as one number, to compare: 200 is 0.2.0, 10203 is 1.2.3.
 func VersionNumber() int { return int(C.nl_version_number()) }
 
-// DescribeModel tells what the Hugging Face folder at path is and what of it can be used, without loading weights: lines
-// "name: value", for people to read, or a JSON object with the same names. "model", "tokenizer" and "chat format" are
-// among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason. A part
-// that can't be used is no error.
+// DescribeModel tells what the Hugging Face folder or GGUF file at path is and what of it can be used, without loading
+// weights: lines "name: value", for people to read, or a JSON object with the same names. "model", "tokenizer" and "chat
+// format" are among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the
+// reason. A part that can't be used is no error.
 func DescribeModel(path string, format DescribeFormat) (string, error) {
 	text, length := chars(path)
 	return fillText(1024, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {

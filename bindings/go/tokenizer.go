@@ -8,7 +8,7 @@ import "unsafe"
 // Tokenizer turns text to tokens and back.
 type Tokenizer struct{ handle *handle }
 
-// LoadTokenizer gives the tokenizer of a model folder, without loading weights.
+// LoadTokenizer gives the tokenizer of a model folder or GGUF file, without loading weights.
 func LoadTokenizer(path string) (*Tokenizer, error) {
 	var tokenizer *C.nl_tokenizer
 	text, length := chars(path)

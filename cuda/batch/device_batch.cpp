@@ -41,9 +41,9 @@ Offsets place(const BatchShape& shape, const Batch& batch, size_t num_changes) {
     at.key_positions = layout.reserve<int32_t>(rows);
     at.slots = layout.reserve<int32_t>(rows);
     at.output_rows = layout.reserve<int32_t>(outputs);
-    at.sampling = layout.reserve<SampleParams>(outputs);
+    at.sampling = layout.reserve<SampleParams>(shape.draws_late ? 0 : outputs);
     for (const WorkCounts& counts : shape.work) at.work.emplace_back(layout, counts);
-    at.edits = layout.reserve<LogitEdit>(batch.edits.size());
+    at.edits = layout.reserve<LogitEdit>(shape.draws_late ? 0 : batch.edits.size());
     at.queries = layout.reserve<RowQuery>(batch.logprobs.empty() ? 0 : outputs);
     at.state_rows = layout.reserve<int32_t>(batch.state_rows.size());
     at.copied = layout.used();
@@ -78,7 +78,7 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     shape_.has_results = has_results(batch);
     shape_.work.clear();
     for (const AttentionPlan* plan : plans) shape_.work.push_back(count_work(*plan));
-    shape_.draws_late = !batch.masks.empty();
+    shape_.draws_late = batch.draws_late || !batch.masks.empty();
     const Offsets at = place(shape_, batch, changes.size());
 
     *moved = at.copied > device_.bytes();
@@ -95,15 +95,16 @@ Result<void> DeviceBatch::lay_out(const Batch& batch, std::span<const AttentionP
     std::byte* const to = host.data();
     draw.edits = reinterpret_cast<LogitEdit*>(device_.data() + at.edits);
     if (!batch.logprobs.empty()) draw.queries = reinterpret_cast<const RowQuery*>(device_.data() + at.queries);
+    draw_tables_ = draw;
     const StepHead head{draw, static_cast<int32_t>(changes.size())};
     put(to + at.head, std::span(&head, 1), 0);
     put_all(to + at.tokens, batch.tokens);
     put_all(to + at.key_positions, batch.key_positions);
     put_all(to + at.slots, batch.slots);
     put_all(to + at.output_rows, batch.output_rows);
-    put_all(to + at.sampling, batch.sampling);
+    if (!shape_.draws_late) put_all(to + at.sampling, batch.sampling);
     for (size_t i = 0; i < plans.size(); ++i) at.work[i].put(to, *plans[i]);
-    put_all(to + at.edits, batch.edits);
+    if (!shape_.draws_late) put_all(to + at.edits, batch.edits);
     if (!batch.logprobs.empty()) put_all(to + at.queries, queries_of(batch));
     put_all(to + at.state_rows, batch.state_rows);
     put(to + at.changes, changes, 0);

@@ -26,7 +26,7 @@ struct BatchShape {
     int32_t rows = 0;
     int32_t output_rows = 0;
     bool has_results = false;      // as has_results() of the batch
-    bool draws_late = false;       // tokens are drawn by a launch of its own, when masks are there
+    bool draws_late = false;       // tokens are drawn by a launch of its own (late_draws.h)
     std::vector<WorkCounts> work;  // of each plan
 
     bool operator==(const BatchShape&) const = default;
@@ -54,17 +54,17 @@ struct BatchView {
     const int32_t* key_positions = nullptr;
     const int32_t* slots = nullptr;
     const int32_t* output_rows = nullptr;
-    const int32_t* state_rows = nullptr;  // for launches that no graph has
-    const SampleParams* sampling = nullptr;
-    std::vector<WorkView> work;  // of each plan, page_table excepted
+    const int32_t* state_rows = nullptr;     // for launches that no graph has
+    const SampleParams* sampling = nullptr;  // not where draws_late
+    std::vector<WorkView> work;              // of each plan, page_table excepted
     std::vector<ShortView> short_work;
 };
 
 class DeviceBatch {
   public:
     // Writes the batch, its plans and the changes of the page table to `host`, which is allocated anew where it is too
-    // small. `draw` is StepHead::draw, but for edits and queries. *moved tells whether the device's block had to grow:
-    // then the arrays of every shape have new addresses, and the steps in flight on `stream` have ended.
+    // small. `draw` is StepHead::draw, but for edits, queries and masks. *moved tells whether the device's block had to
+    // grow: then the arrays of every shape have new addresses, and the steps in flight on `stream` have ended.
     Result<void> lay_out(const Batch& batch, std::span<const AttentionPlan* const> plans,
                          std::span<const PageChange> changes, DrawTables draw, PinnedBuffer& host, cudaStream_t stream,
                          bool* moved);
@@ -72,12 +72,15 @@ class DeviceBatch {
     [[nodiscard]] const BatchShape& shape() const { return shape_; }
     [[nodiscard]] const HostBatch& host() const { return host_; }
     [[nodiscard]] const BatchView& view() const { return view_; }
+    // StepHead::draw; its edits are of no use where draws_late.
+    [[nodiscard]] const DrawTables& draw_tables() const { return draw_tables_; }
 
   private:
     DeviceBuffer device_;
     BatchShape shape_;
     HostBatch host_;
     BatchView view_;
+    DrawTables draw_tables_;
 };
 
 }  // namespace nanolith::cuda

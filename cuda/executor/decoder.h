@@ -215,13 +215,14 @@ class Decoder {
         if (spec_.logit_softcap > 0) {
             NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_));
         }
-        return shape_->draws_late ? Result<void>() : draw(early());
+        return shape_->draws_late ? Result<void>() : draw(view_->sampling, &view_->head->draw, early());
     }
 
-    // Draws the step's tokens, the last thing that it does: head() does it, unless BatchShape::draws_late.
-    Result<void> draw(bool early_launch = false) {
-        return sample(all_logits(), view_->sampling, shape_->output_rows, spec_.vocab_size, sampled(),
-                      &view_->head->draw, early_launch, stream_);
+    // Draws the step's tokens, the last thing that it does: head() does it, unless BatchShape::draws_late. Both
+    // addresses are on the device.
+    Result<void> draw(const SampleParams* sampling, const DrawTables* tables, bool early_launch) {
+        return sample(all_logits(), sampling, shape_->output_rows, spec_.vocab_size, sampled(), tables, early_launch,
+                      stream_);
     }
 
     // Writes the hidden states of the step's `count` state rows to `to`, [count, hidden], after head(). Few steps have

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <type_traits>
@@ -13,6 +12,7 @@
 #include "backend/forward.h"
 #include "backend/profile.h"
 #include "backend/progress.h"
+#include "batch/late_draws.h"
 #include "executor/decoder.h"
 #include "executor/graph_cache.h"
 #include "executor/move_pages.h"
@@ -56,6 +56,7 @@ class CudaExecutor final : public Executor {
         graphs_.clear();
         phases_ = PhaseEvents();
         slots_ = StepSlots();
+        late_draws_ = LateDraws();
         batch_ = DeviceBatch();
         probes_.release();
         page_table_ = PageTable();
@@ -67,6 +68,7 @@ class CudaExecutor final : public Executor {
         NL_TRY(report(progress, 0));
         NL_ASSIGN(stream_, create_stream());
         NL_ASSIGN(slots_, StepSlots::create(options_.max_output_rows));
+        NL_ASSIGN(late_draws_, LateDraws::create());
         NL_TRY(decoder_->load(weights, stream_.get(), progress, kLoaded));
         NL_TRY(decoder_->clear_page(0));
         if (options_.profile != nullptr) {
@@ -97,6 +99,8 @@ class CudaExecutor final : public Executor {
             return fail(NL_ERROR_INTERNAL, max_in_flight(),
                         " steps are in flight: expected collect() before another submit()");
         }
+        if (undrawn_)
+            return fail(NL_ERROR_INTERNAL, "a step has no draws: expected submit_draws() before another submit()");
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
         if (!checked.ok()) {
             page_table_.forget();  // this batch's changes of the page table are not sent
@@ -107,6 +111,21 @@ class CudaExecutor final : public Executor {
         } catch (const std::bad_alloc&) {
             return fail(NL_ERROR_OUT_OF_MEMORY, "host memory ran out for a step of ", batch.tokens.size(), " rows");
         }
+    }
+
+    Result<void> submit_draws(const Batch& batch) override {
+        if (!undrawn_)
+            return fail(NL_ERROR_INTERNAL, "no step waits for draws: expected submit() with draws_late before");
+        undrawn_ = false;
+        return on_device([&]() -> Result<void> {
+            UnfinishedStep unfinished(*this);
+            NL_TRY(check_draws(batch, spec_.vocab_size));
+            StepSlot& slot = slots_.next();
+            NL_TRY(draw_late(slot, batch));
+            NL_TRY(end_step(slot));
+            unfinished.submitted();
+            return {};
+        });
     }
 
     Result<void> collect(std::span<int32_t> sampled) override {
@@ -271,7 +290,18 @@ class CudaExecutor final : public Executor {
         NL_TRY(set_probes(slot, batch));
         NL_TRY(decoder_->begin(batch_, page_table_.data()));
         NL_TRY(launch_forward());
-        if (batch_.shape().draws_late) NL_TRY(draw_with_masks(slot, batch));
+        undrawn_ = batch.draws_late;
+        if (!undrawn_) {
+            if (batch_.shape().draws_late) NL_TRY(draw_late(slot, batch));
+            NL_TRY(end_step(slot));
+        }
+        unfinished.submitted();
+        page_table_.changes_submitted();
+        return {};
+    }
+
+    // Puts what follows the draws on the stream. The step is in flight then.
+    Result<void> end_step(StepSlot& slot) {
         for (size_t i = 0; i < slot.kept.size(); ++i) {
             NL_CUDA_TRY(cudaMemcpyAsync(slot.logits.template as<float>() + i * vocab_size(),
                                         decoder_->logits() + static_cast<size_t>(slot.kept[i]) * vocab_size(),
@@ -285,23 +315,19 @@ class CudaExecutor final : public Executor {
                                         slot.num_page_weights * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
         }
         NL_CUDA_TRY(cudaEventRecord(slot.done.get(), stream_.get()));
-        unfinished.submitted();
-        page_table_.changes_submitted();
         num_drawn_ = slot.num_outputs;
         slots_.push();
         return {};
     }
 
-    // Puts the draws on the stream behind the masks, which are made while the device computes the rest of the step.
-    Result<void> draw_with_masks(StepSlot& slot, const Batch& batch) {
-        if (batch.fill_masks) batch.fill_masks();
-        const size_t bytes = batch.masks.size() * sizeof(uint32_t);
-        std::memcpy(slot.masks.data(), batch.masks.data(), bytes);
-        NL_CUDA_TRY(cudaMemcpyAsync(masks_.data(), slot.masks.data(), bytes, cudaMemcpyHostToDevice, stream_.get()));
-        return decoder_->draw();
+    // Puts the draws on the stream behind the forward pass, which the device may still be computing.
+    Result<void> draw_late(StepSlot& slot, const Batch& batch) {
+        NL_TRY(late_draws_.send(batch, batch_.draw_tables(), slot.draws, stream_.get()));
+        NL_TRY(decoder_->draw(late_draws_.sampling(), late_draws_.tables(), false));
+        return late_draws_.drawn(stream_.get());
     }
 
-    // Memory for the step's masks, surprises and log-probabilities.
+    // Memory for the step's surprises and log-probabilities.
     Result<DrawTables> draw_tables(StepSlot& slot, const Batch& batch) {
         slot.num_logprobs = 0;
         for (const LogprobQuery& query : batch.logprobs) slot.num_logprobs += 1 + static_cast<size_t>(query.top);
@@ -309,20 +335,10 @@ class CudaExecutor final : public Executor {
         if (slot.logprobs.bytes() < logprob_bytes) {
             NL_ASSIGN(slot.logprobs, allocate_pinned(std::bit_ceil(logprob_bytes), "log-probabilities"));
         }
-        const size_t mask_bytes = batch.masks.size() * sizeof(uint32_t);
-        if (slot.masks.bytes() < mask_bytes) {
-            NL_ASSIGN(slot.masks, allocate_pinned(std::bit_ceil(mask_bytes), "masks of tokens"));
-        }
-        if (masks_.bytes() < mask_bytes) {
-            NL_ASSIGN(DeviceBuffer masks, allocate_device(std::bit_ceil(mask_bytes), "masks of tokens"));
-            NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));  // steps in flight read the old ones
-            masks_ = std::move(masks);
-        }
         std::fill_n(slot.surprises.template as<float>(), batch.output_rows.size(), 0.0F);
         return DrawTables{.sampled = slot.sampled.template as<int32_t>(),
                           .surprises = slot.surprises.template as<float>(),
-                          .logprobs = slot.logprobs.template as<TokenLogprob>(),
-                          .masks = masks_.template as<uint32_t>()};
+                          .logprobs = slot.logprobs.template as<TokenLogprob>()};
     }
 
     // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
@@ -426,11 +442,12 @@ class CudaExecutor final : public Executor {
     std::span<const AttentionPlan* const> plans_;  // of the step that is being submitted
     PageTable page_table_;
     DeviceBatch batch_;
-    DeviceBuffer masks_;  // of the step submitted last
-    Probes probes_;       // of the step that is being submitted
+    LateDraws late_draws_;
+    Probes probes_;  // of the step that is being submitted
     GraphCache graphs_;
     int plain_steps_ = kPlainSteps;
     StepSlots slots_;
+    bool undrawn_ = false;  // the step submitted last waits for submit_draws()
     PhaseEvents phases_;    // for options_.profile
     size_t num_drawn_ = 0;  // output rows of the step submitted last
 };

@@ -16,9 +16,9 @@ namespace nanolith::cuda {
 struct StepSlot {
     PinnedBuffer batch;         // what is copied to the device; grows as needed
     PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
-    PinnedBuffer surprises;     // [max_output_rows] float32, written as those where they are asked for
-    PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, written as those; grows as needed
-    PinnedBuffer masks;         // Batch::masks; grows as needed
+    PinnedBuffer surprises;     // [max_output_rows] float32, by the same kernel; see DrawTables::surprises
+    PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, by the same kernel; grows as needed
+    PinnedBuffer draws;         // what LateDraws sends; grows as needed
     PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
     PinnedBuffer states;        // [num_states, hidden] float32, written by a kernel; grows as needed
     PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes

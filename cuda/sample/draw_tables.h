@@ -1,4 +1,4 @@
-// What draws of a step need beside its logits and their parameters, and where their results go.
+// Arrays that the draws of a step read beside its logits and SampleParams, and those that they write to.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct DrawTables {
     float* surprises = nullptr;        // [output rows], of rows with a finite most_surprise
     TokenLogprob* logprobs = nullptr;  // the queries' answers
     // On the device.
-    LogitEdit* edits = nullptr;         // of all rows; a draw uses its own as it likes
+    LogitEdit* edits = nullptr;         // of all rows; a draw overwrites those of its row
     const RowQuery* queries = nullptr;  // [output rows], or null: no row is asked
     const uint32_t* masks = nullptr;    // [masks][mask_words(vocab_size)]
 };

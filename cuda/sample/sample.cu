@@ -168,7 +168,7 @@ class Sampler {
                                [&](Mass total) { return share_of(top_p, total); });
     }
 
-    // Surprise differs from the distance to the best by the same amount for all tokens, so that distances do.
+    // A token's surprise is its distance to the best one plus a constant, so distances are compared in its place.
     __device__ void keep_typical(float typical_p) {
         if (typical_p >= 1) return;
         const Mass total = total_mass();
@@ -245,7 +245,7 @@ class Sampler {
         return shared_.total;
     }
 
-    // One pass for each: the tokens share too many logits to be collected.
+    // One pass for each of the `top` tokens: too many have equal logits to be collected.
     template <typename Logprob>
     __device__ void find_top_one_by_one(int top, const Logprob& logprob, TokenLogprob* answers) {
         Candidate before{INFINITY, -1};

@@ -155,14 +155,14 @@ typedef struct nl_generation nl_generation;   /* tokens that the engine draws fo
 
 /*
  * Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
- * index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
- * several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
- * NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
- * loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
- * Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
- * tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
- * files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
- * DEVICE, CANCELLED (by the progress callback), IO.
+ * index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file; where a model is
+ * split into several GGUF files, the first of them (NAME-00001-of-00003.gguf). `options` (of kind NL_OPTIONS_ENGINE;
+ * see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
+ * change while they are loaded are IO; afterwards they may change, unless the CPU uses weights where they lie
+ * (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+ * (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+ * Since 0.1; nl_options and GGUF files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device),
+ * BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED (by the progress callback), IO.
  */
 NL_API nl_status nl_engine_create(NL_ARRAY(path_length) const char *path, size_t path_length, const nl_options *options,
                                   NL_OUT nl_engine **engine);
@@ -273,12 +273,11 @@ NL_API nl_status nl_engine_is_end_token(const nl_engine *engine, int32_t token, 
 NL_API nl_status nl_engine_tokenizer(const nl_engine *engine, NL_OUT nl_tokenizer **tokenizer);
 /*
  * A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
- * tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
- * several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
- * special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
- * component that is not known is refused by its name: no text is tokenized approximately.
- * Since 0.1; GGUF files since 0.2.
- * Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
+ * tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral). Where
+ * there are several, tokenizer.json is read, since chat models have their markers only in it. What
+ * tokenizer_config.json, special_tokens_map.json and added_tokens.json add is read too. Where a model is split into
+ * several GGUF files, name the first. A component that is not known is refused by its name: no text is tokenized
+ * approximately. Since 0.1; GGUF files since 0.2. Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_tokenizer_load(NL_ARRAY(path_length) const char *path, size_t path_length,
                                    NL_OUT nl_tokenizer **tokenizer);
@@ -487,11 +486,12 @@ NL_API void nl_cache_free(nl_cache *cache) NL_SYMBOL("nl_nanolith_cache_free");
  */
 NL_API nl_status nl_cache_extend(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens);
 /*
- * Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
- * after all that stands before it: *count is num_tokens. The first token of an empty cache has none, and gets NaN. They
- * are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
- * it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
- * conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+ * Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these tokens
+ * after all tokens before it: *count is num_tokens. The first token of an empty cache has no log-probability: its place
+ * gets NaN. The log-probabilities are those of the model's own distribution, which sampling options do not change. To
+ * rank several continuations of one context, fork the cache for each. One step scores at most NL_OPTION_MAX_OUTPUT_ROWS
+ * tokens. All tokens are computed, also where pages of other conversations could be shared (NL_OPTION_SHARE_PREFIXES).
+ * With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
  * Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
  */
 NL_API nl_status nl_cache_score(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
@@ -569,8 +569,8 @@ enum NL_NAMED(CacheFact, NL_CACHE_) {
     NL_CACHE_PRIVATE_PAGES = 3,   /* of these, pages outside chunks */
     NL_CACHE_BYTES = 4,           /* NL_CACHE_PAGES times page bytes */
     NL_CACHE_TOKENS_REUSED = 5,   /* taken from chunks, a fork's origin or other conversations, not computed */
-    NL_CACHE_TOKENS_COMPUTED = 6, /* computed for this cache so far */
-    NL_CACHE_TOKENS_BLENDED = 7,  /* of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
+    NL_CACHE_TOKENS_COMPUTED = 6, /* tokens computed for this cache so far */
+    NL_CACHE_TOKENS_BLENDED = 7,  /* of these, recomputed tokens of chunks (NL_COMPOSE_BLENDED); since 0.2 */
     NL_CACHE_COMPOSITION = 8,     /* how its chunks were composed in the end, NL_COMPOSE_*; since 0.2 */
     /* of NL_CACHE_TOKENS_REUSED, those of chunks that did not have to be computed when the cache was created; since
        0.2 */
@@ -602,8 +602,8 @@ NL_API nl_status nl_cache_describe(const nl_cache *cache, NL_ARRAY(capacity) cha
  * nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
  * tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
  * Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
- * has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
- * generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
+ * has no tokenizer; a constraint that can't be granted in full), BUSY (the cache is generating,
+ * or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
  */
 NL_API nl_status nl_generation_start(nl_cache *cache, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
                                      const nl_options *options, NL_OUT nl_generation **generation);
@@ -646,15 +646,18 @@ NL_API nl_status nl_generation_next(nl_generation *generation, int64_t timeout_m
                                     NL_OUT size_t *text_length, NL_OUT int32_t *end);
 /*
  * Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
- * gave, in order: *count is their number. They are of the model's own distribution, before penalties, temperature and
- * all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
- * BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+ * gave, in order: *count is their number. They are those of the model's own distribution, which penalties, temperature
+ * and all other sampling options do not change. INVALID_ARGUMENT unless the generation was started with
+ * NL_OPTION_LOGPROBS. Since 0.2.
+ * Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_generation_logprobs(nl_generation *generation, NL_ARRAY(capacity) float *logprobs, size_t capacity,
                                         NL_OUT size_t *count);
 /*
- * For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
- * first, with their log-probabilities: *count is the number of all. Since 0.2.
+ * The most probable tokens, with their log-probabilities, in the place of each token that the latest call of
+ * nl_generation_next on this generation gave: for each of those tokens in order NL_OPTION_TOP_LOGPROBS elements, the
+ * most probable first. *count is the number of all elements. INVALID_ARGUMENT unless the generation was started with
+ * NL_OPTION_LOGPROBS. Since 0.2.
  * Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
  */
 NL_API nl_status nl_generation_top_logprobs(nl_generation *generation, NL_ARRAY(capacity) int32_t *tokens,
@@ -788,7 +791,8 @@ NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char
 /*
  * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
  * the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
- * not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
+ * not read again. Pages of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
+ * chunks. Since 0.2.
  * Errors: as nl_chunk_load.
  */
 NL_API nl_status nl_cache_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
@@ -878,19 +882,20 @@ enum NL_NAMED(Dtype, NL_DTYPE_) {
 };
 
 /*
- * How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have
- * NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never
- * quantised again. Since 0.2.
+ * How matrices of weights are kept in memory. Activations, norms, biases and the routers of experts are not quantised:
+ * whatever is chosen here, they have NL_OPTION_DTYPE's format or a wider one. The 8-bit floats of a checkpoint are
+ * widened before they are quantised. Since 0.2.
  */
 enum NL_NAMED(Weights, NL_WEIGHTS_) {
-    NL_WEIGHTS_AUTO = 0, /* as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE */
+    NL_WEIGHTS_AUTO = 0, /* as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE */
     NL_WEIGHTS_WIDE = 1, /* in NL_OPTION_DTYPE's format */
-    /* 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight */
+    /* 8-bit integers, rounded to nearest, and a float16 scale, max|w| / 127, for each 32 weights along a row: 8.5 bits
+       a weight */
     NL_WEIGHTS_INT8 = 2,
-    /* 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
-       embeddings and head as NL_WEIGHTS_INT8 */
+    /* 4-bit codes, and a scale and a minimum for each 32 weights along a row. Each of these two has 7 bits, which count
+       in 127ths of the largest among 256 weights: 4.6 bits a weight. Embeddings and head as with NL_WEIGHTS_INT8 */
     NL_WEIGHTS_INT4 = 3,
-    /* e4m3 and a scale for each row, max|w| / 448: 8 bits a weight */
+    /* 8-bit floats (e4m3) and a scale, max|w| / 448, for each row: 8 bits a weight */
     NL_WEIGHTS_FP8 = 4
 };
 
@@ -998,9 +1003,9 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
     /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
     NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
-    /* How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
-       the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to
-       NL_WEIGHTS_FP8] */
+    /* How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
+       give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default)
+       to NL_WEIGHTS_FP8] */
     NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };
 
@@ -1046,7 +1051,7 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT
 };
 
-/* What narrows a draw, for NL_OPTION_FILTER. Since 0.2. */
+/* The filters that narrow the choice of a token, for NL_OPTION_FILTER. Since 0.2. */
 enum NL_NAMED(Filter, NL_FILTER_) {
     NL_FILTER_TEMPERATURE = 1,
     NL_FILTER_TOP_K = 2,
@@ -1058,17 +1063,20 @@ enum NL_NAMED(Filter, NL_FILTER_) {
 
 /*
  * Options of drawing. Since 0.2.
- * A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then
- * the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY
- * those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest
- * logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among
- * what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop
- * tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p,
- * min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC,
- * temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on
- * the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the
- * tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only
- * when its latest token is known, and on a GPU all others of the same steps wait with it.
+ * A token is drawn in three steps. First, the logits of single tokens are changed: biases are added and banned tokens
+ * are left out; the repetition, frequency and presence penalties change the logits of tokens that the context contains;
+ * DRY lowers those of tokens that would continue a repetition. Where there is a list of allowed tokens, all others are
+ * left out. Second, with temperature 0, the default, the token with the highest logit is taken, of equal ones that with
+ * the lowest id. Otherwise filters narrow the choice one after the other, each among the tokens that the filters before
+ * it kept. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or what NL_OPTION_FILTER says; Mirostat is
+ * always the last one. Filters keep or drop tokens of equal logits together, and always keep at least one. (llama.cpp's
+ * default order has temperature last, so that there it does not change which tokens are kept.) Third, the token is
+ * drawn from those that are left, by their probabilities.
+ *
+ * The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY
+ * or Mirostat are on, the tokens before it; not on what else the engine computes. Where penalties, DRY or Mirostat are
+ * on, a conversation's next step is planned only when its latest token is known; on a GPU the other conversations that
+ * share its steps wait for that too.
  */
 enum NL_NAMED(SamplingOption, NL_OPTION_) {
     /* What logits are divided by. 0: greedy. [0 (default) to 3e38] */
@@ -1078,62 +1086,71 @@ enum NL_NAMED(SamplingOption, NL_OPTION_) {
     /* Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
        [1e-30 to 1 (default)] */
     NL_OPTION_TOP_P = 202 NL_TAKES_FLOAT,
-    /* Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1] */
+    /* Keeps the tokens whose probability is at least this times that of the most probable one. 0 keeps all.
+       [0 (default) to 1] */
     NL_OPTION_MIN_P = 203 NL_TAKES_FLOAT,
-    /* Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0] */
+    /* The seed of the random numbers that tokens are drawn with: all of its 64 bits count.
+       [INT64_MIN to INT64_MAX; default 0] */
     NL_OPTION_SEED = 204 NL_TAKES_INT,
-    /* The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
-       [0.001 to 1000; default 1] */
+    /* The logit of each token in the penalties' window (NL_OPTION_PENALTY_WINDOW) is divided by this where it is
+       positive, else multiplied by it. 1: off. [0.001 to 1000; default 1] */
     NL_OPTION_REPETITION_PENALTY = 205 NL_TAKES_FLOAT,
-    /* Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0] */
+    /* Is subtracted from a token's logit once for each time that the token stands in the penalties' window.
+       [-100 to 100; default 0] */
     NL_OPTION_FREQUENCY_PENALTY = 206 NL_TAKES_FLOAT,
-    /* Is subtracted from the logit of each token in the window. [-100 to 100; default 0] */
+    /* Is subtracted once from the logit of each token in the penalties' window. [-100 to 100; default 0] */
     NL_OPTION_PRESENCE_PENALTY = 207 NL_TAKES_FLOAT,
-    /* How many of the context's latest tokens, those of the prompt among them, are the window of these three
-       penalties. Every draw takes time in proportion. [1 to 2147483647; default 64] */
+    /* The number of latest tokens of the context, prompt included, that the repetition, frequency and presence
+       penalties look at. Drawing a token takes time in proportion to it. [1 to 2147483647; default 64] */
     NL_OPTION_PENALTY_WINDOW = 208 NL_TAKES_INT,
-    /* Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    /* A token, a colon, and what is added to the token's logit, from -1000000 to 1000000: "198:-2.5" or "13:100". Each
+       token once.
        [each 3 to 64 bytes; default none] */
     NL_OPTION_BIASED_TOKEN = 209 NL_TAKES_TEXT_LIST,
     /* Tokens that are never drawn. [each 0 to 2147483647; default none] */
     NL_OPTION_BANNED_TOKEN = 210 NL_TAKES_INT_LIST,
-    /* The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none] */
+    /* The only tokens that may be drawn. An end token is drawn only if it is one of them. None: all may be drawn.
+       [each 0 to 2147483647; default none] */
     NL_OPTION_ALLOWED_TOKEN = 211 NL_TAKES_INT_LIST,
     /*
-     * DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
-     * context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of
-     * at least the allowed length. 0: off. [0 (default) to 1000000]
+     * DRY ("don't repeat yourself"), as llama.cpp defines it. Where the context's latest n tokens occurred earlier in
+     * it, the token that followed them there would continue a repetition: multiplier * base ^ (n - allowed length) is
+     * subtracted from its logit, for the largest such n, if that is at least the allowed length. 0: off.
+     * [0 (default) to 1000000]
      */
     NL_OPTION_DRY_MULTIPLIER = 212 NL_TAKES_FLOAT,
-    /* [1 to 100; default 1.75] */
+    /* The factor by which DRY's penalty grows with each further repeated token. [1 to 100; default 1.75] */
     NL_OPTION_DRY_BASE = 213 NL_TAKES_FLOAT,
-    /* [1 to 2147483647; default 2] */
+    /* The least number of repeated tokens that DRY penalises. [1 to 2147483647; default 2] */
     NL_OPTION_DRY_ALLOWED_LENGTH = 214 NL_TAKES_INT,
-    /* How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
-       whole context. [1 to 2147483647; default 1024] */
+    /* The number of latest tokens of the context that DRY looks at. Drawing a token takes time in proportion to it.
+       llama.cpp's default is the whole context. [1 to 2147483647; default 1024] */
     NL_OPTION_DRY_WINDOW = 215 NL_TAKES_INT,
-    /* Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks
-       nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none] */
+    /* Texts that end a repetition: DRY counts no tokens from before the last of them. If none is given they are a
+       newline, ":", "\"" and "*"; one empty text alone means no breakers. Models without a tokenizer have none.
+       [each 0 to 40 bytes; default none] */
     NL_OPTION_DRY_BREAKER = 216 NL_TAKES_TEXT_LIST,
-    /* XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
-       at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1] */
+    /* XTC ("exclude top choices"), as llama.cpp defines it: with this probability a draw drops, of the tokens that are
+       at least as probable as the threshold, all but the least probable one. 0: off. [0 (default) to 1] */
     NL_OPTION_XTC_PROBABILITY = 217 NL_TAKES_FLOAT,
-    /* Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1] */
+    /* XTC's threshold, a probability. Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1] */
     NL_OPTION_XTC_THRESHOLD = 218 NL_TAKES_FLOAT,
-    /* Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    /* Keeps the tokens whose surprise, -log(probability), is nearest to the mean surprise, until their share reaches
+       this number. 1 keeps all.
        [1e-30 to 1 (default)] */
     NL_OPTION_TYPICAL_P = 219 NL_TAKES_FLOAT,
     /*
-     * Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
-     * this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
-     * anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+     * Mirostat 2 (Basu et al., Mirostat, 2021): keeps the tokens whose surprise, -log2(probability), is at most a
+     * bound, or else the most probable one. This option is the surprise in bits that it aims at. The bound begins at
+     * twice that; after each draw it falls by eta * (surprise of the token - this target). It begins anew when sampling
+     * options are set, and when the cache is truncated or loaded; a fork continues with its cache's bound. 0: off.
      * [0 (default) to 1000]
      */
     NL_OPTION_MIROSTAT_TAU = 220 NL_TAKES_FLOAT,
-    /* [1e-30 to 1; default 0.1] */
+    /* How fast Mirostat's bound follows the surprise of the tokens drawn. [1e-30 to 1; default 0.1] */
     NL_OPTION_MIROSTAT_ETA = 221 NL_TAKES_FLOAT,
-    /* The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order
-       above. [each 1 to 6; default none] */
+    /* The order in which filters are applied: NL_FILTER_*, each once at most. A filter that is left out must be off.
+       None: temperature, top-k, typical-p, top-p, min-p, XTC. [each 1 to 6; default none] */
     NL_OPTION_FILTER = 222 NL_TAKES_INT_LIST
 };
 
@@ -1141,8 +1158,8 @@ enum NL_NAMED(SamplingOption, NL_OPTION_) {
 enum NL_NAMED(GenerationOption, NL_OPTION_) {
     /* Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647] */
     NL_OPTION_MAX_TOKENS = 300 NL_TAKES_INT,
-    /* So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
-       [0 (default) to 2147483647] */
+    /* The least number of tokens to draw. Until so many are drawn, end tokens and stop tokens can't be drawn, and stop
+       texts do not end it. A constrained text that can only end does so all the same. [0 (default) to 2147483647] */
     NL_OPTION_MIN_TOKENS = 301 NL_TAKES_INT,
     /* Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none] */
     NL_OPTION_STOP_TOKEN = 302 NL_TAKES_INT_LIST,
@@ -1158,29 +1175,30 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     NL_OPTION_BUFFER_TOKENS = 307 NL_TAKES_INT,
     /* 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)] */
     NL_OPTION_TEXT = 308 NL_TAKES_BOOL,
-    /* 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1] */
+    /* 1: the log-probability of each token drawn is kept, for nl_generation_logprobs. [0 (default) or 1] */
     NL_OPTION_LOGPROBS = 309 NL_TAKES_BOOL,
-    /* And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
-       [0 (default) to 20] */
+    /* How many most probable tokens are kept with their log-probabilities for each token drawn, for
+       nl_generation_top_logprobs. More than 0 needs NL_OPTION_LOGPROBS to be 1. [0 (default) to 20] */
     NL_OPTION_TOP_LOGPROBS = 310 NL_TAKES_INT,
     /*
-     * Constraints: what the text must be, all of it, from the generation's first token to its end. At most one kind;
-     * the model needs a tokenizer. Only tokens are drawn that the text can go on with, and end tokens exactly where it
-     * may end, so that it always parses where it ends so; where something else ends it (NL_OPTION_MAX_TOKENS, a stop
-     * text) it is the beginning of one that does. A constraint that is malformed (INVALID_ARGUMENT) or that can't be
-     * granted in full (UNSUPPORTED) is an error of nl_generation_start, which names the byte and the keyword.
-     * docs/constraints.md says what is known of each language.
+     * Constraints on the whole text of a generation, from its first token to its end: at most one of the following
+     * options may be set, and the model needs a tokenizer. Only tokens with which the text can continue are drawn, and
+     * end tokens only where the text satisfies the constraint. So a text that an end token ends satisfies it; a text
+     * that something else ends (NL_OPTION_MAX_TOKENS, a stop text) may be only the beginning of one that does.
+     * nl_generation_start refuses a constraint that is malformed (INVALID_ARGUMENT) or that can't be granted in full
+     * (UNSUPPORTED), and names the byte and the keyword. docs/constraints.md says which parts of each language are
+     * supported.
      */
-    /* The text is one of these. [each 1 to 65536 bytes; default none] */
+    /* The text is one of these texts. [each 1 to 65536 bytes; default none] */
     NL_OPTION_CHOICE = 315 NL_TAKES_TEXT_LIST,
-    /* The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none] */
+    /* The whole text matches this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none] */
     NL_OPTION_REGEX = 316 NL_TAKES_TEXT,
     /* The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none] */
     NL_OPTION_JSON_SCHEMA = 317 NL_TAKES_TEXT,
     /* 1: the text is a JSON object. [0 (default) or 1] */
     NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
-    /* The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]
-     */
+    /* The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
+       [0 to 1048576 bytes; default "", none] */
     NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
 };
 

@@ -63,7 +63,7 @@ std::vector<int32_t> ids(const nl_options& options, int32_t key) {
     return {list.begin(), list.end()};
 }
 
-// "198:-2.5"
+// Reads a token and its bias, for example "198:-2.5".
 std::optional<LogitBias> parse_bias(std::string_view text) {
     constexpr float kMost = 1e6F;
     LogitBias parsed;
@@ -174,7 +174,7 @@ Result<SamplingOptions> sampling_options(const nl_options& options) {
 
 namespace {
 
-// The constraint that the options name; INVALID_ARGUMENT where they name two.
+// The constraint that the options set, if any; INVALID_ARGUMENT where they set two.
 Result<grammar::Constraint> read_constraint(const nl_options& options) {
     using Kind = grammar::ConstraintKind;
     grammar::Constraint result;

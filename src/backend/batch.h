@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <span>
 #include <vector>
@@ -48,16 +47,16 @@ struct LogitEdit {
     float subtract = 0;
 };
 
-// What narrows a draw, in an order that SampleParams has. Each looks at the tokens that those before it have kept, with
-// their probabilities at the temperature that stands before it, and keeps an interval of logits: tokens of equal logits
-// are kept or dropped together.
+// Filters of a draw, applied in the order of SampleParams::order. Each looks at the tokens that the filters before it
+// have kept, with their probabilities at the temperature if that stands before it (else at 1), and keeps an interval of
+// logits: tokens of equal logits are kept or dropped together.
 enum class Filter : uint8_t {
     temperature,  // divides the logits
     top_k,        // keeps the highest ones
     typical_p,    // keeps tokens whose surprise, -log p, is nearest to its mean, until their share reaches p
     top_p,        // keeps the most probable tokens until their share reaches p
-    min_p,        // keeps tokens at least so many times as probable as the best
-    xtc           // of the tokens that are at least so probable drops all but the least probable one
+    min_p,        // keeps tokens whose probability is at least min_p times the highest
+    xtc           // of the tokens whose probability is at least xtc_threshold drops all but the least probable
 };
 constexpr size_t kNumFilters = 6;
 
@@ -140,9 +139,9 @@ struct Batch {
     std::vector<SampleParams> sampling;  // [output_rows]
     std::vector<LogitEdit> edits;        // of all rows (SampleParams::first_edit)
     std::vector<uint32_t> masks;         // [masks][mask_words(vocab_size)] of tokens that rows may draw
-    // Where set, submit() calls it once before it reads `masks`: on a device while the rest of the step is computed, so
-    // that masks which take time to make cost none. It may write to `masks` and must not throw.
-    std::function<void()> fill_masks;
+    // Where true, submit() takes the forward pass alone and ignores `sampling`, `edits` and `masks`; submit_draws()
+    // takes these. What draws depend on can so be made while a device computes the logits.
+    bool draws_late = false;
     std::vector<Probe> probes;           // at most one of a sequence
     std::vector<int32_t> kept_logits;    // indices of output_rows whose logits read_logits() will ask for, ascending
     std::vector<LogprobQuery> logprobs;  // at most one of an output row, ascending; for read_logprobs()

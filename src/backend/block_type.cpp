@@ -6,12 +6,11 @@
 
 #include "base/convert.h"
 
-// Compiled with -ffp-contract=off: a fused multiply and add would round once where the reference rounds twice.
 namespace nanolith {
 namespace {
 
-constexpr int32_t kSmall = 32;   // elements of a block of the older types
-constexpr int32_t kLarge = 256;  // and of the K types
+constexpr int32_t kSmall = 32;   // elements of a block of Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and IQ4_NL
+constexpr int32_t kLarge = 256;  // elements of a block of the K types and IQ4_XS
 
 // The values of a 4-bit code in the non-linear types.
 constexpr std::array<int8_t, 16> kNonLinear = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -32,262 +31,237 @@ uint16_t u16_at(const std::byte* from) {
     return static_cast<uint16_t>(byte_at(from, 0) | static_cast<uint32_t>(byte_at(from, 1)) << 8U);
 }
 
-float half_at(const std::byte* from) {
-    return half_to_float(u16_at(from));
+Half half_at(const std::byte* from) {
+    return {u16_at(from)};
 }
 
-// Calls decode(block, to) for one block after the other.
-template <int32_t Elements, int32_t Bytes, typename Decode>
-void each_block(const std::byte* blocks, int64_t count, float* to, const Decode& decode) {
-    for (int64_t i = 0; i < count; ++i, blocks += Bytes, to += Elements) decode(blocks, to);
-}
-
-void decode_f32(const std::byte* from, int64_t count, float* to) {
+void convert_f32(const std::byte* from, int64_t count, float* to) {
     std::memcpy(to, from, static_cast<size_t>(count) * sizeof(float));
 }
 
-void decode_f16(const std::byte* from, int64_t count, float* to) {
-    for (int64_t i = 0; i < count; ++i) to[i] = half_at(from + 2 * i);
+void convert_f16(const std::byte* from, int64_t count, float* to) {
+    for (int64_t i = 0; i < count; ++i) to[i] = to_float(half_at(from + 2 * i));
 }
 
-void decode_bf16(const std::byte* from, int64_t count, float* to) {
+void convert_bf16(const std::byte* from, int64_t count, float* to) {
     for (int64_t i = 0; i < count; ++i) to[i] = to_float(BFloat16{u16_at(from + 2 * i)});
 }
 
-// f16 scale, 16 bytes of codes: the low halves are the first 16 elements.
-void decode_q4_0(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 18>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint8_t codes = byte_at(block + 2, i);
-            out[i] = scale * static_cast<float>(static_cast<int32_t>(low(codes)) - 8);
-            out[16 + i] = scale * static_cast<float>(static_cast<int32_t>(high(codes)) - 8);
-        }
-    });
+// 16 bytes of codes: the low halves are the first 16 elements.
+void unpack_halves(const std::byte* from, int8_t* codes) {
+    for (int32_t i = 0; i < 16; ++i) {
+        codes[i] = static_cast<int8_t>(low(byte_at(from, i)));
+        codes[16 + i] = static_cast<int8_t>(high(byte_at(from, i)));
+    }
 }
 
-// f16 scale, f16 minimum, 16 bytes of codes.
-void decode_q4_1(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 20>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        const float minimum = half_at(block + 2);
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint8_t codes = byte_at(block + 4, i);
-            out[i] = scale * static_cast<float>(low(codes)) + minimum;
-            out[16 + i] = scale * static_cast<float>(high(codes)) + minimum;
-        }
-    });
+// Codes of 4 bits become values out of the table.
+void look_up(int8_t* codes) {
+    for (int32_t i = 0; i < kSmall; ++i) codes[i] = kNonLinear[codes[i]];
 }
 
-// The fifth bits of 32 codes, bit i of element i.
-uint32_t fifth_bits(const std::byte* from) {
-    uint32_t bits = 0;
-    for (int32_t i = 0; i < 4; ++i) bits |= static_cast<uint32_t>(byte_at(from, i)) << static_cast<uint32_t>(8 * i);
-    return bits;
-}
-uint32_t fifth(uint32_t bits, int32_t i) {
-    return ((bits >> static_cast<uint32_t>(i)) & 1U) << 4U;
+// f16 scale, 16 bytes of codes.
+void unpack_q4_0(const std::byte* block, int64_t first, CompactBlock& to) {
+    to.scales[first / kSmall] = half_at(block);
+    unpack_halves(block + 2, to.codes + first);
 }
 
-// f16 scale, 32 fifth bits, 16 bytes of codes.
-void decode_q5_0(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 22>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        const uint32_t bits = fifth_bits(block + 2);
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint8_t codes = byte_at(block + 6, i);
-            out[i] = scale * static_cast<float>(static_cast<int32_t>(low(codes) | fifth(bits, i)) - 16);
-            out[16 + i] = scale * static_cast<float>(static_cast<int32_t>(high(codes) | fifth(bits, 16 + i)) - 16);
-        }
-    });
+// f16 scale, f16 minimum, which is added.
+void unpack_scale_and_minimum(const std::byte* block, int64_t first, CompactBlock& to) {
+    to.scales[first / kSmall] = half_at(block);
+    to.mins[first / kSmall] = Half{static_cast<uint16_t>(u16_at(block + 2) ^ 0x8000U)};
 }
 
-// f16 scale, f16 minimum, 32 fifth bits, 16 bytes of codes.
-void decode_q5_1(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 24>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        const float minimum = half_at(block + 2);
-        const uint32_t bits = fifth_bits(block + 4);
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint8_t codes = byte_at(block + 8, i);
-            out[i] = scale * static_cast<float>(low(codes) | fifth(bits, i)) + minimum;
-            out[16 + i] = scale * static_cast<float>(high(codes) | fifth(bits, 16 + i)) + minimum;
-        }
-    });
+// Scale, minimum, 16 bytes of codes.
+void unpack_q4_1(const std::byte* block, int64_t first, CompactBlock& to) {
+    unpack_scale_and_minimum(block, first, to);
+    unpack_halves(block + 4, to.codes + first);
+}
+
+// 32 fifth bits, bit i of element i, then 16 bytes of codes.
+void unpack_5_bits(const std::byte* from, int32_t zero, int8_t* codes) {
+    unpack_halves(from + 4, codes);
+    for (int32_t i = 0; i < kSmall; i += 8) {
+        // Byte j of eight gets bit j of this one alone, which then carries into its highest bit; that becomes the
+        // fifth.
+        const uint64_t alone = (byte_at(from, i / 8) * 0x0101010101010101U) & 0x8040201008040201U;
+        const uint64_t fifths = ((alone + 0x7F7F7F7F7F7F7F7FU) >> 3U) & 0x1010101010101010U;
+        uint64_t eight = 0;
+        std::memcpy(&eight, codes + i, sizeof(eight));
+        eight |= fifths;
+        std::memcpy(codes + i, &eight, sizeof(eight));
+    }
+    for (int32_t i = 0; i < kSmall; ++i) codes[i] = static_cast<int8_t>(codes[i] - zero);
+}
+
+// f16 scale, codes of 5 bits.
+void unpack_q5_0(const std::byte* block, int64_t first, CompactBlock& to) {
+    to.scales[first / kSmall] = half_at(block);
+    unpack_5_bits(block + 2, 16, to.codes + first);
+}
+
+// Scale, minimum, codes of 5 bits.
+void unpack_q5_1(const std::byte* block, int64_t first, CompactBlock& to) {
+    unpack_scale_and_minimum(block, first, to);
+    unpack_5_bits(block + 4, 0, to.codes + first);
 }
 
 // f16 scale, 32 signed bytes.
-void decode_q8_0(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 34>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        for (int32_t i = 0; i < kSmall; ++i)
-            out[i] = scale * static_cast<float>(static_cast<int8_t>(byte_at(block + 2, i)));
-    });
+void unpack_q8_0(const std::byte* block, int64_t first, CompactBlock& to) {
+    to.scales[first / kSmall] = half_at(block);
+    std::memcpy(to.codes + first, block + 2, kSmall);
 }
 
-// 16 bytes of 4-bit scales and minimums, 64 bytes of 2-bit codes, f16 scale of scales, f16 scale of minimums. A half of
-// the codes' bytes has four groups of 32 elements, one for each pair of bits.
-void decode_q2_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 84>(blocks, count, to, [](const std::byte* block, float* out) {
-        const std::byte* const codes = block + 16;
-        const float scale = half_at(block + 80);
-        const float minimum = half_at(block + 82);
-        for (int32_t i = 0; i < kLarge; ++i) {
-            const int32_t part = i / 128;
-            const auto shift = static_cast<uint32_t>(i % 128 / 32 * 2);
-            const uint8_t both = byte_at(block, i / 16);
-            const auto code = static_cast<float>((byte_at(codes, part * 32 + i % 32) >> shift) & 3U);
-            out[i] = (scale * static_cast<float>(low(both))) * code - minimum * static_cast<float>(high(both));
+// 64 bytes of 2-bit codes: a half of them has four groups of 32 elements, one for each pair of bits.
+void unpack_2_bits(const std::byte* from, int8_t* codes) {
+    for (int32_t group = 0; group < 8; ++group) {
+        for (int32_t i = 0; i < 32; ++i)
+            codes[group * 32 + i] = static_cast<int8_t>((byte_at(from, group / 4 * 32 + i) >> (group % 4 * 2)) & 3);
+    }
+}
+
+// Adds `worth` to each code whose bit is set: bit `group` of byte i of 32.
+void add_bits(const std::byte* from, int32_t worth, int8_t* codes) {
+    for (int32_t group = 0; group < 8; ++group) {
+        for (int32_t i = 0; i < 32; ++i) {
+            const int32_t bit = (byte_at(from, i) >> group) & 1;
+            codes[group * 32 + i] = static_cast<int8_t>(codes[group * 32 + i] + worth * bit);
         }
-    });
+    }
+}
+
+// 16 bytes of 4-bit scales and minimums, 64 bytes of 2-bit codes, f16 scale of scales, f16 scale of minimums.
+void unpack_q2_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    to.scale = half_at(block + 80);
+    to.min = half_at(block + 82);
+    for (int32_t group = 0; group < 16; ++group) {
+        to.factors[group] = static_cast<int8_t>(low(byte_at(block, group)));
+        to.min_factors[group] = static_cast<int8_t>(high(byte_at(block, group)));
+    }
+    unpack_2_bits(block + 16, to.codes);
 }
 
 // 32 bytes of third bits, 64 bytes of 2-bit codes, 16 scales of 6 bits in 12 bytes, f16 scale of scales.
-void decode_q3_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 110>(blocks, count, to, [](const std::byte* block, float* out) {
-        const std::byte* const codes = block + 32;
-        const std::byte* const packed = block + 96;
-        const float scale = half_at(block + 108);
-        std::array<float, 16> scales{};
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint32_t four = i < 8 ? low(byte_at(packed, i)) : high(byte_at(packed, i - 8));
-            const uint32_t two = (byte_at(packed + 8, i % 4) >> static_cast<uint32_t>(i / 4 * 2)) & 3U;
-            scales[i] = scale * static_cast<float>(static_cast<int32_t>(four | two << 4U) - 32);
-        }
-        for (int32_t i = 0; i < kLarge; ++i) {
-            const auto shift = static_cast<uint32_t>(i % 128 / 32 * 2);
-            const auto two = static_cast<int32_t>((byte_at(codes, i / 128 * 32 + i % 32) >> shift) & 3U);
-            const bool is_low = ((byte_at(block, i % 32) >> static_cast<uint32_t>(i / 32)) & 1U) == 0;
-            out[i] = scales[i / 16] * static_cast<float>(two - (is_low ? 4 : 0));
-        }
-    });
-}
-
-// The 8 scales and 8 minimums of 6 bits that Q4_K and Q5_K keep in 12 bytes.
-struct ScalesAndMinimums {
-    std::array<float, 8> scales;
-    std::array<float, 8> minimums;
-};
-
-// `block` begins with the f16 scales of both.
-ScalesAndMinimums read_scales(const std::byte* block) {
-    const float scale = half_at(block);
-    const float minimum = half_at(block + 2);
-    const std::byte* const packed = block + 4;
-    ScalesAndMinimums read{};
-    for (int32_t i = 0; i < 4; ++i) {
-        const uint8_t first = byte_at(packed, i);
-        const uint8_t second = byte_at(packed, 4 + i);
-        const uint8_t third = byte_at(packed, 8 + i);
-        read.scales[i] = scale * static_cast<float>(first & 0x3FU);
-        read.scales[4 + i] = scale * static_cast<float>(low(third) | ((first >> 2U) & 0x30U));
-        read.minimums[i] = minimum * static_cast<float>(second & 0x3FU);
-        read.minimums[4 + i] = minimum * static_cast<float>(high(third) | ((second >> 2U) & 0x30U));
+void unpack_q3_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    const std::byte* const packed = block + 96;
+    to.scale = half_at(block + 108);
+    for (int32_t group = 0; group < 16; ++group) {
+        const uint32_t four = group < 8 ? low(byte_at(packed, group)) : high(byte_at(packed, group - 8));
+        const uint32_t two = (byte_at(packed + 8, group % 4) >> static_cast<uint32_t>(group / 4 * 2)) & 3U;
+        to.factors[group] = static_cast<int8_t>(static_cast<int32_t>(four | two << 4U) - 32);
     }
-    return read;
+    unpack_2_bits(block + 32, to.codes);
+    add_bits(block, 4, to.codes);
 }
 
-// Scales, then 128 bytes of codes: 32 bytes have the elements of two groups of 32.
-void decode_q4_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 144>(blocks, count, to, [](const std::byte* block, float* out) {
-        const ScalesAndMinimums read = read_scales(block);
-        for (int32_t group = 0; group < 8; ++group) {
-            const std::byte* const codes = block + 16 + group / 2 * 32;
-            const uint32_t shift = group % 2 == 0 ? 0 : 4;
-            for (int32_t i = 0; i < 32; ++i) {
-                const auto code = static_cast<float>((byte_at(codes, i) >> shift) & 0xFU);
-                out[group * 32 + i] = read.scales[group] * code - read.minimums[group];
-            }
-        }
-    });
+// f16 scales of scales and of minimums, then 8 scales and 8 minimums of 6 bits in 12 bytes.
+void unpack_6_bit_scales(const std::byte* block, CompactBlock& to) {
+    to.scale = half_at(block);
+    to.min = half_at(block + 2);
+    for (int32_t i = 0; i < 4; ++i) {
+        const uint8_t scale = byte_at(block + 4, i);
+        const uint8_t minimum = byte_at(block + 8, i);
+        const uint8_t both = byte_at(block + 12, i);
+        to.factors[i] = static_cast<int8_t>(scale & 0x3FU);
+        to.factors[4 + i] = static_cast<int8_t>(low(both) | ((scale >> 2U) & 0x30U));
+        to.min_factors[i] = static_cast<int8_t>(minimum & 0x3FU);
+        to.min_factors[4 + i] = static_cast<int8_t>(high(both) | ((minimum >> 2U) & 0x30U));
+    }
 }
 
-// As Q4_K, with 32 bytes of fifth bits before the codes: bit `group` of byte i.
-void decode_q5_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 176>(blocks, count, to, [](const std::byte* block, float* out) {
-        const ScalesAndMinimums read = read_scales(block);
-        for (int32_t group = 0; group < 8; ++group) {
-            const std::byte* const codes = block + 48 + group / 2 * 32;
-            const uint32_t shift = group % 2 == 0 ? 0 : 4;
-            for (int32_t i = 0; i < 32; ++i) {
-                const uint32_t four = (byte_at(codes, i) >> shift) & 0xFU;
-                const uint32_t fifth = (byte_at(block + 16, i) >> static_cast<uint32_t>(group)) & 1U;
-                out[group * 32 + i] =
-                    read.scales[group] * static_cast<float>(four | fifth << 4U) - read.minimums[group];
-            }
+// 128 bytes of codes: 32 bytes have the elements of two groups of 32.
+void unpack_4_bits(const std::byte* from, int8_t* codes) {
+    for (int32_t pair = 0; pair < 4; ++pair, from += 32, codes += 64) {
+        for (int32_t i = 0; i < 32; ++i) {
+            codes[i] = static_cast<int8_t>(low(byte_at(from, i)));
+            codes[32 + i] = static_cast<int8_t>(high(byte_at(from, i)));
         }
-    });
+    }
+}
+
+// Scales, then codes.
+void unpack_q4_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    unpack_6_bit_scales(block, to);
+    unpack_4_bits(block + 16, to.codes);
+}
+
+// As Q4_K, with 32 bytes of fifth bits before the codes.
+void unpack_q5_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    unpack_6_bit_scales(block, to);
+    unpack_4_bits(block + 48, to.codes);
+    add_bits(block + 16, 16, to.codes);
 }
 
 // 128 bytes of low halves, 64 bytes of pairs of high bits, 16 signed scales, f16 scale of scales.
-void decode_q6_k(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 210>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block + 208);
-        std::array<float, 16> scales{};
-        for (int32_t i = 0; i < 16; ++i)
-            scales[i] = scale * static_cast<float>(static_cast<int8_t>(byte_at(block + 192, i)));
-        for (int32_t group = 0; group < 8; ++group) {  // of 32 elements
-            const int32_t half = group / 4;
-            const std::byte* const four = block + half * 64 + group % 2 * 32;
-            const std::byte* const two = block + 128 + half * 32;
-            const uint32_t four_shift = group % 4 < 2 ? 0 : 4;
-            const auto two_shift = static_cast<uint32_t>(group % 4 * 2);
-            for (int32_t i = 0; i < 32; ++i) {
-                const uint32_t code = ((byte_at(four, i) >> four_shift) & 0xFU) | ((byte_at(two, i) >> two_shift) & 3U)
-                                                                                      << 4U;
-                out[group * 32 + i] = scales[group * 2 + i / 16] * static_cast<float>(static_cast<int32_t>(code) - 32);
-            }
+void unpack_q6_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    to.scale = half_at(block + 208);
+    std::memcpy(to.factors, block + 192, sizeof(to.factors));
+    unpack_2_bits(block + 128, to.codes);
+    for (int32_t group = 0; group < 8; ++group) {  // of 32 elements
+        const std::byte* const four = block + group / 4 * 64 + group % 2 * 32;
+        const int32_t shift = group % 4 < 2 ? 0 : 4;
+        for (int32_t i = 0; i < 32; ++i) {
+            int8_t& code = to.codes[group * 32 + i];
+            code = static_cast<int8_t>((code << 4 | ((byte_at(four, i) >> shift) & 0xF)) - 32);
         }
-    });
+    }
 }
 
 // As Q4_0, with values out of a table.
-void decode_iq4_nl(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kSmall, 18>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        for (int32_t i = 0; i < 16; ++i) {
-            const uint8_t codes = byte_at(block + 2, i);
-            out[i] = scale * static_cast<float>(kNonLinear[low(codes)]);
-            out[16 + i] = scale * static_cast<float>(kNonLinear[high(codes)]);
-        }
-    });
+void unpack_iq4_nl(const std::byte* block, int64_t first, CompactBlock& to) {
+    unpack_q4_0(block, first, to);
+    look_up(to.codes + first);
 }
 
 // f16 scale of scales, high and low bits of 8 scales of 6 bits, 8 groups of 16 bytes of codes.
-void decode_iq4_xs(const std::byte* blocks, int64_t count, float* to) {
-    each_block<kLarge, 136>(blocks, count, to, [](const std::byte* block, float* out) {
-        const float scale = half_at(block);
-        const uint32_t high_bits = u16_at(block + 2);
-        for (int32_t group = 0; group < 8; ++group) {
-            const uint8_t both = byte_at(block + 4, group / 2);
-            const uint32_t bits = (group % 2 == 0 ? low(both) : high(both)) |
-                                  ((high_bits >> static_cast<uint32_t>(group * 2)) & 3U) << 4U;
-            const float of_group = scale * static_cast<float>(static_cast<int32_t>(bits) - 32);
-            for (int32_t i = 0; i < 16; ++i) {
-                const uint8_t codes = byte_at(block + 8 + group * 16, i);
-                out[group * 32 + i] = of_group * static_cast<float>(kNonLinear[low(codes)]);
-                out[group * 32 + 16 + i] = of_group * static_cast<float>(kNonLinear[high(codes)]);
-            }
-        }
-    });
+void unpack_iq4_xs(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
+    to.scale = half_at(block);
+    const uint32_t high_bits = u16_at(block + 2);
+    for (int32_t group = 0; group < 8; ++group) {
+        const uint8_t both = byte_at(block + 4, group / 2);
+        const uint32_t bits =
+            (group % 2 == 0 ? low(both) : high(both)) | ((high_bits >> static_cast<uint32_t>(group * 2)) & 3U) << 4U;
+        to.factors[group] = static_cast<int8_t>(static_cast<int32_t>(bits) - 32);
+        unpack_halves(block + 8 + group * 16, to.codes + group * 32);
+        look_up(to.codes + group * 32);
+    }
 }
 
+constexpr CodeKind kInt8 = CodeKind::int8;
+constexpr CodeKind kBits4 = CodeKind::bits4;
+constexpr ScaleKind kOfGroup = ScaleKind::half;
+constexpr ScaleKind kOfBlock = ScaleKind::two;
+
+constexpr BlockType alone(uint32_t number, const char* name, int32_t bytes,
+                          void (*convert)(const std::byte*, int64_t, float*)) {
+    return {.number = number, .name = name, .elements = 1, .bytes = bytes, .convert = convert};
+}
+constexpr BlockType small(uint32_t number, const char* name, int32_t bytes, const CompactForm& form,
+                          void (*unpack)(const std::byte*, int64_t, CompactBlock&)) {
+    return {.number = number, .name = name, .elements = kSmall, .bytes = bytes, .form = form, .unpack = unpack};
+}
+constexpr BlockType large(uint32_t number, const char* name, int32_t bytes, const CompactForm& form,
+                          void (*unpack)(const std::byte*, int64_t, CompactBlock&)) {
+    return {.number = number, .name = name, .elements = kLarge, .bytes = bytes, .form = form, .unpack = unpack};
+}
+
+// A form: codes, scales, their group, what is subtracted from a code, whether there are minimums.
 constexpr std::array kBlockTypes = {
-    BlockType{0, "F32", 1, 4, decode_f32},
-    BlockType{1, "F16", 1, 2, decode_f16},
-    BlockType{30, "BF16", 1, 2, decode_bf16},
-    BlockType{8, "Q8_0", kSmall, 34, decode_q8_0},
-    BlockType{2, "Q4_0", kSmall, 18, decode_q4_0},
-    BlockType{3, "Q4_1", kSmall, 20, decode_q4_1},
-    BlockType{6, "Q5_0", kSmall, 22, decode_q5_0},
-    BlockType{7, "Q5_1", kSmall, 24, decode_q5_1},
-    BlockType{10, "Q2_K", kLarge, 84, decode_q2_k},
-    BlockType{11, "Q3_K", kLarge, 110, decode_q3_k},
-    BlockType{12, "Q4_K", kLarge, 144, decode_q4_k},
-    BlockType{13, "Q5_K", kLarge, 176, decode_q5_k},
-    BlockType{14, "Q6_K", kLarge, 210, decode_q6_k},
-    BlockType{20, "IQ4_NL", kSmall, 18, decode_iq4_nl},
-    BlockType{23, "IQ4_XS", kLarge, 136, decode_iq4_xs},
+    alone(0, "F32", 4, convert_f32),
+    alone(1, "F16", 2, convert_f16),
+    alone(30, "BF16", 2, convert_bf16),
+    small(8, "Q8_0", 34, {kInt8, kOfGroup, 32, 0, false}, unpack_q8_0),
+    small(2, "Q4_0", 18, {kBits4, kOfGroup, 32, 8, false}, unpack_q4_0),
+    small(3, "Q4_1", 20, {kBits4, kOfGroup, 32, 0, true}, unpack_q4_1),
+    small(6, "Q5_0", 22, {kInt8, kOfGroup, 32, 0, false}, unpack_q5_0),
+    small(7, "Q5_1", 24, {kInt8, kOfGroup, 32, 0, true}, unpack_q5_1),
+    large(10, "Q2_K", 84, {kBits4, kOfBlock, 16, 0, true}, unpack_q2_k),
+    large(11, "Q3_K", 110, {kBits4, kOfBlock, 16, 4, false}, unpack_q3_k),
+    large(12, "Q4_K", 144, {kBits4, kOfBlock, 32, 0, true}, unpack_q4_k),
+    large(13, "Q5_K", 176, {kInt8, kOfBlock, 32, 0, true}, unpack_q5_k),
+    large(14, "Q6_K", 210, {kInt8, kOfBlock, 16, 0, false}, unpack_q6_k),
+    small(20, "IQ4_NL", 18, {kInt8, kOfGroup, 32, 0, false}, unpack_iq4_nl),
+    large(23, "IQ4_XS", 136, {kInt8, kOfBlock, 32, 0, false}, unpack_iq4_xs),
 };
 
 // Types of the format that are not decoded here.
@@ -303,6 +277,15 @@ constexpr std::array kOthers = {
 };
 
 }  // namespace
+
+void BlockType::decode(const std::byte* blocks, int64_t count, float* to) const {
+    if (!quantised()) return convert(blocks, count, to);
+    CompactBlock block{};
+    for (int64_t i = 0; i < count; ++i) {
+        unpack(blocks + i * bytes, 0, block);
+        expand_block(form, block, 1, 0, elements, to + i * elements);
+    }
+}
 
 std::span<const BlockType> block_types() {
     return kBlockTypes;

@@ -111,29 +111,26 @@ Result<void> check_edits(const Batch& batch, size_t row, int32_t vocab_size) {
     return {};
 }
 
-Result<void> check_sampling(const Batch& batch, int32_t vocab_size) {
+Result<void> check_sample_params(const Batch& batch, size_t i, int32_t vocab_size) {
     const size_t words = mask_words(vocab_size);
-    for (size_t i = 0; i < batch.sampling.size(); ++i) {
-        const SampleParams& p = batch.sampling[i];
-        const bool good = std::isfinite(p.temperature) && p.temperature >= 0 && p.top_k >= 0 && p.top_p > 0 &&
-                          p.top_p <= 1 && p.min_p >= 0 && p.min_p <= 1 && p.uniform >= 0 && p.uniform < 1;
-        if (!good)
-            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has temperature ", p.temperature, ", top_k ",
-                        p.top_k, ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
-                        ": expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
-                        "uniform in [0, 1)");
-        const bool also_good = p.typical_p > 0 && p.typical_p <= 1 && p.xtc_threshold > 0 && p.xtc_threshold <= 1 &&
-                               !std::isnan(p.most_surprise) && each_once(p.order);
-        if (!also_good)
-            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has typical_p ", p.typical_p, ", xtc_threshold ",
-                        p.xtc_threshold, ", most_surprise ", p.most_surprise,
-                        ": expected the first two in (0, 1], no NaN, and each filter once in order");
-        if (p.mask < -1 || (p.mask >= 0 && (static_cast<size_t>(p.mask) + 1) * words > batch.masks.size()))
-            return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has mask ", p.mask, ": expected -1 to ",
-                        batch.masks.size() / words, " - 1");
-        NL_TRY(check_edits(batch, i, vocab_size));
-    }
-    return {};
+    const SampleParams& p = batch.sampling[i];
+    const bool good = std::isfinite(p.temperature) && p.temperature >= 0 && p.top_k >= 0 && p.top_p > 0 &&
+                      p.top_p <= 1 && p.min_p >= 0 && p.min_p <= 1 && p.uniform >= 0 && p.uniform < 1;
+    if (!good)
+        return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has temperature ", p.temperature, ", top_k ", p.top_k,
+                    ", top_p ", p.top_p, ", min_p ", p.min_p, ", uniform ", p.uniform,
+                    ": expected a finite temperature and top_k of at least 0, top_p in (0, 1], min_p in [0, 1] and "
+                    "uniform in [0, 1)");
+    const bool also_good = p.typical_p > 0 && p.typical_p <= 1 && p.xtc_threshold > 0 && p.xtc_threshold <= 1 &&
+                           !std::isnan(p.most_surprise) && each_once(p.order);
+    if (!also_good)
+        return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has typical_p ", p.typical_p, ", xtc_threshold ",
+                    p.xtc_threshold, ", most_surprise ", p.most_surprise,
+                    ": expected the first two in (0, 1], no NaN, and each filter once in order");
+    if (p.mask < -1 || (p.mask >= 0 && (static_cast<size_t>(p.mask) + 1) * words > batch.masks.size()))
+        return fail(NL_ERROR_INTERNAL, "batch.sampling[", i, "] has mask ", p.mask, ": expected -1 to ",
+                    batch.masks.size() / words, " - 1");
+    return check_edits(batch, i, vocab_size);
 }
 
 Result<void> check_logprobs(const Batch& batch, int32_t vocab_size) {
@@ -180,7 +177,6 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_size("positions", batch.positions.size(), rows));
     NL_TRY(check_size("key_positions", batch.key_positions.size(), rows));
     NL_TRY(check_size("slots", batch.slots.size(), rows));
-    NL_TRY(check_size("sampling", batch.sampling.size(), outputs));
     NL_TRY(check_tokens(batch.tokens, spec.vocab_size, drawn_before));
     NL_TRY(check_changed_entries(batch, options.num_pages));
     NL_TRY(check_range("output_rows", batch.output_rows, 0, static_cast<int64_t>(rows)));
@@ -194,7 +190,13 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     NL_TRY(check_slots(batch.slots, int64_t{options.num_pages} * options.page_size, kNames, sorted));
     NL_TRY(check_key_positions(batch.key_positions, spec.max_context, kNames));
     NL_TRY(check_logprobs(batch, spec.vocab_size));
-    return check_sampling(batch, spec.vocab_size);
+    return batch.draws_late ? Result<void>() : check_draws(batch, spec.vocab_size);
+}
+
+Result<void> check_draws(const Batch& batch, int32_t vocab_size) {
+    NL_TRY(check_size("sampling", batch.sampling.size(), batch.output_rows.size()));
+    for (size_t i = 0; i < batch.sampling.size(); ++i) NL_TRY(check_sample_params(batch, i, vocab_size));
+    return {};
 }
 
 Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies) {

@@ -20,6 +20,10 @@ namespace nanolith {
 Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch,
                          size_t drawn_before);
 
+// INTERNAL where `sampling` has another length than output_rows, or says something that a draw can't do. Of batches
+// with draws_late, for submit_draws(); check_batch() calls it for the others.
+Result<void> check_draws(const Batch& batch, int32_t vocab_size);
+
 // INTERNAL where a page is not in the pool.
 Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies);
 

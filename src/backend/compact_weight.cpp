@@ -12,9 +12,14 @@ constexpr float kMost4Bits = 15;
 constexpr float kMostE4M3 = 448;
 constexpr int64_t kGroup = 32;
 
-float value_of(const CompactForm& form, int8_t code) {
-    if (form.codes == CodeKind::e4m3) return to_float(Float8E4M3{static_cast<uint8_t>(code)});
-    return static_cast<float>(code - form.zero);
+// Weights that share a scale and a minimum.
+template <typename ValueOf>
+void expand_group(const ScaleAndMin& of, const int8_t* codes, int64_t count, float row_scale, const ValueOf& value_of,
+                  float* to) {
+    for (int64_t i = 0; i < count; ++i) {
+        const float product = of.scale * value_of(codes[i]);
+        to[i] = row_scale * (product - of.min);
+    }
 }
 
 // The largest |w|, 0 of none.
@@ -115,11 +120,29 @@ ScaleAndMin scale_and_min(const CompactForm& form, const CompactBlock& block, in
 
 void expand_block(const CompactForm& form, const CompactBlock& block, float row_scale, int64_t first, int64_t count,
                   float* to) {
-    for (int64_t i = first; i < first + count; ++i) {
-        const auto [scale, min] = scale_and_min(form, block, i / form.group);
-        const float product = scale * value_of(form, block.codes[i]);
-        to[i - first] = row_scale * (product - min);
+    for (int64_t done = 0; done < count;) {
+        const int64_t i = first + done;
+        const int64_t part = std::min(form.group - i % form.group, count - done);
+        const ScaleAndMin of = scale_and_min(form, block, i / form.group);
+        if (form.codes == CodeKind::e4m3) {
+            const auto value = [](int8_t code) { return to_float(Float8E4M3{static_cast<uint8_t>(code)}); };
+            expand_group(of, block.codes + i, part, row_scale, value, to + done);
+        } else {
+            const auto value = [&form](int8_t code) { return static_cast<float>(code - form.zero); };
+            expand_group(of, block.codes + i, part, row_scale, value, to + done);
+        }
+        done += part;
     }
+}
+
+bool is_finite(const CompactForm& form, const CompactBlock& block) {
+    const auto finite = [](Half half) { return (half.bits & 0x7C00U) != 0x7C00U; };
+    if (form.scales == ScaleKind::half &&
+        !(std::ranges::all_of(block.scales, finite) && (!form.mins || std::ranges::all_of(block.mins, finite))))
+        return false;
+    if (form.scales == ScaleKind::two && !(finite(block.scale) && (!form.mins || finite(block.min)))) return false;
+    return form.codes != CodeKind::e4m3 ||
+           std::ranges::none_of(block.codes, [](int8_t code) { return (code & 0x7F) == 0x7F; });
 }
 
 CompactForm quantised_form(CodeKind codes) {

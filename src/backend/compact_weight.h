@@ -63,7 +63,7 @@ constexpr int64_t compact_blocks(int64_t cols) {
     return (cols + kCompactBlock - 1) / kCompactBlock;
 }
 
-// Bits that a weight takes with its share of the scales, the row's not counted.
+// Bits that a weight takes, with its share of the scales and minimums but not of the row's scale.
 double bits_of(const CompactForm& form);
 
 // The scale and the minimum of a block's group, as the formula above has them.
@@ -76,6 +76,9 @@ ScaleAndMin scale_and_min(const CompactForm& form, const CompactBlock& block, in
 // The formula above: to[i] = weight first + i of the block, i < count.
 void expand_block(const CompactForm& form, const CompactBlock& block, float row_scale, int64_t first, int64_t count,
                   float* to);
+
+// Whether all that the form has of a block's scales is finite, and all codes are: its weights are finite then.
+bool is_finite(const CompactForm& form, const CompactBlock& block);
 
 // Quantises a row. Deterministic: each row follows from its own numbers alone. Codes are rounded to nearest (ties to
 // even) with the scales and minimums as they are stored. What quantised_form() gives for
@@ -90,8 +93,8 @@ float quantise_row(CodeKind codes, const float* row, int64_t cols, CompactBlock*
 
 struct WeightView;
 
-// Reads compact weights out of a file. Thread-safe. A WeightView that names one has its own dtype and data at the
-// source's disposal; the backends ask the source alone.
+// Reads compact weights out of a file. Thread-safe. The `data` of a WeightView that has such a source means something
+// to the source alone (it is not null); backends read the weight through the source.
 class CompactSource {
   public:
     CompactSource() = default;
@@ -100,8 +103,10 @@ class CompactSource {
     virtual ~CompactSource() = default;
 
     [[nodiscard]] virtual CompactForm form() const = 0;
-    // Fills the fields of `to` that the form has. `row` is a row as stored: the view's order has been applied.
-    virtual void read_block(const WeightView& view, int64_t row, int64_t block, CompactBlock& to) const noexcept = 0;
+    // to[i] = block first + i of a row, i < count. `row` is a row as stored: the view's order has been applied. Fields
+    // that the form does not have are finite.
+    virtual void read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
+                             CompactBlock* to) const noexcept = 0;
     [[nodiscard]] virtual float row_scale(const WeightView&, int64_t) const noexcept { return 1; }
 };
 

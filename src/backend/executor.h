@@ -55,7 +55,13 @@ class Executor {
 
     // Takes a step without waiting for its results. Once the call returns, the caller may change the batch and the page
     // table. After an error nothing of the step is in flight, and the slots that it names have undefined contents.
+    // Where Batch::draws_late, the step is in flight only after submit_draws(), which must come before another
+    // submit(); earlier steps may be collected in between.
     virtual Result<void> submit(const Batch& batch) = 0;
+
+    // Takes the draws of a step with draws_late: `sampling`, `edits` and `masks` of the batch that submit() got, whose
+    // other members are as they were. After an error nothing of the step is in flight, as after submit()'s.
+    virtual Result<void> submit_draws(const Batch& batch) = 0;
 
     // Waits for the oldest step in flight; `sampled` gets the token of each of its output rows. After an error the
     // slots that the step names have undefined contents, and so have those of later steps that read them. The later

@@ -63,7 +63,7 @@ void expand_run(const WeightView& weight, int64_t row, int64_t first, int64_t co
         const int64_t offset = (first + done) % kCompactBlock;
         const int64_t part = std::min(kCompactBlock - offset, count - done);
         CompactBlock block;
-        weight.compact->read_block(weight, row, (first + done) / kCompactBlock, block);
+        weight.compact->read_blocks(weight, row, (first + done) / kCompactBlock, 1, &block);
         expand_block(form, block, row_scale, offset, part, to + done);
         done += part;
     }
@@ -96,7 +96,7 @@ void read_weight(const WeightView& weight, int64_t first, int64_t count, float* 
         const int64_t col = (first + done) % cols;
         const int64_t part = std::min(cols - col, count - done);
         const int64_t row = stored_row(weight, output);
-        if (weight.compact != nullptr) {
+        if (!weight.wide()) {
             expand_run(weight, row, col, part, to + done);
         } else {
             read_run(weight, row * cols + col, part, to + done);

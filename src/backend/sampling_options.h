@@ -34,7 +34,7 @@ struct SamplingOptions {
     float dry_base = 1.75F;
     int32_t dry_allowed_length = 2;
     int32_t dry_window = 1024;
-    std::vector<std::string> dry_breakers = {};  // empty: the four of kDryBreakers; an empty one breaks nothing
+    std::vector<std::string> dry_breakers = {};  // empty: the four defaults; if all are empty texts, nothing breaks
     float xtc_probability = 0;                   // 0: no XTC
     float xtc_threshold = 0.1F;
     float typical_p = 1;

@@ -53,13 +53,16 @@ struct WeightView {
     std::span<const int32_t> order = {};
     WeightScales scales = {};
     WeightSource* source = nullptr;  // where set, the data (not the scales) must be read through it
-    // Where set, the weight is compact: what it is made of is read through this, and dtype is the one that its values
-    // are given in where a backend wants them wide. Not owned.
+    // Where set, the weight is compact: its codes and scales are read through this. With a `source` beside it, its
+    // values can be read wide through that too, as those of any weight. Without one they are what the blocks' codes and
+    // scales say, and `dtype` is what they are given in where a backend wants them wide. Not owned.
     const CompactSource* compact = nullptr;
 
     [[nodiscard]] bool present() const { return data != nullptr; }
-    // Whether the weight is its data as stored: neither permuted nor scaled nor compact.
-    [[nodiscard]] bool plain() const { return order.empty() && scales.data == nullptr && compact == nullptr; }
+    // Whether the data are elements of the weight's dtype.
+    [[nodiscard]] bool wide() const { return compact == nullptr || source != nullptr; }
+    // Whether the weight is its data as stored: neither permuted nor scaled nor in compact blocks alone.
+    [[nodiscard]] bool plain() const { return order.empty() && scales.data == nullptr && wide(); }
     [[nodiscard]] size_t bytes() const {
         return static_cast<size_t>(rows) * static_cast<size_t>(cols) * dtype_bytes(dtype);
     }

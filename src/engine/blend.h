@@ -28,8 +28,8 @@ struct ProbeRows {
 
 // What a blend has chosen since the conversation was made.
 struct BlendProgress {
-    bool begun = false;  // first pages are chosen
-    int64_t chosen_tokens = 0;
+    bool begun = false;         // the first pages of chunks have been chosen
+    int64_t chosen_tokens = 0;  // in all pages chosen so far
 };
 
 class Blend {
@@ -42,8 +42,7 @@ class Blend {
         int32_t end = 0;
     };
 
-    // `window`: what every layer sees through, at most; 0: some layer sees everything. `progress`: of a conversation
-    // that is loaded from a file.
+    // `window`: see largest_window(). `progress`: that of the conversation, where it is loaded from a file.
     Blend(double share, int32_t page_size, int32_t window, BlendProgress progress = {})
         : share_(share), page_size_(page_size), window_(window), progress_(progress) {}
 
@@ -112,7 +111,7 @@ class Blend {
     int32_t computed_ = 0;
 };
 
-// What every layer of the model sees through, at most; 0 where a layer sees everything.
+// The largest attention window of the model's layers, in tokens; 0 where a layer attends to the whole context.
 int32_t largest_window(const ModelSpec& spec);
 // Whether the page of the conversation's chunk is recomputed already.
 bool is_recomputed(const ChunkUse& use, int32_t page);

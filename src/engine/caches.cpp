@@ -129,7 +129,7 @@ Result<void> Engine::check_room_for(const Cache& cache, size_t num_tokens) const
 Result<void> Engine::score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs) {
     if (tokens.empty()) return {};
     NL_TRY(check_tokens(tokens));
-    // A call that fails writes nothing for its caller.
+    // Not into `logprobs`: a call that fails must leave it unchanged.
     std::vector<float> found(tokens.size(), std::numeric_limits<float>::quiet_NaN());
     Lock lock(mutex_);
     NL_TRY(wait_idle(lock, cache));

@@ -123,7 +123,7 @@ void Scheduler::commit_slice(const Slice& slice, const Step& step) {
     }
 }
 
-// False where logits are no numbers.
+// Copies the log-probabilities that the slice's rows gave to the request. False where one is NaN.
 bool Scheduler::take_scores(const Slice& slice, const Step& step) {
     const Request& request = *slice.request;
     const auto found = std::span(step.logprobs).subspan(slice.first_logprob, static_cast<size_t>(slice.num_scores));
@@ -189,7 +189,7 @@ void Scheduler::drew_or_failed(Request& request, const DrawnToken& drawn, std::s
     }
 }
 
-// `logprobs`: of the token and of the most probable ones, where the generation wants them.
+// `logprobs`: where the generation wants them, those of the token and then of the most probable tokens; else empty.
 void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs) {
     ResidentSequence& sequence = *request.sequence;
     switch (request.draw) {

@@ -1,4 +1,4 @@
-// From a folder and options to a running engine.
+// From a model's path and options to a running engine.
 #include <algorithm>
 #include <system_error>
 
@@ -62,11 +62,11 @@ Result<DType> choose_kv_dtype(int32_t wanted, DType dtype) {
 
 }  // namespace
 
-Result<std::shared_ptr<Engine>> Engine::create(const std::string& folder, const EngineOptions& options) {
+Result<std::shared_ptr<Engine>> Engine::create(const std::string& path, const EngineOptions& options) {
     const WeightPlace place = options.map_weights ? WeightPlace::mapped : WeightPlace::copied;
-    NL_ASSIGN(auto model, load_model(folder, options.max_context, place));
+    NL_ASSIGN(auto model, load_model(path, options.max_context, place));
 
-    auto tokenizer = Tokenizer::load(folder);
+    auto tokenizer = Tokenizer::load(path);
     // What is damaged is refused; an engine without a tokenizer works on tokens.
     const nl_status status = tokenizer.ok() ? NL_OK : tokenizer.error().status;
     if (status != NL_OK && status != NL_ERROR_NOT_FOUND && status != NL_ERROR_UNSUPPORTED)
@@ -116,7 +116,8 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_ASSIGN(const DType kv_dtype, choose_kv_dtype(options.kv_dtype, dtype_));
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, kv_dtype);
     NL_ASSIGN(const uint64_t memory, backend_->available_memory());
-    const uint64_t weight_bytes = stored_bytes(model_->weights, options.weights, dtype_);
+    const bool is_wide = options.weights == WeightForm::source && !backend_->keeps_compact();
+    const uint64_t weight_bytes = stored_bytes(model_->weights, is_wide ? WeightForm::wide : options.weights, dtype_);
     NL_ASSIGN(const int32_t num_pages, choose_num_pages({.wanted = options.num_pages,
                                                          .page_bytes = page_bytes_,
                                                          .pages_per_context = pages_for(spec().max_context, page_size_),

@@ -4,20 +4,24 @@
 #include <cmath>
 #include <limits>
 
+#include "text/utf8.h"
+
 namespace nanolith {
 namespace {
 
-// The tokens of a text that are looked at after its first one, as llama.cpp has it.
+// Most tokens of a breaker that are compared after its first one, as in llama.cpp.
 constexpr size_t kLongestTail = 20;
 
-// How much of `text` from its beginning stands at `at` in `bytes`, if they agree as far as both go; else 0.
+// The number of bytes that `text` and `bytes` from index `at` on have in common at their beginnings, where one of them
+// ends before they differ; else 0.
 size_t agreeing(std::string_view text, std::string_view bytes, size_t at) {
     const std::string_view rest = bytes.substr(at);
     const size_t length = std::min(text.size(), rest.size());
     return text.substr(0, length) == rest.substr(0, length) ? length : 0;
 }
 
-// For each k from 1 on: how long the common beginning of `text` and of its part from k on is (the Z algorithm, linear).
+// For each k from 1 on: the length of the longest common prefix of `text` and its suffix from k on (the Z algorithm, in
+// linear time). Element 0 is 0.
 std::vector<size_t> common_beginnings(std::span<const int32_t> text) {
     std::vector<size_t> lengths(text.size(), 0);
     size_t begin = 0;
@@ -38,7 +42,7 @@ std::vector<size_t> common_beginnings(std::span<const int32_t> text) {
 
 Result<DryBreakers> DryBreakers::make(std::span<const std::string> texts, const Tokenizer& tokenizer) {
     DryBreakers breakers;
-    // Tokens of a text from a byte on, once they are needed.
+    // rests[i][n]: the tokens of texts[i] from byte n on; empty until they are needed.
     std::vector<std::vector<std::vector<int32_t>>> rests;
     for (const std::string& text : texts) rests.emplace_back(text.size() + 1);
     for (int32_t token = 0; token < tokenizer.vocab_size(); ++token) {
@@ -62,7 +66,8 @@ Result<void> DryBreakers::add_token(int32_t token, std::string_view bytes, const
         const size_t length = agreeing(text, bytes, at);
         if (length == 0) continue;
         std::vector<int32_t>& rest = rests[length];
-        if (rest.empty()) NL_TRY(tokenizer.encode_part(text.substr(length), {}, false, rest));
+        // The text is the caller's, and a token may end inside a character: encode_part must be given valid UTF-8.
+        if (rest.empty()) NL_TRY(tokenizer.encode_part(replace_invalid_utf8(text.substr(length)), {}, false, rest));
         rest.resize(std::min(rest.size(), kLongestTail));
         sequences_.push_back({token, rest});
     }
@@ -108,7 +113,7 @@ void add_dry_edits(std::span<const int32_t> history, const DryRule& rule, const 
         int32_t token;
         size_t length;
     };
-    std::vector<Repeat> repeats;  // what followed an earlier occurrence, and how long that was
+    std::vector<Repeat> repeats;  // the token after each earlier occurrence, and how many tokens occurred again
     for (size_t k = 1; k < reversed.size(); ++k) {
         const size_t length = std::min(lengths[k], longest);
         if (length >= allowed) repeats.push_back({reversed[k - 1], length});

@@ -1,5 +1,5 @@
-// DRY ("don't repeat yourself") as llama.cpp defines it: a token that would continue a repetition of what stands at the
-// end of the context is made the less probable the longer the repetition is.
+// DRY ("don't repeat yourself") as llama.cpp defines it: where the last tokens of the context occurred in it before,
+// the token that followed them there gets a lower logit, the lower the more tokens are repeated.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace nanolith {
 
-// Texts across which no repetition is counted, as sequences of tokens: a first token, within which the text begins, and
-// those that follow it where the text goes on after that token.
+// Texts that end a repetition, as sequences of tokens: a head, the token within which the text begins, and a tail, the
+// tokens of the rest of the text where it is longer than the head. The tail is empty where the head has the whole text.
 class DryBreakers {
   public:
     DryBreakers() = default;
@@ -34,11 +34,12 @@ class DryBreakers {
         std::vector<int32_t> tail;
     };
     [[nodiscard]] std::span<const Sequence> sequences_of(int32_t head) const;
-    // `rests[n]` gets the tokens of the text from byte n on, once they are needed.
+    // Adds the sequences whose head is this token, which stands for `bytes`. `rests[n]` has the tokens of the text from
+    // byte n on; those that are empty are filled when they are needed.
     Result<void> add_token(int32_t token, std::string_view bytes, const std::string& text, const Tokenizer& tokenizer,
                            std::span<std::vector<int32_t>> rests);
 
-    std::vector<Sequence> sequences_;  // by head
+    std::vector<Sequence> sequences_;  // sorted by head
 };
 
 struct DryRule {
@@ -47,8 +48,8 @@ struct DryRule {
     int32_t allowed_length = 2;
 };
 
-// Appends an edit for each token that continues a repetition. `history` is the end of the context, as much as counts.
-// Takes time proportional to it.
+// Appends an edit for each token that would continue a repetition. `history`: the latest tokens of the context, those
+// that NL_OPTION_DRY_WINDOW includes. Takes time proportional to their number.
 void add_dry_edits(std::span<const int32_t> history, const DryRule& rule, const DryBreakers& breakers,
                    std::vector<LogitEdit>& edits);
 

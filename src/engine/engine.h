@@ -47,8 +47,8 @@ class StatePool;
 
 class Engine {
   public:
-    // Loads a model folder, and opens the device that the options name.
-    static Result<std::shared_ptr<Engine>> create(const std::string& folder, const EngineOptions& options);
+    // Loads the model of a folder or a GGUF file, and opens the device that the options name.
+    static Result<std::shared_ptr<Engine>> create(const std::string& path, const EngineOptions& options);
     // The same of a model that is loaded and a device that is open; options.device is not read.
     static Result<std::shared_ptr<Engine>> create(std::unique_ptr<Model> model,
                                                   Result<std::shared_ptr<const Tokenizer>> tokenizer,
@@ -124,7 +124,8 @@ class Engine {
     Result<void> extend(Cache& cache, std::span<const int32_t> tokens);
     Result<std::unique_ptr<Cache>> fork(Cache& cache);
     Result<void> truncate(Cache& cache, size_t num_tokens);
-    // Extends as above; logprobs[i] becomes that of tokens[i] after all that stands before it, NaN where nothing does.
+    // Extends the cache as extend() does. logprobs[i] becomes the log-probability of tokens[i] after all tokens before
+    // it, or NaN where there are none.
     Result<void> score(Cache& cache, std::span<const int32_t> tokens, std::span<float> logprobs);
     // Extends as above; logprobs[i] becomes that of candidates[i] as the next token.
     Result<void> score_next(Cache& cache, std::span<const int32_t> tokens, std::span<const int32_t> candidates,
@@ -151,7 +152,6 @@ class Engine {
                                                  const GenerationOptions& options);
 
   private:
-    Result<std::shared_ptr<const grammar::Grammar>> compile(const grammar::Constraint& constraint);
     Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokenizer>> tokenizer,
            const EngineOptions& options);
     Result<void> start(std::unique_ptr<Backend> backend, const EngineOptions& options);
@@ -162,6 +162,7 @@ class Engine {
     Result<void> wait_idle(Lock& lock, const Cache& cache);
     Result<void> check_tokens(std::span<const int32_t> tokens, const char* name = "tokens") const;
     Result<void> check_room_for(const Cache& cache, size_t num_tokens) const;
+    Result<std::shared_ptr<const grammar::Grammar>> compile(const grammar::Constraint& constraint);
     [[nodiscard]] Result<std::shared_ptr<const Sampling>> make_sampling(const SamplingOptions& options) const;
     // What a call wants of the rows that it computes; see Request.
     struct Wanted {
@@ -205,6 +206,9 @@ class Engine {
     Result<ChunkFileReader> open_saved(const std::string& path);
     Result<void> check_room(const Saved& saved) const;
     Result<Prefilled> load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file, int64_t first_page);
+    // Reads a conversation's own versions of pages of the chunk, whose indices in the chunk are `recomputed`, from the
+    // file's page `first_page` on. Returns the chunk's pages with these in place of its own, or null where there are
+    // none.
     Result<std::shared_ptr<PageList>> load_recomputed(Lock& lock, const Chunk& chunk,
                                                       std::span<const int32_t> recomputed, const ChunkFileReader& file,
                                                       int64_t first_page);
@@ -241,8 +245,8 @@ class Engine {
 
     std::unique_ptr<Model> model_;
     Result<std::shared_ptr<const Tokenizer>> tokenizer_;
-    std::mutex compiler_mutex_;                    // for the next one
-    std::unique_ptr<grammar::Compiler> compiler_;  // of constraints; null until there is one
+    std::mutex compiler_mutex_;                    // guards the making of compiler_
+    std::unique_ptr<grammar::Compiler> compiler_;  // of constraints; null until the first constraint
     Log log_;
     int32_t page_size_;
     bool share_prefixes_;

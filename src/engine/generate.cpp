@@ -53,7 +53,7 @@ Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32
     return {};
 }
 
-// The grammar of a constraint. The first one makes the table of the vocabulary, which takes a moment.
+// The grammar of a constraint. The first call makes the table of the vocabulary's bytes, which takes some milliseconds.
 Result<std::shared_ptr<const grammar::Grammar>> Engine::compile(const grammar::Constraint& constraint) {
     if (!tokenizer_.ok())
         return fail(NL_ERROR_UNSUPPORTED, "constraints are about text: expected a model with a tokenizer");
@@ -113,7 +113,8 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
                     ": expected 0, since the cache's options allow no token but those that end it");
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
-    // A token that an earlier call has drawn is drawn again where this generation asks for more than that call knew.
+    // The next token may be drawn already, by an earlier call that knew nothing of this generation's options. It is
+    // drawn again where these ban it, want its log-probability or constrain the text.
     const bool bans_next = sequence.next && std::ranges::find(banned, sequence.next->token) != banned.end();
     if (!tokens.empty() || bans_next || generation->wants_logprobs() || constrained) sequence.next.reset();
     NL_TRY(scheduler_->start(request));

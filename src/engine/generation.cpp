@@ -78,7 +78,7 @@ int32_t Generation::end_after(int32_t token) const {
 
 void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
     if (options_.max_tokens > 0) room = std::min(room, options_.max_tokens - num_drawn_);
-    const Result<void> narrowed = without_exceptions([&]() -> Result<void> {
+    Result<void> narrowed = without_exceptions([&]() -> Result<void> {
         own_mask_.resize(mask.size());
         matcher_->fill_mask(own_mask_, room);
         bool any = false;
@@ -91,7 +91,7 @@ void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
     });
     if (narrowed.ok()) return;
     std::ranges::fill(mask, 0U);
-    no_token_ = narrowed.error();
+    no_token_ = std::move(narrowed.error());
 }
 
 int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs) {

@@ -26,8 +26,8 @@ class Scheduler;
 
 class Generation {
   public:
-    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `matcher` says what tokens may be
-    // drawn; null: all. `mutex` is the engine's.
+    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `matcher` says which tokens the
+    // constraint allows; null: no constraint. `mutex` is the engine's.
     Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
                std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
                Scheduler& scheduler, std::mutex& mutex);
@@ -45,8 +45,8 @@ class Generation {
     // Waits up to `timeout_ms` (negative: for ever) for a token, some text or the end, and gives as much as fits. If a
     // span has no address, what it would get is dropped. TIMEOUT if nothing came in time.
     Result<Piece> next(int64_t timeout_ms, std::span<int32_t> tokens, std::span<char> text);
-    // Log-probabilities of the tokens that the latest call of next() gave: of each in order 1 + top_logprobs(), its own
-    // first. INVALID_ARGUMENT where the generation was started without.
+    // Log-probabilities of the tokens that the latest call of next() gave: for each of them in order 1 + top_logprobs()
+    // elements, its own first. INVALID_ARGUMENT where the generation was started without log-probabilities.
     struct GivenLogprobs {
         size_t num_tokens = 0;
         std::vector<TokenLogprob> logprobs;
@@ -73,14 +73,15 @@ class Generation {
     [[nodiscard]] bool has_room(int32_t draws_in_flight) const;
     // Whether only some tokens may be drawn, which depend on those drawn before.
     [[nodiscard]] bool constrained() const { return matcher_ != nullptr; }
-    // Of a constrained one: clears the bits of tokens that may not be drawn next. `room`: tokens that the context has
-    // room for.
+    // Clears the bits of tokens that the constraint does not allow next. Only where constrained(). `room`: how many
+    // more tokens fit in the context.
     void narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept;
-    // What to say where no token could be drawn because its mask allowed none; nothing where it allowed some.
+    // The error for a draw whose mask allowed no token; none where the mask allowed one.
     [[nodiscard]] const std::optional<Error>& no_token() const { return no_token_; }
-    // The tokens that may not be drawn while so many draws are in flight before: those that would end it too soon.
+    // The tokens that must not be drawn by the draw that comes after `draws_in_flight` others: before min_tokens
+    // tokens, those that would end it.
     [[nodiscard]] std::span<const int32_t> banned(int32_t draws_in_flight) const {
-        // A constrained text that can only end does.
+        // A constrained text that nothing can follow may end.
         const bool too_soon = num_drawn_ + draws_in_flight < options_.min_tokens;
         return too_soon && !(constrained() && matcher_->only_ends()) ? end_tokens_ : std::span<const int32_t>();
     }
@@ -108,8 +109,8 @@ class Generation {
     const std::vector<int32_t> end_tokens_;
     const std::shared_ptr<const Tokenizer> tokenizer_;
     const std::unique_ptr<grammar::Matcher> matcher_;  // used by the step loop's thread alone
-    std::vector<uint32_t> own_mask_;                   // likewise
-    std::optional<Error> no_token_;                    // likewise
+    std::vector<uint32_t> own_mask_;                   // scratch of narrow_mask(); the step loop's alone
+    std::optional<Error> no_token_;                    // see no_token(); the step loop's alone
     Scheduler& scheduler_;
     std::mutex& engine_mutex_;
     std::weak_ptr<Request> request_;

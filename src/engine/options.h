@@ -18,7 +18,7 @@ struct EngineOptions {
     std::string device = "auto";
     int32_t dtype = NL_DTYPE_AUTO;
     int32_t kv_dtype = NL_DTYPE_AUTO;         // AUTO: as the activations
-    WeightForm weights = WeightForm::source;  // the numbers NL_WEIGHTS_* in their order
+    WeightForm weights = WeightForm::source;  // its values are those of NL_WEIGHTS_*
     int32_t page_size = 64;
     int64_t num_pages = 0;    // 0: sized from the model and the free memory
     int64_t max_context = 0;  // 0: the model's
@@ -52,7 +52,7 @@ struct CacheOptions {
 
 struct GenerationOptions {
     int64_t max_tokens = 0;  // 0: until the context is full
-    int64_t min_tokens = 0;  // end and stop tokens are not drawn before, and stop texts do not count
+    int64_t min_tokens = 0;  // until so many are drawn, end and stop tokens can't be drawn, and stop texts do not count
     std::vector<int32_t> stop_tokens = {};
     bool end_tokens = true;  // the model's own end tokens end it
     std::vector<std::string> stop_texts = {};
@@ -60,8 +60,8 @@ struct GenerationOptions {
     int32_t priority = 0;                 // higher ones first
     int32_t buffer_tokens = 1024;         // tokens that wait for the reader before it pauses
     bool text = true;                     // tokens are turned into text
-    bool logprobs = false;                // of the tokens drawn, log-probabilities are kept for the reader
-    int32_t top_logprobs = 0;             // and those of so many most probable tokens
+    bool logprobs = false;                // the log-probability of each token drawn is kept for the reader
+    int32_t top_logprobs = 0;             // how many most probable tokens are kept with theirs, for each token drawn
     grammar::Constraint constraint = {};  // what the text must be
 };
 

@@ -128,9 +128,10 @@ bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, in
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
     ResidentSequence& sequence = *request->sequence;
     if (sequence.blends()) return add_blend_rows(step, request, rows);
-    // Rows that are scored or whose hidden states are wanted must all be computed, and none is taken from others.
+    // Every token that is scored, and every one whose hidden state is wanted, needs its row computed: then no pages of
+    // others are taken.
     if (!request->scores.empty()) {
-        // Each row is an output row too.
+        // Each scored row is an output row too.
         const auto room = [&] {
             return std::min(options_.max_output_rows - step.num_outputs(), options_.max_rows - step.num_rows());
         };

@@ -44,10 +44,10 @@ struct Request {
     std::shared_ptr<ResidentSequence> sequence;  // the tokens to compute are already appended to its context
     Draw draw = Draw::none;
     std::span<float> logits;  // of the last row, where they are asked for
-    // Log-probabilities of the tokens that the request adds, where they are asked for. A first token with nothing
-    // before it has none, and its place is left as it is.
+    // Gets the log-probabilities of the tokens that the request adds; empty where they are not asked for. The first
+    // token of an empty context has none, and its element is not written.
     std::span<float> scores;
-    int32_t scored_from = 0;      // the first of these tokens, counted in the tail
+    int32_t scored_from = 0;      // index in the tail of the first of these tokens
     StatePool* states = nullptr;  // takes hidden states, where they are asked for; with Draw::none alone
 
     // At most one of these two is set. The caller keeps the call alive until all of its requests are finished.
@@ -67,7 +67,7 @@ struct Request {
     bool ready = false;      // Draw::append: the token is drawn, others of the call are not
     bool finished = false;   // its rows in flight are ignored when they are collected
     bool waits_for_pages = false;
-    DrawnToken drawn;  // Draw::append: when it is ready
+    DrawnToken drawn;  // Draw::append: set when `ready`
 };
 
 }  // namespace nanolith

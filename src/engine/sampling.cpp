@@ -9,7 +9,7 @@ namespace {
 
 constexpr float kBan = -std::numeric_limits<float>::infinity();
 
-// What breaks repetitions where no texts are given, as in llama.cpp.
+// DRY's breakers where the options give none, those of llama.cpp.
 const std::vector<std::string>& default_breakers() {
     static const std::vector<std::string> breakers = {"\n", ":", "\"", "*"};
     return breakers;
@@ -23,7 +23,7 @@ uint64_t mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-// In [0, 1). Each `stream` of a seed is another sequence of numbers.
+// A random number in [0, 1). Each `stream` gives another sequence of numbers for the same seed.
 double uniform_at(uint64_t seed, int32_t position, uint64_t stream) {
     const uint64_t bits = mix(mix(seed ^ stream) + static_cast<uint64_t>(position));
     return static_cast<double>(bits >> 11) * 0x1.0p-53;
@@ -31,7 +31,7 @@ double uniform_at(uint64_t seed, int32_t position, uint64_t stream) {
 constexpr uint64_t kDraws = 0;
 constexpr uint64_t kXtcCoins = 0xd1b54a32d192ed03U;
 
-// Sorts the edits from `first` on by token, and makes one of those of the same token.
+// Sorts the edits from index `first` on by token, and merges those of the same token into one.
 void merge_edits(std::vector<LogitEdit>& edits, size_t first) {
     const auto begin = edits.begin() + static_cast<std::ptrdiff_t>(first);
     std::stable_sort(begin, edits.end(), [](const LogitEdit& a, const LogitEdit& b) { return a.token < b.token; });
@@ -49,7 +49,7 @@ void merge_edits(std::vector<LogitEdit>& edits, size_t first) {
     if (last != edits.end()) edits.erase(last + 1, edits.end());
 }
 
-// The last `count` of the tokens before `position`, or all.
+// The last `count` tokens before `position`, or all of them where there are fewer.
 std::vector<int32_t> tokens_before(const Context& context, int32_t position, int32_t count) {
     std::vector<int32_t> tokens;
     const int32_t first = count < position ? position - count : 0;
@@ -122,7 +122,7 @@ SampleParams sample_params(const SamplingOptions& options, int32_t position) {
         uniform_at(options.seed, position, kXtcCoins) < static_cast<double>(options.xtc_probability))
         params.xtc_threshold = options.xtc_threshold;
     if (options.order.empty()) return params;
-    // Those that are not named follow; they are off.
+    // The filters that are not named come last; check_order() made sure that they are off.
     const auto named = std::ranges::copy(options.order, std::begin(params.order));
     const auto is_named = [&](Filter filter) {
         return std::ranges::find(options.order, filter) != options.order.end();
@@ -178,8 +178,8 @@ void Sampling::add_penalties(std::vector<int32_t> window, std::vector<LogitEdit>
     }
 }
 
-void Sampling::add_draw(const Context& context, int32_t position, std::span<const int32_t> banned, float surprise_bound,
-                        Batch& batch) const {
+SampleParams Sampling::add_draw(const Context& context, int32_t position, std::span<const int32_t> banned,
+                                float surprise_bound, Batch& batch) const {
     SampleParams params = sample_params(options_, position);
     if (surprise_counts()) params.most_surprise = surprise_bound;
     const size_t first = batch.edits.size();
@@ -197,7 +197,7 @@ void Sampling::add_draw(const Context& context, int32_t position, std::span<cons
         params.mask = static_cast<int32_t>(batch.masks.size() / mask_.size());
         batch.masks.insert(batch.masks.end(), mask_.begin(), mask_.end());
     }
-    batch.sampling.push_back(params);
+    return params;
 }
 
 }  // namespace nanolith

@@ -14,8 +14,8 @@
 
 namespace nanolith {
 
-// The draw for the token at `position`, but for edits, mask and Mirostat: its random numbers are functions of the seed
-// and the position alone, so that a draw can be repeated and nothing has to be remembered between two.
+// The parameters of the draw of the token at `position`, without edits, mask and Mirostat's bound. Its random numbers
+// are functions of the seed and the position alone, so that a draw can be repeated and no state is kept between draws.
 SampleParams sample_params(const SamplingOptions& options, int32_t position);
 
 // Sampling options, checked and made ready for draws. Immutable; forks share it.
@@ -27,23 +27,24 @@ class Sampling {
                                                         const Tokenizer* tokenizer);
 
     [[nodiscard]] const SamplingOptions& options() const { return options_; }
-    // Whether a draw depends on the tokens before it, otherwise than through the logits: then it is planned only when
-    // they are known.
+    // Whether a draw depends on the tokens before it in another way than through the logits (penalties, DRY, Mirostat).
+    // Then it is made ready only when these tokens are known (Step::draws_wait).
     [[nodiscard]] bool follows_history() const { return penalises() || dries() || surprise_counts(); }
+    // Whether Mirostat is on, which needs the surprise of each drawn token.
     [[nodiscard]] bool surprise_counts() const { return options_.mirostat_tau > 0 && options_.temperature > 0; }
-    // Whether something may be drawn while these tokens are banned.
+    // Whether any token may be drawn while these tokens are banned too.
     [[nodiscard]] bool leaves_something(std::span<const int32_t> banned, int32_t vocab_size) const;
 
-    // Mirostat's bound of surprise in bits: before the first draw, and after a draw of such a surprise.
+    // Mirostat's bound, in bits: for the first draw, and for the next one after a draw with this bound and surprise.
     [[nodiscard]] float first_surprise_bound() const { return 2 * options_.mirostat_tau; }
     [[nodiscard]] float next_surprise_bound(float bound, float surprise) const {
         return bound - options_.mirostat_eta * (surprise - options_.mirostat_tau);
     }
 
-    // Adds to the batch the draw of the token at `position` of the context, whose earlier tokens are all known where
-    // follows_history(). `banned`: further tokens that are not drawn.
-    void add_draw(const Context& context, int32_t position, std::span<const int32_t> banned, float surprise_bound,
-                  Batch& batch) const;
+    // The draw of the token at `position` of the context, whose earlier tokens are all known where follows_history().
+    // Its edits and its mask are added to the batch's. `banned`: further tokens that are not drawn.
+    [[nodiscard]] SampleParams add_draw(const Context& context, int32_t position, std::span<const int32_t> banned,
+                                        float surprise_bound, Batch& batch) const;
 
   private:
     [[nodiscard]] bool penalises() const {
@@ -53,8 +54,8 @@ class Sampling {
     void add_penalties(std::vector<int32_t> window, std::vector<LogitEdit>& edits) const;
 
     SamplingOptions options_;
-    std::vector<LogitEdit> fixed_edits_;  // biases and bans
-    std::vector<uint32_t> mask_;          // of the tokens that are allowed; empty: all
+    std::vector<LogitEdit> fixed_edits_;  // biases and bans, sorted by token, each token once
+    std::vector<uint32_t> mask_;          // a bit for each allowed token, see mask_words(); empty: all are allowed
     DryBreakers breakers_;
 };
 

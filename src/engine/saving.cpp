@@ -37,7 +37,7 @@ std::vector<Part> divide(std::span<const PageRun> runs, size_t most, int32_t pag
     return parts;
 }
 
-// The chunk's pages among the conversation's first `length` tokens of it that have keys and values of its own.
+// The pages of the chunk, by their index in it, for which the conversation has recomputed keys and values of its own.
 std::vector<int32_t> recomputed_pages(const ChunkUse& use, int32_t page_size) {
     std::vector<int32_t> pages;
     for (int32_t page = 0; page < pages_for(use.length, page_size); ++page)
@@ -45,7 +45,8 @@ std::vector<int32_t> recomputed_pages(const ChunkUse& use, int32_t page_size) {
     return pages;
 }
 
-// These pages, in the order of `recomputed`, which has at least one: all are full but perhaps the chunk's last.
+// The conversation's own versions of these pages of the chunk. `recomputed` is not empty and ascends: all pages are
+// full but perhaps the last.
 PageRun run_of(const ChunkUse& use, std::span<const int32_t> recomputed, int32_t page_size) {
     PageRun run;
     for (const int32_t page : recomputed) run.pages.push_back((*use.blended)[page]);
@@ -242,7 +243,6 @@ Result<void> Engine::bring_to_device(std::span<const int32_t> pages, const ReadP
     return {};
 }
 
-// The chunk's pages, some of them exchanged for a conversation's own, which are read from the file; null: none is.
 Result<std::shared_ptr<PageList>> Engine::load_recomputed(Lock& lock, const Chunk& chunk,
                                                           std::span<const int32_t> recomputed,
                                                           const ChunkFileReader& file, int64_t first_page) {
@@ -294,6 +294,16 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     if (saved.tenant != tenant)
         return fail(NL_ERROR_BAD_FILE, path, ": its conversation is another tenant's: expected the salt of engine");
     NL_TRY(check_room(saved));
+    // Without the mutex, since every token of the vocabulary may be searched for texts that break repetitions.
+    std::shared_ptr<const Sampling> sampling;
+    lock.unlock();
+    const Result<void> made = without_exceptions([&]() -> Result<void> {
+        NL_ASSIGN(sampling, make_sampling(saved.tail->sampling));
+        return {};
+    });
+    lock.lock();
+    if (!made.ok() && made.error().status == NL_ERROR_OUT_OF_MEMORY) return made.error();
+    if (!made.ok()) return fail(NL_ERROR_BAD_FILE, path, ": ", made.error().message);
     std::vector<ChunkUse> uses;
     int64_t page = 0;
     for (const SavedChunk& chunk : saved.chunks) {
@@ -306,8 +316,6 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
     Context context(*pool_, std::move(uses));
     context.tenant = tenant;
     const SavedTail& tail = *saved.tail;
-    auto sampling = make_sampling(tail.sampling);
-    if (!sampling.ok()) return fail(NL_ERROR_BAD_FILE, path, ": ", sampling.error().message);
     context.append(tail.tokens);
     NL_TRY(scheduler_->take_pages(context.tail_pages(), pages_for(tail.computed, page_size_)));
     NL_TRY(read_pages(lock, file, page, context.tail_pages().pages()));
@@ -325,8 +333,8 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
         cache->sequence->shares_blend = tail.blend->is_shared;
         scheduler_->keep_blend(*cache->sequence);
     }
-    cache->sequence->set_sampling(std::move(*sampling));
-    // Mirostat begins anew, and would have to know how much this token surprises.
+    cache->sequence->set_sampling(std::move(sampling));
+    // Not with Mirostat: its bound begins anew, and the surprise of this token is not in the file.
     if (tail.next && !cache->sequence->sampling->surprise_counts()) cache->sequence->next = DrawnToken{*tail.next, 0};
     return cache;
 }

@@ -59,6 +59,14 @@ void Scheduler::loop() {
 }
 
 bool Scheduler::advance(Lock& lock) {
+    if (undrawn_) {
+        if (num_in_flight_ > 1) {
+            collect_oldest(lock);
+        } else {
+            submit_draws(lock);
+        }
+        return true;
+    }
     std::erase_if(queue_, [](const auto& request) { return request->finished; });
     end_overdue();
     wake_callers();
@@ -67,8 +75,7 @@ bool Scheduler::advance(Lock& lock) {
     auto most = std::min(static_cast<size_t>(executor_->max_in_flight()), kMostInFlight);
     // If the step in flight draws for nl_decode_step, the next rows of its sequences will be known when it ends. A step
     // submitted earlier could not contain them, so that each sequence would advance in every second step only.
-    // The same holds for generations whose draws depend on the tokens before.
-    if (num_in_flight_ > 0 && (steps_[oldest_].answers_callers || steps_[oldest_].draws_in_turn)) most = 1;
+    if (num_in_flight_ > 0 && steps_[oldest_].answers_callers) most = 1;
     if (num_in_flight_ < most && !stopping_ && !queue_.empty()) {
         if (num_in_flight_ == 0) gather(lock);
         if (submit_next(lock)) return true;
@@ -85,6 +92,7 @@ bool Scheduler::submit_next(Lock& lock) {
     Result<void> outcome = without_exceptions([&]() -> Result<void> {
         step.set_limits(options_.vocab_size, options_.max_context);
         plan(step);
+        if (!step.draws_wait()) step.add_draws();
         step.sampled.resize(step.num_outputs());
         return {};
     });
@@ -98,15 +106,41 @@ bool Scheduler::submit_next(Lock& lock) {
         lock.lock();
     }
     if (!outcome.ok()) {
-        for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
-        for (const Slice& slice : step.slices()) fail(*slice.request, outcome.error());
-        if (step.empty()) fail_all(outcome.error());  // not even a plan could be made
-        step.clear();                                 // lets go of the sequences
+        drop(step, outcome.error());
         return true;
     }
     pool_.table().forget_changes();
     ++num_in_flight_;
+    undrawn_ = step.draws_wait();
     return true;
+}
+
+// Ends what has rows in a step that is not in flight after all.
+void Scheduler::drop(Step& step, const Error& error) {
+    for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
+    for (const Slice& slice : step.slices()) fail(*slice.request, error);
+    if (step.empty()) fail_all(error);  // not even a plan could be made
+    step.clear();                       // lets go of the sequences
+}
+
+// The newest step's, when the step before it is committed.
+void Scheduler::submit_draws(Lock& lock) {
+    Step& step = newest();
+    undrawn_ = false;
+    Result<void> outcome = without_exceptions([&]() -> Result<void> {
+        step.add_draws();
+        return {};
+    });
+    lock.unlock();
+    // Where draws could not be made ready, the executor is told so by a batch that has none.
+    if (!outcome.ok()) step.batch().sampling.clear();
+    step.fill_masks();
+    const Result<void> submitted = without_exceptions([&] { return executor_->submit_draws(step.batch()); });
+    lock.lock();
+    if (outcome.ok()) outcome = submitted;
+    if (outcome.ok()) return;
+    --num_in_flight_;
+    drop(step, outcome.error());
 }
 
 Result<void> Scheduler::send(Step& step) {

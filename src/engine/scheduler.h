@@ -3,7 +3,8 @@
 // time for a step allows. A step is planned, its pages are reserved, it is submitted, and later collected and
 // committed. While the device computes step k, step k+1 is planned and submitted: the token of a generation's row may
 // be "what output row j of the previous step draws". If that turns out to end the generation, the row computed too much
-// is dropped.
+// is dropped. Where a draw of step k+1 depends on that token otherwise (penalties, Mirostat, a constraint), the draws
+// of step k+1 are submitted by themselves, when step k is committed: the device computes the logits meanwhile.
 //
 // One mutex, the engine's, guards the queue, the sequences, the page pool and the chunk store. It is not held while a
 // step is submitted or waited for.
@@ -78,7 +79,8 @@ class Scheduler {
     Result<void> wait_for_calls(Lock& lock, std::span<ResidentSequence* const> sequences);
     // Appends `count` pages to a list that no sequence has, as a call's are reserved. OUT_OF_PAGES.
     Result<void> take_pages(PageList& list, int32_t count);
-    // Keeps what the sequence's blend has recomputed for others with the same chunks, where these may share it.
+    // Stores the pages that the sequence's blend has recomputed, for other conversations with the same chunks, where
+    // they may be shared.
     void keep_blend(ResidentSequence& sequence);
     // Puts a copy of pages in the queue; it is made between two steps.
     void start(std::shared_ptr<PageMove> move);
@@ -92,6 +94,7 @@ class Scheduler {
     void loop();
     bool advance(Lock& lock);  // false: nothing can be done now
     bool submit_next(Lock& lock);
+    void submit_draws(Lock& lock);
     void collect_oldest(Lock& lock);
     void make_moves(Lock& lock);
     Result<void> copy(const PageMove& move);
@@ -100,6 +103,8 @@ class Scheduler {
     void gather(Lock& lock);
     void sleep(Lock& lock, uint64_t seen);
     Result<void> send(Step& step);
+    void drop(Step& step, const Error& error);
+    [[nodiscard]] Step& newest() { return steps_[(oldest_ + num_in_flight_ - 1) % steps_.size()]; }
 
     // ---- Planning (plan.cpp)
     void plan(Step& step);
@@ -178,6 +183,7 @@ class Scheduler {
     std::array<Step, kMostInFlight + 1> steps_;
     size_t oldest_ = 0;  // index in steps_ of the oldest step in flight, if there is one
     size_t num_in_flight_ = 0;
+    bool undrawn_ = false;  // the newest of them waits for its draws (Step::draws_wait)
     int32_t answered_ = 0;  // callers who got a token in the latest commit and whose next row is not computed ahead
     uint64_t answered_before_ = 0;  // arrivals at that commit
     Clock::time_point last_collected_{};

@@ -18,7 +18,7 @@ struct Request;
 
 struct DrawnToken {
     int32_t token = 0;
-    float surprise = 0;  // see Executor::read_surprises
+    float surprise = 0;  // -log2 of its probability in the draw (Executor::read_surprises); 0 where Mirostat is off
 };
 
 class ResidentSequence {
@@ -40,8 +40,9 @@ class ResidentSequence {
     void truncate(int32_t num_tokens);
 
     // ---- Drawing
+    // Draws differently from now on: a known next token is forgotten, and Mirostat's bound begins anew.
     void set_sampling(std::shared_ptr<const Sampling> changed);
-    // Appends the token, which becomes part of what later draws depend on. Memory for it was reserved.
+    // Appends the token to the context and updates Mirostat's bound. Memory for the token must be reserved.
     void append_drawn(const DrawnToken& drawn);
 
     // ---- Pages

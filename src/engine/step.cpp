@@ -27,7 +27,7 @@ void Step::clear() {
     batch_.sampling.clear();
     batch_.edits.clear();
     batch_.masks.clear();
-    batch_.fill_masks = nullptr;
+    batch_.draws_late = false;
     batch_.kept_logits.clear();
     masked_.clear();
     batch_.logprobs.clear();
@@ -39,7 +39,6 @@ void Step::clear() {
     copies_.clear();
     prefill_rows = 0;
     answers_callers = false;
-    draws_in_turn = false;
     surprises.clear();
     wants_surprises = false;
     logprobs.clear();
@@ -136,17 +135,33 @@ void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows
     prefill_rows += num_rows;
 }
 
-// What a constrained conversation may draw narrows what its sampling options allow.
-void Step::add_mask(const Request& request) {
+// Gives the draw a mask for the tokens that the constraint allows. The mask begins as that of the sampling options,
+// where they have one.
+void Step::add_mask(const Request& request, SampleParams& params) {
     const size_t words = mask_words(vocab_size_);
-    SampleParams& params = batch_.sampling.back();
     if (params.mask < 0) {
         params.mask = static_cast<int32_t>(batch_.masks.size() / words);
         batch_.masks.resize(batch_.masks.size() + words, ~0U);
     }
     masked_.push_back({request.generation, max_context_ - request.sequence->context.num_tokens(), params.mask});
-    batch_.fill_masks = [this] { fill_masks(); };
-    draws_in_turn = true;
+}
+
+void Step::add_draws() {
+    batch_.sampling.resize(batch_.output_rows.size());  // the highest logit, where nothing else is said
+    for (const Slice& slice : slices_)
+        if (slice.output_index >= 0 && !slice.request->finished) add_draw(slice);
+}
+
+void Step::add_draw(const Slice& slice) {
+    const Request& request = *slice.request;
+    const ResidentSequence& sequence = *slice.sequence;
+    const bool generates = request.generation != nullptr;
+    const auto banned =
+        generates ? request.generation->banned(sequence.draws_in_flight - 1) : std::span<const int32_t>();
+    const int32_t position = batch_.positions[batch_.output_rows[slice.output_index]] + 1;
+    SampleParams& params = batch_.sampling[slice.output_index];
+    params = sequence.sampling->add_draw(sequence.context, position, banned, sequence.surprise_bound, batch_);
+    if (generates && request.generation->constrained()) add_mask(request, params);
 }
 
 void Step::fill_masks() noexcept {
@@ -197,7 +212,6 @@ void Step::add_scores(const Request& request, Slice& slice) {
     for (int32_t scored = slice.first_scored; scored < end; ++scored) {
         const int32_t output = num_outputs();
         batch_.output_rows.push_back(num_rows() - (slice.first_row + slice.num_rows - scored) - 1);
-        batch_.sampling.emplace_back();
         add_logprobs(slice, output, context.token_at(context.tail_base() + scored), 0);
     }
 }
@@ -234,15 +248,12 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     ResidentSequence& sequence = *request.sequence;
     slice.output_index = num_outputs();
     batch_.output_rows.push_back(num_rows() - 1);
-    const auto banned =
-        request.generation ? request.generation->banned(sequence.draws_in_flight) : std::span<const int32_t>();
     const Sampling& sampling = *sequence.sampling;
-    sampling.add_draw(sequence.context, batch_.positions.back() + 1, banned, sequence.surprise_bound, batch_);
+    const bool constrained = request.generation && request.generation->constrained();
     if (sampling.surprise_counts()) wants_surprises = true;
-    if (sampling.follows_history() && request.draw == Draw::generate) draws_in_turn = true;
+    if (constrained || (sampling.follows_history() && request.draw == Draw::generate)) batch_.draws_late = true;
     if (request.generation && request.generation->wants_logprobs())
         add_logprobs(slice, slice.output_index, -1, request.generation->top_logprobs());
-    if (request.generation && request.generation->constrained()) add_mask(request);
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;
     ++sequence.draws_in_flight;

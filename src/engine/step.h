@@ -30,21 +30,21 @@ struct Slice {
     size_t first_page_weight = 0;  // of a probe: in Step::page_weights
     size_t first_logprob = 0;      // in Step::logprobs
     size_t num_logprobs = 0;       // of its scored tokens, and of the token drawn
-    int32_t num_scores = 0;        // tokens whose log-probabilities are asked for
-    int32_t first_scored = 0;      // the first of them, counted in the tail
+    int32_t num_scores = 0;        // how many given tokens its rows score (Request::scores)
+    int32_t first_scored = 0;      // index in the tail of the first of them
     int32_t first_state = 0;       // in Batch::state_rows
     int32_t num_states = 0;        // hidden states that the request's StatePool takes
 };
 
-// Whether the first of the tokens that the request scores comes after one that is computed already, whose row has not
-// been planned again.
+// Whether the row before the request's first scored token must be computed once more for its logits, and is not planned
+// yet: that row was computed by an earlier request.
 bool scores_before(const Request& request);
 
 // Builds and keeps one step; its memory is used again by later ones.
 class Step {
   public:
     void clear();
-    // Of the model: to be called once before rows are added.
+    // The model's vocabulary and longest context. To be called before rows are added.
     void set_limits(int32_t vocab_size, int32_t max_context) {
         vocab_size_ = vocab_size;
         max_context_ = max_context;
@@ -61,8 +61,8 @@ class Step {
     // is drawn after the last one. `keep_logits`: its logits will be read. The rows then count as planned.
     void add(const std::shared_ptr<Request>& request, int32_t num_rows, bool draws, bool keep_logits,
              int32_t page_size);
-    // Where scores_before(): adds one row that computes the token before the scored ones once more, for the first of
-    // them.
+    // Where scores_before(): adds a row that computes the token before the scored ones once more, for the
+    // log-probability of the first scored one.
     void add_row_before(const std::shared_ptr<Request>& request);
     // Adds the rows of the sequence's probe, which has pages for them.
     void add_probe(const std::shared_ptr<Request>& request, int32_t page_size);
@@ -72,16 +72,24 @@ class Step {
     // hidden state.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
+    // Whether a draw depends on the token that the step before draws: through penalties, Mirostat or a constraint. The
+    // batch has draws_late then, and its draws are made ready when that step is committed.
+    [[nodiscard]] bool draws_wait() const { return batch_.draws_late; }
+    // Makes all draws ready but for masks of constraints. With the engine's mutex, once after the last row was added
+    // and, where draws_wait(), after the step before was committed.
+    void add_draws();
+    // Makes these masks, which may take a while: without the mutex.
+    void fill_masks() noexcept;
+
     std::vector<int32_t> sampled;        // [outputs] when it is collected
     std::vector<float> page_weights;     // of its probes, when it is collected
     std::vector<float> surprises;        // [outputs] when it is collected, where `wants_surprises`
-    std::vector<TokenLogprob> logprobs;  // of its slices, when it is collected
-    bool wants_surprises = false;        // of a conversation that draws with Mirostat
+    std::vector<TokenLogprob> logprobs;  // [num_logprobs] of its slices in order, when it is collected
+    bool wants_surprises = false;        // a conversation in it draws with Mirostat
     size_t num_logprobs = 0;
     Clock::time_point submitted{};
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
-    bool draws_in_turn = false;    // of a sequence whose next draw depends on the token that this one draws
 
   private:
     void add_row(const Context& context, int32_t position, int32_t key_position, int32_t slot);
@@ -89,8 +97,8 @@ class Step {
     void add_sequence(int32_t num_rows, size_t first_segment);
     void add_chunks(const Context& context, size_t count);
     void keep_slice(Slice slice);
-    void add_mask(const Request& request);
-    void fill_masks() noexcept;
+    void add_draw(const Slice& slice);
+    void add_mask(const Request& request, SampleParams& params);
     void add_output(const Request& request, Slice& slice, bool keep_logits);
     void add_scores(const Request& request, Slice& slice);
     void add_states(const Request& request, Slice& slice);
@@ -99,11 +107,11 @@ class Step {
     Batch batch_;
     std::vector<Slice> slices_;
     std::vector<PageCopy> copies_;
-    // A constrained conversation that draws: its mask is made while the step is computed (Batch::fill_masks).
+    // A constrained conversation that draws.
     struct Masked {
         std::shared_ptr<Generation> generation;
         int64_t room = 0;  // tokens that its context has room for
-        int32_t mask = 0;  // which of Batch::masks
+        int32_t mask = 0;  // index of its mask in Batch::masks, counted in masks
     };
     std::vector<Masked> masked_;
     int32_t vocab_size_ = 0;

@@ -185,7 +185,7 @@ bool Engine::fetch(Lock& lock, Chunk& chunk) {
         if (!found) chunk.pages.truncate(0);
         return found;
     };
-    // Also where computing is faster, so that the pages are not asked for.
+    // The chunk keeps the priority of its copy in the host's memory, also where computing it is faster than copying.
     if (const auto entry = host_tier_ != nullptr ? host_tier_->find(*chunk.identity) : nullptr)
         chunk.retention.priority = entry->retention.priority;
     if (host_tier_ != nullptr && fetched(from_host_, [&] { return fetch_from_host(lock, chunk); })) {

@@ -23,7 +23,7 @@ constexpr uint64_t kDefaultAlignment = 32;
 constexpr int64_t kMaxAlignment = 1 << 20;
 constexpr uint64_t kMaxNameBytes = 65535;
 constexpr uint32_t kMaxDimensions = 4;
-// Far above any model.
+// These limits are far above any published model.
 constexpr uint64_t kMaxTensors = 1U << 20U;
 constexpr uint64_t kMaxValues = 1U << 16U;
 constexpr uint64_t kMaxStrings = 1U << 24U;  // of one array
@@ -65,7 +65,7 @@ using ReadAt = std::function<Result<size_t>(size_t offset, size_t count, char* t
 
 }  // namespace
 
-// Goes through the header from its beginning, and has the bytes brought as far as it gets.
+// Parses the header from its beginning, and reads more of the file into memory whenever it needs more bytes.
 class GgufReader {
   public:
     GgufReader(ReadAt read_at, uint64_t file_size, const std::string& path)
@@ -95,7 +95,7 @@ class GgufReader {
         return fail(NL_ERROR_BAD_MODEL, header_.path_, ": ", parts...);
     }
 
-    // Has the next `count` bytes in header_.bytes_.
+    // Makes sure that the next `count` bytes are in header_.bytes_.
     Result<void> need(uint64_t count) {
         std::string& bytes = header_.bytes_;
         if (count <= bytes.size() - at_) return {};
@@ -124,7 +124,8 @@ class GgufReader {
         return value;
     }
 
-    // `each`: the fewest bytes that one takes.
+    // Checks that the rest of the file has room for `count` entries of at least `each` bytes, and that they are at most
+    // `limit`.
     [[nodiscard]] Result<void> check_count(const char* what, uint64_t count, uint64_t each, uint64_t limit) const {
         const uint64_t most = std::min(limit, (file_size_ - at_) / each);
         if (count <= most) return {};
@@ -385,7 +386,8 @@ Result<std::vector<float>> GgufHeader::numbers(std::string_view key) const {
     list.reserve(value->count);
     for (uint64_t i = 0; i < value->count; ++i) {
         const auto number = number_at(value->type, value->offset + i * std::max<size_t>(1, size_of(value->type)));
-        if (!number) return wrong(key, "finite numbers");
+        if (!number || std::fabs(*number) > static_cast<double>(std::numeric_limits<float>::max()))
+            return wrong(key, "finite numbers");
         list.push_back(static_cast<float>(*number));
     }
     return list;

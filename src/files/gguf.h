@@ -16,7 +16,7 @@
 
 namespace nanolith {
 
-// Metadata of a file take at most so many bytes.
+// The most bytes of a file's header: its metadata and its table of tensors.
 constexpr size_t kMaxGgufHeaderBytes = size_t{512} << 20U;
 
 enum class GgufType : uint8_t {
@@ -37,14 +37,14 @@ enum class GgufType : uint8_t {
 
 // Where a value lies in the header's bytes.
 struct GgufValue {
-    GgufType type = GgufType::u8;  // of an array: its elements'
+    GgufType type = GgufType::u8;  // of an array: the type of its elements
     bool is_array = false;
     uint64_t count = 1;  // elements
     size_t offset = 0;   // of the first element
 };
 
-// A tensor as the table has it. Sizes in bytes depend on types, which are not known here: whether it is inside of the
-// file is for those to check who know them.
+// A tensor as the table has it. Whether its bytes are inside of the file is not checked here but in place_tensors()
+// (model/gguf/gguf_files.h): their number depends on the tensor's type, which is not interpreted here.
 struct GgufTensor {
     std::string name;
     std::vector<int64_t> shape;  // row-major: the format's dimensions in reverse
@@ -52,7 +52,8 @@ struct GgufTensor {
     uint64_t offset = 0;  // from the beginning of the data; a multiple of the alignment
 };
 
-// The header of one file. Everything in it is inside of the file and of its limits; what values mean is not checked.
+// The header of one file. All its lengths and counts are checked against the file's size and the limits of gguf.cpp;
+// what values mean is not checked.
 class GgufHeader {
   public:
     // BAD_MODEL: it is cut short, a count or a length is more than the file has, a key or a tensor is there twice, a
@@ -74,11 +75,12 @@ class GgufHeader {
     [[nodiscard]] Result<std::optional<int64_t>> integer(std::string_view key, int64_t min, int64_t max) const;
     [[nodiscard]] Result<std::optional<double>> number(std::string_view key) const;
     [[nodiscard]] Result<std::optional<bool>> boolean(std::string_view key) const;
-    // What it shows lives as long as this.
+    // The view is valid as long as this header.
     [[nodiscard]] Result<std::optional<std::string_view>> string(std::string_view key) const;
     // Arrays; empty where the key is missing. A single value counts as an array of one.
     [[nodiscard]] Result<std::vector<std::string_view>> strings(std::string_view key) const;
     [[nodiscard]] Result<std::vector<int64_t>> integers(std::string_view key, int64_t min, int64_t max) const;
+    // BAD_MODEL too for a number that float32 does not hold.
     [[nodiscard]] Result<std::vector<float>> numbers(std::string_view key) const;
 
     // "<path>: <key> is <value>: expected <expectation>", or "<key> is missing" and the same end.
@@ -104,7 +106,7 @@ class GgufHeader {
 
 // Whether the file at `path` is a file, not a folder: a model in one file.
 bool is_model_file(const std::string& path);
-// An error that names a GGUF file in the folder where there is one: it stands for a model by its own path alone.
+// UNSUPPORTED where the folder has a GGUF file, which the message names: such a model is loaded by the file's own path.
 Result<void> check_no_gguf(const std::string& folder);
 
 }  // namespace nanolith

@@ -305,8 +305,8 @@ bool Dfa::is_empty() const {
 
 namespace {
 
-// For each state whether a final one can be reached.
-std::vector<uint8_t> find_live(const Dfa& dfa) {
+// For each state the fewest bytes to a final one, kNoState where none can be reached.
+std::vector<int32_t> find_distances(const Dfa& dfa) {
     std::vector<std::vector<int32_t>> before(dfa.final.size());
     for (int32_t s = 0; s < dfa.size(); ++s) {
         for (int32_t c = 0; c < dfa.num_classes; ++c) {
@@ -314,20 +314,20 @@ std::vector<uint8_t> find_live(const Dfa& dfa) {
             if (to != kNoState) before[to].push_back(s);
         }
     }
-    std::vector<uint8_t> live(dfa.final);
-    std::vector<int32_t> open;
+    std::vector<int32_t> distances(dfa.final.size(), kNoState);
+    std::vector<int32_t> found;
+    const auto add = [&](int32_t state, int32_t distance) {
+        if (distances[state] != kNoState) return;
+        distances[state] = distance;
+        found.push_back(state);
+    };
     for (int32_t s = 0; s < dfa.size(); ++s)
-        if (live[s] != 0) open.push_back(s);
-    while (!open.empty()) {
-        const int32_t state = open.back();
-        open.pop_back();
-        for (const int32_t s : before[state]) {
-            if (live[s] != 0) continue;
-            live[s] = 1;
-            open.push_back(s);
-        }
+        if (dfa.final[s] != 0) add(s, 0);
+    for (size_t i = 0; i < found.size(); ++i) {
+        const int32_t state = found[i];
+        for (const int32_t s : before[state]) add(s, distances[state] + 1);
     }
-    return live;
+    return distances;
 }
 
 // The states of `dfa` merged as `block_of` says (kNoState: dropped), numbered in the order in which a search from state
@@ -374,10 +374,8 @@ Dfa merged(const Dfa& dfa, const std::vector<int32_t>& block_of) {
 }  // namespace
 
 Dfa minimise(const Dfa& dfa) {
-    const std::vector<uint8_t> live = find_live(dfa);
-    std::vector<int32_t> block(dfa.final.size(), kNoState);
-    for (int32_t s = 0; s < dfa.size(); ++s)
-        if (live[s] != 0) block[s] = dfa.final[s];
+    // Equivalent states have the same distance to a final one.
+    std::vector<int32_t> block = find_distances(dfa);
     if (block[0] == kNoState) {
         Dfa empty;
         empty.final = {0};
@@ -386,7 +384,15 @@ Dfa minimise(const Dfa& dfa) {
         return empty;
     }
     size_t num_blocks = 0;
+    int64_t work = 0;
     while (true) {
+        work += dfa.size();
+        if (work > kMaxMinimiseWork) {
+            // A chain of states may take a round for each of them. No states are merged then.
+            for (int32_t s = 0; s < dfa.size(); ++s)
+                if (block[s] != kNoState) block[s] = s;
+            break;
+        }
         std::unordered_map<StateSet, int32_t, SetHash> ids;
         std::vector<int32_t> refined(block.size(), kNoState);
         for (int32_t s = 0; s < dfa.size(); ++s) {

@@ -30,7 +30,7 @@ struct Fragment {
     int32_t end = 0;
 };
 
-// Where it has more than kMaxNfaStates states it adds no more and is too_large().
+// With kMaxNfaStates states it adds no more, and is too_large() once another one is asked for.
 class Nfa {
   public:
     struct Edge {
@@ -85,13 +85,14 @@ struct Dfa {
     [[nodiscard]] bool is_leaf() const;                       // calls nothing
     [[nodiscard]] bool accepts(std::string_view text) const;  // of a leaf
     [[nodiscard]] bool is_empty() const;                      // of a leaf: accepts no text
-    // Of a minimal leaf: text that two of them share exactly where they accept the same texts.
+    // Of a leaf: leaves with the same signature accept the same texts. Minimal ones that do have the same signature.
     [[nodiscard]] std::string signature() const;
 };
 
 // `work` counts down from kMaxSubsetWork. UNSUPPORTED where a limit is reached.
 Result<Dfa> make_dfa(const Nfa& nfa, Fragment whole, int64_t& work);
-// Of leaves. States that lead nowhere are gone.
+// These three are for leaves. Their results have no state from which no final one can be reached (but the first).
+// minimise() gives the minimal automaton, unless this takes more than kMaxMinimiseWork.
 Dfa minimise(const Dfa& dfa);
 Result<Dfa> intersect(const Dfa& a, const Dfa& b);
 Result<Dfa> subtract(const Dfa& a, const Dfa& b);  // texts of `a` that are none of `b`

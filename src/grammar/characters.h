@@ -14,9 +14,10 @@ constexpr uint32_t kLastCharacter = 0x10FFFF;
 // Ranges of code points, in any order; first and last belong to them.
 using CharacterSet = std::vector<std::pair<uint32_t, uint32_t>>;
 
-// Sorted, without overlaps.
+// The same characters as sorted ranges without overlaps.
 CharacterSet normalised(CharacterSet set);
 CharacterSet complement(const CharacterSet& set);
+// The characters of `set` that are not in `removed`.
 CharacterSet without(const CharacterSet& set, const CharacterSet& removed);
 
 enum class Spelling : uint8_t {

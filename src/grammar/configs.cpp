@@ -54,14 +54,13 @@ void Stepper::add(const Configuration& config) {
     if (std::ranges::find(open_, config) == open_.end()) open_.push_back(config);
 }
 
-// open_ grows while it is looked through: rules that end return, calls begin.
+// open_ grows while it is looked through, by the callers of rules that end and by the rules that are called.
 void Stepper::close(Situation& result) {
     result.configs.clear();
     result.escape_units.clear();
-    result.ends = result.escapes = result.overflows = false;
+    result.ends = result.escapes = false;
     for (size_t i = 0; i < open_.size(); ++i) {
         if (open_.size() > kMaxConfigs || frames_.size() > kMaxFrames) {
-            result.overflows = true;
             result.configs.clear();
             return;
         }
@@ -106,7 +105,8 @@ void Stepper::call(const Configuration& config) {
         const int32_t frames = grammar_.only_ends(behind) ? 0 : 1;
         if (depth + frames + grammar_.depth_needed(start) > kMaxDepth) continue;
         if (depth + grammar_.depth_needed(behind) > kMaxDepth) continue;
-        // A rule that only ends when the call returns leaves no frame: so rules that call themselves last stay flat.
+        // A caller that can only end when the call returns needs no frame: so rules that call themselves last do not
+        // deepen the stack.
         const int32_t frame =
             grammar_.only_ends(behind) ? config.frame : frames_.add(behind, config.count, config.frame);
         add({start, 0, frame});

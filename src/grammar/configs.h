@@ -1,6 +1,6 @@
-// Where a text stands in a grammar: all ways to read it so far. One way is a configuration: a state, how many units a
-// counted rule has read, and a stack of rules that wait for their calls to return. Stacks are shared: a frame names the
-// one below it, and equal frames are one.
+// All ways to read a text so far under a grammar. One way is a configuration: a state, how many units a counted rule
+// has read, and a stack of rules that wait for their calls to return. Stacks are shared: a frame names the one below
+// it, and equal frames are one.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace nanolith::grammar {
 
-constexpr int32_t kBottom = -1;         // below it is nothing: when its rule ends, the text may end
-constexpr int32_t kUnknownCaller = -2;  // what is below is not known
+constexpr int32_t kBottom = -1;         // the empty stack: where a rule ends with it, the text may end
+constexpr int32_t kUnknownCaller = -2;  // a stack that is not known
 
 struct Configuration {
     int32_t state = 0;
@@ -23,7 +23,7 @@ struct Configuration {
     bool operator==(const Configuration&) const = default;
 };
 
-// What is left to do where a call returns.
+// A call that has not returned: where its caller goes on when it does.
 struct Frame {
     int32_t state = 0;
     int32_t count = 0;
@@ -36,7 +36,7 @@ class Frames {
     [[nodiscard]] const Frame& operator[](int32_t frame) const { return frames_[frame]; }
     [[nodiscard]] int32_t depth(int32_t frame) const { return frame < 0 ? 0 : frames_[frame].depth; }
     int32_t add(int32_t state, int32_t count, int32_t below);
-    // Forgets frames that were added since there were so many.
+    // Removes the latest frames until `size` are left.
     void shrink(size_t size);
     [[nodiscard]] size_t size() const { return frames_.size(); }
 
@@ -57,26 +57,27 @@ class Frames {
     std::unordered_map<Key, int32_t, KeyHash> ids_;
 };
 
-// All configurations of a text, those whose rules have ended returned to their callers.
+// The configurations of a text, after all calls and returns that need no further byte.
 struct Situation {
-    std::vector<Configuration> configs;  // that can read a byte
+    std::vector<Configuration> configs;  // that can read a byte; none where there are more than kMaxConfigs
     bool ends = false;                   // the text may end here
     bool escapes = false;                // a rule with an unknown caller may end here
-    bool overflows = false;              // there are more than kMaxConfigs
-    std::vector<int32_t> escape_units;   // the units read there
+    std::vector<int32_t> escape_units;   // with escapes: the numbers of units that such a rule has read
 };
 
-// Steps of situations. Holds scratch memory, so it is for one thread at a time.
+// Computes the situation of a text from that of the text before its last byte. Holds scratch memory, so it is for one
+// thread at a time.
 class Stepper {
   public:
     Stepper(const Grammar& grammar, Frames& frames) : grammar_(grammar), frames_(frames) {}
 
+    // The situation of the empty text.
     void begin(Situation& result);
-    // The situation of `configs` as they are.
+    // The situation of `configs` before another byte.
     void enter(std::span<const Configuration> configs, Situation& result);
-    // After one byte; no configurations are left where it can't be read.
+    // The situation after one more byte: without configurations, and not at an end, where the byte can't be read.
     void step(const std::vector<Configuration>& configs, uint8_t byte, Situation& result);
-    // Where the caller of a rule goes on.
+    // The configuration in which the caller goes on when the call that `frame` stands for returns.
     [[nodiscard]] Configuration returned(int32_t frame) const;
 
   private:
@@ -87,7 +88,7 @@ class Stepper {
 
     const Grammar& grammar_;
     Frames& frames_;
-    std::vector<Configuration> open_;  // all seen; those not yet looked at are behind
+    std::vector<Configuration> open_;  // all that were found; close() goes through them from the front
 };
 
 }  // namespace nanolith::grammar

@@ -1,4 +1,4 @@
-// The grammar that a constraint becomes.
+// Compiles constraints to grammars.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace nanolith::grammar {
 
-// Errors begin with what the constraint is: "regular expression: byte 3: ...".
+// Error messages begin with the kind of the constraint: "regular expression: byte 3: ...".
 Result<std::shared_ptr<const Grammar>> compile(const Constraint& constraint, std::shared_ptr<const TokenTable> tokens);
 
 // Compiles, and remembers the latest grammars of one vocabulary. Any thread.

@@ -113,10 +113,12 @@ class EbnfParser final : public TextReader {
         return nfa.either(parts);
     }
 
-    // An element and how often it comes; what is repeated is read again for each copy.
+    // An element and its repetitions, each of which is read from the text again.
     Result<Fragment> repeated(Nfa& nfa, int32_t depth) {
         const size_t begin = at_;
         NL_ASSIGN(const Fragment one, element(nfa, depth));
+        // Not left to make_dfa(): with every level of nested repetitions the elements read would double.
+        if (nfa.too_large()) return too_large(nfa);
         const size_t end = at_;
         skip();
         if (take("*")) return nfa.star(one);
@@ -131,13 +133,15 @@ class EbnfParser final : public TextReader {
         }
         const size_t behind = at_;
         const auto copy = [&]() -> Result<Fragment> {
+            copied_ += static_cast<int64_t>(end - begin);
+            if (nfa.too_large() || copied_ > kMaxCopiedBytes) return too_large(nfa);
             at_ = begin;
             NL_ASSIGN(const Fragment next, element(nfa, depth));
             at_ = behind;
             return next;
         };
         Fragment whole = nfa.nothing();
-        for (int32_t i = 0; i < least && !nfa.too_large(); ++i) {
+        for (int32_t i = 0; i < least; ++i) {
             NL_ASSIGN(const Fragment next, copy());
             whole = nfa.then(whole, next);
         }
@@ -146,13 +150,19 @@ class EbnfParser final : public TextReader {
             return nfa.then(whole, nfa.star(next));
         }
         const int32_t last = nfa.add_state();
-        for (int32_t i = least; i < most && !nfa.too_large(); ++i) {
+        for (int32_t i = least; i < most; ++i) {
             nfa.add_empty(whole.end, last);
             NL_ASSIGN(const Fragment next, copy());
             whole = nfa.then(whole, next);
         }
         nfa.add_empty(whole.end, last);
         return Fragment{whole.begin, last};
+    }
+
+    [[nodiscard]] Error too_large(const Nfa& nfa) const {
+        return fail(NL_ERROR_UNSUPPORTED, "byte ", at_, ": ", inside_, "its repetitions need more than ",
+                    nfa.too_large() ? int64_t{kMaxNfaStates} : kMaxCopiedBytes, nfa.too_large() ? " states" : " bytes",
+                    ": expected a simpler rule");
     }
 
     Result<Fragment> element(Nfa& nfa, int32_t depth) {
@@ -224,6 +234,7 @@ class EbnfParser final : public TextReader {
     RuleSet& rules_;
     std::map<std::string, Known> known_;
     int64_t work_ = kMaxSubsetWork;
+    int64_t copied_ = 0;  // bytes that were read again
 };
 
 }  // namespace

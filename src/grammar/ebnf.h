@@ -3,8 +3,8 @@
 //   root ::= "a" name* | [0-9]+ ( "," name ){0,3}      # a comment
 //   name ::= [a-z] .
 //
-// A rule goes on until the next one begins. Texts have the escapes \n \r \t \" \\ \xHH \uHHHH \UHHHHHHHH; sets of
-// characters are those of regular expressions; the dot is any character.
+// A rule goes on until the next one begins. Texts have the escapes \n \r \t \" \' \\ \[ \] \xHH \uHHHH \UHHHHHHHH; sets
+// of characters are those of regular expressions; the dot is any character.
 #pragma once
 
 #include <string_view>
@@ -14,8 +14,8 @@
 
 namespace nanolith::grammar {
 
-// The rule `root`. INVALID_ARGUMENT: malformed, a rule that is missing or there twice; UNSUPPORTED: a limit. Messages
-// begin "byte 12: ", and name the rule.
+// Adds the grammar's rules and gives the index of `root`. INVALID_ARGUMENT: malformed, a rule that is missing or
+// defined twice; UNSUPPORTED: a limit is exceeded. Messages begin with "byte 12: ", and name the rule.
 Result<int32_t> add_ebnf(RuleSet& rules, std::string_view text);
 
 }  // namespace nanolith::grammar

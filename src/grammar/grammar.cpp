@@ -83,7 +83,7 @@ Result<std::shared_ptr<const Grammar>> Grammar::link(std::vector<Rule> rules, in
     const std::lock_guard lock(shared.mutex);
     constexpr size_t kMostBytes = size_t{128} << 20U;
     if (shared.bytes > kMostBytes) {
-        shared.leaves.clear();  // grammars keep theirs
+        shared.leaves.clear();  // grammars share the ownership of theirs
         shared.bytes = 0;
     }
     for (size_t r = 0; r < grammar->rules_.size(); ++r) {
@@ -91,7 +91,7 @@ Result<std::shared_ptr<const Grammar>> Grammar::link(std::vector<Rule> rules, in
         if (grammar->leaf_[r] == 0) continue;
         const Rule& rule = grammar->rules_[r];
         std::string name = rule.dfa.signature();
-        if (rule.counted) name += "counted";  // its counts are no matter to what is remembered
+        if (rule.counted) name += "counted";  // masks are the same for all counts
         auto& leaf = shared.leaves[std::move(name)];
         if (!leaf) leaf = std::make_shared<LeafMasks>();
         leaf->states.resize(rule.dfa.size());
@@ -101,7 +101,7 @@ Result<std::shared_ptr<const Grammar>> Grammar::link(std::vector<Rule> rules, in
     return std::shared_ptr<const Grammar>(std::move(grammar));
 }
 
-// Removes what leads to no end, and finds the rules that have the empty text.
+// Removes states that lead to no end, and finds the rules that match the empty text.
 Result<void> Grammar::find_ends(std::vector<uint8_t>& nullable) {
     std::vector<uint8_t> live(rule_of_.size(), 0);
     nullable.assign(rules_.size(), 0);
@@ -291,7 +291,8 @@ int64_t Grammar::bytes_needed(int32_t state, int32_t count) const {
     const Rule& rule = rules_[r];
     if (!rule.counted || state - first_state_[r] == rule.closed) return bytes_needed_[state];
     const int32_t missing = rule.least - count - (is_boundary(state) ? 0 : 1);
-    return bytes_needed_[state] + unit_bytes_[r] * std::max(missing, 0);
+    // Capped, so that sums over a whole stack do not overflow.
+    return std::min(kNeverEnds, bytes_needed_[state] + unit_bytes_[r] * std::max(missing, 0));
 }
 
 }  // namespace nanolith::grammar

@@ -28,10 +28,10 @@ struct Rule {
 // begins with. UNSUPPORTED where a unit begins another one.
 Result<Rule> counted_rule(const Dfa& unit, int32_t least, int32_t most, std::optional<uint8_t> closing);
 
-// Rules that may name each other before they are there.
+// Rules that may call each other before they are defined.
 class RuleSet {
   public:
-    Result<int32_t> reserve();  // a rule that is set later
+    Result<int32_t> reserve();  // the index of a rule that set() defines later
     Result<int32_t> add(Rule rule);
     void set(int32_t index, Rule rule) { rules_[index] = std::move(rule); }
     [[nodiscard]] const Rule& operator[](int32_t index) const { return rules_[index]; }
@@ -41,11 +41,11 @@ class RuleSet {
     std::vector<Rule> rules_;
 };
 
-// Immutable but for what it remembers of masks, which has a mutex of its own: so any thread may use it.
+// Immutable except for its cache of masks, which has a mutex of its own: so any thread may use it.
 class Grammar {
   public:
-    // UNSUPPORTED: a rule that calls itself before it has read a byte, or a limit. INVALID_ARGUMENT: no text is of the
-    // rule `root`.
+    // UNSUPPORTED: a rule that calls itself before it has read a byte, or a limit. INVALID_ARGUMENT: no text
+    // matches the rule `root`.
     static Result<std::shared_ptr<const Grammar>> link(std::vector<Rule> rules, int32_t root,
                                                        std::shared_ptr<const TokenTable> tokens);
     Grammar(const Grammar&) = delete;
@@ -66,7 +66,7 @@ class Grammar {
         const int32_t local = rules_[rule].dfa.after(state - first_state_[rule], byte);
         return local == kNoState ? kNoState : local + first_state_[rule];
     }
-    // Those of a state; `to` is a state of the rule, without first_state().
+    // The calls of a state; Call::to counts from the first state of the state's rule.
     [[nodiscard]] const std::vector<Call>& calls(int32_t state) const {
         const int32_t rule = rule_of_[state];
         return rules_[rule].dfa.calls[state - first_state_[rule]];
@@ -76,13 +76,13 @@ class Grammar {
         const int32_t rule = rule_of_[state];
         return rules_[rule].dfa.final[state - first_state_[rule]] != 0;
     }
-    // Before a unit of a counted rule, or behind one.
+    // Whether the state is one between units of a counted rule: before the first unit or directly after any.
     [[nodiscard]] bool is_boundary(int32_t state) const {
         const int32_t rule = rule_of_[state];
         const int32_t local = state - first_state_[rule];
         return rules_[rule].counted && (local == 0 || local == rules_[rule].boundary);
     }
-    // Final, and nothing can follow: a call that returns there needs no return.
+    // Final, and nothing can follow: a call that would return there needs no frame on the stack.
     [[nodiscard]] bool only_ends(int32_t state) const { return only_ends_[state] != 0; }
     // How many more rules must be open at once, at least, before the rule ends from here.
     [[nodiscard]] int32_t depth_needed(int32_t state) const { return depth_needed_[state]; }
@@ -94,7 +94,7 @@ class Grammar {
     [[nodiscard]] int64_t most_bytes_needed(int32_t rule) const { return most_bytes_needed_[rule]; }
     [[nodiscard]] int64_t most_bytes_needed() const { return most_bytes_of_all_; }
 
-    // What is remembered.
+    // The masks that were found for this grammar.
     [[nodiscard]] GrammarMasks& masks() const { return masks_; }
 
   private:

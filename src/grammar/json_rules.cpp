@@ -8,9 +8,8 @@ namespace nanolith::grammar {
 namespace {
 
 constexpr int32_t kMostIndent = 32;
-// Digits of a number: so many that different ones stay different as doubles.
-constexpr int kMostDigits = 15;
-constexpr int kMostFraction = 6;  // of these behind the point, where there are bounds
+constexpr int kMostDigits = 15;   // of a number: different numbers of 15 digits are different doubles
+constexpr int kMostFraction = 6;  // digits behind the point, where a number has bounds
 constexpr int64_t kMostMultiple = 2000;
 
 // A decimal number that is not negative: digits before and behind the point.
@@ -95,7 +94,7 @@ class RangeWriter {
     }
     static int digit(const std::string& digits, size_t at) { return at < digits.size() ? digits[at] - '0' : 0; }
 
-    // Whether a number may end before digit `at`, where its digits are those of a bound so far.
+    // Whether a number may end before digit `at`; on_low and on_high: its digits so far are those of that bound.
     bool may_end(size_t at, bool on_low, bool on_high) const {
         const auto rest_is_zero = [at](const std::string& digits) {
             return at >= digits.size() || digits.find_first_not_of('0', at) == std::string::npos;
@@ -371,7 +370,7 @@ Result<void> JsonRules::make_any() {
     NL_ASSIGN(object_, rules_.reserve());
     NL_ASSIGN(const Dfa numbers, number({}));
     NL_ASSIGN(const int32_t number_rule, rules_.add({.dfa = numbers}));
-    // first more* in brackets
+    // `open`, items with commas between them or none, `close`.
     const auto list = [this](Nfa& nfa, const char* open, const char* close, const auto& item) -> Result<Fragment> {
         NL_ASSIGN(const Fragment front, add_spaces(nfa));
         NL_ASSIGN(const Fragment first, item());

@@ -1,6 +1,6 @@
-// The rules of JSON that constraints are made of: spaces, strings, numbers, literal values, any value. What they let a
-// model write is a part of JSON: little white space, numbers of few digits, so that every text ends some day and every
-// reader agrees about its values.
+// The rules of JSON that constraints are made of: spaces, strings, numbers, literal values, any value. They let a model
+// write a part of JSON only: little white space, so that texts go on, and numbers of few digits, whose values all
+// readers agree about.
 #pragma once
 
 #include <cstdint>
@@ -40,13 +40,14 @@ class JsonRules {
     Result<Fragment> add_spaces(Nfa& nfa);
     // A string in quotes, of any characters; `most` -1: no limit.
     Result<Fragment> add_string(Nfa& nfa, int32_t least, int32_t most);
-    // A string whose inside, as Spelling::json_string has it, is of the automaton.
+    // A string whose inside, spelled as Spelling::json_string, the automaton accepts.
     Result<Fragment> add_string(Nfa& nfa, const Dfa& inside);
-    // Insides of strings.
+    // Insides of strings: any, and those of `least` to `most` characters (-1: no limit).
     Result<Dfa> any_inside();
     Result<Dfa> inside_of_length(int32_t least, int32_t most);
     // UNSUPPORTED for bounds with more digits than numbers have here.
     Result<Dfa> number(const NumberRange& range);
+    // A given value; objects with their members in the same order.
     Result<Fragment> add_value(Nfa& nfa, const JsonValue& value);
     // Rules of any value, and of any object.
     Result<int32_t> any_value();

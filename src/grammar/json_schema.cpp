@@ -8,8 +8,8 @@
 namespace nanolith::grammar {
 namespace {
 
-constexpr size_t kMostPatterns = 6;    // of names, in one object: each part of them has a rule of its own
-constexpr int32_t kMostCounted = 256;  // properties that are counted
+constexpr size_t kMostPatterns = 6;    // patternProperties of an object: each combination of them is a class of names
+constexpr int32_t kMostCounted = 256;  // properties or items that are counted in states of their own
 constexpr int32_t kMostBranches = 256;
 
 }  // namespace
@@ -23,7 +23,13 @@ Result<int32_t> SchemaCompiler::run() {
     NL_TRY(check_schema(root_, "", true));
     Conjunction all;
     add_to(all, root_, "");
-    return rule_of(std::move(all));
+    NL_ASSIGN(const int32_t root, rule_of(std::move(all)));
+    while (!reserved_.empty()) {
+        const auto [next, rule] = std::move(reserved_.back());
+        reserved_.pop_back();
+        NL_TRY(make_rule(next, rule));
+    }
+    return root;
 }
 
 Result<int32_t> SchemaCompiler::rule_of(Conjunction all) {
@@ -33,11 +39,16 @@ Result<int32_t> SchemaCompiler::rule_of(Conjunction all) {
     if (found != made_.end()) return found->second;
     NL_ASSIGN(const int32_t rule, rules_.reserve());
     made_[all] = rule;
+    reserved_.emplace_back(std::move(all), rule);
+    return rule;
+}
+
+Result<void> SchemaCompiler::make_rule(const Conjunction& all, int32_t rule) {
     Nfa nfa;
     NL_ASSIGN(const Fragment whole, add(nfa, all));
-    auto made = json_.set(rule, nfa, whole);
+    const auto made = json_.set(rule, nfa, whole);
     if (!made.ok()) return error_at(first_of(all), "", made.error());
-    return rule;
+    return {};
 }
 
 Result<Fragment> SchemaCompiler::add(Nfa& nfa, const Conjunction& all) {
@@ -181,7 +192,7 @@ Result<Fragment> SchemaCompiler::add_items(Nfa& nfa, const Conjunction& rest, in
 
 // ---- Objects
 
-// Names beyond those that are listed: parts of all names, by the patterns that they match.
+// The names that are not listed, in classes by the patterns that they match.
 Result<std::vector<SchemaCompiler::NameClass>> SchemaCompiler::other_names(const Conjunction& all, const Facts& facts) {
     std::vector<NameClass> result;
     bool asked_for = false;
@@ -229,7 +240,7 @@ Result<std::vector<SchemaCompiler::NameClass>> SchemaCompiler::other_names(const
     return result;
 }
 
-// What the values of names must satisfy that match the patterns whose bits are set.
+// What the values of names must satisfy that match exactly the patterns whose bits are set in `part`.
 Result<Conjunction> SchemaCompiler::value_of_others(const Conjunction& all,
                                                     const std::vector<std::pair<std::string, int32_t>>& patterns,
                                                     uint32_t part) {
@@ -280,7 +291,8 @@ Result<Fragment> SchemaCompiler::add_member(Nfa& nfa, Fragment name, const Conju
     return nfa.then(nfa.then(name, nfa.text(":")), nfa.then(spaces, nfa.call(rule)));
 }
 
-// A state for each listed property that may come next and each number of properties so far, as far as numbers matter.
+// A state for each listed property that may come next, and for each number of properties so far where the schema limits
+// it.
 Result<Fragment> SchemaCompiler::add_object(Nfa& nfa, const Conjunction& all, const Facts& facts) {
     NL_ASSIGN(const auto others, other_names(all, facts));
     const auto names = static_cast<int32_t>(facts.names.size());
@@ -295,7 +307,7 @@ Result<Fragment> SchemaCompiler::add_object(Nfa& nfa, const Conjunction& all, co
         if (!others.empty() || names > most) return refuse("maxProperties", "more than 256 are not supported");
         most = -1;
     }
-    // Properties so far are counted as far as that matters.
+    // Numbers of properties are told apart up to the highest limit.
     const int32_t levels = std::max({1, facts.least_properties, most}) + 1;
 
     NL_ASSIGN(const Fragment front, json_.add_spaces(nfa));
@@ -321,6 +333,7 @@ Result<Fragment> SchemaCompiler::add_object(Nfa& nfa, const Conjunction& all, co
         return {};
     };
     for (const std::string& name : facts.names) {
+        if (nfa.too_large()) break;  // which set() refuses
         NL_ASSIGN(Conjunction value, property(all, name));
         NL_TRY(expand(value));
         const bool required = facts.required.contains(name);
@@ -367,7 +380,7 @@ Result<void> SchemaCompiler::add_others(Nfa& nfa, const std::vector<NameClass>& 
     };
     for (size_t count = 0; count < after_listed.size(); ++count) {
         if (after_listed[count] == kNoState) continue;
-        // One more is enough of them, since the second may be the first again.
+        // At most one more may be required of them: a second one could have the name of the first again.
         if (static_cast<int32_t>(count) + 1 < facts.least_properties) continue;
         const int32_t room = most < 0 ? -1 : most - static_cast<int32_t>(count);
         if (room == 0) continue;

@@ -1,7 +1,7 @@
-// A JSON schema as rules. What the rules let through is JSON that satisfies the schema, and not all of it: properties
-// come in the order of the schema, names that a schema with `properties` does not list are written only where
-// `additionalProperties` or `patternProperties` allow them in so many words, a schema without `type` whose keywords are
-// about objects gives objects, and so on. So what is written always satisfies; what can't be granted is an error.
+// A JSON schema as rules. Every text of the rules satisfies the schema, but not every text that satisfies it is one of
+// theirs: properties come in the order of the schema, names that a schema with `properties` does not list are written
+// only where `additionalProperties` or `patternProperties` allow them explicitly, a schema without `type` whose
+// keywords are about objects gives objects, and so on. A schema for which this can't be guaranteed is an error.
 #pragma once
 
 #include <string_view>
@@ -12,8 +12,9 @@
 
 namespace nanolith::grammar {
 
-// The rule of a schema's values. INVALID_ARGUMENT for a schema that is malformed or that nothing satisfies, UNSUPPORTED
-// for a keyword or a use of one that is not known; messages begin with the byte, the path and the keyword.
+// Adds rules for a schema's values and gives the index of the first. INVALID_ARGUMENT for a schema that is malformed or
+// that nothing satisfies, UNSUPPORTED for a keyword or a use of one that is not known; messages begin with the byte,
+// the path and the keyword.
 Result<int32_t> add_schema(RuleSet& rules, std::string_view schema);
 
 }  // namespace nanolith::grammar

@@ -1,7 +1,8 @@
 #include "grammar/json_value.h"
 
+#include <charconv>
 #include <cmath>
-#include <cstdlib>
+#include <limits>
 
 #include "grammar/grammar_limits.h"
 #include "grammar/text_reader.h"
@@ -133,7 +134,7 @@ class JsonReader final : public TextReader {
             const size_t at = at_;
             if (peek() != '"') return error("expected a name in quotes");
             NL_ASSIGN(std::string name, string());
-            if (value.find(name) != nullptr) {
+            if (!value.places.emplace(name, value.members.size()).second) {
                 at_ = at;
                 return error("this name stands twice in one object");
             }
@@ -151,17 +152,28 @@ class JsonReader final : public TextReader {
 }  // namespace
 
 const JsonValue* JsonValue::find(std::string_view name) const {
-    for (const JsonMember& member : members)
-        if (member.name == name) return &member.value;
-    return nullptr;
+    const auto found = places.find(name);
+    return found != places.end() ? &members[found->second].value : nullptr;
 }
 
 double JsonValue::number() const {
-    return std::strtod(text.c_str(), nullptr);
+    return to_number(text);
 }
 
 bool JsonValue::is_integer() const {
     return kind == Kind::number && std::isfinite(number()) && std::floor(number()) == number();
+}
+
+double to_number(std::string_view literal) {
+    double value = 0;
+    if (std::from_chars(literal.data(), literal.data() + literal.size(), value).ec == std::errc()) return value;
+    // Out of range: too large, or so small that it counts as 0.
+    const size_t exponent = literal.find_first_of("eE");
+    const bool small = exponent == std::string_view::npos ? literal.starts_with("0.") || literal.starts_with("-0.")
+                                                          : literal[exponent + 1] == '-';
+    if (small) return 0;
+    return literal.starts_with('-') ? -std::numeric_limits<double>::infinity()
+                                    : std::numeric_limits<double>::infinity();
 }
 
 Result<JsonValue> parse_json(std::string_view text) {

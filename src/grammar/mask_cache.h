@@ -1,5 +1,6 @@
 // Masks of tokens that are remembered: those of an automaton's states, for all grammars of a vocabulary that have the
-// same automaton (the inside of a JSON string above all), and those of whole situations, for one grammar.
+// same automaton (the inside of a JSON string above all), and those of whole situations (Matcher::key()), for one
+// grammar.
 #pragma once
 
 #include <cstdint>
@@ -23,9 +24,9 @@ inline void allow(std::span<uint32_t> mask, int32_t token) {
 
 // Tokens that can follow a state, as far as that can be told without knowing who called its rule.
 struct StateMask {
-    std::vector<int32_t> few;  // the tokens that stay inside the rule or end with it, where they are few
-    Mask bits;                 // else these
-    // Where in a token the rule ends, and something follows. In a counted rule, after so many units.
+    std::vector<int32_t> few;  // the tokens that stay inside the rule or end with it, where they are few,
+    Mask bits;                 // or as bits, where they are many
+    // A place inside of a token at which the rule may end; in a counted rule after so many units of the token.
     struct Escape {
         int32_t node = 0;
         int32_t units = 0;
@@ -35,7 +36,7 @@ struct StateMask {
     // first, and how many need at most 0, 1, 2 .. units.
     std::vector<int32_t> by_units;
     std::vector<int32_t> num_within;
-    // The tokens for each such number, made when they are needed.
+    // The same tokens as masks, one for each such number, made when they are needed.
     mutable std::vector<Mask> by_room;
 };
 
@@ -49,7 +50,7 @@ struct LeafMasks {
 struct MaskCache {
     std::mutex mutex;                                                    // for everything here and in the LeafMasks
     std::unordered_map<std::string, std::shared_ptr<LeafMasks>> leaves;  // by Dfa::signature()
-    size_t bytes = 0;                                                    // about
+    size_t bytes = 0;                                                    // of all masks, approximately
 };
 
 // Of one grammar.

@@ -7,7 +7,7 @@
 namespace nanolith::grammar {
 namespace {
 
-constexpr int64_t kFarFromTheEnd = 32;  // tokens more than can be needed
+constexpr int64_t kSpareRoom = 32;  // tokens of room beyond the estimate, below which room counts as scarce
 
 }  // namespace
 
@@ -66,16 +66,16 @@ std::string Matcher::key() const {
 bool Matcher::fill_mask(std::span<uint32_t> mask, int64_t room) {
     std::ranges::fill(mask, 0U);
     if (over()) return false;
-    // A token may open what takes long to close; the longest rule twice is more than that, but for odd grammars.
+    // A token may open rules that must be closed again: an estimate of what this takes is the longest rule, twice.
     const Moment& now = history_.back();
     const int64_t needed = bytes_needed(now.configs, now.ends);
-    const bool scarce = room >= needed && room < needed + 2 * grammar_->most_bytes_needed() + kFarFromTheEnd;
+    const bool scarce = room >= needed && room < needed + 2 * grammar_->most_bytes_needed() + kSpareRoom;
     if (scarce && grammar_->tokens().spells_ascii) {
         fill_scarce(mask, room);
     } else {
         fill_all(mask);
     }
-    // It might end, but nothing tells so: it goes on, and may be cut.
+    // The text may end here, but there is no end token to say so: it goes on, and its length may cut it short.
     const auto allows_none = [mask] { return std::ranges::none_of(mask, [](uint32_t word) { return word != 0; }); };
     if (scarce && now.ends && end_tokens_.empty() && !now.configs.empty() && allows_none()) fill_all(mask);
     for (const int32_t token : end_tokens_) {
@@ -113,7 +113,7 @@ int64_t Matcher::bytes_behind(int32_t frame) const {
     return bytes;
 }
 
-// Until the text may end.
+// The fewest bytes after which the text may end.
 int64_t Matcher::bytes_needed(const std::vector<Configuration>& configs, bool ends) const {
     if (ends) return 0;
     int64_t least = INT64_MAX / 2;
@@ -133,7 +133,8 @@ void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
         const bool near_limit =
             frames_.depth(config.frame) + trie.longest() + grammar_->most_depth_needed() >= kMaxDepth;
         if (!grammar_->is_leaf(rule) || near_limit || inside > room - 1) {
-            // To look at each token takes long; where the text may end, or shorter ways lead there, it is not needed.
+            // Walking the whole vocabulary takes long. It is left out where the text may end, or where
+            // allow_shortest() finds a token.
             const bool must_go_on = history_.back().ends && end_tokens_.empty();
             if (grammar_->is_leaf(rule) && inside > room - 1 && !must_go_on) continue;
             Situation situation;
@@ -149,7 +150,7 @@ void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
         allow_shortest(mask);
 }
 
-// The longest token that begins the shortest text that ends.
+// Allows one token: going byte by byte, it always takes a byte after which the fewest bytes are needed to the end.
 void Matcher::allow_shortest(std::span<uint32_t> mask) {
     const TokenTrie& trie = grammar_->tokens().trie_for(at_start());
     const size_t before = frames_.size();
@@ -161,7 +162,7 @@ void Matcher::allow_shortest(std::span<uint32_t> mask) {
     int32_t node = 0;
     int32_t chosen = -1;
     while (!now.ends) {
-        // Of the bytes that tokens go on with, one that brings the end nearest.
+        // Of the bytes that tokens continue with, one after which the fewest bytes are needed to the end.
         int32_t best = -1;
         int64_t least = INT64_MAX;
         for (int32_t child = node + 1; child < trie.end(node); child = trie.end(child)) {
@@ -184,7 +185,7 @@ void Matcher::allow_shortest(std::span<uint32_t> mask) {
 
 void Matcher::allow_after(const Configuration& config, std::span<uint32_t> mask) {
     const TokenTrie& trie = grammar_->tokens().trie_for(at_start());
-    // What is remembered of a state knows no limit of depth: near it the stack is followed instead.
+    // Masks of states are found without the limit of depth (kMaxDepth): close to it the stack itself is followed.
     if (frames_.depth(config.frame) + trie.longest() + grammar_->most_depth_needed() >= kMaxDepth) {
         Situation situation;
         situation.configs = {config};
@@ -195,7 +196,7 @@ void Matcher::allow_after(const Configuration& config, std::span<uint32_t> mask)
     allow_escapes(*found, config, mask, INT64_MAX);
 }
 
-// Tokens in which the rule ends and its caller goes on.
+// Allows the tokens inside of which the rule ends and its caller goes on.
 void Matcher::allow_escapes(const StateMask& state, const Configuration& config, std::span<uint32_t> mask,
                             int64_t most_bytes) {
     if (state.escapes.empty()) return;
@@ -235,7 +236,7 @@ void Matcher::walk(int32_t node, const Situation& situation, std::span<uint32_t>
     frames_.shrink(before);
 }
 
-// The same, but only tokens after which at most so many bytes are needed.
+// As walk(), but allows only tokens after which at most `most_bytes` bytes are needed to the end.
 void Matcher::walk_within(int32_t node, const Situation& situation, int64_t most_bytes, std::span<uint32_t> mask) {
     const TokenTrie& trie = grammar_->tokens().trie_for(at_start());
     const size_t before = frames_.size();

@@ -11,7 +11,7 @@
 
 namespace nanolith::grammar {
 
-// Copying it forks it. For one thread at a time; copies of one grammar may be used at once.
+// A copy goes on by itself. For one thread at a time; matchers that share a grammar may run on several threads at once.
 class Matcher {
   public:
     // Each of `end_tokens` ends the text and is no part of it.
@@ -20,13 +20,13 @@ class Matcher {
     // Sets the bits of the tokens that the text can go on with, [vocab_size / 32 rounded up], and clears the others.
     // End tokens are allowed where the text may end. Returns false where no token is allowed: where it is over, or
     // where the vocabulary has no token for any byte that could follow.
-    // `room`: as many tokens may follow, end tokens aside. Where they get scarce only tokens are allowed after which
-    // the text can still come to its end, if it could before, a byte a token: so a text that is cut short parses too.
-    // Not so where the vocabulary has no tokens for single bytes.
+    // `room` is how many tokens may still follow, end tokens not counted. Where it gets scarce only tokens are allowed
+    // after which the text can still be completed in the room that is left, with one token for each byte (if it could
+    // before): so a text that is cut short parses too. Not so where !TokenTable::spells_ascii.
     bool fill_mask(std::span<uint32_t> mask, int64_t room = INT64_MAX);
-    // Makes a token part of the text; an end token ends it. False where it is not allowed, which changes nothing.
+    // Appends a token to the text; an end token ends it. False where it is not allowed, which changes nothing.
     bool accept(int32_t token);
-    // Takes back the latest tokens, at most those that were accepted.
+    // Takes back the latest `tokens` tokens, or all where there are fewer.
     void roll_back(int32_t tokens);
 
     [[nodiscard]] bool may_end() const { return history_.back().ends && !over(); }

@@ -10,7 +10,7 @@ namespace nanolith::grammar {
 namespace {
 
 enum class Use : uint8_t {
-    note,        // says nothing about what satisfies
+    note,        // an annotation: restricts no values
     type,        // a type's name, or an array of them
     any,         // any value
     values,      // an array of values, not empty
@@ -201,8 +201,8 @@ struct Format {
     std::string_view name, expression;
 };
 
-// Texts that are of the format beyond doubt, rather than all of them: no leap seconds, no days that only some months
-// have.
+// Each matches texts that every validator accepts, not all texts of the format: no leap seconds, no days that only some
+// months have.
 constexpr Format kFormats[] = {
     {"date", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$"},
     {"time", "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])$"},

@@ -1,9 +1,11 @@
 // Turns a checked JSON schema into rules. What is compiled is a conjunction: schemas that a value must satisfy all at
 // once, since allOf, $ref and properties that several schemas name put schemas together. Each conjunction becomes one
-// rule; a schema that refers to itself finds the rule that is being made.
+// rule, which a schema that refers to itself calls. Rules are reserved when they are first called and made one after
+// the other, so that long chains of references take no deep recursion.
 #pragma once
 
 #include <array>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,7 +45,7 @@ struct Conjunction {
 // What the keywords of a conjunction say together.
 struct Facts {
     uint32_t allowed = types::kAll;        // types of values that satisfy it
-    uint32_t written = types::kAll;        // those that are written
+    uint32_t written = types::kAll;        // those that the rules let a model write
     std::vector<const JsonValue*> values;  // of the first enum or const
     bool has_values = false;
     NumberRange range;
@@ -53,7 +55,8 @@ struct Facts {
     int32_t least_items = 0;
     int32_t most_items = -1;
     size_t prefix_items = 0;
-    std::vector<std::string> names;  // of properties, in order
+    std::vector<std::string> names;  // of properties that are listed or required, in order
+    std::set<std::string> listed;    // the same
     std::set<std::string> required;
     int32_t least_properties = 0;
     int32_t most_properties = -1;
@@ -99,7 +102,7 @@ class SchemaCompiler {
     Result<bool> satisfies_object(const JsonValue& value, const JsonValue& schema, const std::string& path,
                                   int32_t depth);
     Result<std::vector<const JsonValue*>> values_of(const Conjunction& all, const Facts& facts);
-    Result<bool> meets(const JsonValue& value, const Conjunction& all);
+    Result<bool> meets(const JsonValue& value, const Conjunction& all, int32_t depth);
     [[nodiscard]] Error error_at(int32_t number, const std::string& keyword, const Error& error) const;
     [[nodiscard]] int32_t first_of(const Conjunction& all) const {
         return all.schemas.empty() ? 0 : *all.schemas.begin();
@@ -117,6 +120,7 @@ class SchemaCompiler {
 
     // ---- Rules (json_schema.cpp)
     Result<int32_t> rule_of(Conjunction all);
+    Result<void> make_rule(const Conjunction& all, int32_t rule);
     Result<Fragment> add(Nfa& nfa, const Conjunction& all);
     Result<Fragment> add_choice(Nfa& nfa, const Conjunction& all, const Choice& choice);
     Result<Fragment> add_types(Nfa& nfa, const Conjunction& all, const Facts& facts);
@@ -135,11 +139,12 @@ class SchemaCompiler {
     RuleSet& rules_;
     JsonRules json_;
     const JsonValue& root_;
-    std::vector<Place> places_;
+    std::deque<Place> places_;  // by number; references to them stay valid
     std::map<const JsonValue*, int32_t> numbers_;
-    std::map<Conjunction, int32_t> made_;
+    std::map<Conjunction, int32_t> made_;                    // rules that are reserved or made
+    std::vector<std::pair<Conjunction, int32_t>> reserved_;  // those of them that are not made yet
     std::map<std::string, Dfa> patterns_;
-    std::set<const JsonValue*> checked_;  // what references name
+    std::set<const JsonValue*> checked_;  // schemas that references name and that were checked
     int64_t steps_ = 0;                   // of satisfies(), disjoint() and gather()
 };
 

@@ -1,5 +1,5 @@
-// Whether no value can satisfy two conjunctions at once, or at least none that is written for one of them: what oneOf
-// asks for. "No" may also mean that it could not be found out.
+// Whether two conjunctions exclude each other, as oneOf requires of its branches: no value that is written for one of
+// them satisfies the other. False also where this could not be decided.
 #include <algorithm>
 
 #include "grammar/schema_compiler.h"
@@ -11,7 +11,7 @@ constexpr size_t kMostDecided = 64;
 constexpr int32_t kDeepestLook = 6;
 
 double bound_of(const std::optional<Bound>& bound, double otherwise) {
-    return bound ? std::strtod(bound->literal.c_str(), nullptr) : otherwise;
+    return bound ? to_number(bound->literal) : otherwise;
 }
 
 // Whether all numbers of `a` are below those of `b`.
@@ -24,8 +24,8 @@ bool is_below(const NumberRange& a, const NumberRange& b) {
 
 }  // namespace
 
-// The conjunctions of which one holds where `all` does, with every anyOf and oneOf decided. False where they are too
-// many.
+// Replaces `all` by the conjunctions that its anyOf and oneOf allow, one for each combination of branches, in
+// `decided`. False where there are too many.
 Result<bool> SchemaCompiler::decide(const Conjunction& all, std::vector<Conjunction>& decided) {
     std::vector<Conjunction> open = {all};
     while (!open.empty()) {
@@ -67,7 +67,7 @@ Result<bool> SchemaCompiler::disjoint_decided(const Conjunction& a, const Conjun
         if (!facts->has_values) continue;
         NL_ASSIGN(const auto values, values_of(*with_values, *facts));
         for (const JsonValue* value : values) {
-            NL_ASSIGN(const bool both, meets(*value, *other));
+            NL_ASSIGN(const bool both, meets(*value, *other, 0));
             if (both) return false;
         }
         return true;
@@ -117,8 +117,8 @@ Result<bool> SchemaCompiler::disjoint_arrays(const Conjunction& a, const Conjunc
     return false;
 }
 
-// Objects are apart where one must have a property whose values are; or where each must have one that is never written
-// for the other.
+// Objects exclude each other where a property that one of them requires has values that do; or where each requires a
+// property that is never written for the other.
 Result<bool> SchemaCompiler::disjoint_objects(const Conjunction& a, const Conjunction& b, const Facts& of_a,
                                               const Facts& of_b, int32_t depth) {
     std::set<std::string> required = of_a.required;
@@ -133,7 +133,7 @@ Result<bool> SchemaCompiler::disjoint_objects(const Conjunction& a, const Conjun
                                       const std::set<std::string>& names) -> Result<bool> {
         NL_ASSIGN(const auto others, other_names(all, facts));
         for (const std::string& name : names) {
-            if (std::ranges::find(facts.names, name) != facts.names.end()) continue;
+            if (facts.listed.contains(name)) continue;
             const std::string spelled = quoted(name);
             if (std::ranges::none_of(others, [&](const NameClass& some) {
                     return some.names.accepts(std::string_view(spelled).substr(1, spelled.size() - 2));

@@ -88,7 +88,7 @@ void take_most(int32_t& most, int32_t other) {
 // The tighter of two bounds.
 void tighten(std::optional<Bound>& bound, const JsonValue& value, bool exclusive, bool is_least) {
     if (bound) {
-        const double old = std::strtod(bound->literal.c_str(), nullptr);
+        const double old = to_number(bound->literal);
         const double now = value.number();
         if (is_least ? now < old : now > old) return;
         if (now == old) exclusive = exclusive || bound->exclusive;
@@ -103,7 +103,7 @@ const JsonValue* prefix_of(const JsonValue& schema) {
     return items != nullptr && items->is(Kind::array) ? items : nullptr;
 }
 
-// The keyword for the items behind these.
+// The keyword for the items behind those of prefix_of().
 const char* rest_keyword(const JsonValue& schema) {
     const JsonValue* const items = schema.find("items");
     return items != nullptr && items->is(Kind::array) ? "additionalItems" : "items";
@@ -137,8 +137,11 @@ Result<void> SchemaCompiler::expand(Conjunction& all) {
     for (size_t i = 0; i < open.size(); ++i) {
         const int32_t number = open[i];
         const std::string path = places_[number].path;
-        const size_t before = all.schemas.size();
-        std::set<int32_t> known = all.schemas;
+        const auto add_part = [&](const JsonValue& part, const std::string& where) {
+            const size_t before = all.schemas.size();
+            add_to(all, part, where);
+            if (all.schemas.size() > before) open.push_back(number_of(part, where));
+        };
         if (const JsonValue* const reference = schema(number).find("$ref")) {
             const JsonValue* const target = find_reference(root_, reference->text);
             if (target == nullptr)
@@ -146,14 +149,12 @@ Result<void> SchemaCompiler::expand(Conjunction& all) {
                                     "there is no " + reference->text + " in the schema");
             const std::string where = reference->text.substr(1);
             if (checked_.insert(target).second) NL_TRY(check_schema(*target, where, target == &root_));
-            add_to(all, *target, where);
+            add_part(*target, where);
         }
         if (const JsonValue* const parts = schema(number).find("allOf")) {
             for (size_t p = 0; p < parts->items.size(); ++p)
-                add_to(all, parts->items[p], path + "/allOf/" + std::to_string(p));
+                add_part(parts->items[p], path + "/allOf/" + std::to_string(p));
         }
-        if (all.schemas.size() == before) continue;
-        std::ranges::set_difference(all.schemas, known, std::back_inserter(open));
     }
     return {};
 }
@@ -176,7 +177,7 @@ Conjunction SchemaCompiler::with_branch(const Conjunction& all, const Choice& ch
     return result;
 }
 
-// What an expanded conjunction says, choices aside.
+// What an expanded conjunction says, apart from its anyOf and oneOf.
 Result<Facts> SchemaCompiler::gather(const Conjunction& all) {
     Facts facts;
     if (++steps_ > kMostSteps)
@@ -237,7 +238,7 @@ Result<void> SchemaCompiler::gather_one(int32_t number, Facts& facts) {
     if (const JsonValue* const prefix = prefix_of(one))
         facts.prefix_items = std::max(facts.prefix_items, prefix->items.size());
     const auto add_name = [&facts](const std::string& name) {
-        if (std::ranges::find(facts.names, name) == facts.names.end()) facts.names.push_back(name);
+        if (facts.listed.insert(name).second) facts.names.push_back(name);
     };
     if_there("properties", [&](const JsonValue& value) {
         for (const JsonMember& member : value.members) add_name(member.name);
@@ -302,7 +303,7 @@ Conjunction SchemaCompiler::item(const Conjunction& all, size_t index) {
     return value;
 }
 
-// The insides of strings in which an expression is found.
+// The insides of strings in which an expression has a match.
 Result<const Dfa*> SchemaCompiler::pattern(const std::string& expression, int32_t number, const char* keyword) {
     const auto found = patterns_.find(expression);
     if (found != patterns_.end()) return &found->second;
@@ -311,7 +312,6 @@ Result<const Dfa*> SchemaCompiler::pattern(const std::string& expression, int32_
     if (!whole.ok()) return error_at(number, keyword, whole.error());
     auto dfa = json_.dfa(nfa, *whole);
     if (!dfa.ok()) return error_at(number, keyword, dfa.error());
-    // An expression may leave out part of an escape's letters, but what is around must be JSON.
     return &patterns_.emplace(expression, std::move(*dfa)).first->second;
 }
 
@@ -353,7 +353,7 @@ Result<bool> SchemaCompiler::satisfies(const JsonValue& value, const JsonValue& 
     if (const JsonValue* const only = one.find("const"); only != nullptr && !same(*only)) return false;
     if (value.is(Kind::number)) {
         const double x = value.number();
-        const auto bound = [](const Bound& b) { return std::strtod(b.literal.c_str(), nullptr); };
+        const auto bound = [](const Bound& b) { return to_number(b.literal); };
         if (facts.range.least &&
             (x < bound(*facts.range.least) || (x == bound(*facts.range.least) && facts.range.least->exclusive)))
             return false;
@@ -412,13 +412,8 @@ Result<bool> SchemaCompiler::satisfies_array(const JsonValue& value, const JsonV
     const auto size = static_cast<int64_t>(value.items.size());
     if (size < facts.least_items || (facts.most_items >= 0 && size > facts.most_items)) return false;
     for (size_t i = 0; i < value.items.size(); ++i) {
-        const Conjunction of_item = item(all, i);
-        if (of_item.never) return false;
-        for (const int32_t number : of_item.schemas) {
-            NL_ASSIGN(const bool good,
-                      satisfies(value.items[i], schema(number), places_[number].path, true, depth + 1));
-            if (!good) return false;
-        }
+        NL_ASSIGN(const bool good, meets(value.items[i], item(all, i), depth + 1));
+        if (!good) return false;
     }
     return true;
 }
@@ -435,21 +430,19 @@ Result<bool> SchemaCompiler::satisfies_object(const JsonValue& value, const Json
         if (value.find(name) == nullptr) return false;
     for (const JsonMember& member : value.members) {
         NL_ASSIGN(const Conjunction of_member, property(all, member.name));
-        if (of_member.never) return false;
-        for (const int32_t number : of_member.schemas) {
-            NL_ASSIGN(const bool good, satisfies(member.value, schema(number), places_[number].path, true, depth + 1));
-            if (!good) return false;
-        }
+        NL_ASSIGN(const bool good, meets(member.value, of_member, depth + 1));
+        if (!good) return false;
     }
     return true;
 }
 
-// Whether a value satisfies every schema of an expanded conjunction; where a choice is made, its branch is one of them.
-Result<bool> SchemaCompiler::meets(const JsonValue& value, const Conjunction& all) {
+// Whether a value satisfies every schema of a conjunction. Of a schema whose anyOf or oneOf is decided, the branch that
+// was chosen is one of these.
+Result<bool> SchemaCompiler::meets(const JsonValue& value, const Conjunction& all, int32_t depth) {
     if (all.never) return false;
     for (const int32_t number : all.schemas) {
         const bool decided = all.chosen.contains({number, 0}) || all.chosen.contains({number, 1});
-        NL_ASSIGN(const bool good, satisfies(value, schema(number), places_[number].path, !decided, 0));
+        NL_ASSIGN(const bool good, satisfies(value, schema(number), places_[number].path, !decided, depth));
         if (!good) return false;
     }
     return true;
@@ -458,7 +451,7 @@ Result<bool> SchemaCompiler::meets(const JsonValue& value, const Conjunction& al
 Result<std::vector<const JsonValue*>> SchemaCompiler::values_of(const Conjunction& all, const Facts& facts) {
     std::vector<const JsonValue*> result;
     for (const JsonValue* value : facts.values) {
-        NL_ASSIGN(const bool good, meets(*value, all));
+        NL_ASSIGN(const bool good, meets(*value, all, 0));
         if (good) result.push_back(value);
     }
     return result;

@@ -6,7 +6,7 @@
 namespace nanolith::grammar {
 namespace {
 
-constexpr size_t kFew = 512;  // so many tokens are kept as a list
+constexpr size_t kFew = 512;  // the most tokens that are kept as a list
 
 // Tokens as they are found, as a list or as bits.
 class Collector {
@@ -31,8 +31,7 @@ class Collector {
     const int32_t vocab_size_;
 };
 
-// An automaton without calls is followed by its table alone: this reads the whole vocabulary for the inside of a
-// string.
+// Of an automaton without calls: its table alone is followed. (The inside of a string takes the whole vocabulary.)
 void walk_leaf(const Dfa& dfa, int32_t start, const TokenTrie& trie, int32_t vocab_size, StateMask& result) {
     std::vector<int32_t> path(static_cast<size_t>(trie.longest()) + 1);
     path[0] = start;
@@ -64,12 +63,12 @@ const Mask& tokens_within(const StateMask& found, size_t room, size_t words) {
     return bits;
 }
 
-// The same in a counted rule, with any counts: units that are begun and ended are counted on the way.
+// Of a counted rule without calls, for all counts at once: the units that each token begins and ends are counted.
 void walk_counted(const Rule& rule, int32_t start, const TokenTrie& trie, int32_t vocab_size, StateMask& result) {
     struct Place {
         int32_t state;
-        int32_t ended;  // units
-        int32_t begun;  // the most that may have to begin
+        int32_t ended;  // units that the token has ended
+        int32_t begun;  // units that must be allowed to begin
     };
     std::vector<Place> path(static_cast<size_t>(trie.longest()) + 1);
     path[0] = {start, 0, 0};

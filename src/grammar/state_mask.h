@@ -28,15 +28,15 @@ void walk_trie(const TokenTrie& trie, int32_t node, const Situation& situation, 
     }
 }
 
-// What follows `state` of a rule whose caller is not known, in a counted rule after `count` units. With the lock of the
-// grammar's masks held.
+// The tokens that can follow `state` of a rule whose caller is not known, in a counted rule after `count` units;
+// `first`: as the text's first token. The caller holds the lock of the grammar's masks.
 std::shared_ptr<const StateMask> find_state_mask(const Grammar& grammar, int32_t state, int32_t count, bool first);
 
-// Sets the tokens that stay inside the rule, in a counted rule after `count` units.
+// Sets the bits of the tokens that the rule itself can read, in a counted rule after `count` units.
 void allow_inside(const Grammar& grammar, const StateMask& found, int32_t state, int32_t count,
                   std::span<uint32_t> mask);
 
-// Prepares masks of as many states as `milliseconds` allow, those that come first first.
+// Finds the masks of states in the order of their numbers for at most `milliseconds` (the mask begun last is finished).
 void prepare_masks(const Grammar& grammar, int64_t milliseconds);
 
 }  // namespace nanolith::grammar

@@ -37,7 +37,7 @@ class TextReader {
     Result<uint32_t> hex(size_t digits);
     // The numbers of {n}, {n,} or {n,m}; `most` -1: no limit.
     Result<void> counts(int32_t& least, int32_t& most);
-    // What may stand between the parts of counts().
+    // Skips what may stand between the parts of counts(): nothing, but for readers that override it.
     virtual void skip() {}
 
     const std::string_view text_;

@@ -49,9 +49,10 @@ struct MaskCache;  // what automata have found in a trie (mask_cache.h)
 
 // The tokens of a model as constraints see them.
 struct TokenTable {
-    std::vector<std::string> bytes;        // [vocab_size] empty: a token that gives no text, which is never allowed
-    std::vector<std::string> first_bytes;  // the same where nothing stands before it; empty if `bytes` holds there too
-    bool spells_ascii = false;             // every ASCII character has a token of its own
+    std::vector<std::string> bytes;  // [vocab_size] empty: a token that gives no text, which is never allowed
+    std::vector<std::string>
+        first_bytes;            // [vocab_size] those of the first token of a text; empty where they are `bytes`
+    bool spells_ascii = false;  // every printable ASCII character has a token of its own
     std::unique_ptr<const TokenTrie> trie;
     std::unique_ptr<const TokenTrie> first_trie;  // of first_bytes; null where these are empty
     std::unique_ptr<MaskCache> cache;
@@ -67,9 +68,10 @@ struct TokenTable {
     }
     [[nodiscard]] const TokenTrie& trie_for(bool first) const { return first && first_trie ? *first_trie : *trie; }
 
-    // Of the given bytes. `vocab_size` of the model may be larger than the tokenizer's: the rest gives no text.
+    // Of the given bytes.
     static std::shared_ptr<const TokenTable> make(std::vector<std::string> bytes, std::vector<std::string> first_bytes);
-    // UNSUPPORTED where the text of a token depends on the token behind it.
+    // `vocab_size` is the model's: tokens that the tokenizer does not have give no text. UNSUPPORTED where the text of
+    // a token depends on the token behind it.
     static Result<std::shared_ptr<const TokenTable>> of(const Tokenizer& tokenizer, int32_t vocab_size);
 };
 

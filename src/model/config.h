@@ -16,7 +16,7 @@ namespace nanolith {
 
 struct Config {
     const Architecture* architecture = nullptr;  // an entry of architectures()
-    TensorNames tensors;                         // as the files call them
+    TensorNames tensors;                         // names of the tensors in the model's files
     ModelSpec spec;
     Quantization quantization;
     bool tied_head = false;  // the head is the embedding
@@ -35,7 +35,7 @@ struct Config {
 // "longrope" has other angles for longer ones.
 Result<Config> parse_config(std::string_view text, const std::string& where, int64_t max_context = 0);
 
-// The same of an object in memory.
+// As parse_config, of JSON that has been parsed.
 Result<Config> read_config(const Json& json, const std::string& where, int64_t max_context = 0);
 
 // "eos_token_id" of generation_config.json's text: a token or a list of them, each below vocab_size.

@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kElementBytes = sizeof(float);
 // Elements that are decoded at a time, on the stack: whole blocks of any type.
 constexpr int64_t kPiece = 2048;
-static_assert(kPiece % kMaxBlockElements == 0);
+static_assert(kPiece % kMaxBlockElements == 0 && kPiece % kCompactBlock == 0);
+constexpr int64_t kPieceBytes = kPiece * kMaxElementBytes;  // that these are at most, in blocks
 
 }  // namespace
 
@@ -44,19 +45,24 @@ Result<void> DecodedWeights::map() {
         return fail(NL_ERROR_OUT_OF_MEMORY, "cannot map addresses for ", size,
                     " bytes of decoded weights: ", std::generic_category().message(errno));
     mapping_ = {static_cast<const std::byte*>(data), size};
+    for (Tensor& tensor : tensors_) tensor.data = mapping_.data() + tensor.begin * kElementBytes;
     return {};
 }
 
 std::span<const std::byte> DecodedWeights::bytes(size_t i) const {
     const Tensor& tensor = tensors_[i];
-    return mapping_.subspan(static_cast<size_t>(tensor.begin * kElementBytes),
-                            static_cast<size_t>(tensor.size * kElementBytes));
+    return {tensor.data, static_cast<size_t>(tensor.size * kElementBytes)};
+}
+
+const CompactSource* DecodedWeights::compact(size_t i) const {
+    const Tensor& tensor = tensors_[i];
+    return tensor.type->quantised() && tensor.added == 0.0F ? &tensor : nullptr;
 }
 
 void DecodedWeights::read(const std::byte* from, size_t size, void* to) noexcept {
     const int64_t first = (from - mapping_.data()) / kElementBytes;
     const auto next = std::ranges::upper_bound(tensors_, first, {}, &Tensor::begin);
-    Tensor& tensor = *std::prev(next);
+    const Tensor& tensor = *std::prev(next);
     const int64_t count = static_cast<int64_t>(size) / kElementBytes;
     auto* out = static_cast<std::byte*>(to);
     for (int64_t done = 0; done < count;) {
@@ -68,24 +74,59 @@ void DecodedWeights::read(const std::byte* from, size_t size, void* to) noexcept
     }
 }
 
-// Elements of one piece.
-void DecodedWeights::read_part(Tensor& tensor, int64_t first, int64_t count, std::byte* to) noexcept {
+// Reads blocks of one piece, as they are in the file.
+void DecodedWeights::Tensor::read_raw(int64_t first_block, int64_t count, std::byte* to) const noexcept {
+    file->read(blocks.data() + first_block * type->bytes, static_cast<size_t>(count * type->bytes), to);
+}
+
+void DecodedWeights::Tensor::look_at(std::span<const float> values) const noexcept {
+    const int64_t bad = count_not_finite(DType::f32, std::as_bytes(values));
+    if (bad > 0) not_finite.fetch_add(bad, std::memory_order_relaxed);
+}
+
+// Decodes elements of one piece, from `first` of the tensor on.
+void DecodedWeights::read_part(const Tensor& tensor, int64_t first, int64_t count, std::byte* to) noexcept {
     const BlockType& type = *tensor.type;
     const int64_t first_block = first / type.elements;
     const int64_t blocks = (first + count + type.elements - 1) / type.elements - first_block;
-    std::array<std::byte, kPiece * kMaxElementBytes> raw;
+    std::array<std::byte, kPieceBytes> raw;
     std::array<float, kPiece> values;
-    const auto bytes = static_cast<size_t>(blocks * type.bytes);
-    tensor.file->read(tensor.blocks.data() + first_block * type.bytes, bytes, raw.data());
+    tensor.read_raw(first_block, blocks, raw.data());
     type.decode(raw.data(), blocks, values.data());
     const auto part =
         std::span(values).subspan(static_cast<size_t>(first - first_block * type.elements), static_cast<size_t>(count));
     if (tensor.added != 0.0F) {
         for (float& value : part) value += tensor.added;
     }
-    const int64_t bad = count_not_finite(DType::f32, std::as_bytes(part));
-    if (bad > 0) tensor.not_finite.fetch_add(bad, std::memory_order_relaxed);
+    tensor.look_at(part);
     std::memcpy(to, part.data(), part.size_bytes());
+}
+
+// Rows are whole blocks of the file, and a compact block is whole ones of them too.
+void DecodedWeights::Tensor::read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
+                                         CompactBlock* to) const noexcept {
+    const int64_t row_at = (view.data - data) / kElementBytes + row * view.cols;
+    std::array<std::byte, kPieceBytes> raw;
+    for (int64_t done = 0; done < count; done += kPiece / kCompactBlock) {
+        const int64_t from = (first + done) * kCompactBlock;  // columns
+        const int64_t end = std::min({(first + count) * kCompactBlock, view.cols, from + kPiece});
+        read_raw((row_at + from) / type->elements, (end - from) / type->elements, raw.data());
+        for (int64_t col = from; col < end; col += kCompactBlock) {
+            const std::byte* const packed = raw.data() + (col - from) / type->elements * type->bytes;
+            unpack_block(packed, std::min(kCompactBlock, end - col), to[col / kCompactBlock - first]);
+        }
+    }
+}
+
+// A compact block, or the `weights` that are left of a row.
+void DecodedWeights::Tensor::unpack_block(const std::byte* from, int64_t weights, CompactBlock& to) const noexcept {
+    to = {};
+    std::ranges::fill(to.codes, static_cast<int8_t>(type->form.zero));
+    for (int64_t i = 0; i < weights; i += type->elements, from += type->bytes) type->unpack(from, i, to);
+    if (is_finite(type->form, to)) return;
+    std::array<float, kCompactBlock> values;
+    expand_block(type->form, to, 1, 0, weights, values.data());
+    look_at(std::span(values).first(static_cast<size_t>(weights)));
 }
 
 const std::byte* DecodedWeights::keep(std::span<const std::byte> bytes) {

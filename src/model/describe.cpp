@@ -34,7 +34,7 @@ void add_windows(Facts& facts, const ModelSpec& spec) {
     facts.push_back({"layers with a window", int64_t{windowed}});
 }
 
-// "bfloat16", or "4 bits with a scale for 32" of compact ones.
+// "bfloat16", or "4 bits with a scale for 32" of compact weights: a group of 32 shares a scale.
 std::string weights_text(const WeightView& weight) {
     if (weight.compact == nullptr) return dtype_name(weight.dtype);
     const CompactForm form = weight.compact->form();
@@ -63,7 +63,7 @@ void add_model(Facts& facts, const Model& model) {
     facts.push_back({"parameters", model.num_parameters});
     facts.push_back({"format", model.format});
     facts.push_back({"weights", weights_of(model)});
-    // What the CPU keeps of them by default; on a GPU those of 8-bit floats and compact ones become 16 bits.
+    // What they take in memory on the CPU by default; on a GPU 8-bit floats and compact weights become 16 bits.
     facts.push_back(
         {"weight bytes", static_cast<int64_t>(stored_bytes(model.weights, WeightForm::source, model.file_dtype))});
     if (!model.stored.empty()) facts.push_back({"computed with", dtype_name(model.file_dtype)});

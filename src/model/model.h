@@ -15,7 +15,7 @@
 
 namespace nanolith {
 
-// What a file has of one type of numbers.
+// The tensors of a model's files that have one number format.
 struct StoredType {
     std::string name;  // "Q4_K"
     int64_t tensors = 0;

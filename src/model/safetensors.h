@@ -22,7 +22,8 @@ struct Tensor {
     std::string dtype;           // as the file spells it: "F32", "F16", "BF16", ...
     std::vector<int64_t> shape;  // row-major
     std::span<const std::byte> bytes;
-    WeightSource* source = nullptr;  // where set, the bytes are read through it alone
+    WeightSource* source = nullptr;          // where set, the bytes are read through it alone
+    const CompactSource* compact = nullptr;  // of a matrix that is compact, see WeightView
 };
 
 using TensorMap = std::map<std::string, Tensor, std::less<>>;

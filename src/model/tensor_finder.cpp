@@ -58,6 +58,7 @@ Result<void> TensorFinder::find(const std::string& name, const std::vector<int64
     }
     weight = WeightView{*dtype, shape.size() == 2 ? shape[0] : 1, shape.back(), tensor.bytes.data()};
     weight.source = tensor.source;
+    weight.compact = shape.size() == 2 ? tensor.compact : nullptr;
     return quantized ? find_scales(name, weight) : Result<void>();
 }
 

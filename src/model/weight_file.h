@@ -41,7 +41,7 @@ class WeightFile final : public WeightSource {
   public:
     // A safetensors file. Reads the header alone.
     static Result<std::unique_ptr<WeightFile>> open(const std::string& path, WeightPlace place);
-    // A file of any format, whose header somebody else reads.
+    // A file of any format: the caller reads its header and calls set_tensors().
     static Result<std::unique_ptr<WeightFile>> of(OpenFile file, WeightPlace place);
     WeightFile(const WeightFile&) = delete;
     WeightFile& operator=(const WeightFile&) = delete;
@@ -51,7 +51,8 @@ class WeightFile final : public WeightSource {
     [[nodiscard]] const OpenFile& file() const { return file_; }
     // The whole file's addresses, which must not be read from.
     [[nodiscard]] std::span<const std::byte> bytes() const { return mapping_; }
-    // The tensors in the file, to be read through this. Those whose numbers are known will be looked at. Once.
+    // Tells it the tensors of the file, once. Elements whose format weight_dtype() knows are checked for NaNs and
+    // infinities as they are read.
     void set_tensors(TensorMap tensors);
     [[nodiscard]] TensorMap take_tensors() { return std::move(tensors_); }
 

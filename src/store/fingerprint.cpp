@@ -99,7 +99,8 @@ Digest digest_of_numbers(const ModelSpec& spec, const ExecutorOptions& options, 
     hash.add_text("nanolith numbers 1");
     hash.add_text(dtype_name(options.dtype));
     hash.add_text(dtype_name(options.page_dtype()));
-    // Weights that are quantised are others; those of the files are named by their bytes.
+    // Weights that are quantised while they are loaded give other keys and values than those of the files, which the
+    // mark's digest of the files stands for.
     if (options.weights != WeightForm::source) hash.add_text(form_name(options.weights));
     for (const int64_t number :
          {options.page_size, spec.num_layers, spec.hidden_size, spec.intermediate_size, spec.num_heads,

@@ -18,6 +18,9 @@ static_assert(std::endian::native == std::endian::little, "numbers are written a
 constexpr char kMagic[8] = {'N', 'L', 'C', 'H', 'U', 'N', 'K', '\n'};
 constexpr size_t kMostDescription = size_t{256} << 20;  // bytes
 constexpr int64_t kMostPages = int64_t{1} << 31;
+// Of a list among the sampling options, and of a text in it: no more can be set.
+constexpr size_t kMostListed = 1024;
+constexpr size_t kMostBreakerBytes = 40;
 
 class Output {
   public:
@@ -99,7 +102,8 @@ class IdentityTable {
     std::unordered_map<const ChunkIdentity*, uint32_t> places_;
 };
 
-// Calls visit(member) for each of the sampling options that are numbers and stand behind the others, in their order.
+// Calls visit(member) for each sampling option that is a number and was added after the first five, in the file's
+// order.
 template <typename Options, typename Visit>
 void for_further_numbers(Options& options, const Visit& visit) {
     visit(options.repetition_penalty);
@@ -117,7 +121,8 @@ void for_further_numbers(Options& options, const Visit& visit) {
     visit(options.mirostat_eta);
 }
 
-// Whether any of the further options differs from its default; only then they are written.
+// Whether any sampling option but the first five (temperature, top-k, top-p, min-p, seed) differs from its default.
+// Only then a file has them.
 bool has_further(const SamplingOptions& options) {
     SamplingOptions plain;
     plain.temperature = options.temperature;
@@ -215,7 +220,7 @@ Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identit
     return chunk;
 }
 
-// Within what an engine may be given; NaN is not.
+// Whether all options are within the bounds of NL_OPTIONS_SAMPLING; NaN is not.
 bool plausible(const SamplingOptions& s) {
     const auto within = [](auto value, auto least, auto most) { return value >= least && value <= most; };
     const bool filters = within(s.temperature, 0.0F, 3e38F) && s.top_k >= 0 && s.top_p > 0 && s.top_p <= 1 &&
@@ -229,7 +234,11 @@ bool plausible(const SamplingOptions& s) {
     const auto known = [](Filter filter) { return static_cast<size_t>(filter) < kNumFilters; };
     std::vector<Filter> order = s.order;
     std::ranges::sort(order);
-    return filters && penalties && std::ranges::all_of(order, known) &&
+    const auto fits = [](const auto& list) { return list.size() <= kMostListed; };
+    const bool lists =
+        fits(s.biases) && fits(s.banned) && fits(s.allowed) && fits(s.dry_breakers) &&
+        std::ranges::all_of(s.dry_breakers, [](const std::string& text) { return text.size() <= kMostBreakerBytes; });
+    return filters && penalties && lists && std::ranges::all_of(order, known) &&
            std::ranges::adjacent_find(order) == order.end() &&
            std::ranges::all_of(s.biases, [&](const LogitBias& b) { return within(b.bias, -1e6F, 1e6F); });
 }
@@ -252,7 +261,7 @@ void get_further(Input& input, SamplingOptions& options) {
     }
 }
 
-// What follows in a conversation that is composed as NL_COMPOSE_BLENDED.
+// The part of a description that only conversations composed as NL_COMPOSE_BLENDED have.
 Result<SavedBlend> get_blend(Input& input, const std::string& path) {
     SavedBlend blend;
     blend.share = input.number<double>();

@@ -3,9 +3,9 @@
 //   header        kHeaderBytes: sizes, the engine's mark, the digest of the first chunk, checksums
 //   description   the tenant's salt, the chunks' tokens and predecessors, and a conversation's own tokens
 //   zeros         up to the next multiple of kPageAlignment
-//   pages         of the chunks in order, after each those that the conversation has recomputed of it, then of the
-//                 conversation's tail: page first, as Executor::read_pages gives them, with zeros where a page has no
-//                 token
+//   pages         each chunk's in order, followed by the conversation's recomputed versions of some of them, then those
+//                 of the conversation's tail; as Executor::read_pages gives them, page first, and zero where a page has
+//                 no token
 //   checksums     one of each page (uint64_t, page_checksum.h), and one of these
 //
 // nl_chunk_save writes one chunk and no conversation, nl_cache_save a conversation with its chunks.
@@ -36,9 +36,10 @@ struct SavedChunk {
     int32_t level = 0;
     int32_t length = 0;
     int32_t base = 0;
-    bool exact = false;  // of a blend: as ChunkUse::exact
-    std::vector<int32_t> recomputed =
-        {};  // of a blend: the chunk's pages that have keys and values of the conversation's own
+    // Both of these only in a blended conversation.
+    bool exact = false;  // as ChunkUse::exact
+    // Ascending indices of the chunk's pages for which the conversation has recomputed keys and values of its own.
+    std::vector<int32_t> recomputed = {};
 };
 
 // How far a conversation's blend has come (BlendProgress).
@@ -46,7 +47,7 @@ struct SavedBlend {
     double share = 0;
     bool begun = false;
     int64_t chosen_tokens = 0;
-    bool is_shared = false;  // with other conversations of the same chunks (ResidentSequence::shares_blend)
+    bool is_shared = false;  // the recomputed pages may be used by others (ResidentSequence::shares_blend)
 };
 
 // What a conversation has of its own.
@@ -65,14 +66,14 @@ struct Saved {
     std::optional<SavedTail> tail;  // none: one chunk alone
 };
 
-// The pages of `saved`: of each chunk as many as its tokens fill and those that were recomputed, then the tail's.
+// The number of pages in a file of `saved`: those that each chunk's tokens fill, the recomputed ones, and the tail's.
 int64_t pages_of(const Saved& saved, int32_t page_size);
 
 struct Header {
     EngineMark mark;
     int32_t page_size = 0;
     int64_t page_bytes = 0;  // over all layers
-    Digest chunk_digest{};   // where there is no tail
+    Digest chunk_digest{};   // digest_of() the chunk, in a file of one chunk; else zeros
     int64_t num_pages = 0;
     size_t description_bytes = 0;
     uint64_t description_checksum = 0;

@@ -41,7 +41,7 @@ bool HostTier::make_room(size_t pages) {
 
 std::shared_ptr<HostTier::Entry> HostTier::add(const Chunk& chunk) {
     if (const auto known = find(*chunk.identity)) {
-        // Both may have changed while the chunk was on the device.
+        // Level and priority may have changed while the chunk was on the device.
         known->retention.level = chunk.retention.level;
         known->retention.priority = chunk.retention.priority;
         clock_.use(known->retention);

@@ -27,9 +27,9 @@ class HostTier {
         bool failed = false;          // its pages did not come down
     };
 
-    // Makes an entry for a chunk of `pages` pages, which the caller fills; entries that nobody holds make room, in
-    // the order of their worth. Null where there is no room, or an
-    // entry already, which then takes over the chunk's level and priority.
+    // Makes an entry for the chunk, whose pages the caller fills. Entries that nobody holds are removed to make room,
+    // in the order of Retention::goes_before. Null where there is no room, or where the chunk has an entry already:
+    // that takes over the chunk's level and priority.
     std::shared_ptr<Entry> add(const Chunk& chunk);
     // Null where there is none. Counts as a use.
     std::shared_ptr<Entry> find(const ChunkIdentity& identity);

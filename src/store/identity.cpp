@@ -7,7 +7,7 @@
 namespace nanolith {
 namespace {
 
-// Of an identity whose predecessors have their digests.
+// The digest of an identity. Its predecessors' digests must be set.
 Digest hash(const ChunkIdentity& identity, const EngineMark& mark) {
     Sha256 hash;
     hash.add_text(identity.tenant ? "nanolith chunk 1 of a tenant" : "nanolith chunk 1");

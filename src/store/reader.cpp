@@ -64,7 +64,7 @@ Result<void> ChunkFileReader::read_pages(int64_t first, std::span<std::byte> to,
     const size_t pieces = pieces_of(page_bytes);
     const size_t count = to.size() / page_bytes;
     std::vector<uint64_t> sums(count * pieces);
-    std::atomic<size_t> bad = count;  // a page that is not as it was written, of those asked for
+    std::atomic<size_t> bad = count;  // index of a page that is damaged or could not be read; `count`: there is none
     const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfReading * to.size()));
     pool.run(static_cast<int64_t>(sums.size()), cost, [&](int64_t i, int32_t) {
         const auto page = static_cast<size_t>(i) / pieces;

@@ -27,7 +27,7 @@ class ChunkFileReader {
     explicit ChunkFileReader(OpenFile file) : file_(std::move(file)) {}
     Result<void> read_all_but_pages();
     Result<void> read_exactly(size_t at, std::span<std::byte> to) const;
-    // Reads a piece of a page to its place in `of_page`. False where that is not possible; else `sum` is its checksum.
+    // Reads a piece of a page to its place in `of_page`, and sets `sum` to its checksum. False where it can't be read.
     bool read_piece(int64_t page, size_t piece, std::span<std::byte> of_page, uint64_t& sum) const noexcept;
 
     OpenFile file_;

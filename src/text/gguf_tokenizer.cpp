@@ -21,7 +21,7 @@ constexpr const char* kModel = "tokenizer.ggml.model";
 constexpr const char* kTokens = "tokenizer.ggml.tokens";
 constexpr const char* kTypes = "tokenizer.ggml.token_type";
 
-// What a token is, as SentencePiece numbers it.
+// Kinds of tokens, numbered as by SentencePiece.
 enum TokenType : int64_t { kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5, kByte = 6 };
 
 constexpr std::array<std::string_view, 10> kEnds = {
@@ -73,7 +73,7 @@ class Reader {
     // The spelling of the token that a key names; empty where it names none.
     Result<std::string> spelling(const char* key, int64_t* id = nullptr) {
         const std::string name = std::string("tokenizer.ggml.") + key;
-        // Some files say "none" with the largest number.
+        // Some files have the largest number for "none".
         NL_ASSIGN(const auto token, header_.integer(name, -1, UINT32_MAX));
         if (!token || *token < 0 || *token == UINT32_MAX) return std::string();
         if (*token >= static_cast<int64_t>(vocabulary_.tokens.size()))
@@ -121,7 +121,7 @@ class Reader {
         }
         if (!config_.add_bos) config_.add_bos = true;
         config_.add_prefix_space = puts_space.value_or(true);
-        config_.legacy = true;  // the space stands after every such token too
+        config_.legacy = true;  // the space is put in front of the text after each added token, too
         const bool has_bytes = std::ranges::find(vocabulary_.types, kByte) != vocabulary_.types.end();
         return parse_sentencepiece(std::move(writer).finish(has_bytes, removes_spaces.value_or(false)), header_.path(),
                                    std::move(config_));
@@ -157,7 +157,8 @@ class Reader {
                                   std::move(config_));
     }
 
-    // The model as a tokenizer.json has it. Control tokens are no pieces of text.
+    // The "model" of a tokenizer.json with the same vocabulary and merges, without control tokens: texts can't spell
+    // these.
     Result<Json> model_json(bool takes_known_words) {
         Json::Object pieces;
         for (size_t i = 0; i < vocabulary_.tokens.size(); ++i) {

@@ -35,7 +35,7 @@ struct Counts {
                          evictions = 0;
 };
 
-// What may be in a file of the caller's: one after a call that succeeded, also what it should have become after others.
+// What a file may hold: one thing after a save that succeeded; after saves that failed, also what they were to write.
 template <typename Thing>
 struct SavedFile {
     std::vector<Thing> candidates;
@@ -91,7 +91,7 @@ class Worker {
         const auto size = fs::file_size(path, error);
         if (error || size == 0) return;
         if (random() % 3 == 0) return fs::resize_file(path, random() % size, error);
-        // A bit, or as much as shows in what is drawn.
+        // Flips one bit, or a bit in each of up to 400 bytes, which shows in the tokens drawn.
         const auto at = random() % size;
         const auto count = random() % 2 == 0 ? 1 : std::min<uintmax_t>(size - at, 400);
         std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
@@ -380,7 +380,7 @@ class Worker {
     World& world_;
     std::mt19937 random_;
     const int index_;
-    const std::string salt_;       // whose chunks and files these are; empty: nobody's
+    const std::string salt_;       // the tenant's salt; empty: the engine's own handle
     nl_engine* engine_ = nullptr;  // the tenant's handle, where it has one
     int64_t max_batch_tokens_ = 0;
     std::vector<Held> held_;

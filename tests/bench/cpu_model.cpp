@@ -1,20 +1,22 @@
 // Prefill and decode of one sequence on the CPU, with random weights of a known model's shape, and where their time
 // goes.
 //
-//   bench_cpu_model [MODEL] [float32|bfloat16|int8|int4|fp8] [threads] [prefill] [decode tokens] [conversations]
+//   bench_cpu_model [MODEL] [float32|bfloat16|int8|int4|fp8|wide] [threads] [prefill] [decode tokens] [conversations]
 //
-// int8, int4 and fp8 are of the weights, beside activations of bfloat16.
+// int8, int4 and fp8 are of the weights, beside activations of bfloat16; so is wide: a file's blocks become bfloat16.
 //
 // With conversations, so many decode steps of that many sequences follow, each of which has the prefilled tokens as its
 // first segment and a page of its own.
 //
 // MODEL is a name of bench/known_models.h, qwen3-0.6b say. qwen3-30b-a3b/24 has 2 of that model's 48 layers and a small
-// vocabulary.
+// vocabulary. Or it is the path of a model: a GGUF file (random_gguf.py makes some), or a folder.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,6 +24,7 @@
 #include "backend/backend.h"
 #include "backend/profile.h"
 #include "bench/known_models.h"
+#include "model/model.h"
 #include "support/random_model.h"
 #include "support/steps.h"
 
@@ -77,6 +80,31 @@ Batch conversations_step(std::span<const int32_t> table, int32_t chunk, int32_t 
     return batch;
 }
 
+// Random weights of a known shape, or a model's own.
+struct Weights {
+    std::unique_ptr<testing::RandomModel> random;
+    std::unique_ptr<Model> loaded;
+
+    [[nodiscard]] const ModelSpec& spec() const { return loaded != nullptr ? loaded->spec : random->spec; }
+    [[nodiscard]] const ModelWeights& all() const { return loaded != nullptr ? loaded->weights : random->weights; }
+};
+
+Result<Weights> weights_by_name(const std::string& name, DType dtype) {
+    Weights weights;
+    RandomShape shape;
+    if (shape_by_name(name, shape)) {
+        weights.random = std::make_unique<testing::RandomModel>(shape, dtype, 1);
+    } else {
+        NL_ASSIGN(weights.loaded, load_model(name));
+    }
+    return weights;
+}
+
+// Of the processor, all threads together.
+double processor_seconds() {
+    return static_cast<double>(std::clock()) / CLOCKS_PER_SEC;
+}
+
 double seconds_of(Executor& executor, const Batch& batch) {
     std::vector<int32_t> sampled(batch.output_rows.size());
     const auto begin = Clock::now();
@@ -97,15 +125,11 @@ void report(const char* what, int32_t tokens, double best, double mean) {
 int main(int argc, char** argv) {
     const std::string name = argc > 1 ? argv[1] : "qwen3-0.6b";
     const DType dtype = argc > 2 && std::strcmp(argv[2], "float32") == 0 ? DType::f32 : DType::bf16;
-    RandomShape shape;
-    if (!shape_by_name(name, shape)) {
-        std::fprintf(stderr, "no model %s: expected a name like qwen3-0.6b or qwen3-30b-a3b/24\n", name.c_str());
-        return 2;
-    }
     ExecutorOptions options;
     options.dtype = dtype;
     for (const WeightForm form : {WeightForm::int8, WeightForm::int4, WeightForm::fp8})
         if (argc > 2 && std::strcmp(argv[2], form_name(form)) == 0) options.weights = form;
+    if (argc > 2 && std::strcmp(argv[2], "wide") == 0) options.weights = WeightForm::wide;
     options.page_size = kPageSize;
     Profile profile;
     options.profile = &profile;
@@ -115,11 +139,17 @@ int main(int argc, char** argv) {
     const int32_t conversations = argc > 6 ? std::atoi(argv[6]) : 0;
     options.num_pages = (prefill + decode) / kPageSize + 1 + conversations;
 
-    const testing::RandomModel model(shape, dtype, 1);
+    const auto weights = weights_by_name(name, dtype);
+    if (!weights.ok()) return std::fprintf(stderr, "%s\n", weights.error().message.c_str()), 2;
+    const int32_t vocab_size = weights->spec().vocab_size;
     auto backend = open_cpu_backend(num_threads);
     if (!backend.ok()) return std::fprintf(stderr, "%s\n", backend.error().message.c_str()), 1;
-    auto executor = (*backend)->create_executor(model.spec, model.weights, options, Progress());
+    const auto begin = Clock::now();
+    const double processor_begin = processor_seconds();
+    auto executor = (*backend)->create_executor(weights->spec(), weights->all(), options, Progress());
     if (!executor.ok()) return std::fprintf(stderr, "%s\n", executor.error().message.c_str()), 1;
+    std::printf("made ready in %.2f s, %.2f s of the processor\n",
+                std::chrono::duration<double>(Clock::now() - begin).count(), processor_seconds() - processor_begin);
 
     const std::vector<int32_t> table = testing::table_of(options.num_pages);
     constexpr int kRepeats = 3;
@@ -128,8 +158,8 @@ int main(int argc, char** argv) {
     for (int repeat = -1; repeat < kRepeats; ++repeat) {  // the first one warms up
         double seconds = 0;
         for (int32_t first = 0; first < prefill; first += options.max_rows)
-            seconds += seconds_of(
-                **executor, batch_of(table, first, std::min(options.max_rows, prefill - first), shape.vocab_size));
+            seconds +=
+                seconds_of(**executor, batch_of(table, first, std::min(options.max_rows, prefill - first), vocab_size));
         if (repeat < 0) continue;
         best = std::min(best, seconds);
         total += seconds;
@@ -138,15 +168,18 @@ int main(int argc, char** argv) {
     profile.clear();
     double best_step = 1e9;
     double all_steps = 0;
+    const double decode_begin = processor_seconds();
     for (int32_t step = 0; step < decode; ++step) {
-        const double seconds = seconds_of(**executor, batch_of(table, prefill + step, 1, shape.vocab_size));
+        const double seconds = seconds_of(**executor, batch_of(table, prefill + step, 1, vocab_size));
         best_step = std::min(best_step, seconds);
         all_steps += seconds;
     }
+    const double decode_processor = processor_seconds() - decode_begin;
     std::printf("%s, %s, %s\n", name.c_str(), dtype_name(dtype), (*backend)->device_name().c_str());
     std::printf("%-26s %8s %12s %12s\n", "", "tokens", "best tok/s", "mean tok/s");
     report("prefill", prefill, best, total / kRepeats);
     report("decode, one by one", 1, best_step, all_steps / decode);
+    std::printf("%-26s %8d %12.2f ms of the processor a token\n", "", 1, 1e3 * decode_processor / decode);
     for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
     if (conversations == 0) return 0;
     profile.clear();
@@ -154,7 +187,7 @@ int main(int argc, char** argv) {
     all_steps = 0;
     for (int32_t step = 0; step < std::min(decode, kPageSize); ++step) {
         const double seconds =
-            seconds_of(**executor, conversations_step(table, prefill, conversations, step, shape.vocab_size));
+            seconds_of(**executor, conversations_step(table, prefill, conversations, step, vocab_size));
         best_step = std::min(best_step, seconds);
         all_steps += seconds;
     }

@@ -237,6 +237,7 @@ class NoExecutor final : public Executor {
         outputs_.push_back(batch.output_rows.size());
         return {};
     }
+    Result<void> submit_draws(const Batch&) override { return {}; }
     Result<void> collect(std::span<int32_t> sampled) override {
         std::fill(sampled.begin(), sampled.end(), 5);
         return {};
@@ -259,6 +260,7 @@ class NoDevice final : public Backend {
   public:
     [[nodiscard]] std::string device_name() const override { return "none"; }
     [[nodiscard]] bool supports(DType) const override { return true; }
+    [[nodiscard]] bool keeps_compact() const override { return false; }
     [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 45; }
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec&, const ModelWeights&, const ExecutorOptions&,
                                                       const Progress&) override {

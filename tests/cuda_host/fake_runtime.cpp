@@ -247,6 +247,12 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
     event->count = stream == nullptr ? 0 : stream->done + stream->queued.size();
     return cudaSuccess;
 }
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    cuda_host::submit(stream, [source = event->stream, count = event->count] {
+        if (cuda_host::streams().count(source) > 0) source->run_to(count);
+    });
+    return cudaSuccess;
+}
 cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
     cuda_host::submit(stream, [time = event->time] { *time = std::chrono::steady_clock::now(); });
     return cudaSuccess;

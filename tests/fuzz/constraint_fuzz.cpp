@@ -1,5 +1,5 @@
-// Fuzzes constraints: their compilers, and texts under what they make. The first byte chooses the kind; what stands
-// behind a NUL byte chooses the tokens that are drawn.
+// Fuzzes constraints: compiles one and generates a text under it. The first byte chooses the kind of constraint, the
+// bytes behind a NUL byte the tokens that are drawn.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,7 @@
 // Compact weights of random codes and scales, and what their values are by definition.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -11,7 +12,7 @@
 
 namespace nanolith::testing {
 
-// The forms that sources have, by the names of GGUF's types, and those that we quantise to.
+// Forms of weights as files have them, by the names of GGUF's types, and forms of other kinds.
 struct NamedForm {
     const char* name;
     CompactForm form;
@@ -42,8 +43,9 @@ class BlocksInMemory : public CompactSource {
           scales_(static_cast<size_t>(rows)) {}
 
     [[nodiscard]] CompactForm form() const override { return form_; }
-    void read_block(const WeightView&, int64_t row, int64_t block, CompactBlock& to) const noexcept override {
-        to = blocks_of(row)[block];
+    void read_blocks(const WeightView&, int64_t row, int64_t first, int64_t count,
+                     CompactBlock* to) const noexcept override {
+        std::copy_n(blocks_of(row) + first, count, to);
     }
     [[nodiscard]] float row_scale(const WeightView&, int64_t row) const noexcept override {
         return scales_[static_cast<size_t>(row)];
@@ -86,7 +88,7 @@ class RandomCompact : public BlocksInMemory {
     struct Parts {
         double product = 0;
         double min = 0;
-        double zero = 0;  // what a stored code of 0 would be below a code of its zero
+        double zero = 0;  // the scale times the form's zero: what a stored code of 0 is worth, negated
     };
     [[nodiscard]] Parts parts(int64_t row, int64_t k) const {
         const CompactForm form = this->form();

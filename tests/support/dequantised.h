@@ -76,7 +76,7 @@ class Dequantised {
     std::deque<std::vector<float>> values_;
 };
 
-// What a form makes of a model's own weights.
+// The codes of a WeightForm that quantises.
 inline CodeKind codes_of(WeightForm form) {
     return form == WeightForm::int4 ? CodeKind::bits4 : form == WeightForm::fp8 ? CodeKind::e4m3 : CodeKind::int8;
 }

@@ -16,7 +16,7 @@ namespace nanolith::testing {
 // How far masses, as shares of all, may be from their exact values.
 constexpr double kMassTolerance = 1e-5;
 
-// What is added to the numbers that probabilities are held against; min_p and xtc are relative.
+// Errors of the thresholds that filters compare with: added to them, or relative to them for min_p and xtc.
 struct DrawErrors {
     double top_p = 0;
     double min_p = 0;

@@ -14,6 +14,7 @@ namespace nanolith::testing {
 // Submits a step and waits for what it draws.
 inline Result<void> run_step(Executor& executor, const Batch& batch, std::span<int32_t> sampled) {
     NL_TRY(executor.submit(batch));
+    if (batch.draws_late) NL_TRY(executor.submit_draws(batch));
     return executor.collect(sampled);
 }
 

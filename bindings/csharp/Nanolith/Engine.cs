@@ -12,8 +12,8 @@ namespace Nanolith
         private readonly NativeHandle handle;
 
         /// <summary>
-        /// Loads the Hugging Face folder at <paramref name="path"/> and reserves the page pool. Blocks while the
-        /// weights load. The weight files stay mapped while the engine lives: do not truncate them.
+        /// Loads the model at <paramref name="path"/>, a Hugging Face folder or a GGUF file, and reserves the page pool.
+        /// Blocks while the weights load. The weight files stay mapped while the engine lives: do not truncate them.
         /// </summary>
         /// <exception cref="NanolithException">The model or the options can't be had; the message says why.</exception>
         public Engine(string path, EngineOptions options = null)

@@ -210,9 +210,9 @@ namespace Nanolith
         Bytes = 4,
         /// <summary>taken from chunks, a fork's origin or other conversations, not computed</summary>
         TokensReused = 5,
-        /// <summary>computed for this cache so far</summary>
+        /// <summary>tokens computed for this cache so far</summary>
         TokensComputed = 6,
-        /// <summary>of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2</summary>
+        /// <summary>of these, recomputed tokens of chunks (NL_COMPOSE_BLENDED); since 0.2</summary>
         TokensBlended = 7,
         /// <summary>how its chunks were composed in the end, NL_COMPOSE_*; since 0.2</summary>
         Composition = 8,
@@ -367,18 +367,18 @@ namespace Nanolith
         F8E4m3 = 4,
     }
 
-    /// <summary>How matrices of weights are kept in memory. Norms, biases, routers of experts and activations have NL_OPTION_DTYPE's format or more whatever it is. Those that the model's files have in less than 16 bits are never quantised again. Since 0.2. A newer library may know more values.</summary>
+    /// <summary>How matrices of weights are kept in memory. Activations, norms, biases and the routers of experts are not quantised: whatever is chosen here, they have NL_OPTION_DTYPE's format or a wider one. The 8-bit floats of a checkpoint are widened before they are quantised. Since 0.2. A newer library may know more values.</summary>
     public enum Weights
     {
-        /// <summary>as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE</summary>
+        /// <summary>as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE</summary>
         Auto = 0,
         /// <summary>in NL_OPTION_DTYPE's format</summary>
         Wide = 1,
-        /// <summary>8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight</summary>
+        /// <summary>8-bit integers, rounded to nearest, and a float16 scale, max|w| / 127, for each 32 weights along a row: 8.5 bits a weight</summary>
         Int8 = 2,
-        /// <summary>4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight; embeddings and head as NL_WEIGHTS_INT8</summary>
+        /// <summary>4-bit codes, and a scale and a minimum for each 32 weights along a row. Each of these two has 7 bits, which count in 127ths of the largest among 256 weights: 4.6 bits a weight. Embeddings and head as with NL_WEIGHTS_INT8</summary>
         Int4 = 3,
-        /// <summary>e4m3 and a scale for each row, max|w| / 448: 8 bits a weight</summary>
+        /// <summary>8-bit floats (e4m3) and a scale, max|w| / 448, for each row: 8 bits a weight</summary>
         Fp8 = 4,
     }
 
@@ -429,7 +429,7 @@ namespace Nanolith
         StoreServer = 21,
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         StoreDeadlineMs = 22,
-        /// <summary>How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
         Weights = 23,
     }
 
@@ -453,7 +453,7 @@ namespace Nanolith
         BlendShare = 101,
     }
 
-    /// <summary>What narrows a draw, for NL_OPTION_FILTER. Since 0.2. A newer library may know more values.</summary>
+    /// <summary>The filters that narrow the choice of a token, for NL_OPTION_FILTER. Since 0.2. A newer library may know more values.</summary>
     public enum Filter
     {
         /// <summary>NL_FILTER_TEMPERATURE</summary>
@@ -470,7 +470,7 @@ namespace Nanolith
         Xtc = 6,
     }
 
-    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First single logits are changed: biases are added and banned tokens left out, then the repetition, frequency and presence penalties change the logits of tokens that stand in the context, then DRY those that would continue a repetition; only allowed tokens remain. With temperature 0, the default, the highest logit is then taken, the lowest id of equal ones. Otherwise filters narrow the choice one after the other, each among what those before it have kept; the last one is Mirostat; and the token is drawn from the rest. Filters keep or drop tokens of equal logits together, and always keep one at least. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or NL_OPTION_FILTER's. (llama.cpp has penalties, DRY, top-k, typical-p, top-p, min-p, XTC, temperature: there temperature is last, so that it does not change which tokens are kept.) The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before; not on what else the engine computes. With these three on, a conversation's next step is planned only when its latest token is known, and on a GPU all others of the same steps wait with it. A newer library may know more values.</summary>
+    /// <summary>Options of drawing. Since 0.2. A token is drawn in three steps. First, the logits of single tokens are changed: biases are added and banned tokens are left out; the repetition, frequency and presence penalties change the logits of tokens that the context contains; DRY lowers those of tokens that would continue a repetition. Where there is a list of allowed tokens, all others are left out. Second, with temperature 0, the default, the token with the highest logit is taken, of equal ones that with the lowest id. Otherwise filters narrow the choice one after the other, each among the tokens that the filters before it kept. Their order is temperature, top-k, typical-p, top-p, min-p, XTC, or what NL_OPTION_FILTER says; Mirostat is always the last one. Filters keep or drop tokens of equal logits together, and always keep at least one. (llama.cpp's default order has temperature last, so that there it does not change which tokens are kept.) Third, the token is drawn from those that are left, by their probabilities. The draw depends only on the logits, these options, the seed, the position in the context and, where penalties, DRY or Mirostat are on, the tokens before it; not on what else the engine computes. Where penalties, DRY or Mirostat are on, a conversation's next step is planned only when its latest token is known; on a GPU the other conversations that share its steps wait for that too. A newer library may know more values.</summary>
     public enum SamplingOption
     {
         /// <summary>What logits are divided by. 0: greedy. [0 (default) to 3e38]</summary>
@@ -479,45 +479,45 @@ namespace Nanolith
         TopK = 201,
         /// <summary>Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
         TopP = 202,
-        /// <summary>Keeps tokens at least so many times as probable as the best. 0 keeps all. [0 (default) to 1]</summary>
+        /// <summary>Keeps the tokens whose probability is at least this times that of the most probable one. 0 keeps all. [0 (default) to 1]</summary>
         MinP = 203,
-        /// <summary>Its 64 bits, whatever their sign. [INT64_MIN to INT64_MAX; default 0]</summary>
+        /// <summary>The seed of the random numbers that tokens are drawn with: all of its 64 bits count. [INT64_MIN to INT64_MAX; default 0]</summary>
         Seed = 204,
-        /// <summary>The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off. [0.001 to 1000; default 1]</summary>
+        /// <summary>The logit of each token in the penalties' window (NL_OPTION_PENALTY_WINDOW) is divided by this where it is positive, else multiplied by it. 1: off. [0.001 to 1000; default 1]</summary>
         RepetitionPenalty = 205,
-        /// <summary>Is subtracted from a token's logit as many times as the token stands in the window. [-100 to 100; default 0]</summary>
+        /// <summary>Is subtracted from a token's logit once for each time that the token stands in the penalties' window. [-100 to 100; default 0]</summary>
         FrequencyPenalty = 206,
-        /// <summary>Is subtracted from the logit of each token in the window. [-100 to 100; default 0]</summary>
+        /// <summary>Is subtracted once from the logit of each token in the penalties' window. [-100 to 100; default 0]</summary>
         PresencePenalty = 207,
-        /// <summary>How many of the context's latest tokens, those of the prompt among them, are the window of these three penalties. Every draw takes time in proportion. [1 to 2147483647; default 64]</summary>
+        /// <summary>The number of latest tokens of the context, prompt included, that the repetition, frequency and presence penalties look at. Drawing a token takes time in proportion to it. [1 to 2147483647; default 64]</summary>
         PenaltyWindow = 208,
-        /// <summary>Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
+        /// <summary>A token, a colon, and what is added to the token's logit, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once. [each 3 to 64 bytes; default none]</summary>
         BiasedToken = 209,
         /// <summary>Tokens that are never drawn. [each 0 to 2147483647; default none]</summary>
         BannedToken = 210,
-        /// <summary>The only tokens that are drawn, end tokens too; none: all are. [each 0 to 2147483647; default none]</summary>
+        /// <summary>The only tokens that may be drawn. An end token is drawn only if it is one of them. None: all may be drawn. [each 0 to 2147483647; default none]</summary>
         AllowedToken = 211,
-        /// <summary>DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the context's latest n tokens loses multiplier * base ^ (n - allowed length) of its logit, for the longest such n of at least the allowed length. 0: off. [0 (default) to 1000000]</summary>
+        /// <summary>DRY ("don't repeat yourself"), as llama.cpp defines it. Where the context's latest n tokens occurred earlier in it, the token that followed them there would continue a repetition: multiplier * base ^ (n - allowed length) is subtracted from its logit, for the largest such n, if that is at least the allowed length. 0: off. [0 (default) to 1000000]</summary>
         DryMultiplier = 212,
-        /// <summary>[1 to 100; default 1.75]</summary>
+        /// <summary>The factor by which DRY's penalty grows with each further repeated token. [1 to 100; default 1.75]</summary>
         DryBase = 213,
-        /// <summary>[1 to 2147483647; default 2]</summary>
+        /// <summary>The least number of repeated tokens that DRY penalises. [1 to 2147483647; default 2]</summary>
         DryAllowedLength = 214,
-        /// <summary>How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the whole context. [1 to 2147483647; default 1024]</summary>
+        /// <summary>The number of latest tokens of the context that DRY looks at. Drawing a token takes time in proportion to it. llama.cpp's default is the whole context. [1 to 2147483647; default 1024]</summary>
         DryWindow = 215,
-        /// <summary>Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "*"; an empty text breaks nothing. Without a tokenizer there are none. [each 0 to 40 bytes; default none]</summary>
+        /// <summary>Texts that end a repetition: DRY counts no tokens from before the last of them. If none is given they are a newline, ":", "\"" and "*"; one empty text alone means no breakers. Models without a tokenizer have none. [each 0 to 40 bytes; default none]</summary>
         DryBreaker = 216,
-        /// <summary>XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is at least the threshold all but the least probable one are dropped. 0: off. [0 (default) to 1]</summary>
+        /// <summary>XTC ("exclude top choices"), as llama.cpp defines it: with this probability a draw drops, of the tokens that are at least as probable as the threshold, all but the least probable one. 0: off. [0 (default) to 1]</summary>
         XtcProbability = 217,
-        /// <summary>Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]</summary>
+        /// <summary>XTC's threshold, a probability. Above 0.5 nothing is dropped. [1e-30 to 1; default 0.1]</summary>
         XtcThreshold = 218,
-        /// <summary>Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all. [1e-30 to 1 (default)]</summary>
+        /// <summary>Keeps the tokens whose surprise, -log(probability), is nearest to the mean surprise, until their share reaches this number. 1 keeps all. [1e-30 to 1 (default)]</summary>
         TypicalP = 219,
-        /// <summary>Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off. [0 (default) to 1000]</summary>
+        /// <summary>Mirostat 2 (Basu et al., Mirostat, 2021): keeps the tokens whose surprise, -log2(probability), is at most a bound, or else the most probable one. This option is the surprise in bits that it aims at. The bound begins at twice that; after each draw it falls by eta * (surprise of the token - this target). It begins anew when sampling options are set, and when the cache is truncated or loaded; a fork continues with its cache's bound. 0: off. [0 (default) to 1000]</summary>
         MirostatTau = 220,
-        /// <summary>[1e-30 to 1; default 0.1]</summary>
+        /// <summary>How fast Mirostat's bound follows the surprise of the tokens drawn. [1e-30 to 1; default 0.1]</summary>
         MirostatEta = 221,
-        /// <summary>The filters in their order, NL_FILTER_*, each once at most. One that is left out must be off. None: the order above. [each 1 to 6; default none]</summary>
+        /// <summary>The order in which filters are applied: NL_FILTER_*, each once at most. A filter that is left out must be off. None: temperature, top-k, typical-p, top-p, min-p, XTC. [each 1 to 6; default none]</summary>
         Filter = 222,
     }
 
@@ -526,7 +526,7 @@ namespace Nanolith
     {
         /// <summary>Most tokens to draw; 0: until the context is full. [0 (default) to 2147483647]</summary>
         MaxTokens = 300,
-        /// <summary>So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count. [0 (default) to 2147483647]</summary>
+        /// <summary>The least number of tokens to draw. Until so many are drawn, end tokens and stop tokens can't be drawn, and stop texts do not end it. A constrained text that can only end does so all the same. [0 (default) to 2147483647]</summary>
         MinTokens = 301,
         /// <summary>Tokens that end it, beside the model's end tokens. [each 0 to 2147483647; default none]</summary>
         StopToken = 302,
@@ -542,19 +542,19 @@ namespace Nanolith
         BufferTokens = 307,
         /// <summary>1: tokens are turned into text. 0: they are not, and stop texts are not allowed. [0 or 1 (default)]</summary>
         Text = 308,
-        /// <summary>1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. [0 (default) or 1]</summary>
+        /// <summary>1: the log-probability of each token drawn is kept, for nl_generation_logprobs. [0 (default) or 1]</summary>
         Logprobs = 309,
-        /// <summary>And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS. [0 (default) to 20]</summary>
+        /// <summary>How many most probable tokens are kept with their log-probabilities for each token drawn, for nl_generation_top_logprobs. More than 0 needs NL_OPTION_LOGPROBS to be 1. [0 (default) to 20]</summary>
         TopLogprobs = 310,
-        /// <summary>The text is one of these. [each 1 to 65536 bytes; default none]</summary>
+        /// <summary>The text is one of these texts. [each 1 to 65536 bytes; default none]</summary>
         Choice = 315,
-        /// <summary>The text is of this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
+        /// <summary>The whole text matches this regular expression, in ECMAScript's syntax. [0 to 1048576 bytes; default "", none]</summary>
         Regex = 316,
         /// <summary>The text is JSON that satisfies this JSON schema. [0 to 1048576 bytes; default "", none]</summary>
         JsonSchema = 317,
         /// <summary>1: the text is a JSON object. [0 (default) or 1]</summary>
         JsonObject = 318,
-        /// <summary>The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. [0 to 1048576 bytes; default "", none]</summary>
+        /// <summary>The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF. [0 to 1048576 bytes; default "", none]</summary>
         Grammar = 319,
     }
 

@@ -38,10 +38,10 @@ namespace Nanolith
         }
 
         /// <summary>
-        /// What the Hugging Face folder at <paramref name="path"/> is and what of it can be used, without loading
-        /// weights: lines "name: value", for people to read, or a JSON object with the same names. "model", "tokenizer"
-        /// and "chat format" are among them, each "supported" (or the format's name), or "none", "not supported" or
-        /// "not usable" and the reason. A part that can't be used is no error.
+        /// What the Hugging Face folder or GGUF file at <paramref name="path"/> is and what of it can be used, without
+        /// loading weights: lines "name: value", for people to read, or a JSON object with the same names. "model",
+        /// "tokenizer" and "chat format" are among them, each "supported" (or the format's name), or "none", "not
+        /// supported" or "not usable" and the reason. A part that can't be used is no error.
         /// </summary>
         public static string DescribeModel(string path, DescribeFormat format = DescribeFormat.Text)
         {

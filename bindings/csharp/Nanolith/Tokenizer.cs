@@ -12,7 +12,7 @@ namespace Nanolith
             handle = new NativeHandle(raw, Native.nl_tokenizer_free, engine);
         }
 
-        /// <summary>The tokenizer of a model folder, without loading weights.</summary>
+        /// <summary>The tokenizer of a model folder or GGUF file, without loading weights.</summary>
         public Tokenizer(string path) : this(Load(path), null)
         {
         }

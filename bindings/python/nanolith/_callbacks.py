@@ -20,7 +20,7 @@ Progress = Callable[[float], object]
 
 @contextmanager
 def _in_callback() -> Iterator[None]:
-    """Handles that are found unreachable meanwhile are freed later."""
+    """While this thread runs a callback, handles that become unreachable are not freed: that is done later."""
     inside.callback = True
     try:
         yield
@@ -29,7 +29,7 @@ def _in_callback() -> Iterator[None]:
 
 
 class Functions:
-    """The library knows them by a number, so that it never refers to an object of Python."""
+    """An engine's functions. The library gets their number in _all, and never a pointer to an object of Python."""
 
     def __init__(self, log: Log | None, progress: Progress | None) -> None:
         self.log = log

@@ -11,11 +11,11 @@ from typing import Any, Callable, NoReturn, Sequence, TypeVar
 from ._call import fail, int32
 from .errors import ClosedError, NanolithError
 
-#: `inside.callback` is there while this thread runs a function that the library called, and must not call it.
+#: `inside.callback` exists while this thread runs a callback of the library, in which the library must not be called.
 inside = threading.local()
 
-# What was found unreachable meanwhile, to be freed at the next opportunity. Lists are appended to and taken from
-# atomically.
+# Handles that became unreachable during a callback, to be freed at the next opportunity: the function that frees one,
+# the handle, and what must outlive it. append() and pop() of lists are atomic.
 _waiting: list[tuple[Callable[[int], None], int, object]] = []
 
 
@@ -31,8 +31,8 @@ def _free_waiting() -> None:
 class Owned:
     """One handle, freed when nobody refers to this any more.
 
-    A value refers to it until it is closed, and a call while it lasts; so a value may be closed while other threads
-    are calling it. `keep` is what must not go before the handle.
+    A value refers to it until the value is closed, and each call until it returns; so a value may be closed while other
+    threads are calling it. `keep` is an object that must outlive the handle.
     """
 
     __slots__ = ("__weakref__", "_free", "keep", "raw")

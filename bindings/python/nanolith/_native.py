@@ -44,14 +44,14 @@ nl_last_error = function("nl_last_error", c_char_p)
 nl_last_error_detail = function("nl_last_error_detail", c_int32, c_int32, POINTER(c_int64))
 
 # Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
-# index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
-# several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
-# NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
-# loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
-# Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
-# tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
-# files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
-# DEVICE, CANCELLED (by the progress callback), IO.
+# index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file; where a model is
+# split into several GGUF files, the first of them (NAME-00001-of-00003.gguf). `options` (of kind NL_OPTIONS_ENGINE;
+# see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
+# change while they are loaded are IO; afterwards they may change, unless the CPU uses weights where they lie
+# (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+# (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+# Since 0.1; nl_options and GGUF files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device),
+# BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED (by the progress callback), IO.
 nl_engine_create = function("nl_engine_create", c_int32, c_char_p, c_size_t, c_void_p, POINTER(c_void_p))
 
 # Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
@@ -107,12 +107,11 @@ nl_engine_is_end_token = function("nl_engine_is_end_token", c_int32, c_void_p, c
 nl_engine_tokenizer = function("nl_engine_tokenizer", c_int32, c_void_p, POINTER(c_void_p))
 
 # A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
-# tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
-# several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
-# special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
-# component that is not known is refused by its name: no text is tokenized approximately.
-# Since 0.1; GGUF files since 0.2.
-# Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
+# tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral). Where
+# there are several, tokenizer.json is read, since chat models have their markers only in it. What
+# tokenizer_config.json, special_tokens_map.json and added_tokens.json add is read too. Where a model is split into
+# several GGUF files, name the first. A component that is not known is refused by its name: no text is tokenized
+# approximately. Since 0.1; GGUF files since 0.2. Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
 nl_tokenizer_load = function("nl_tokenizer_load", c_int32, c_char_p, c_size_t, POINTER(c_void_p))
 
 # Since 0.1.
@@ -294,11 +293,12 @@ nl_cache_free = function("nl_nanolith_cache_free", None, c_void_p)
 # Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
 nl_cache_extend = function("nl_cache_extend", c_int32, c_void_p, POINTER(c_int32), c_size_t)
 
-# Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
-# after all that stands before it: *count is num_tokens. The first token of an empty cache has none, and gets NaN. They
-# are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
-# it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
-# conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+# Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these tokens
+# after all tokens before it: *count is num_tokens. The first token of an empty cache has no log-probability: its place
+# gets NaN. The log-probabilities are those of the model's own distribution, which sampling options do not change. To
+# rank several continuations of one context, fork the cache for each. One step scores at most NL_OPTION_MAX_OUTPUT_ROWS
+# tokens. All tokens are computed, also where pages of other conversations could be shared (NL_OPTION_SHARE_PREFIXES).
+# With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
 # Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
 nl_cache_score = function(
     "nl_cache_score",
@@ -393,8 +393,8 @@ nl_cache_describe = function("nl_cache_describe", c_int32, c_void_p, c_char_p, c
 # nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
 # tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
 # Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
-# has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
-# generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
+# has no tokenizer; a constraint that can't be granted in full), BUSY (the cache is generating,
+# or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
 nl_generation_start = function(
     "nl_generation_start",
     c_int32,
@@ -435,9 +435,10 @@ nl_generation_next = function(
 )
 
 # Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
-# gave, in order: *count is their number. They are of the model's own distribution, before penalties, temperature and
-# all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
-# BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+# gave, in order: *count is their number. They are those of the model's own distribution, which penalties, temperature
+# and all other sampling options do not change. INVALID_ARGUMENT unless the generation was started with
+# NL_OPTION_LOGPROBS. Since 0.2.
+# Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
 nl_generation_logprobs = function(
     "nl_generation_logprobs",
     c_int32,
@@ -447,8 +448,10 @@ nl_generation_logprobs = function(
     POINTER(c_size_t),
 )
 
-# For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
-# first, with their log-probabilities: *count is the number of all. Since 0.2.
+# The most probable tokens, with their log-probabilities, in the place of each token that the latest call of
+# nl_generation_next on this generation gave: for each of those tokens in order NL_OPTION_TOP_LOGPROBS elements, the
+# most probable first. *count is the number of all elements. INVALID_ARGUMENT unless the generation was started with
+# NL_OPTION_LOGPROBS. Since 0.2.
 # Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
 nl_generation_top_logprobs = function(
     "nl_generation_top_logprobs",
@@ -541,7 +544,8 @@ nl_cache_save = function("nl_cache_save", c_int32, c_void_p, c_char_p, c_size_t)
 
 # The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
 # the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-# not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
+# not read again. Pages of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
+# chunks. Since 0.2.
 # Errors: as nl_chunk_load.
 nl_cache_load = function("nl_cache_load", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_void_p))
 

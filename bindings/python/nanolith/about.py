@@ -20,7 +20,7 @@ from .enums import DescribeFormat
 
 
 class IntBounds(NamedTuple):
-    """What an option that takes integers may be, and its default (of lists 0, which means nothing)."""
+    """What an option that takes integers may be, and its default (for lists 0, which has no meaning)."""
 
     least: int
     most: int
@@ -48,7 +48,7 @@ def version_number() -> int:
 
 
 def describe_model(path: Path, format: int = DescribeFormat.TEXT) -> str:
-    """What the folder is and what of it can be used, without loading weights.
+    """What the model folder or GGUF file at `path` is and what of it can be used, without loading weights.
 
     Lines "name: value", or a JSON object with the same names (DescribeFormat.JSON). A part that can't be used is no
     error: its line says why.

@@ -56,7 +56,7 @@ class Cache(Handle):
     def score(self, tokens: Iterable[int]) -> list[float]:
         """Appends tokens, computes them, and gives the log-probability of each after all that stands before it.
 
-        They are of the model's own distribution. The first token of an empty cache has none: NaN.
+        The log-probabilities are those of the model's own distribution. The first token of an empty cache gets NaN.
         """
         owned = self._use()
         text = int32s(tokens)

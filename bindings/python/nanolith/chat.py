@@ -65,7 +65,7 @@ class ChatFormat(Handle):
 
     @property
     def name(self) -> str:
-        """The format's name; "template" where the folder's own template is run."""
+        """The format's name; "template" where the model's own template is run."""
         owned = self._use()
         return filled_text(
             32, lambda buffer, capacity, length: nl_chat_format_name(owned.raw, buffer, capacity, length)

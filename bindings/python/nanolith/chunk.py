@@ -26,7 +26,7 @@ class Chunk(Handle):
         return Chunk(created(nl_chunk_retain, owned.raw), owned.keep)
 
     def set_priority(self, priority: int) -> None:
-        """Sets which chunks of a level are evicted first: from Priority.LOWEST to Priority.PINNED, which never are."""
+        """Within a level, chunks of lower priority are evicted first; those with Priority.PINNED never are."""
         owned = self._use()
         check(nl_chunk_set_priority(owned.raw, int32(priority)))
 

@@ -49,7 +49,9 @@ class Engine(Handle):
     def __init__(
         self, path: Path, *, log: Log | None = None, progress: Progress | None = None, **options: Unpack[EngineOptions]
     ) -> None:
-        """Loads the Hugging Face folder at `path` and reserves the page pool. Blocks while the weights load.
+        """Loads the model at `path`, a Hugging Face folder or a GGUF file, and reserves the page pool.
+
+        Blocks while the weights load.
 
         `log(severity, message)` receives log lines, on any thread; what it raises goes to sys.unraisablehook.
         `progress(done)` hears how far loading has come, from 0 to 1, on this thread; what it raises cancels that, and is
@@ -118,7 +120,7 @@ class Engine(Handle):
         check(nl_engine_cancel(owned.raw))
 
     def tokenizer(self) -> Tokenizer:
-        """A tokenizer for the model; an error with Status.NOT_FOUND where its folder has none."""
+        """A tokenizer for the model; an error with Status.NOT_FOUND where its files have none."""
         owned = self._use()
         return Tokenizer._of(created(nl_engine_tokenizer, owned.raw), owned)
 

@@ -20,15 +20,15 @@ from ._native import (
 )
 from .enums import EndReason, GenerationFact, Status
 
-# What one call fetches at most: what is more waits for the next.
+# The most that one call fetches; the rest waits for the next call.
 _PIECE_TOKENS = 64
 _PIECE_BYTES = 1024
-# A thread that waits looks at Python's signals so often.
+# Milliseconds after which a waiting thread handles Python's signals.
 _SLICE_MS = 100
 
 
 class Piece(NamedTuple):
-    """Tokens that were drawn, and text. They go their own ways: a token may come before or after its text."""
+    """Tokens that were drawn, and text. The two do not match: a token may come before or after its text."""
 
     tokens: list[int]
     text: str
@@ -151,7 +151,7 @@ class Generation(Handle):
         return "".join([piece.text async for piece in self])
 
     def logprobs(self) -> list[float]:
-        """Log-probabilities of the latest piece's tokens, of the model's own distribution.
+        """Log-probabilities of the latest piece's tokens by the model's own distribution.
 
         The generation must have been started with `logprobs=True`.
         """
@@ -164,9 +164,9 @@ class Generation(Handle):
         return list(logprobs[:count])
 
     def top_logprobs(self) -> list[tuple[int, float]]:
-        """The tokens most probable in the place of each of the latest piece's tokens, with their log-probabilities.
+        """The most probable tokens in the place of each token of the latest piece, with their log-probabilities.
 
-        There are `top_logprobs` of them for each, the most probable first, one token's after the other's.
+        For each of these tokens in order there are `top_logprobs` elements, the most probable first.
         """
         owned = self._use()
         (tokens, logprobs), count = filled(

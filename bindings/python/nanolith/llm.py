@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 class SamplingParams:
     """How an answer is drawn, and when it ends. Names and defaults are vLLM's, and so are their meanings.
 
-    Cache.set_sampling has more: penalties, for example, which count the prompt's tokens too, as vLLM's do not.
+    Cache.set_sampling has more, penalties among them. They look at the latest tokens of prompt and answer alike; vLLM's
+    frequency and presence penalties do not look at the prompt.
     """
 
     #: 0: greedy.
@@ -43,7 +44,7 @@ class SamplingParams:
     #: Texts that end the answer, which ends before them.
     stop: str | Sequence[str] | None = None
     stop_token_ids: Sequence[int] | None = None
-    #: The model's own end tokens do not end it.
+    #: True: the model's own end tokens do not end the answer.
     ignore_eos: bool = False
     #: What is added to the logits of tokens.
     logit_bias: Mapping[int, float] | None = None
@@ -75,7 +76,7 @@ class RequestOutput:
 #: A text, tokens, or a dictionary with "prompt" or "prompt_token_ids".
 Prompt = Union[str, Sequence[int], Mapping[str, Any]]
 
-# All other ends are the answer's own.
+# All other reasons are "stop".
 _REASONS = {
     EndReason.LENGTH: "length",
     EndReason.CONTEXT_FULL: "length",
@@ -89,7 +90,7 @@ class LLM:
     def __init__(
         self, model: Path, *, log: Log | None = None, progress: Progress | None = None, **options: Unpack[EngineOptions]
     ) -> None:
-        """Loads the Hugging Face folder `model`, as Engine does."""
+        """Loads `model`, a Hugging Face folder or a GGUF file, as Engine does."""
         self.engine = Engine(model, log=log, progress=progress, **options)
         self.tokenizer: Tokenizer | None = None
         try:
@@ -167,7 +168,7 @@ class LLM:
         return prompt, self.tokenizer.encode(prompt, EncodeFlags.ADD_SPECIAL)
 
     def _answers(self, prompts: list[list[int]], params: list[SamplingParams]) -> list[CompletionOutput]:
-        """Starts as many as the engine's queue takes, and reads them in their order while it draws."""
+        """Starts as many generations as the engine's queue takes, and reads them in order while the engine draws."""
         answers: list[CompletionOutput] = []
         running: deque[Generation] = deque()
         try:
@@ -195,8 +196,8 @@ class LLM:
             "stop_tokens": how.stop_token_ids,
             "end_tokens": not how.ignore_eos,
             "text": how.detokenize,
-            # No generation pauses because another one is read first.
-            "buffer_tokens": how.max_tokens or 1 << 20,
+            # No generation pauses because another one is read first. The option's upper bound is 1 << 20.
+            "buffer_tokens": min(how.max_tokens or 1 << 20, 1 << 20),
         }
         with self.engine.cache() as cache:
             cache.set_sampling(

@@ -31,7 +31,7 @@ class Tokenizer(Handle):
     __slots__ = ()
 
     def __init__(self, path: Path) -> None:
-        """The tokenizer of a model folder, without loading weights. Engine.tokenizer gives that of an engine."""
+        """The tokenizer of a model folder or GGUF file, without loading weights. Engine.tokenizer gives an engine's."""
         folder = path_bytes(path)
         super().__init__(created(nl_tokenizer_load, folder, len(folder)), nl_tokenizer_free)
 
@@ -66,7 +66,7 @@ class Tokenizer(Handle):
         return self._query(nl_tokenizer_query, fact)
 
     def find(self, piece: Text) -> int:
-        """The token that is written exactly so in the vocabulary; an error with Status.NOT_FOUND where none is."""
+        """The token whose spelling in the vocabulary is exactly `piece`; an error with Status.NOT_FOUND where none is."""
         owned = self._use()
         encoded = utf8(piece)
         token = c_int32()
@@ -86,7 +86,7 @@ class Tokenizer(Handle):
         return TextStream(created(nl_text_stream_create, owned.raw), owned)
 
     def chat_format(self, name: Text = "") -> ChatFormat:
-        """The chat format of that name ("chatml", "llama-3" and so on), or the one of the tokenizer's model folder."""
+        """The chat format of that name ("chatml", "llama-3" and so on), or the one of the tokenizer's model."""
         owned = self._use()
         encoded = utf8(name)
         return ChatFormat(created(nl_chat_format_create, owned.raw, encoded, len(encoded)), owned)

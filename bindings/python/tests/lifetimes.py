@@ -76,14 +76,14 @@ def greedy(cache: Cache, count: int) -> list[int]:
 
 
 def prompted(engine: Engine) -> Cache:
-    """A cache with something to go on from."""
+    """A cache with a few tokens, so that tokens can be drawn."""
     cache = engine.cache()
     cache.extend(engine.tokenizer().encode("<|doc|> Boso Polm", EncodeFlags.ADD_BOS))
     return cache
 
 
 def endless(cache: Cache) -> Generation:
-    """Goes on until somebody ends it: it pauses, and goes on when it is read."""
+    """A generation that ends only when it is cancelled: it pauses whenever two tokens wait to be read."""
     return cache.generate(end_tokens=False, buffer_tokens=2)
 
 
@@ -178,7 +178,7 @@ def test_wrong_arguments() -> None:
         ]  # fmt: skip
         for number, call in enumerate(wrong):
             raises(TypeError, call, f"call {number}")
-        # Numbers that do not fit are no others.
+        # Integers that the library can't take are refused, not cut to fewer bits.
         for call in (
             lambda: tokenizer.piece((1 << 32) + 7), lambda: tokenizer.decode([1 << 32]), lambda: cache.truncate(-1),
             lambda: tokenizer.encode("x", 1 << 32), lambda: cache.set_sampling(seed=1 << 63),
@@ -209,7 +209,7 @@ def test_rendered_messages() -> None:
         assert chat.message(2) == [] and chat.after(4) == [] and chat.after(3) == chat.message(3)
         assert tokenizer.decode(chat.tokens) == "".join(texts)
         raises(IndexError, lambda: chat.after(-1))
-        # Text that is no Unicode: what stands alone is U+FFFD, once.
+        # Half of a surrogate pair that stands alone becomes one U+FFFD.
         assert tokenizer.encode("a\ud83d\ude00\ud800b") == tokenizer.encode("a\U0001f600\ufffdb")
 
 
@@ -416,7 +416,7 @@ def test_garbage_in_a_log_function() -> None:
     with load(device="auto", log=log):
         pass
     assert not garbage and waiting[0] > 0, "it was freed in the log function"
-    other.cache().close()  # the opportunity
+    other.cache().close()  # a new handle: those that wait to be freed are freed
     assert other.query(EngineFact.PAGES_FREE) == pages
 
 
@@ -637,7 +637,8 @@ def test_batches() -> None:
             assert llm.generate(one, greedy_params)[0].outputs == outputs[0].outputs
         answer = llm.generate(tokens, SamplingParams(temperature=0, max_tokens=5, ignore_eos=True, detokenize=False))[0].outputs[0]
         assert (len(answer.token_ids), answer.text, answer.finish_reason) == (5, "", "length"), answer
-        stopped = llm.generate(prompt, SamplingParams(temperature=0, stop="wick"))[0].outputs[0]
+        # More tokens than a generation can buffer may be asked for.
+        stopped = llm.generate(prompt, SamplingParams(temperature=0, stop="wick", max_tokens=1 << 21))[0].outputs[0]
         assert (stopped.text, stopped.finish_reason) == (" Je", "stop"), stopped
         for how in (
             SamplingParams(allowed_token_ids=[912], max_tokens=3), SamplingParams(logit_bias={912: 1e5, 7: -0.5}, max_tokens=3)

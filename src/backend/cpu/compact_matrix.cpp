@@ -12,9 +12,9 @@
 namespace nanolith::cpu {
 namespace {
 
-constexpr int64_t kWords = 16;  // that codes are stored in at a time
+constexpr int64_t kWords = 16;  // of 16 bits, into which codes are packed together
 
-// Which of the source's groups the stored group is a part of.
+// The group of the source that a stored group is a part of.
 int64_t source_group(const CompactForm& form, int64_t group) {
     return group * stored_group(form) / form.group;
 }
@@ -41,15 +41,23 @@ std::byte* store_scales(const CompactForm& form, const CompactBlock& block, int6
     return to;
 }
 
-// Whether all that the form has of a block's scales is finite, and all codes are.
-bool is_finite(const CompactForm& form, const CompactBlock& block) {
-    const auto finite = [](Half half) { return (half.bits & 0x7C00U) != 0x7C00U; };
-    if (form.scales == ScaleKind::half &&
-        !(std::ranges::all_of(block.scales, finite) && (!form.mins || std::ranges::all_of(block.mins, finite))))
-        return false;
-    if (form.scales == ScaleKind::two && !(finite(block.scale) && (!form.mins || finite(block.min)))) return false;
-    return form.codes != CodeKind::e4m3 ||
-           std::ranges::none_of(block.codes, [](int8_t code) { return (code & 0x7F) == 0x7F; });
+// Places: codes of a word.
+template <int64_t Places>
+void store_codes(const int8_t* codes, int64_t weights, std::byte* to) {
+    constexpr uint32_t kBits = 16 / Places;
+    for (int64_t part = 0; part < weights; part += kWords * Places) {
+        uint16_t words[kWords];
+        for (int64_t j = 0; j < kWords; ++j) {
+            uint32_t word = 0;
+            for (int64_t place = 0; place < Places; ++place) {
+                const auto code = static_cast<uint8_t>(codes[part + place * kWords + j]);
+                word |= (code & ((1U << kBits) - 1)) << (kBits * static_cast<uint32_t>(place));
+            }
+            words[j] = static_cast<uint16_t>(word);
+        }
+        std::memcpy(to, words, sizeof(words));
+        to += sizeof(words);
+    }
 }
 
 // Reads a row of the weight and stores it.
@@ -79,10 +87,7 @@ class RowLoader {
             return quantise_row(form_.codes, wide_.data(), weight_.cols, blocks_.data());
         }
         const int64_t row = stored_row(weight_, output);
-        for (size_t block = 0; block < blocks_.size(); ++block) {
-            blocks_[block] = {};
-            weight_.compact->read_block(weight_, row, static_cast<int64_t>(block), blocks_[block]);
-        }
+        weight_.compact->read_blocks(weight_, row, 0, static_cast<int64_t>(blocks_.size()), blocks_.data());
         return weight_.compact->row_scale(weight_, row);
     }
 
@@ -92,7 +97,7 @@ class RowLoader {
     std::vector<float> wide_;
 };
 
-// Columns [0, depth) of a row from the block that begins at column `from` on.
+// Columns [from, from + depth) of a row.
 void expand_row(const CompactRows& of, int64_t row, int64_t from, int64_t depth, float* to) {
     const std::byte* at = of.rows.data() + row * row_bytes(of.form, of.depth) +
                           from / kCompactBlock * block_bytes(of.form, kCompactBlock);
@@ -125,18 +130,8 @@ void for_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t coun
 
 void store_block(const CompactForm& form, const CompactBlock& block, int64_t weights, std::byte* to) {
     to = store_scales(form, block, weights / stored_group(form), to);
-    const int64_t places = form.codes == CodeKind::bits4 ? 4 : 2;
-    const auto bits = static_cast<uint32_t>(16 / places);
-    for (int64_t part = 0; part < weights; part += kWords * places) {
-        for (int64_t j = 0; j < kWords; ++j) {
-            uint32_t word = 0;
-            for (int64_t place = places - 1; place >= 0; --place) {
-                const auto code = static_cast<uint8_t>(block.codes[part + place * kWords + j]);
-                word = (word << bits) | (code & ((1U << bits) - 1));
-            }
-            to = put(static_cast<uint16_t>(word), to);
-        }
-    }
+    if (form.codes == CodeKind::bits4) return store_codes<4>(block.codes, weights, to);
+    store_codes<2>(block.codes, weights, to);
 }
 
 uint64_t compact_bytes(const CompactForm& form, int64_t outputs, int64_t depth) {

@@ -4,7 +4,7 @@
 // more than 32 weights are stored as several of 32. The last block of a row has fewer weights, a multiple of 64.
 //
 // 64 codes of 4 bits, or 32 of 8 bits, are 16 words of 16 bits: word i has the codes i, i + 16 and so on, from its low
-// bits up. So what all words have at one place are 16 consecutive codes.
+// bits up. So the same bits of the 16 words are 16 consecutive codes.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ constexpr int64_t row_bytes(const CompactForm& form, int64_t depth) {
     return whole * block_bytes(form, kCompactBlock) + (rest > 0 ? block_bytes(form, rest) : 0);
 }
 
-// Rows of one form. Each row's scale is apart from it.
+// Rows of one form. The rows' scales are in an array of their own.
 struct CompactRows {
     CompactForm form;
     int64_t outputs = 0;
@@ -60,7 +60,7 @@ struct CompactRows {
     Buffer<float> scales;    // [outputs]
 };
 
-// Stores a block of a row, `weights` of them, at `to`.
+// Stores the first `weights` weights of a block at `to`, as the head of this file says.
 void store_block(const CompactForm& form, const CompactBlock& block, int64_t weights, std::byte* to);
 
 // Bytes of a weight's CompactRows.
@@ -70,8 +70,8 @@ uint64_t compact_bytes(const CompactForm& form, int64_t outputs, int64_t depth);
 Result<CompactRows> load_compact(const std::string& name, const WeightView& weight, const CompactForm& form,
                                  ThreadPool& pool);
 
-// What the rows [first, first + count) of all the parts on top of each other are, from column `from` on, `depth`
-// columns: to[i * stride + k]. `from` is a multiple of 256.
+// Widens the rows [first, first + count) of the parts on top of each other: to[i * stride + k] is column from + k of
+// row first + i, k < depth. `from` is a multiple of 256.
 void expand_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,
                  float* to, int64_t stride);
 void expand_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,

@@ -19,15 +19,16 @@ enum class RowKind : uint8_t {
     beside_bytes,  // float32
     fixed          // 16 bits and a step for each 32: of bfloat16 rows, not beside e4m3
 };
+inline constexpr int kNumRowKinds = 3;
 
-// Of float32 rows and of bfloat16 ones.
+// The kind of float32 rows or, with `bfloat16`, of bfloat16 rows.
 constexpr RowKind row_kind(CodeKind codes, bool bfloat16) {
     if (bfloat16 && codes != CodeKind::e4m3) return RowKind::fixed;
     return codes == CodeKind::bits4 ? RowKind::beside_bits4 : RowKind::beside_bytes;
 }
 
-// float32 numbers that a spread row takes at most. A row is cut into blocks of 256 numbers; behind these are their sums
-// by 16 and by 32, and the steps of each 16 and of each 32.
+// A spread row is a row of x as the kernels read it, in blocks of 256 numbers; behind a block are the sums of each 16
+// and of each 32 of its numbers, and the steps of each 16 and of each 32. Its size is given in float32 numbers.
 inline constexpr int64_t kRowFacts = 16 + 8 + 16 + 8;
 constexpr int64_t spread_block(RowKind kind) {
     return (kind == RowKind::fixed ? kCompactBlock / 2 : kCompactBlock) + kRowFacts;
@@ -36,7 +37,7 @@ constexpr int64_t spread_size(int64_t depth, RowKind kind) {
     return compact_blocks(depth) * spread_block(kind);
 }
 
-// A row of x; zeros beyond its end.
+// Makes a spread row of a row of x, with zeros beyond its end.
 void spread_compact(const float* x, int64_t depth, RowKind kind, float* to);
 void spread_compact(const BFloat16* x, int64_t depth, RowKind kind, float* to);
 
@@ -57,7 +58,7 @@ struct CompactProducts {
 // The weights are read once for every four rows. How a row's sum is rounded does not depend on other rows.
 void compact_products(const CompactProducts& of, int64_t rows, int64_t outputs);
 
-// The numbers of a block of weights as it is stored, `weights` of them.
+// Widens the `weights` weights of a block that store_block() stored.
 void expand_stored(const CompactForm& form, const std::byte* block, int64_t weights, float row_scale, float* to);
 
 }  // namespace nanolith::cpu

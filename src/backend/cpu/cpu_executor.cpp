@@ -168,6 +168,8 @@ Result<void> CpuExecutor<T>::make_products_of(const CpuLayer<T>& layer) {
 template <typename T>
 Result<void> CpuExecutor<T>::submit(const Batch& batch) {
     if (in_flight_) return fail(NL_ERROR_INTERNAL, "a step is in flight: expected collect() before another submit()");
+    if (undrawn_)
+        return fail(NL_ERROR_INTERNAL, "a step has no draws: expected submit_draws() before another submit()");
     NL_TRY(check_batch(spec_, options_, batch, draws_.size()));
     const BatchScope scope(batch_, batch);
     try {
@@ -175,6 +177,22 @@ Result<void> CpuExecutor<T>::submit(const Batch& batch) {
     } catch (const std::bad_alloc&) {
         return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out during a step of ", batch.tokens.size(), " rows");
     }
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::submit_draws(const Batch& batch) {
+    if (!undrawn_) return fail(NL_ERROR_INTERNAL, "no step waits for draws: expected submit() with draws_late before");
+    undrawn_ = false;
+    NL_TRY(check_draws(batch, spec_.vocab_size));
+    const BatchScope scope(batch_, batch);
+    try {
+        NL_TRY(draw());
+    } catch (const std::bad_alloc&) {
+        return fail(NL_ERROR_OUT_OF_MEMORY, "memory ran out while ", batch.output_rows.size(), " tokens were drawn");
+    }
+    std::swap(draws_, drawing_);
+    in_flight_ = true;
+    return {};
 }
 
 template <typename T>
@@ -199,6 +217,8 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     }
     NL_TRY(embed());
     NL_TRY(options_.profile != nullptr ? forward_timed(batch) : forward(*this, spec_.num_layers));
+    undrawn_ = batch.draws_late;
+    if (undrawn_) return {};
     std::swap(draws_, drawing_);
     in_flight_ = true;
     return {};
@@ -527,18 +547,26 @@ void CpuExecutor<T>::finish_rows(std::span<const int32_t> rows, Out* to) {
 template <typename T>
 Result<void> CpuExecutor<T>::head() {
     finish_rows(batch_->state_rows, states_.data());
-    return batch_->output_rows.empty() ? Result<void>() : draw_rows();
+    return batch_->output_rows.empty() ? Result<void>() : compute_logits();
 }
 
 template <typename T>
-Result<void> CpuExecutor<T>::draw_rows() {
+Result<void> CpuExecutor<T>::compute_logits() {
     const auto count = static_cast<int64_t>(batch_->output_rows.size());
     const int64_t vocab = spec_.vocab_size;
     finish_rows(batch_->output_rows, output_rows_.data());
     NL_TRY(products_.run(weights_.head(), output_rows_.data(), count, logits_.data(), false));
-    if (batch_->fill_masks) batch_->fill_masks();
-    for_rows(count, 2 * vocab, [&](int64_t i, int32_t thread) {
-        if (spec_.logit_softcap > 0) softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap);
+    if (spec_.logit_softcap > 0) {
+        for_rows(count, 2 * vocab,
+                 [&](int64_t i, int32_t) { softcap(logits_.data() + i * vocab, vocab, spec_.logit_softcap); });
+    }
+    return batch_->draws_late ? Result<void>() : draw();
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::draw() {
+    const int64_t vocab = spec_.vocab_size;
+    for_rows(static_cast<int64_t>(batch_->output_rows.size()), 2 * vocab, [&](int64_t i, int32_t thread) {
         const std::span<const float> logits(logits_.data() + i * vocab, static_cast<size_t>(vocab));
         const Drawn drawn =
             sample(logits, draw_rule(*batch_, static_cast<size_t>(i), spec_.vocab_size), sample_scratch_[thread]);

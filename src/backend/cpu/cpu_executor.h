@@ -34,6 +34,7 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] bool uses_weights_in_place() const override { return any_in_place(weights_); }
     [[nodiscard]] int32_t max_in_flight() const override { return 1; }
     Result<void> submit(const Batch& batch) override;
+    Result<void> submit_draws(const Batch& batch) override;
     Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
     Result<void> read_state(int32_t index, std::span<float> state) override;
@@ -92,7 +93,8 @@ class CpuExecutor final : public Executor {
     void normalize_rows(const std::vector<float>& weight);
     template <typename Out>
     void finish_rows(std::span<const int32_t> rows, Out* to);
-    Result<void> draw_rows();
+    Result<void> compute_logits();
+    Result<void> draw();
     Result<void> answer_logprobs();
     void probe(const AttentionRule& rule, const AttentionTensors& tensors);
     void finish_qkv_row(int32_t index, int64_t row);
@@ -127,6 +129,7 @@ class CpuExecutor final : public Executor {
     const Batch* batch_ = nullptr;        // while it is computed
     std::vector<int32_t> tokens_;         // its tokens, those drawn before filled in
     bool in_flight_ = false;              // a step is computed and not collected
+    bool undrawn_ = false;                // a step is computed but for its draws
     std::vector<int32_t> draws_;          // of the latest step that was computed, collected or not
     std::vector<int32_t> drawing_;        // of the one that is computed
     std::vector<float> surprises_;        // of the step computed last

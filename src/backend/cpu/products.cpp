@@ -108,7 +108,7 @@ struct TileMemory {
     Buffer<std::byte> scratch;
     Buffer<float> packed;  // weights
     Buffer<T> expanded;    // a tile of compact weights, for oneDNN
-    Buffer<float> wide;    // and for packing
+    Buffer<float> wide;    // the same as float32, for packing
 };
 
 }  // namespace
@@ -353,8 +353,9 @@ struct Products<T>::State {
         });
     }
 
-    static constexpr std::array kRowKinds{RowKind::beside_bits4, RowKind::beside_bytes, RowKind::fixed};
-    // As which the part takes rows of x.
+    static constexpr std::array<RowKind, kNumRowKinds> kRowKinds{RowKind::beside_bits4, RowKind::beside_bytes,
+                                                                 RowKind::fixed};
+    // How the products with a part read rows of x.
     static RowKind kind_of(const CompactRows& part) { return row_kind(part.form.codes, std::is_same_v<T, BFloat16>); }
     float* compact_row(const Matrix<T>& w, RowKind kind, int64_t row) {
         return compact_x[static_cast<size_t>(kind)].data() + row * spread_size(w.depth, kind);
@@ -363,9 +364,8 @@ struct Products<T>::State {
     ThreadPool& pool;
     const bool batch_invariant;
     OnednnThreads onednn;
-    std::array<Buffer<float>, 2>
-        compact_x;       // rows of x as compact_products() takes them beside codes of 4 bits, and of 8
-    Buffer<float> wide;  // rows of x as dot_products() or packed_product() takes them
+    std::array<Buffer<float>, kNumRowKinds> compact_x;  // rows of x as compact_products() takes them, by RowKind
+    Buffer<float> wide;                                 // rows of x as dot_products() or packed_product() takes them
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     std::map<Key, TileProduct> products;
     std::vector<TileMemory<T>> memories;  // one for each thread

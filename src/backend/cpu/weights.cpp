@@ -151,7 +151,7 @@ Result<void> load_mlps(const ModelSpec& spec, const LayerWeights& from, const st
         to.mlp.down_bias = load_vector({{"down_bias", from.down_bias, hidden}});
         return {};
     }
-    // Which experts a token gets hangs on small differences.
+    // Rounding the router would change which experts tokens get.
     NL_ASSIGN(to.router, load_matrix<T>(prefix, {{"router", from.router, spec.experts.count}}, hidden,
                                         {loading.pool, WeightForm::wide}));
     for (size_t i = 0; i < from.experts.size(); ++i) {

@@ -41,7 +41,7 @@ struct CpuLayer {
 template <typename T>
 struct CpuWeights {
     Matrix<T> embedding;  // [vocab, hidden]
-    Matrix<T> own_head;   // none where the model ties it to the embedding
+    Matrix<T> own_head;   // empty where the model ties the head to the embedding
     std::vector<float> final_norm;
     std::vector<CpuLayer<T>> layers;
 

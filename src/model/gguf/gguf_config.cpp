@@ -17,13 +17,13 @@
 namespace nanolith {
 namespace {
 
-// Numbers of keys are at most this; the config's own limits are below.
+// The largest integer that any key may have. read_config() has narrower limits for most.
 constexpr int64_t kMost = INT32_MAX;
 
 struct Family {
     const char* name;          // general.architecture
-    const char* architecture;  // of the table of families
-    bool interleaved = false;  // the rows of queries and keys were permuted so that RoPE's pairs are neighbours
+    const char* architecture;  // name of an entry of architectures()
+    bool interleaved = false;  // the file's rows of queries and keys are permuted: RoPE's pairs are neighbours
 };
 constexpr std::array kFamilies = {
     Family{"llama", "LlamaForCausalLM", true},     Family{"qwen2", "Qwen2ForCausalLM"},
@@ -33,7 +33,7 @@ constexpr std::array kFamilies = {
     Family{"smollm3", "SmolLM3ForCausalLM", true},
 };
 
-// The fields of a config.json in the making.
+// Collects the fields of a config.json.
 class Fields {
   public:
     void add(const char* name, Json::Value value) { members_.push_back({name, Json(std::move(value))}); }
@@ -79,7 +79,7 @@ class ConfigReader {
     }
 
   private:
-    // A key of the family's own.
+    // The full name of a key that belongs to the family: "llama.block_count".
     [[nodiscard]] std::string key(std::string_view name) const {
         return std::string(family_->name) + "." + std::string(name);
     }
@@ -88,7 +88,7 @@ class ConfigReader {
     }
     [[nodiscard]] bool is(std::string_view name) const { return architecture_->name == name; }
 
-    // A key that must be there.
+    // The value of a key that must be there, 1 or more.
     Result<int64_t> integer(std::string_view name) {
         NL_ASSIGN(const auto value, header_.integer(key(name), 1, kMost));
         if (!value) return header_.wrong(key(name), "an integer from 1 on");
@@ -104,7 +104,7 @@ class ConfigReader {
         if (value && *value <= 0) return header_.wrong(key(name), "a number above 0");
         return value;
     }
-    // A number of the model, or an array that has it for each layer.
+    // The value of a key that is one number, or an array of one for each layer, which must all be equal.
     Result<int64_t> same_in_all_layers(std::string_view name, int64_t min) {
         NL_ASSIGN(const auto list, header_.integers(key(name), min, kMost));
         if (list.empty()) return header_.wrong(key(name), "an integer from " + std::to_string(min) + " on");
@@ -209,7 +209,7 @@ class ConfigReader {
         NL_ASSIGN(const int64_t window, integer_or("attention.sliding_window", 0));
         const bool reads = is("MistralForCausalLM") || is("MixtralForCausalLM") || is("Phi3ForCausalLM") ||
                            is("Gemma2ForCausalLM") || is("Gemma3ForCausalLM");
-        // Other families' files have no window; one as long as the context is none.
+        // The forward pass of the other families has no windows; one as long as the context changes nothing.
         if (!reads && window > 0 && window < context_)
             return header_.wrong(key("attention.sliding_window"), "0, or no such key", NL_ERROR_UNSUPPORTED);
         if (reads && window > 0) {
@@ -221,7 +221,8 @@ class ConfigReader {
         return {};
     }
 
-    // One layer in so many sees everything, or a flag for each layer tells whether it has a window.
+    // The key is a number n, where every n-th layer attends to the whole context, or has a flag for each layer: whether
+    // it has a window.
     Result<void> read_window_pattern(int64_t window) {
         constexpr const char* kName = "attention.sliding_window_pattern";
         NL_ASSIGN(const auto pattern, header_.integers(key(kName), 0, kMost));
@@ -277,7 +278,7 @@ class ConfigReader {
             if (!architecture_->phi_rope || rotated_ > head_dim_)
                 return header_.wrong(key("rope.dimension_count"), std::to_string(head_dim_) + ", a head's elements",
                                      NL_ERROR_UNSUPPORTED);
-            // A little more, so that its product with the head is not rounded to below.
+            // A quarter of an element more, so that the product with head_dim is not rounded below rotated_.
             fields_.add("partial_rotary_factor",
                         (static_cast<double>(rotated_) + 0.25) / static_cast<double>(head_dim_));
         }
@@ -314,7 +315,8 @@ class ConfigReader {
         return {};
     }
 
-    // Divisors of each pair's frequency: of all contexts (Llama 3), or of short and of long ones (LongRoPE).
+    // Tensors with a divisor for the frequency of each pair: one for all contexts (Llama 3), or one for short and one
+    // for long contexts (LongRoPE).
     Result<void> read_factors() {
         const bool one = has_tensor(kGgufRopeFactors);
         NL_ASSIGN(const auto of_short, read_numbers(one ? kGgufRopeFactors : kGgufRopeShort));
@@ -334,7 +336,7 @@ class ConfigReader {
         return {};
     }
 
-    // A small vector, one number for each pair.
+    // A tensor with one number, not quantised, for each pair that RoPE rotates.
     Result<std::vector<float>> read_numbers(std::string_view name) {
         const auto found = files_.tensors.find(name);
         const std::vector<int64_t> shape = {rotated_ / 2};
@@ -358,7 +360,7 @@ class ConfigReader {
                 return header_.wrong(key("attention.scale"), std::to_string(own), NL_ERROR_UNSUPPORTED);
             return {};
         }
-        // The largest models of both generations scale scores by other heads than they have.
+        // The largest models of Gemma 2 and of Gemma 3 scale scores by hidden size / heads, not by head_dim.
         const bool largest = layers_ == (is("Gemma2ForCausalLM") ? 46 : 62);
         const int64_t scaled_by = largest ? hidden_ / heads_ : head_dim_;
         const auto own = static_cast<double>(scaled_by);
@@ -377,7 +379,7 @@ class ConfigReader {
         return {};
     }
 
-    // The tokens that the metadata name, and those of the vocabulary that are spelled as ends are.
+    // The end tokens that the metadata name, and those that gguf_end_tokens() finds in the vocabulary.
     Result<void> read_end_tokens() {
         std::vector<int64_t> ends;
         for (const char* const name : {"eos", "eot", "eom"}) {
@@ -395,7 +397,7 @@ class ConfigReader {
         return {};
     }
 
-    // What is there because its tensors are.
+    // Options that follow from which tensors the file has: a head of its own, biases.
     void add_parts() {
         fields_.add("tie_word_embeddings", !has_tensor(kGgufHead));
         const bool attention = has_tensor("blk.0.attn_q.bias");
@@ -427,7 +429,7 @@ class ConfigReader {
     int64_t layers_ = 0;
     int64_t heads_ = 0;
     int64_t head_dim_ = 0;
-    int64_t rotated_ = 0;  // elements of a head that turn
+    int64_t rotated_ = 0;  // elements of a head that RoPE rotates
     int64_t vocab_ = 0;
 };
 

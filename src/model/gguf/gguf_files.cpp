@@ -71,7 +71,7 @@ Result<GgufHeader> open_part(const std::string& path, WeightPlace place, GgufFil
     NL_ASSIGN(auto file, WeightFile::of(std::move(opened), place));
     NL_ASSIGN(GgufHeader header, GgufHeader::read(file->file()));
     NL_ASSIGN(StoredTensors tensors, place_tensors(header, file->bytes().subspan(header.data_offset())));
-    TensorMap plain;  // whose numbers the file looks at as they are
+    TensorMap plain;  // tensors whose elements WeightFile checks itself; DecodedWeights checks those in blocks
     for (auto& [name, tensor] : tensors) {
         tensor.file = file.get();
         if (!tensor.type->quantised()) plain.emplace(name, Tensor{tensor.type->name, tensor.shape, tensor.bytes});

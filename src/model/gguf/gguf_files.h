@@ -28,8 +28,8 @@ struct StoredTensor {
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
 // The tensors that the header of a file names, `data` being the bytes behind the header, which are not touched.
-// UNSUPPORTED: a type that is not decoded here. BAD_MODEL: rows that are no whole blocks, a tensor that is not inside
-// of the data, tensors that overlap. Both name the tensor.
+// UNSUPPORTED: a type that is not decoded here. BAD_MODEL: rows that are not whole blocks, a tensor that is not inside
+// of the data, tensors that overlap. Messages name the tensor.
 Result<StoredTensors> place_tensors(const GgufHeader& header, std::span<const std::byte> data);
 
 struct GgufFiles {
@@ -39,8 +39,8 @@ struct GgufFiles {
 };
 
 // Opens the file and, where it is the first of several (split.count), the others beside it by their names
-// (NAME-00002-of-00003.gguf). BAD_MODEL: they are not parts of one model, or `path` is not the first. What
-// GgufHeader::read and place_tensors refuse.
+// (NAME-00002-of-00003.gguf). BAD_MODEL: they are not parts of one model, or `path` is not the first.
+// Errors of GgufHeader::read and place_tensors besides.
 Result<GgufFiles> open_gguf(const std::string& path, WeightPlace place);
 
 }  // namespace nanolith

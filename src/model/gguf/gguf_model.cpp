@@ -16,8 +16,8 @@
 namespace nanolith {
 namespace {
 
-// The name here of an expert's own tensor, as older files have them ("blk.0.ffn_up.3.weight");
-// nothing for other names.
+// The name NAME[3] (see kGgufExpertsEnd) of a tensor that has one expert's matrix alone, as older files have them
+// ("blk.0.ffn_up.3.weight"); empty for other names.
 std::string expert_name(std::string_view name) {
     constexpr std::string_view kEnd = ".weight";
     for (const std::string_view part : {".ffn_gate.", ".ffn_up.", ".ffn_down."}) {
@@ -32,6 +32,8 @@ std::string expert_name(std::string_view name) {
     return {};
 }
 
+constexpr size_t kMostExperts = 1U << 16U;  // far above what read_config() accepts
+
 // Makes the map of tensors that assemble_weights looks into.
 class TensorMaker {
   public:
@@ -44,7 +46,7 @@ class TensorMaker {
             const auto& [name, tensor] = entry;
             const bool minus_one = norms_have_one_ && name.ends_with("norm.weight");
             if (!tensor.type->quantised() && !minus_one) {
-                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file});
+                add(name, {tensor.type->name, tensor.shape, tensor.bytes, tensor.file, nullptr});
                 continue;
             }
             decoded.add(name, *tensor.type, tensor.bytes, *tensor.file, minus_one ? -1.0F : 0.0F);
@@ -52,7 +54,8 @@ class TensorMaker {
         }
         NL_TRY(decoded.map());
         for (size_t i = 0; i < in_blocks.size(); ++i)
-            add(in_blocks[i]->first, {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded});
+            add(in_blocks[i]->first,
+                {"F32", in_blocks[i]->second.shape, decoded.bytes(i), &decoded, decoded.compact(i)});
         return std::move(tensors_);
     }
 
@@ -65,11 +68,14 @@ class TensorMaker {
 
     void add_experts(const std::string& name, const Tensor& all) {
         const auto count = static_cast<size_t>(all.shape.front());
+        if (count > kMostExperts) return;  // no tensor of a model: a file must not make the map that large
         const size_t each = all.bytes.size() / count;
         for (size_t i = 0; i < count; ++i) {
-            tensors_.emplace(
-                name + "[" + std::to_string(i) + "]",
-                Tensor{all.dtype, {all.shape[1], all.shape[2]}, all.bytes.subspan(i * each, each), all.source});
+            tensors_.emplace(name + "[" + std::to_string(i) + "]", Tensor{all.dtype,
+                                                                          {all.shape[1], all.shape[2]},
+                                                                          all.bytes.subspan(i * each, each),
+                                                                          all.source,
+                                                                          all.compact});
         }
     }
 
@@ -78,8 +84,8 @@ class TensorMaker {
     TensorMap tensors_;
 };
 
-// What an engine takes by itself: 16 bits where weights are in blocks, else what the matrices have. Routers and vectors
-// are float32 in any file.
+// The dtype that an engine computes in unless it is told another: bfloat16 where matrices are quantised, else that of
+// the matrices. Routers and vectors are float32 in any file.
 DType natural_dtype(const StoredTensors& tensors) {
     bool in_blocks = false;
     bool has_float32 = false;
@@ -119,7 +125,8 @@ Result<std::unique_ptr<Model>> load_gguf_model(const std::string& path, int64_t 
     model->decoded = std::make_unique<DecodedWeights>();
     NL_ASSIGN(const TensorMap tensors, TensorMaker(files, read.norms_have_one).make(*model->decoded));
     NL_ASSIGN(model->weights, assemble_weights(config, tensors, path));
-    model->head_order = std::move(config.head_order);  // its elements, which the weights point to, stay where they are
+    // The weights point to its elements, which a move leaves in place.
+    model->head_order = std::move(config.head_order);
     model->end_tokens = std::move(config.end_tokens);
     model->spec = std::move(config.spec);
     model->architecture = config.architecture->name;

@@ -10,8 +10,8 @@
 
 namespace nanolith {
 
-// The same as load_model for a GGUF file, or the first of its parts, in the place of a folder. Tensors in blocks are
-// float32 to their readers, plain ones stay as they are.
+// As load_model, of a GGUF file (the first, where the model is split into several). Tensors of quantised blocks are
+// read as float32, others in their own format.
 Result<std::unique_ptr<Model>> load_gguf_model(const std::string& path, int64_t max_context, WeightPlace place);
 
 }  // namespace nanolith

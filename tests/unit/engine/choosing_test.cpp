@@ -1,6 +1,8 @@
 // How the step loop serves what draws need: known tokens, bans, masks, log-probabilities and scores.
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "unit/engine/fake_engine.h"
 
 namespace nanolith::testing {
@@ -10,9 +12,11 @@ GenerationOptions tokens_only(int64_t count) {
     return {.max_tokens = count, .end_tokens = false, .text = false};
 }
 
-TEST(Choosing, DrawsThatFollowTheHistoryWaitForIt) {
+// The next step's forward pass is submitted before the token is known, its draws after.
+TEST(Choosing, DrawsThatFollowTheHistoryKnowAllOfIt) {
     for (const bool penalised : {false, true}) {
         FakeEngine engine;
+        engine.record->edits_newest = penalised;
         const auto cache = engine.cache();
         SamplingOptions options{.temperature = 1, .seed = 3};
         if (penalised) options.repetition_penalty = 1.5F;
@@ -20,11 +24,39 @@ TEST(Choosing, DrawsThatFollowTheHistoryWaitForIt) {
         const Tokens prompt = tokens_from(5, 40);
         const auto answer = FakeEngine::read_all(*engine.generate(*cache, prompt, tokens_only(30)));
         EXPECT_EQ(answer.tokens, engine.answer(prompt, options, tokens_only(30)).tokens);
-        EXPECT_EQ(engine.record->most_in_flight, penalised ? 1 : 2);
+        EXPECT_EQ(engine.record->most_in_flight, 2);
+        EXPECT_GE(engine.record->late_draws, penalised ? 30 : 0);
+        EXPECT_LE(engine.record->late_draws, penalised ? 32 : 0);
     }
 }
 
-// A generation in every step, although others beside it could go on without waiting.
+// Whatever step's draws fail, its generations end with the error, and what comes after them draws as if nothing had
+// been.
+TEST(Choosing, DrawsThatFailEndTheirGenerations) {
+    for (int32_t good = 0; good < 6; ++good) {
+        FakeEngine engine;
+        const auto penalised = engine.cache();
+        const auto plain = engine.cache();
+        const SamplingOptions options{.presence_penalty = 1};
+        ASSERT_TRUE(engine->set_sampling(*penalised, options).ok());
+        engine.record->step_microseconds = 500;
+        const auto first = engine.generate(*penalised, tokens_from(1, 3), tokens_only(50));
+        const auto second = engine.generate(*plain, tokens_from(9, 3), tokens_only(5000));
+        while (engine.record->late_draws < good) std::this_thread::yield();
+        engine.record->fail_draws = 1;
+        const auto failed = FakeEngine::read_all(*first);
+        EXPECT_EQ(failed.end, NL_END_ERROR);
+        second->cancel();
+        FakeEngine::read_all(*second);
+        const Tokens before = engine->tokens(*penalised);
+        const auto answer = FakeEngine::read_all(*engine.generate(*penalised, tokens_from(4, 2), tokens_only(9)));
+        Tokens all = before;
+        for (const int32_t token : tokens_from(4, 2)) all.push_back(token);
+        EXPECT_EQ(answer.tokens, engine.answer(all, options, tokens_only(9)).tokens);
+    }
+}
+
+// A conversation with penalties has a row in every step, although the plain one beside it need not wait for its tokens.
 TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
     FakeEngine engine;
     const auto penalised = engine.cache();

@@ -8,18 +8,25 @@
 #include <map>
 #include <random>
 
+#include "text/utf8.h"
+
 namespace nanolith::testing {
 namespace {
 
 using Tokens = std::vector<int32_t>;
 
-// A vocabulary whose tokens are the texts given; it encodes a text letter by letter.
+// A vocabulary whose tokens are the texts given; it encodes a text byte by byte, and refuses ill-formed UTF-8 and bytes
+// that are no token.
 class Letters final : public Tokenizer {
   public:
     explicit Letters(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {}
     [[nodiscard]] Result<void> encode_part(std::string_view text, const EncodeRules&, bool,
                                            std::vector<int32_t>& tokens) const override {
-        for (const char letter : text) tokens.push_back(*find(std::string_view(&letter, 1)));
+        if (!is_valid_utf8(text)) return fail(NL_ERROR_INTERNAL, "not UTF-8");
+        for (const char letter : text) {
+            NL_ASSIGN(const int32_t token, find(std::string_view(&letter, 1)));
+            tokens.push_back(token);
+        }
         return {};
     }
     [[nodiscard]] int32_t vocab_size() const override { return static_cast<int32_t>(pieces_.size()); }
@@ -115,6 +122,15 @@ TEST(Dry, BreakersEndRepetitions) {
     EXPECT_EQ(penalised({3, 0, 1, 2, 3, 0, 1}), (Found{{2, 1}})) << "not across the break";
     EXPECT_EQ(penalised({0, 1, 3, 0, 1}), Found()) << "a token that breaks is not penalised";
     EXPECT_EQ(penalised({0, 1, 2, 0, 3, 1}), Found());
+}
+
+// A token may end inside a character of a breaker, and a caller's breaker may be no UTF-8 at all.
+TEST(Dry, BreakersThatTokensSplitInsideACharacterAreEncodedAsValidUtf8) {
+    const Letters letters({"a", "\xC3", "\xA9", "\xC3\xA9", "\xEF", "\xBF", "\xBD"});  // the last three: U+FFFD
+    const std::vector<std::string> texts = {"\xC3\xA9", "a\xF0", "\xC3\xA9\xF0\x9F"};
+    const auto breakers = DryBreakers::make(texts, letters);
+    ASSERT_TRUE(breakers.ok()) << breakers.error().message;
+    EXPECT_EQ(breakers->tokens_after_last(Tokens{0, 3, 0}), 1U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <thread>
 
 #include "backend/check_batch.h"
@@ -41,8 +42,8 @@ class FakeExecutor final : public Executor {
         if (record_->throw_submit > 0 && record_->throw_submit-- > 0) throw std::bad_alloc();
         if (record_->fail_submit > 0 && record_->fail_submit-- > 0) return fail(NL_ERROR_DEVICE, "submit failed");
         if (static_cast<int32_t>(in_flight_.size()) >= depth_) fault("more steps in flight than there may be");
+        if (undrawn_) fault("a step without its draws before another one");
         check(batch);
-        if (batch.fill_masks) batch.fill_masks();
         InFlight step;
         step.batch = batch;
         step.copies = std::move(copies_);
@@ -52,8 +53,13 @@ class FakeExecutor final : public Executor {
             for (int32_t i = range.first; i < range.first + range.count; ++i)
                 step.entries.emplace_back(i, batch.page_table[i]);
         step.table_size = batch.page_table.size();
-        in_flight_.push_back(std::move(step));
-        record_->most_in_flight = std::max<int32_t>(record_->most_in_flight, static_cast<int32_t>(in_flight_.size()));
+        const auto in_flight = static_cast<int32_t>(in_flight_.size()) + 1;
+        record_->most_in_flight = std::max<int32_t>(record_->most_in_flight, in_flight);
+        if (batch.draws_late) {
+            undrawn_ = std::move(step);
+        } else {
+            in_flight_.push_back(std::move(step));
+        }
         {
             const std::lock_guard lock(record_->mutex);
             record_->rows.push_back(batch.tokens.size());
@@ -62,6 +68,23 @@ class FakeExecutor final : public Executor {
             for (const TableRange& range : batch.changed_entries) changed += static_cast<size_t>(range.count);
             record_->changed_entries.push_back(changed);
         }
+        return {};
+    }
+
+    Result<void> submit_draws(const Batch& batch) override {
+        if (!undrawn_) {
+            fault("draws of no step");
+            return fail(NL_ERROR_INTERNAL, "draws of no step");
+        }
+        InFlight step = std::move(*undrawn_);
+        undrawn_.reset();
+        if (record_->fail_draws > 0 && record_->fail_draws-- > 0) return fail(NL_ERROR_DEVICE, "submit_draws failed");
+        if (batch.sampling.size() != batch.output_rows.size()) fault("sampling of another size");
+        step.batch.sampling = batch.sampling;
+        step.batch.edits = batch.edits;
+        step.batch.masks = batch.masks;
+        in_flight_.push_back(std::move(step));
+        ++record_->late_draws;
         return {};
     }
 
@@ -105,7 +128,7 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
-    // Log-probabilities that tell where they come from.
+    // fake_logprob() of each token, so that a test knows which token a log-probability is of.
     Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override {
         if (logprobs.size() != logprobs_.size()) fault("log-probabilities of another size than the step's");
         std::ranges::copy(logprobs_, logprobs.begin());
@@ -172,7 +195,7 @@ class FakeExecutor final : public Executor {
             fault("arrays of different sizes");
         if (batch.output_rows.size() > static_cast<size_t>(options_.max_output_rows)) fault("too many output rows");
         if (batch.kept_logits.size() > static_cast<size_t>(options_.max_kept_logits)) fault("too many kept logits");
-        if (batch.sampling.size() != batch.output_rows.size()) fault("sampling of another size");
+        if (!batch.draws_late && batch.sampling.size() != batch.output_rows.size()) fault("sampling of another size");
         std::vector<int32_t> slots;
         for (const int32_t slot : batch.slots)
             if (slot != kNoSlot) slots.push_back(slot);
@@ -224,8 +247,18 @@ class FakeExecutor final : public Executor {
             drawn_.push_back(allowed(batch, i, draw(batch, batch.output_rows[i], batch.sampling[i].uniform)));
         step.drawn = drawn_;
         for (const int32_t row : batch.state_rows) step.states.push_back(draw(batch, row, 0));
+        if (record_->edits_newest) check_edits_of_newest(batch, tokens);
         page_weights_.clear();
         for (const Probe& probe : batch.probes) weigh_pages(batch, batch.sequences[probe.sequence]);
+    }
+
+    void check_edits_of_newest(const Batch& batch, const std::vector<int32_t>& tokens) {
+        for (size_t i = 0; i < batch.output_rows.size(); ++i) {
+            const int32_t newest = tokens[batch.output_rows[i]];
+            if (std::ranges::none_of(draw_rule(batch, i, spec_.vocab_size).edits,
+                                     [newest](const LogitEdit& edit) { return edit.token == newest; }))
+                fault("a draw that does not know the token before it");
+        }
     }
 
     // A page's weight is a hash of its first token.
@@ -285,6 +318,7 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> cells_;
     std::vector<int32_t> table_;
     std::deque<InFlight> in_flight_;
+    std::optional<InFlight> undrawn_;  // waits for submit_draws()
     std::vector<PageCopy> copies_;
     std::vector<int32_t> drawn_;      // by the step that ran last
     std::vector<int32_t> collected_;  // by the step collected last
@@ -299,6 +333,7 @@ class FakeBackend final : public Backend {
     FakeBackend(std::shared_ptr<FakeRecord> record, int32_t depth) : record_(std::move(record)), depth_(depth) {}
     [[nodiscard]] std::string device_name() const override { return "fake"; }
     [[nodiscard]] bool supports(DType) const override { return true; }
+    [[nodiscard]] bool keeps_compact() const override { return false; }
     [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 40; }
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights&,
                                                       const ExecutorOptions& options, const Progress&) override {

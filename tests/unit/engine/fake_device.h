@@ -17,7 +17,7 @@ namespace nanolith::testing {
 // What a row at the end of `tokens` draws, where `uniform` is its random number.
 int32_t fake_draw(const std::vector<int32_t>& tokens, double uniform, int32_t vocab_size);
 
-// What it says of a token's log-probability, and of the surprise of having drawn it.
+// The log-probability that the fake device gives for a token, and the surprise where that token is drawn.
 float fake_logprob(int32_t token);
 float fake_surprise(int32_t token);
 
@@ -32,9 +32,12 @@ struct FakeRecord {
     std::atomic<int32_t> row_microseconds = 0;
     std::atomic<int32_t> write_microseconds = 0;  // of pages that are brought from the host
     std::atomic<int32_t> fail_submit = 0;         // so many next ones fail
+    std::atomic<int32_t> fail_draws = 0;
     std::atomic<int32_t> fail_collect = 0;
     std::atomic<int32_t> throw_submit = 0;    // std::bad_alloc
     std::atomic<int32_t> most_in_flight = 0;  // seen
+    std::atomic<int32_t> late_draws = 0;      // steps whose draws came after the rest
+    std::atomic<bool> edits_newest = false;   // it is a fault if a draw has no edit of the token just before it
     std::atomic<int32_t> hold = 0;            // 1: steps do not end
 };
 

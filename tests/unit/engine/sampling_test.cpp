@@ -60,7 +60,7 @@ class SamplingTest : public ::testing::Test {
         return logits;
     }
 
-    // XTC applies to a share of the draws.
+    // The probability of each token. XTC applies to a share of the draws: a mean of those with and without it.
     static std::vector<double> expected(const std::vector<float>& logits, const SamplingOptions& options) {
         SampleParams params = sample_params(options, 0);
         params.xtc_threshold = 1;
@@ -102,7 +102,8 @@ class SamplingTest : public ::testing::Test {
         EXPECT_LT(statistic, bound) << what << ": " << cells << " cells";
     }
 
-    // Draws at so many positions, each after the same history: the context repeats it.
+    // Draws kNumDraws tokens, at positions where the same history repeats in the context, and compares how often each
+    // token was drawn with its probability.
     void check(const std::string& what, SamplingOptions options) {
         options.temperature = options.temperature == 0 ? 1 : options.temperature;
         options.seed = random_();
@@ -117,7 +118,8 @@ class SamplingTest : public ::testing::Test {
         std::vector<int> counts(kVocabulary);
         for (int32_t i = 1; i <= kNumDraws; ++i) {
             Batch batch;
-            (*sampling)->add_draw(context, i * static_cast<int32_t>(history.size()), {}, 0, batch);
+            batch.sampling.push_back(
+                (*sampling)->add_draw(context, i * static_cast<int32_t>(history.size()), {}, 0, batch));
             ++counts[cpu::sample(logits, draw_rule(batch, 0, kVocabulary), scratch).token];
         }
         std::vector<int32_t> repeated;
@@ -188,10 +190,10 @@ TEST_F(SamplingTest, OtherRowsChangeNothing) {
     cpu::SampleScratch scratch;
     for (int32_t position = 1; position <= 100; ++position) {
         Batch alone;
-        (*sampling)->add_draw(context, position, {}, 0, alone);
+        alone.sampling.push_back((*sampling)->add_draw(context, position, {}, 0, alone));
         Batch beside;
-        (*other)->add_draw(context, 50, {}, 0, beside);
-        (*sampling)->add_draw(context, position, {}, 0, beside);
+        beside.sampling.push_back((*other)->add_draw(context, 50, {}, 0, beside));
+        beside.sampling.push_back((*sampling)->add_draw(context, position, {}, 0, beside));
         EXPECT_EQ(cpu::sample(logits, draw_rule(alone, 0, kVocabulary), scratch).token,
                   cpu::sample(logits, draw_rule(beside, 1, kVocabulary), scratch).token);
     }
@@ -213,7 +215,7 @@ TEST_F(SamplingTest, MirostatReachesItsTarget) {
         for (int i = 0; i < kTokens; ++i) {
             const std::vector<float> logits = random_logits();
             Batch batch;
-            (*sampling)->add_draw(context, i + 1, {}, bound, batch);
+            batch.sampling.push_back((*sampling)->add_draw(context, i + 1, {}, bound, batch));
             context.append(std::vector<int32_t>{0});
             const cpu::Drawn drawn = cpu::sample(logits, draw_rule(batch, 0, kVocabulary), scratch);
             const auto p = DrawDefinition(logits, draw_rule(batch, 0, kVocabulary)).probabilities();

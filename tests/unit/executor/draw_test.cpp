@@ -69,10 +69,23 @@ class DrawTest : public ExecutorTest {
             for (size_t i = 0; i < words; ++i) batch.masks.push_back(static_cast<uint32_t>(random.below(INT32_MAX)));
             batch.masks[batch.masks.size() - words] |= 1U << 7;  // something is left
         }
-        // Masks are filled in late.
-        batch.fill_masks = [masks = std::exchange(batch.masks, std::vector<uint32_t>(batch.masks.size())), &batch] {
-            batch.masks = masks;
-        };
+    }
+
+    // Runs the step, now and then with draws that come after its forward pass.
+    static Result<void> run(Executor& executor, Random& random, const OwnedBatch& batch, std::span<int32_t> drawn) {
+        if (random.below(2) == 0) return run_step(executor, batch, drawn);
+        OwnedBatch late = batch;
+        late.draws_late = true;
+        late.sampling.clear();
+        late.edits.clear();
+        late.masks.clear();
+        NL_TRY(executor.submit(late));
+        EXPECT_EQ(executor.submit(batch).error().status, NL_ERROR_INTERNAL) << "the step before has no draws";
+        late.sampling = batch.sampling;
+        late.edits = batch.edits;
+        late.masks = batch.masks;
+        NL_TRY(executor.submit_draws(late));
+        return executor.collect(drawn);
     }
 
     // Queries for some rows, of given tokens and of those drawn.
@@ -121,7 +134,8 @@ class DrawTest : public ExecutorTest {
         edit(harness.random(), model.spec.vocab_size, batch);
         ask(harness.random(), model.spec.vocab_size, batch);
         std::vector<int32_t> drawn(batch.sampling.size());
-        ASSERT_TRUE(run_step(harness.executor(), batch, drawn).ok());
+        const auto ran = run(harness.executor(), harness.random(), batch, drawn);
+        ASSERT_TRUE(ran.ok()) << ran.error().message;
         std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
         std::vector<float> surprises(drawn.size());
         ASSERT_TRUE(harness.executor().read_surprises(surprises).ok());
@@ -169,6 +183,28 @@ TEST_P(DrawTest, DrawsAsDefined) {
 TEST_P(DrawTest, DrawsForManyRows) {
     RandomModel model(shape_of(2048), GetParam().dtype, seed_ + 1);
     draw(model, 140);
+}
+
+// A step whose draws are refused is not in flight, and the next one is as if it had not been.
+TEST_P(DrawTest, RefusedDrawsLeaveNothingInFlight) {
+    RandomModel model(shape_of(1000), GetParam().dtype, seed_);
+    PagedHarness harness(*backend_, model, options(16, 8, 16), seed_);
+    ASSERT_TRUE(harness.ready());
+    Executor& executor = harness.executor();
+    Store tail;
+    OwnedBatch batch = harness.make_batch({{&tail, 0, {}, harness.tokens(8)}});
+    std::vector<int32_t> expected(batch.output_rows.size());
+    ASSERT_TRUE(run_step(executor, batch, expected).ok());
+    EXPECT_EQ(executor.submit_draws(batch).error().status, NL_ERROR_INTERNAL) << "no step waits for draws";
+    OwnedBatch late = batch;
+    late.draws_late = true;
+    ASSERT_TRUE(executor.submit(late).ok());
+    late.sampling.front().mask = 0;
+    EXPECT_EQ(executor.submit_draws(late).error().status, NL_ERROR_INTERNAL) << "there is no mask";
+    std::vector<int32_t> drawn(expected.size());
+    EXPECT_EQ(executor.collect(drawn).error().status, NL_ERROR_INTERNAL) << "no step is in flight";
+    ASSERT_TRUE(run_step(executor, batch, drawn).ok());
+    EXPECT_EQ(drawn, expected);
 }
 
 // Tokens share their logits with hundreds of others.

@@ -53,6 +53,8 @@ TEST(Gguf, NamesTheKeyAndTheValueThatAreWrong) {
     expect_error(header.strings("a.types"), NL_ERROR_BAD_MODEL, {"a.types", "strings"});
     expect_error(header.integers("a.types", 0, 3), NL_ERROR_BAD_MODEL, {"a.types", "from 0 to 3"});
     expect_error(header.numbers("a.texts"), NL_ERROR_BAD_MODEL, {"a.texts", "finite numbers"});
+    const auto huge = *GgufHeader::parse(small_gguf().add("a.huge", 12, raw(1e300)).finish(), "FILE");
+    expect_error(huge.numbers("a.huge"), NL_ERROR_BAD_MODEL, {"a.huge is", "finite numbers"});
 }
 
 Result<GgufHeader> parse_gguf(const GgufWriter& writer) {

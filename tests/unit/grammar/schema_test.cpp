@@ -1,4 +1,7 @@
 // JSON schemas and EBNF: what is let through, and what is refused and how.
+#include <limits>
+
+#include "grammar/json_value.h"
 #include "unit/grammar/grammar_fixtures.h"
 
 namespace nanolith::grammar::test {
@@ -74,6 +77,9 @@ TEST(GrammarSchema, LetsThroughWhatSatisfies) {
         {R"({"properties":{"a":{"$ref":"#/properties/b~1c"},"b/c":{"type":"null"}}})",
          {R"({"a":null})"},
          {R"({"a":1})", "1"}},
+        {R"({"enum":[{"a":1},{"a":[]}],"$ref":"#/$defs/t","$defs":{"t":{"properties":{"a":{"type":"integer"}},"anyOf":[{"type":"null"},{"type":"object"}]}}})",
+         {R"({"a":1})"},
+         {R"({"a":[]})", "{}"}},
         {R"({})", {"1", "{}", "[[]]", "\"x\"", R"({"a":{"b":[1,2]}})"}, {"", "x", "{", "{1:2}"}},
         {R"(true)", {"1"}, {"x"}},
     };
@@ -170,6 +176,59 @@ TEST(GrammarEbnf, RefusesByPlaceAndRule) {
         {"root ::= ((((\"a\"{1000}){1000}){1000}){1000})", NL_ERROR_UNSUPPORTED, "states"},
     };
     for (const Refused& one : cases) expect_refused(ConstraintKind::ebnf, one);
+}
+
+std::string repeated(const std::string& text, int times) {
+    std::string all;
+    for (int i = 0; i < times; ++i) all += text;
+    return all;
+}
+
+// What would take hours, or a deep stack, is refused or done soon.
+TEST(GrammarLimits, HoldForHostileConstraints) {
+    const std::string nested = "root ::= " + repeated("(", 60) + "\"a\"" + repeated(")+", 60);
+    expect_refused(ConstraintKind::ebnf, {nested.c_str(), NL_ERROR_UNSUPPORTED, "byte "});
+    const std::string comment = "root ::= (#" + repeated("x", 100000) + "\n\"a\"){5000}";
+    expect_refused(ConstraintKind::ebnf, {comment.c_str(), NL_ERROR_UNSUPPORTED, "rule 'root': its repetitions need"});
+
+    const auto many = compile_text(ConstraintKind::regex, "a{0,3000}b*");
+    ASSERT_TRUE(many.ok()) << many.error().message;
+    EXPECT_TRUE(accepts(*many, repeated("a", 3000) + "b"));
+    EXPECT_FALSE(accepts(*many, repeated("a", 3001)));
+
+    constexpr int kLinks = 2000;
+    std::string chain = R"({"$ref":"#/$defs/d0","$defs":{)";
+    for (int i = 0; i < kLinks; ++i)
+        chain += "\"d" + std::to_string(i) + R"(":{"type":"array","items":{"$ref":"#/$defs/d)" + std::to_string(i + 1) +
+                 "\"}},";
+    chain += "\"d" + std::to_string(kLinks) + R"(":{"type":"null"}}})";
+    const auto deep = compile_text(ConstraintKind::json_schema, chain);
+    ASSERT_TRUE(deep.ok()) << deep.error().message;
+    EXPECT_TRUE(accepts(*deep, "[[],[[]]]"));
+    EXPECT_FALSE(accepts(*deep, "[null]"));
+
+    std::string wide = R"({"properties":{)";
+    for (int i = 0; i < 30000; ++i) wide += "\"n" + std::to_string(i) + "\":{},";
+    wide += R"("last":{}}})";
+    expect_refused(ConstraintKind::json_schema, {wide.c_str(), NL_ERROR_UNSUPPORTED, "states"});
+    expect_refused(ConstraintKind::json_schema,
+                   {(R"({"allOf":[)" + repeated("{},", 30000) + R"({"type":"strng"}]})").c_str(),
+                    NL_ERROR_INVALID_ARGUMENT, "strng"});
+    const auto all =
+        compile_text(ConstraintKind::json_schema, R"({"allOf":[)" + repeated("{},", 30000) + R"({"type":"null"}]})");
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    EXPECT_TRUE(accepts(*all, "null"));
+}
+
+// The decimal point of JSON is a point, whatever the program's locale says.
+TEST(GrammarSchema, ReadsNumbersExactly) {
+    const auto number = [](const char* text) { return parse_json(text)->number(); };
+    EXPECT_EQ(number("-2.5e-1"), -0.25);
+    EXPECT_EQ(number("1e999"), std::numeric_limits<double>::infinity());
+    EXPECT_EQ(number("-1e999"), -std::numeric_limits<double>::infinity());
+    EXPECT_EQ(number("1e-999"), 0.0);
+    EXPECT_FALSE(parse_json("1.5")->is_integer());
+    EXPECT_TRUE(parse_json("15e-1")->is(JsonValue::Kind::number));
 }
 
 TEST(GrammarChoices, AreExactlyThese) {

@@ -100,6 +100,15 @@ TEST_F(FormatTest, FurtherSamplingOptionsComeBack) {
     options.banned = {kSavedVocabulary};
     const auto beyond = encode_description(saved);
     EXPECT_FALSE(decode_description(*beyond, header_for(*beyond, 5), kSavedVocabulary, other, "file").ok());
+    // More than an option takes would cost whoever loads the file time and memory without bounds.
+    for (const auto& breakers :
+         {std::vector<std::string>(1025, "x"), std::vector<std::string>(1, std::string(41, 'x'))}) {
+        Saved excessive = conversation();
+        excessive.tail->sampling.dry_breakers = breakers;
+        const auto encoded = encode_description(excessive);
+        ASSERT_TRUE(encoded.ok());
+        EXPECT_FALSE(decode_description(*encoded, header_for(*encoded, 5), kSavedVocabulary, other, "file").ok());
+    }
     for (size_t length = plain + 1; length < bytes->size(); ++length) {
         const auto cut = std::span(*bytes).first(length);
         EXPECT_FALSE(decode_description(cut, header_for(*bytes, 5), kSavedVocabulary, other, "file").ok()) << length;

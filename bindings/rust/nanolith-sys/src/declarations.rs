@@ -181,9 +181,9 @@ pub const NL_CACHE_PRIVATE_PAGES: i32 = 3;
 pub const NL_CACHE_BYTES: i32 = 4;
 /// taken from chunks, a fork's origin or other conversations, not computed
 pub const NL_CACHE_TOKENS_REUSED: i32 = 5;
-/// computed for this cache so far
+/// tokens computed for this cache so far
 pub const NL_CACHE_TOKENS_COMPUTED: i32 = 6;
-/// of these, tokens of chunks (NL_COMPOSE_BLENDED); since 0.2
+/// of these, recomputed tokens of chunks (NL_COMPOSE_BLENDED); since 0.2
 pub const NL_CACHE_TOKENS_BLENDED: i32 = 7;
 /// how its chunks were composed in the end, NL_COMPOSE_\*; since 0.2
 pub const NL_CACHE_COMPOSITION: i32 = 8;
@@ -293,16 +293,17 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
 
-/// as the files have them, where the device computes with that; else as NL_WEIGHTS_WIDE
+/// as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE
 pub const NL_WEIGHTS_AUTO: i32 = 0;
 /// in NL_OPTION_DTYPE's format
 pub const NL_WEIGHTS_WIDE: i32 = 1;
-/// 8 bits and a float16 scale for each 32 along a row, max|w| / 127, codes rounded to nearest: 8.5 bits a weight
+/// 8-bit integers, rounded to nearest, and a float16 scale, max|w| / 127, for each 32 weights along a row: 8.5 bits
+/// a weight
 pub const NL_WEIGHTS_INT8: i32 = 2;
-/// 4 bits, a scale and a minimum for each 32 along a row, 7 bits each of the largest of 256: 4.6 bits a weight;
-/// embeddings and head as NL_WEIGHTS_INT8
+/// 4-bit codes, and a scale and a minimum for each 32 weights along a row. Each of these two has 7 bits, which count
+/// in 127ths of the largest among 256 weights: 4.6 bits a weight. Embeddings and head as with NL_WEIGHTS_INT8
 pub const NL_WEIGHTS_INT4: i32 = 3;
-/// e4m3 and a scale for each row, max|w| / 448: 8 bits a weight
+/// 8-bit floats (e4m3) and a scale, max|w| / 448, for each row: 8 bits a weight
 pub const NL_WEIGHTS_FP8: i32 = 4;
 
 /// "auto" (default: CUDA where there is a GPU and its backend, else the CPU), "cpu", "cuda" or "cuda:1".
@@ -388,9 +389,9 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
-/// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
-/// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
-/// NL_WEIGHTS_FP8]
+/// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
+/// give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default)
+/// to NL_WEIGHTS_FP8]
 pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
@@ -435,64 +436,73 @@ pub const NL_OPTION_TOP_K: i32 = 201;
 /// Keeps the most probable tokens until their share of what is left reaches p. 1 keeps all.
 /// \[1e-30 to 1 (default)]
 pub const NL_OPTION_TOP_P: i32 = 202;
-/// Keeps tokens at least so many times as probable as the best. 0 keeps all. \[0 (default) to 1]
+/// Keeps the tokens whose probability is at least this times that of the most probable one. 0 keeps all.
+/// \[0 (default) to 1]
 pub const NL_OPTION_MIN_P: i32 = 203;
-/// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
+/// The seed of the random numbers that tokens are drawn with: all of its 64 bits count.
+/// \[INT64_MIN to INT64_MAX; default 0]
 pub const NL_OPTION_SEED: i32 = 204;
-/// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
-/// \[0.001 to 1000; default 1]
+/// The logit of each token in the penalties' window (NL_OPTION_PENALTY_WINDOW) is divided by this where it is
+/// positive, else multiplied by it. 1: off. \[0.001 to 1000; default 1]
 pub const NL_OPTION_REPETITION_PENALTY: i32 = 205;
-/// Is subtracted from a token's logit as many times as the token stands in the window. \[-100 to 100; default 0]
+/// Is subtracted from a token's logit once for each time that the token stands in the penalties' window.
+/// \[-100 to 100; default 0]
 pub const NL_OPTION_FREQUENCY_PENALTY: i32 = 206;
-/// Is subtracted from the logit of each token in the window. \[-100 to 100; default 0]
+/// Is subtracted once from the logit of each token in the penalties' window. \[-100 to 100; default 0]
 pub const NL_OPTION_PRESENCE_PENALTY: i32 = 207;
-/// How many of the context's latest tokens, those of the prompt among them, are the window of these three
-/// penalties. Every draw takes time in proportion. \[1 to 2147483647; default 64]
+/// The number of latest tokens of the context, prompt included, that the repetition, frequency and presence
+/// penalties look at. Drawing a token takes time in proportion to it. \[1 to 2147483647; default 64]
 pub const NL_OPTION_PENALTY_WINDOW: i32 = 208;
-/// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+/// A token, a colon, and what is added to the token's logit, from -1000000 to 1000000: "198:-2.5" or "13:100". Each
+/// token once.
 /// \[each 3 to 64 bytes; default none]
 pub const NL_OPTION_BIASED_TOKEN: i32 = 209;
 /// Tokens that are never drawn. \[each 0 to 2147483647; default none]
 pub const NL_OPTION_BANNED_TOKEN: i32 = 210;
-/// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
+/// The only tokens that may be drawn. An end token is drawn only if it is one of them. None: all may be drawn.
+/// \[each 0 to 2147483647; default none]
 pub const NL_OPTION_ALLOWED_TOKEN: i32 = 211;
-/// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
-/// context's latest n tokens loses multiplier \* base ^ (n - allowed length) of its logit, for the longest such n of
-/// at least the allowed length. 0: off. \[0 (default) to 1000000]
+/// DRY ("don't repeat yourself"), as llama.cpp defines it. Where the context's latest n tokens occurred earlier in
+/// it, the token that followed them there would continue a repetition: multiplier \* base ^ (n - allowed length) is
+/// subtracted from its logit, for the largest such n, if that is at least the allowed length. 0: off.
+/// \[0 (default) to 1000000]
 pub const NL_OPTION_DRY_MULTIPLIER: i32 = 212;
-/// \[1 to 100; default 1.75]
+/// The factor by which DRY's penalty grows with each further repeated token. \[1 to 100; default 1.75]
 pub const NL_OPTION_DRY_BASE: i32 = 213;
-/// \[1 to 2147483647; default 2]
+/// The least number of repeated tokens that DRY penalises. \[1 to 2147483647; default 2]
 pub const NL_OPTION_DRY_ALLOWED_LENGTH: i32 = 214;
-/// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
-/// whole context. \[1 to 2147483647; default 1024]
+/// The number of latest tokens of the context that DRY looks at. Drawing a token takes time in proportion to it.
+/// llama.cpp's default is the whole context. \[1 to 2147483647; default 1024]
 pub const NL_OPTION_DRY_WINDOW: i32 = 215;
-/// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "\*"; an empty text breaks
-/// nothing. Without a tokenizer there are none. \[each 0 to 40 bytes; default none]
+/// Texts that end a repetition: DRY counts no tokens from before the last of them. If none is given they are a
+/// newline, ":", "\"" and "\*"; one empty text alone means no breakers. Models without a tokenizer have none.
+/// \[each 0 to 40 bytes; default none]
 pub const NL_OPTION_DRY_BREAKER: i32 = 216;
-/// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
-/// at least the threshold all but the least probable one are dropped. 0: off. \[0 (default) to 1]
+/// XTC ("exclude top choices"), as llama.cpp defines it: with this probability a draw drops, of the tokens that are
+/// at least as probable as the threshold, all but the least probable one. 0: off. \[0 (default) to 1]
 pub const NL_OPTION_XTC_PROBABILITY: i32 = 217;
-/// Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
+/// XTC's threshold, a probability. Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
 pub const NL_OPTION_XTC_THRESHOLD: i32 = 218;
-/// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+/// Keeps the tokens whose surprise, -log(probability), is nearest to the mean surprise, until their share reaches
+/// this number. 1 keeps all.
 /// \[1e-30 to 1 (default)]
 pub const NL_OPTION_TYPICAL_P: i32 = 219;
-/// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
-/// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
-/// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+/// Mirostat 2 (Basu et al., Mirostat, 2021): keeps the tokens whose surprise, -log2(probability), is at most a
+/// bound, or else the most probable one. This option is the surprise in bits that it aims at. The bound begins at
+/// twice that; after each draw it falls by eta \* (surprise of the token - this target). It begins anew when sampling
+/// options are set, and when the cache is truncated or loaded; a fork continues with its cache's bound. 0: off.
 /// \[0 (default) to 1000]
 pub const NL_OPTION_MIROSTAT_TAU: i32 = 220;
-/// \[1e-30 to 1; default 0.1]
+/// How fast Mirostat's bound follows the surprise of the tokens drawn. \[1e-30 to 1; default 0.1]
 pub const NL_OPTION_MIROSTAT_ETA: i32 = 221;
-/// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
-/// above. \[each 1 to 6; default none]
+/// The order in which filters are applied: NL_FILTER_\*, each once at most. A filter that is left out must be off.
+/// None: temperature, top-k, typical-p, top-p, min-p, XTC. \[each 1 to 6; default none]
 pub const NL_OPTION_FILTER: i32 = 222;
 
 /// Most tokens to draw; 0: until the context is full. \[0 (default) to 2147483647]
 pub const NL_OPTION_MAX_TOKENS: i32 = 300;
-/// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
-/// \[0 (default) to 2147483647]
+/// The least number of tokens to draw. Until so many are drawn, end tokens and stop tokens can't be drawn, and stop
+/// texts do not end it. A constrained text that can only end does so all the same. \[0 (default) to 2147483647]
 pub const NL_OPTION_MIN_TOKENS: i32 = 301;
 /// Tokens that end it, beside the model's end tokens. \[each 0 to 2147483647; default none]
 pub const NL_OPTION_STOP_TOKEN: i32 = 302;
@@ -508,20 +518,21 @@ pub const NL_OPTION_PRIORITY: i32 = 306;
 pub const NL_OPTION_BUFFER_TOKENS: i32 = 307;
 /// 1: tokens are turned into text. 0: they are not, and stop texts are not allowed. \[0 or 1 (default)]
 pub const NL_OPTION_TEXT: i32 = 308;
-/// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. \[0 (default) or 1]
+/// 1: the log-probability of each token drawn is kept, for nl_generation_logprobs. \[0 (default) or 1]
 pub const NL_OPTION_LOGPROBS: i32 = 309;
-/// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
-/// \[0 (default) to 20]
+/// How many most probable tokens are kept with their log-probabilities for each token drawn, for
+/// nl_generation_top_logprobs. More than 0 needs NL_OPTION_LOGPROBS to be 1. \[0 (default) to 20]
 pub const NL_OPTION_TOP_LOGPROBS: i32 = 310;
-/// The text is one of these. \[each 1 to 65536 bytes; default none]
+/// The text is one of these texts. \[each 1 to 65536 bytes; default none]
 pub const NL_OPTION_CHOICE: i32 = 315;
-/// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+/// The whole text matches this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
 pub const NL_OPTION_REGEX: i32 = 316;
 /// The text is JSON that satisfies this JSON schema. \[0 to 1048576 bytes; default "", none]
 pub const NL_OPTION_JSON_SCHEMA: i32 = 317;
 /// 1: the text is a JSON object. \[0 (default) or 1]
 pub const NL_OPTION_JSON_OBJECT: i32 = 318;
-/// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+/// The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
+/// \[0 to 1048576 bytes; default "", none]
 pub const NL_OPTION_GRAMMAR: i32 = 319;
 
 /// lines "name: value", each ended by a newline, for people to read
@@ -550,14 +561,14 @@ functions! {
     /// where `value` is NULL. This function leaves the latest error as it is, also where it fails itself. Since 0.2.
     fn nl_last_error_detail(detail: i32, value: *mut i64) -> nl_status;
     /// Loads a model and reserves the page pool. `path` is a Hugging Face folder (config.json; model.safetensors, or its
-    /// index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file: of a model in
-    /// several GGUF files the first, NAME-00001-of-00003.gguf. `options` (of kind NL_OPTIONS_ENGINE; see "Options") may be
-    /// NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that change while they are
-    /// loaded are IO; afterwards they may change, unless the CPU uses weights where they lie (NL_OPTION_MAP_WEIGHTS).
-    /// Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL (NL_OPTION_ALLOW_NOT_FINITE). A
-    /// tokenizer that is not supported is left out (and logged): the engine works on tokens. Since 0.1; nl_options and GGUF
-    /// files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device), BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY,
-    /// DEVICE, CANCELLED (by the progress callback), IO.
+    /// index and shards; tokenizer.json, tokenizer.model or tekken.json where there is one) or a GGUF file; where a model is
+    /// split into several GGUF files, the first of them (NAME-00001-of-00003.gguf). `options` (of kind NL_OPTIONS_ENGINE;
+    /// see "Options") may be NULL and may be freed as soon as the call returns. Blocks while the weights load. Files that
+    /// change while they are loaded are IO; afterwards they may change, unless the CPU uses weights where they lie
+    /// (NL_OPTION_MAP_WEIGHTS). Every weight is looked at: NaN and infinities are counted, logged and BAD_MODEL
+    /// (NL_OPTION_ALLOW_NOT_FINITE). A tokenizer that is not supported is left out (and logged): the engine works on tokens.
+    /// Since 0.1; nl_options and GGUF files since 0.2. Errors: INVALID_ARGUMENT, NOT_FOUND (a file or the device),
+    /// BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY, DEVICE, CANCELLED (by the progress callback), IO.
     fn nl_engine_create(path: *const c_char, path_length: usize, options: *const nl_options, engine: *mut *mut nl_engine) -> nl_status;
     /// Drops the handle; the engine lives on while chunks, caches, generations or tokenizers made from it do. Since 0.1.
     fn nl_engine_free(engine: *mut nl_engine);
@@ -604,12 +615,11 @@ functions! {
     /// that is not known here. Free the handle. Since 0.1.
     fn nl_engine_tokenizer(engine: *const nl_engine, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     /// A tokenizer alone, without loading weights, from a model folder or a GGUF file. In a folder it is read from
-    /// tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral): where
-    /// several are there tokenizer.json counts, since chat models have their markers only in it. What tokenizer_config.json,
-    /// special_tokens_map.json and added_tokens.json add is read too. Of a GGUF model in several files, name the first. A
-    /// component that is not known is refused by its name: no text is tokenized approximately.
-    /// Since 0.1; GGUF files since 0.2.
-    /// Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
+    /// tokenizer.json or, where there is none, from tokenizer.model (SentencePiece), else from tekken.json (Mistral). Where
+    /// there are several, tokenizer.json is read, since chat models have their markers only in it. What
+    /// tokenizer_config.json, special_tokens_map.json and added_tokens.json add is read too. Where a model is split into
+    /// several GGUF files, name the first. A component that is not known is refused by its name: no text is tokenized
+    /// approximately. Since 0.1; GGUF files since 0.2. Errors: NOT_FOUND, BAD_MODEL, UNSUPPORTED, OUT_OF_MEMORY.
     fn nl_tokenizer_load(path: *const c_char, path_length: usize, tokenizer: *mut *mut nl_tokenizer) -> nl_status;
     /// Since 0.1.
     fn nl_tokenizer_free(tokenizer: *mut nl_tokenizer);
@@ -721,11 +731,12 @@ functions! {
     /// Appends tokens and computes them. With num_tokens 0 it does nothing. Since 0.1.
     /// Errors: INVALID_ARGUMENT, OUT_OF_PAGES, CONTEXT_FULL, OUT_OF_MEMORY, DEVICE, BUSY, CANCELLED.
     fn nl_cache_extend(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize) -> nl_status;
-    /// Extends the cache as nl_cache_extend does, and gives the log-probability of each of these tokens (natural logarithm)
-    /// after all that stands before it: \*count is num_tokens. The first token of an empty cache has none, and gets NaN. They
-    /// are of the model's own distribution, before all sampling options. To rank several continuations of one context, fork
-    /// it for each. A step scores NL_OPTION_MAX_OUTPUT_ROWS tokens at most, and all are computed, whatever other
-    /// conversations have computed before. With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
+    /// Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these tokens
+    /// after all tokens before it: \*count is num_tokens. The first token of an empty cache has no log-probability: its place
+    /// gets NaN. The log-probabilities are those of the model's own distribution, which sampling options do not change. To
+    /// rank several continuations of one context, fork the cache for each. One step scores at most NL_OPTION_MAX_OUTPUT_ROWS
+    /// tokens. All tokens are computed, also where pages of other conversations could be shared (NL_OPTION_SHARE_PREFIXES).
+    /// With BUFFER_TOO_SMALL nothing is added to the cache. Since 0.2.
     /// Errors: those of nl_cache_extend, BUFFER_TOO_SMALL.
     fn nl_cache_score(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
     /// Extends the cache as nl_cache_extend does, and gives the log-probability (natural logarithm) of each of these
@@ -779,8 +790,8 @@ functions! {
     /// nl_cache_logits, nl_cache_set_sampling, nl_decode_step and a second generation; nl_cache_query and nl_cache_tokens
     /// tell what is final so far. Freeing the cache's handle does not end the generation. Since 0.2.
     /// Errors: INVALID_ARGUMENT, CONTEXT_FULL, OUT_OF_MEMORY, UNSUPPORTED (stop texts or a constraint where the model
-    /// has no tokenizer, without them there is just no text; a constraint that can't be granted), BUSY (the cache is
-    /// generating, or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
+    /// has no tokenizer; a constraint that can't be granted in full), BUSY (the cache is generating,
+    /// or as many requests wait as NL_OPTION_QUEUE_LIMIT allows).
     fn nl_generation_start(cache: *mut nl_cache, tokens: *const i32, num_tokens: usize, options: *const nl_options, generation: *mut *mut nl_generation) -> nl_status;
     /// The next piece of a generation. Waits until there is a token, some text or the end, but for `timeout_ms`
     /// milliseconds at most (0: not at all; negative: for ever); then TIMEOUT.
@@ -799,12 +810,15 @@ functions! {
     /// Errors: INVALID_ARGUMENT, TIMEOUT, and what ended the generation.
     fn nl_generation_next(generation: *mut nl_generation, timeout_ms: i64, tokens: *mut i32, token_capacity: usize, num_tokens: *mut usize, text: *mut c_char, text_capacity: usize, text_length: *mut usize, end: *mut i32) -> nl_status;
     /// Log-probabilities (natural logarithm) of the tokens that the latest call of nl_generation_next on this generation
-    /// gave, in order: \*count is their number. They are of the model's own distribution, before penalties, temperature and
-    /// all other sampling options. Needs NL_OPTION_LOGPROBS at the generation's start. Since 0.2. Errors: INVALID_ARGUMENT,
-    /// BUFFER_TOO_SMALL, OUT_OF_MEMORY.
+    /// gave, in order: \*count is their number. They are those of the model's own distribution, which penalties, temperature
+    /// and all other sampling options do not change. INVALID_ARGUMENT unless the generation was started with
+    /// NL_OPTION_LOGPROBS. Since 0.2.
+    /// Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
     fn nl_generation_logprobs(generation: *mut nl_generation, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
-    /// For each of these tokens in order NL_OPTION_TOP_LOGPROBS tokens, those most probable in its place, the most probable
-    /// first, with their log-probabilities: \*count is the number of all. Since 0.2.
+    /// The most probable tokens, with their log-probabilities, in the place of each token that the latest call of
+    /// nl_generation_next on this generation gave: for each of those tokens in order NL_OPTION_TOP_LOGPROBS elements, the
+    /// most probable first. \*count is the number of all elements. INVALID_ARGUMENT unless the generation was started with
+    /// NL_OPTION_LOGPROBS. Since 0.2.
     /// Errors: INVALID_ARGUMENT, BUFFER_TOO_SMALL, OUT_OF_MEMORY.
     fn nl_generation_top_logprobs(generation: *mut nl_generation, tokens: *mut i32, logprobs: *mut f32, capacity: usize, count: *mut usize) -> nl_status;
     /// Ends the generation when the step that runs now is over; what it has drawn can still be fetched, and the end is then
@@ -866,7 +880,8 @@ functions! {
     fn nl_cache_save(cache: *mut nl_cache, path: *const c_char, path_length: usize) -> nl_status;
     /// The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
     /// the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-    /// not read again; what a blend has recomputed of them is there for others with the same chunks too. Since 0.2.
+    /// not read again. Pages of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
+    /// chunks. Since 0.2.
     /// Errors: as nl_chunk_load.
     fn nl_cache_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, cache: *mut *mut nl_cache) -> nl_status;
     /// Options of one kind with every default set, to be changed one by one:

@@ -32,8 +32,8 @@ impl Drop for EngineHandle {
 }
 
 impl Engine {
-    /// Loads the Hugging Face folder at `path` and reserves the page pool. Blocks while the weights load. The weight
-    /// files stay mapped while the engine lives: do not truncate them.
+    /// Loads the model at `path`, a Hugging Face folder or a GGUF file, and reserves the page pool. Blocks while the
+    /// weights load. The weight files stay mapped while the engine lives: do not truncate them.
     pub fn load(path: impl AsRef<Path>, options: &EngineOptions) -> Result<Engine> {
         let options = options.apply()?;
         let path = path.as_ref().as_os_str().as_bytes();
@@ -95,8 +95,7 @@ impl Engine {
         Ok(ffi::value(|is_end: *mut i32| unsafe { sys::nl_engine_is_end_token(self.handle.raw, token, is_end) })? != 0)
     }
 
-    /// The tokenizer of the model folder; an error with [`Status::NOT_FOUND`](crate::Status::NOT_FOUND) where the
-    /// folder has none.
+    /// The model's tokenizer; an error with [`Status::NOT_FOUND`](crate::Status::NOT_FOUND) where its files have none.
     pub fn tokenizer(&self) -> Result<Tokenizer> {
         // SAFETY: the handle lives.
         let raw = ffi::create(|tokenizer| unsafe { sys::nl_engine_tokenizer(self.handle.raw, tokenizer) })?;

@@ -105,10 +105,10 @@ pub fn version_number() -> Result<i32> {
     Ok(unsafe { sys::nl_version_number() })
 }
 
-/// What the Hugging Face folder at `path` is and what of it can be used, without loading weights: lines "name: value",
-/// for people to read, or a JSON object with the same names. "model", "tokenizer" and "chat format" are among them, each
-/// "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason. A part that can't be
-/// used is no error.
+/// What the Hugging Face folder or GGUF file at `path` is and what of it can be used, without loading weights: lines
+/// "name: value", for people to read, or a JSON object with the same names. "model", "tokenizer" and "chat format" are
+/// among them, each "supported" (or the format's name), or "none", "not supported" or "not usable" and the reason. A part
+/// that can't be used is no error.
 ///
 /// ```
 /// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/model");

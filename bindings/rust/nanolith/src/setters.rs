@@ -155,9 +155,9 @@ impl EngineOptions {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
     }
 
-    /// How matrices of weights are kept in memory: those of 16 or 32 bits may be quantised while they are loaded, always
-    /// the same way. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default) to
-    /// NL_WEIGHTS_FP8]
+    /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
+    /// give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default)
+    /// to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
@@ -194,39 +194,43 @@ impl SamplingOptions {
         self.set_float(sys::NL_OPTION_TOP_P, value)
     }
 
-    /// Keeps tokens at least so many times as probable as the best. 0 keeps all. \[0 (default) to 1]
+    /// Keeps the tokens whose probability is at least this times that of the most probable one. 0 keeps all.
+    /// \[0 (default) to 1]
     pub fn min_p(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_MIN_P, value)
     }
 
-    /// Its 64 bits, whatever their sign. \[INT64_MIN to INT64_MAX; default 0]
+    /// The seed of the random numbers that tokens are drawn with: all of its 64 bits count.
+    /// \[INT64_MIN to INT64_MAX; default 0]
     pub fn seed(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_SEED, value)
     }
 
-    /// The logit of each token in the window is divided by this where it is positive, else multiplied by it. 1: off.
-    /// \[0.001 to 1000; default 1]
+    /// The logit of each token in the penalties' window (NL_OPTION_PENALTY_WINDOW) is divided by this where it is
+    /// positive, else multiplied by it. 1: off. \[0.001 to 1000; default 1]
     pub fn repetition_penalty(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_REPETITION_PENALTY, value)
     }
 
-    /// Is subtracted from a token's logit as many times as the token stands in the window. \[-100 to 100; default 0]
+    /// Is subtracted from a token's logit once for each time that the token stands in the penalties' window.
+    /// \[-100 to 100; default 0]
     pub fn frequency_penalty(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_FREQUENCY_PENALTY, value)
     }
 
-    /// Is subtracted from the logit of each token in the window. \[-100 to 100; default 0]
+    /// Is subtracted once from the logit of each token in the penalties' window. \[-100 to 100; default 0]
     pub fn presence_penalty(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_PRESENCE_PENALTY, value)
     }
 
-    /// How many of the context's latest tokens, those of the prompt among them, are the window of these three
-    /// penalties. Every draw takes time in proportion. \[1 to 2147483647; default 64]
+    /// The number of latest tokens of the context, prompt included, that the repetition, frequency and presence
+    /// penalties look at. Drawing a token takes time in proportion to it. \[1 to 2147483647; default 64]
     pub fn penalty_window(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_PENALTY_WINDOW, value)
     }
 
-    /// Tokens and what is added to their logits, from -1000000 to 1000000: "198:-2.5" or "13:100". Each token once.
+    /// A token, a colon, and what is added to the token's logit, from -1000000 to 1000000: "198:-2.5" or "13:100". Each
+    /// token once.
     /// \[each 3 to 64 bytes; default none]
     pub fn biased_token(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_BIASED_TOKEN, value.as_ref())
@@ -237,72 +241,77 @@ impl SamplingOptions {
         self.set_int(sys::NL_OPTION_BANNED_TOKEN, value)
     }
 
-    /// The only tokens that are drawn, end tokens too; none: all are. \[each 0 to 2147483647; default none]
+    /// The only tokens that may be drawn. An end token is drawn only if it is one of them. None: all may be drawn.
+    /// \[each 0 to 2147483647; default none]
     pub fn allowed_token(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_ALLOWED_TOKEN, value)
     }
 
-    /// DRY ("don't repeat yourself"), as llama.cpp defines it: a token that stood behind an earlier occurrence of the
-    /// context's latest n tokens loses multiplier \* base ^ (n - allowed length) of its logit, for the longest such n of
-    /// at least the allowed length. 0: off. \[0 (default) to 1000000]
+    /// DRY ("don't repeat yourself"), as llama.cpp defines it. Where the context's latest n tokens occurred earlier in
+    /// it, the token that followed them there would continue a repetition: multiplier \* base ^ (n - allowed length) is
+    /// subtracted from its logit, for the largest such n, if that is at least the allowed length. 0: off.
+    /// \[0 (default) to 1000000]
     pub fn dry_multiplier(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_DRY_MULTIPLIER, value)
     }
 
-    /// \[1 to 100; default 1.75]
+    /// The factor by which DRY's penalty grows with each further repeated token. \[1 to 100; default 1.75]
     pub fn dry_base(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_DRY_BASE, value)
     }
 
-    /// \[1 to 2147483647; default 2]
+    /// The least number of repeated tokens that DRY penalises. \[1 to 2147483647; default 2]
     pub fn dry_allowed_length(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_DRY_ALLOWED_LENGTH, value)
     }
 
-    /// How many of the context's latest tokens DRY looks at, in time that is in proportion; llama.cpp's default is the
-    /// whole context. \[1 to 2147483647; default 1024]
+    /// The number of latest tokens of the context that DRY looks at. Drawing a token takes time in proportion to it.
+    /// llama.cpp's default is the whole context. \[1 to 2147483647; default 1024]
     pub fn dry_window(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_DRY_WINDOW, value)
     }
 
-    /// Texts across which DRY counts no repetition. None takes a newline, ":", "\"" and "\*"; an empty text breaks
-    /// nothing. Without a tokenizer there are none. \[each 0 to 40 bytes; default none]
+    /// Texts that end a repetition: DRY counts no tokens from before the last of them. If none is given they are a
+    /// newline, ":", "\"" and "\*"; one empty text alone means no breakers. Models without a tokenizer have none.
+    /// \[each 0 to 40 bytes; default none]
     pub fn dry_breaker(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_DRY_BREAKER, value.as_ref())
     }
 
-    /// XTC ("exclude top choices"), as llama.cpp defines it: with this probability, of the tokens whose probability is
-    /// at least the threshold all but the least probable one are dropped. 0: off. \[0 (default) to 1]
+    /// XTC ("exclude top choices"), as llama.cpp defines it: with this probability a draw drops, of the tokens that are
+    /// at least as probable as the threshold, all but the least probable one. 0: off. \[0 (default) to 1]
     pub fn xtc_probability(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_XTC_PROBABILITY, value)
     }
 
-    /// Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
+    /// XTC's threshold, a probability. Above 0.5 nothing is dropped. \[1e-30 to 1; default 0.1]
     pub fn xtc_threshold(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_XTC_THRESHOLD, value)
     }
 
-    /// Keeps the tokens whose surprise (-log p) is nearest to its mean until their share reaches p. 1 keeps all.
+    /// Keeps the tokens whose surprise, -log(probability), is nearest to the mean surprise, until their share reaches
+    /// this number. 1 keeps all.
     /// \[1e-30 to 1 (default)]
     pub fn typical_p(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_TYPICAL_P, value)
     }
 
-    /// Mirostat 2: keeps tokens that surprise by at most a bound in bits, or the best one. The bound begins at twice
-    /// this target, and after each draw eta times what the token surprised beyond the target is taken off it. It begins
-    /// anew when sampling options are set, and when the cache is truncated or loaded; a fork goes on with it. 0: off.
+    /// Mirostat 2 (Basu et al., Mirostat, 2021): keeps the tokens whose surprise, -log2(probability), is at most a
+    /// bound, or else the most probable one. This option is the surprise in bits that it aims at. The bound begins at
+    /// twice that; after each draw it falls by eta \* (surprise of the token - this target). It begins anew when sampling
+    /// options are set, and when the cache is truncated or loaded; a fork continues with its cache's bound. 0: off.
     /// \[0 (default) to 1000]
     pub fn mirostat_tau(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_MIROSTAT_TAU, value)
     }
 
-    /// \[1e-30 to 1; default 0.1]
+    /// How fast Mirostat's bound follows the surprise of the tokens drawn. \[1e-30 to 1; default 0.1]
     pub fn mirostat_eta(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_MIROSTAT_ETA, value)
     }
 
-    /// The filters in their order, NL_FILTER_\*, each once at most. One that is left out must be off. None: the order
-    /// above. \[each 1 to 6; default none]
+    /// The order in which filters are applied: NL_FILTER_\*, each once at most. A filter that is left out must be off.
+    /// None: temperature, top-k, typical-p, top-p, min-p, XTC. \[each 1 to 6; default none]
     pub fn filter(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_FILTER, value)
     }
@@ -314,8 +323,8 @@ impl GenerationOptions {
         self.set_int(sys::NL_OPTION_MAX_TOKENS, value)
     }
 
-    /// So many tokens are drawn at least: end tokens and stop tokens are not drawn before, and stop texts do not count.
-    /// \[0 (default) to 2147483647]
+    /// The least number of tokens to draw. Until so many are drawn, end tokens and stop tokens can't be drawn, and stop
+    /// texts do not end it. A constrained text that can only end does so all the same. \[0 (default) to 2147483647]
     pub fn min_tokens(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_MIN_TOKENS, value)
     }
@@ -355,23 +364,23 @@ impl GenerationOptions {
         self.set_int(sys::NL_OPTION_TEXT, i64::from(value))
     }
 
-    /// 1: log-probabilities of the tokens drawn are kept, for nl_generation_logprobs. \[0 (default) or 1]
+    /// 1: the log-probability of each token drawn is kept, for nl_generation_logprobs. \[0 (default) or 1]
     pub fn logprobs(self, value: bool) -> Self {
         self.set_int(sys::NL_OPTION_LOGPROBS, i64::from(value))
     }
 
-    /// And those of so many most probable tokens, for nl_generation_top_logprobs; needs NL_OPTION_LOGPROBS.
-    /// \[0 (default) to 20]
+    /// How many most probable tokens are kept with their log-probabilities for each token drawn, for
+    /// nl_generation_top_logprobs. More than 0 needs NL_OPTION_LOGPROBS to be 1. \[0 (default) to 20]
     pub fn top_logprobs(self, value: i64) -> Self {
         self.set_int(sys::NL_OPTION_TOP_LOGPROBS, value)
     }
 
-    /// The text is one of these. \[each 1 to 65536 bytes; default none]
+    /// The text is one of these texts. \[each 1 to 65536 bytes; default none]
     pub fn choice(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_CHOICE, value.as_ref())
     }
 
-    /// The text is of this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
+    /// The whole text matches this regular expression, in ECMAScript's syntax. \[0 to 1048576 bytes; default "", none]
     pub fn regex(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_REGEX, value.as_ref())
     }
@@ -386,7 +395,8 @@ impl GenerationOptions {
         self.set_int(sys::NL_OPTION_JSON_OBJECT, i64::from(value))
     }
 
-    /// The text is of the rule `root` of this grammar, in the EBNF of llama.cpp. \[0 to 1048576 bytes; default "", none]
+    /// The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
+    /// \[0 to 1048576 bytes; default "", none]
     pub fn grammar(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_GRAMMAR, value.as_ref())
     }

@@ -49,7 +49,7 @@ impl Tokenizer {
         self.handle.raw
     }
 
-    /// The tokenizer of a model folder, without loading weights.
+    /// The tokenizer of a model folder or GGUF file, without loading weights.
     ///
     /// ```
     /// # let model = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../examples/model");
