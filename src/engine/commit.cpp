@@ -6,6 +6,7 @@
 #include "engine/generation.h"
 #include "engine/scheduler.h"
 #include "engine/state_pool.h"
+#include "grammar/grammar_limits.h"
 
 namespace nanolith {
 
@@ -207,6 +208,13 @@ void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const 
             break;
     }
     sequence.context.reserve(1);
+    if (!request.generation->follow(drawn.token)) {
+        const Error error =
+            nanolith::fail(NL_ERROR_UNSUPPORTED, "the text up to position ", sequence.context.num_tokens(),
+                           " can be read in more than ", grammar::kMaxConfigs,
+                           " ways of the constraint: expected a grammar that has fewer ways to read a text");
+        return fail(request, error);
+    }
     int32_t end = request.generation->deliver(drawn.token, logprobs);
     sequence.append_drawn(drawn);
     sequence.commit();

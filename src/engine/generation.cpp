@@ -94,8 +94,11 @@ void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
     no_token_ = std::move(narrowed.error());
 }
 
+bool Generation::follow(int32_t token) {
+    return matcher_ == nullptr || matcher_->accept(token);
+}
+
 int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs) {
-    if (matcher_ != nullptr) matcher_->accept(token);
     const std::lock_guard lock(mutex_);
     int32_t reason = end_after(token);
     if (matcher_ != nullptr && reason != NL_END_TOKEN && matcher_->complete()) reason = NL_END_COMPLETE;

@@ -87,6 +87,9 @@ class Generation {
     }
     [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
     [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
+    // Makes a drawn token part of the text that its constraint follows. False where that can be read in too many ways
+    // to follow them all (grammar::kMaxConfigs); true where it has no constraint.
+    [[nodiscard]] bool follow(int32_t token);
     // Takes a drawn token and, where it wants them, 1 + top_logprobs() log-probabilities: the token's, and those of the
     // most probable ones. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
     int32_t deliver(int32_t token, std::span<const TokenLogprob> logprobs);

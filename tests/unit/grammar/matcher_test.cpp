@@ -1,4 +1,5 @@
 // Masks against what is accepted token by token, and taking tokens back.
+#include "grammar/grammar_limits.h"
 #include "unit/grammar/grammar_fixtures.h"
 
 namespace nanolith::grammar::test {
@@ -214,6 +215,26 @@ TEST(GrammarMatcher, SaysWhereNoTokenGoesOn) {
     ASSERT_TRUE(matcher.accept(0));
     EXPECT_FALSE(matcher.fill_mask(mask));
     EXPECT_EQ(mask[0], 0U);
+}
+
+// A text that can be read in too many ways is refused, not read in some of them.
+TEST(GrammarMatcher, RefusesATextWithTooManyReadings) {
+    const auto table = TokenTable::make({"a", "b", ""}, {});
+    for (const bool too_many : {false, true}) {
+        const size_t readings = too_many ? kMaxConfigs + 1 : kMaxConfigs / 2;
+        std::string rules = "root ::= \"a\" (r0";
+        for (size_t i = 1; i < readings; ++i) rules += " | r" + std::to_string(i);
+        rules += ")\n";
+        for (size_t i = 0; i < readings; ++i) {
+            const std::string name = "r" + std::to_string(i);
+            rules.append(name).append(" ::= \"b\" ").append(name).append(" \"").append(name).append("\" | \"b\"\n");
+        }
+        const auto grammar = compile_text(ConstraintKind::ebnf, rules, table);
+        ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+        Matcher matcher(*grammar, {2});
+        EXPECT_EQ(matcher.accept(0), !too_many);
+        EXPECT_EQ(matcher.num_tokens(), too_many ? 0 : 1);
+    }
 }
 
 }  // namespace
