@@ -3,9 +3,10 @@
 // collected in shared memory; all filters that follow look at these alone. Without one a draw takes two passes (the
 // kept mass, and a part of the row again for the token), two for each threshold that a large top-k or top-p is: a
 // histogram of bins that are linear in the logit, and the tokens of the bin in which the sum from above reaches the
-// target, collected in shared memory (where these are too many, four passes find the threshold by its bits); one for
-// min-p, two for XTC and for Mirostat, six for typical-p. Log-probabilities take up to three. Bytes: 4 * vocab_size a
-// pass; bound by memory with many rows, and by what one multiprocessor reads with few.
+// target, collected in shared memory (where these are too many, four passes find the threshold by its bits); none for
+// min-p, one for Mirostat, two for XTC, four for typical-p and one more where it leaves few tokens, which collects
+// them. Log-probabilities take up to three. Bytes: 4 * vocab_size a pass; bound by exponentials and the masks'
+// instructions with many rows, and by what one multiprocessor reads with few.
 //
 // Every filter keeps an interval of logits of those before it, so that a row's state is two bounds. Edits are written
 // into the row of logits, and taken back at the end.
@@ -144,7 +145,7 @@ class Sampler {
                 return keep_top_p(parameters.top_p);
             case Filter::min_p:
                 if (parameters.min_p > 0)
-                    narrow([&](float logit) { return row_.probability(logit) >= parameters.min_p; });
+                    keep_above([&](float logit) { return row_.probability(logit) >= parameters.min_p; });
                 return;
             case Filter::xtc:
                 return drop_top_choices(parameters.xtc_threshold);
@@ -158,32 +159,39 @@ class Sampler {
             collect_top(static_cast<Mass>(k));
             collected_ = shared_.candidates.count <= kCandidates;
         }
-        row_.least =
-            threshold([](float) { return Mass{1}; }, [&](Mass total) { return min(static_cast<Mass>(k), total); });
+        row_.least = threshold(
+            ByLogit{row_}, [](float) { return Mass{1}; }, [&](Mass total) { return min(static_cast<Mass>(k), total); });
     }
 
     __device__ void keep_top_p(float top_p) {
         if (top_p >= 1) return;
-        row_.least = threshold([&](float logit) { return row_.mass(logit); },
-                               [&](Mass total) { return share_of(top_p, total); });
+        row_.least = threshold(
+            ByLogit{row_}, [&](float logit) { return row_.mass(logit); },
+            [&](Mass total) { return share_of(top_p, total); });
     }
 
     // A token's surprise is its distance to the best one plus a constant, so distances are compared in its place.
     __device__ void keep_typical(float typical_p) {
         if (typical_p >= 1) return;
-        const Mass total = total_mass();
         Mass mine = 0;
+        Mass my_distances = 0;
         for_all([&](float logit, int) {
             const float weight = row_.keeps(logit) ? row_.probability(logit) : 0.0F;
-            if (weight > 0) mine += static_cast<Mass>(weight * row_.distance(logit) * kMassUnit);  // at most 1/e
+            if (weight == 0) return;
+            mine += static_cast<Mass>(weight * kMassUnit);
+            my_distances += static_cast<Mass>(weight * row_.distance(logit) * kMassUnit);  // at most 1/e
         });
         block_running(mine);
+        const Mass total = shared_.total;
+        block_running(my_distances);
         const auto mean = static_cast<float>(static_cast<double>(shared_.total) / static_cast<double>(total));
-        const auto nearness = [&](float logit) { return ordered_bits(-fabsf(row_.distance(logit) - mean)); };
-        const unsigned bound = threshold_by_bits(
-            share_of(typical_p, total), [&](float logit) { return row_.keeps(logit); }, nearness,
-            [&](float logit) { return row_.mass(logit); });
-        narrow([&](float logit) { return nearness(logit) >= bound; });
+        const ByNearness order{row_, mean};
+        const unsigned bound = threshold(
+            order, [&](float logit) { return row_.mass(logit); }, [&](Mass all) { return share_of(typical_p, all); });
+        narrow([&](float logit) { return order.bits(logit) >= bound; });
+        if (collected_ || shared_.narrow_count > kCandidates) return;
+        collect([&](float logit) { return row_.keeps(logit); });
+        collected_ = true;
     }
 
     __device__ void drop_top_choices(float xtc_threshold) {
@@ -203,7 +211,24 @@ class Sampler {
         constexpr float kLn2 = 0.693147181F;
         const double log_total = log(static_cast<double>(total_mass()) / static_cast<double>(kMassUnit));
         const float most = bits * kLn2 - static_cast<float>(log_total);
-        narrow([&](float logit) { return row_.distance(logit) <= most; });
+        keep_above([&](float logit) { return row_.distance(logit) <= most; });
+    }
+
+    // Keeps the tokens whose logits `is_kept` says, which are all from some logit on, and the best in any case. That
+    // logit is found by halving, without a look at the row.
+    template <typename IsKept>
+    __device__ void keep_above(const IsKept& is_kept) {
+        unsigned above = row_.least;
+        unsigned least = ordered_bits(row_.highest);
+        while (above < least) {
+            const unsigned middle = above + (least - above) / 2;
+            if (is_kept(from_ordered_bits(middle))) {
+                least = middle;
+            } else {
+                above = middle + 1;
+            }
+        }
+        row_.least = least;
     }
 
     // Keeps the tokens that `is_kept` says, an interval of logits, and the best alone where it says none.
@@ -338,19 +363,32 @@ class Sampler {
         collect([bound](float logit) { return ordered_bits(logit) >= bound; });
     }
 
-    // From 0 for the highest logit to kBins - 1; a higher logit has no higher bin.
-    __device__ int bin_of(float logit) const {
-        if (logit == row_.highest) return 0;
-        const float distance = (row_.highest - logit) * row_.inverse_temperature * (kBins / kBinned);
-        return distance < kBins - 1 ? static_cast<int>(distance) : kBins - 1;
+    // Orders in which thresholds are looked for. bits() is higher for tokens that come earlier, and bin() from 0 to
+    // kBins - 1 no higher for them.
+    struct ByLogit {
+        const Row& row;
+        __device__ int bin(float logit) const { return bin_at(row.distance(logit)); }
+        __device__ unsigned bits(float logit) const { return ordered_bits(logit); }
+    };
+    // By how far a token's distance is from the mean.
+    struct ByNearness {
+        const Row& row;
+        float mean;
+        __device__ float apart(float logit) const { return fabsf(row.distance(logit) - mean); }
+        __device__ int bin(float logit) const { return bin_at(apart(logit)); }
+        __device__ unsigned bits(float logit) const { return ordered_bits(-apart(logit)); }
+    };
+    __device__ static int bin_at(float nats) {
+        const float bin = nats * (kBins / kBinned);
+        return bin < kBins - 1 ? static_cast<int>(bin) : kBins - 1;
     }
 
     // The highest bits such that of the kept tokens those with bits of at least that weigh target_of(the weight of all)
     // or more; that is from 1 to the weight of all.
-    template <typename Weight, typename Target>
-    __device__ unsigned threshold(const Weight& weight, const Target& target_of) {
+    template <typename Order, typename Weight, typename Target>
+    __device__ unsigned threshold(const Order& order, const Weight& weight, const Target& target_of) {
         Candidates<kCandidates>& candidates = shared_.candidates;
-        const auto bits_of_candidate = [&](int i) { return candidates.bits(i); };
+        const auto bits_of_candidate = [&](int i) { return order.bits(candidates.logit[i]); };
         if (collected_) {
             weigh_candidates(weight);
             return threshold_among(
@@ -358,14 +396,14 @@ class Sampler {
                 [&](int i) { return candidates.mass[i]; }, &candidates.least);
         }
         fill_bins(
-            kBins, [&](float logit) { return row_.keeps(logit) ? bin_of(logit) : -1; }, weight);
+            kBins, [&](float logit) { return row_.keeps(logit) ? order.bin(logit) : -1; }, weight);
         const int bin = find_bin<kBins>(target_of);
         const Mass target = shared_.target;
-        const auto in_bin = [&](float logit) { return row_.keeps(logit) && bin_of(logit) == bin; };
+        const auto in_bin = [&](float logit) { return row_.keeps(logit) && order.bin(logit) == bin; };
         collect(in_bin);
         if (candidates.count > kCandidates) {
             return threshold_by_bits(
-                target, in_bin, [](float logit) { return ordered_bits(logit); }, weight);
+                target, in_bin, [&](float logit) { return order.bits(logit); }, weight);
         }
         return threshold_among(
             candidates.count, target, bits_of_candidate, [&](int i) { return weight(candidates.logit[i]); },
