@@ -63,7 +63,7 @@ Json read_message(const Json& message, const std::string& where) {
     }
     if (const auto id = fields.text("tool_call_id")) result["tool_call_id"] = *id;
     if (const auto name = fields.text("name")) result["name"] = *name;
-    // What answers of OpenAI's and ours carry: it may come back with the history.
+    // Members of messages that were answers once: clients send them back in the history, where they may be empty.
     fields.refuse("refusal", {""}, "there are no refusals.");
     fields.refuse("annotations", {Json::array()}, "there are no annotations.");
     fields.refuse("audio", {}, "only text is supported.");
@@ -109,7 +109,7 @@ Json read_tools(Fields& fields, std::vector<std::string>& names) {
     return tools;
 }
 
-// Fields of OpenAI's that have no place here, unless they ask for nothing.
+// Refuses OpenAI's fields that this server does not support, unless their value asks for nothing.
 void refuse_the_rest(Fields& fields) {
     fields.refuse("parallel_tool_calls", {true}, "the number of calls can't be constrained.");
     fields.refuse("functions", {Json::array()}, "use tools.");
@@ -192,7 +192,8 @@ std::vector<int32_t> tokens_of_chat(const Json& messages, bool with_prompt, cons
 }
 
 std::vector<int32_t> tokens_of_document(const std::string& text, const RequestContext& context) {
-    // As it stands behind a system prompt; where a format has no such place, in front.
+    // The document's message as the format writes it behind a system prompt or, where the format takes no system
+    // prompt, as the first message.
     const Json question = {{"role", "user"}, {"content", "?"}};
     const Json system = {{"role", "system"}, {"content", "."}};
     size_t index = 1;

@@ -17,7 +17,7 @@ std::vector<int32_t> read_ids(const Json& list) {
 Prompt make_prompt(const Json& text, const std::vector<std::shared_ptr<Document>>& documents,
                    const RequestContext& context) {
     Prompt prompt;
-    // What the tokenizer puts in front of a text stands in front of the documents.
+    // The tokens that the tokenizer puts in front of a text, as a begin-of-text token, go in front of the documents.
     const bool behind = !documents.empty();
     std::vector<int32_t> begin;
     if (behind) begin = context.model.encode("", NL_ENCODE_ADD_SPECIAL, "documents");

@@ -69,28 +69,24 @@ std::vector<int32_t> tokens_of(Write write, size_t guess, const std::string& par
     return tokens;
 }
 
+// The value of a fact that `query` gives.
+template <class Object>
+int64_t queried(nl_status (*query)(const Object*, int32_t, int64_t*), const Object* object, int32_t key) {
+    int64_t value = 0;
+    must(query(object, key, &value));
+    return value;
+}
 inline int64_t fact(const nl_engine* engine, int32_t key) {
-    int64_t value = 0;
-    must(nl_engine_query(engine, key, &value));
-    return value;
+    return queried(nl_engine_query, engine, key);
 }
-
 inline int64_t fact(const nl_chunk* chunk, int32_t key) {
-    int64_t value = 0;
-    must(nl_chunk_query(chunk, key, &value));
-    return value;
+    return queried(nl_chunk_query, chunk, key);
 }
-
 inline int64_t fact(const nl_cache* cache, int32_t key) {
-    int64_t value = 0;
-    must(nl_cache_query(cache, key, &value));
-    return value;
+    return queried(nl_cache_query, cache, key);
 }
-
 inline int64_t fact(const nl_generation* generation, int32_t key) {
-    int64_t value = 0;
-    must(nl_generation_query(generation, key, &value));
-    return value;
+    return queried(nl_generation_query, generation, key);
 }
 
 }  // namespace server

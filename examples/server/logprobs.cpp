@@ -5,7 +5,7 @@
 namespace server {
 namespace {
 
-// Below what JSON has as a number: of tokens that can't be drawn.
+// In place of minus infinity, the log-probability of a token that can't be drawn, which JSON can't write as a number.
 constexpr float kLeast = -9999;
 
 Json finite(float logprob) {

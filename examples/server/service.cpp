@@ -5,7 +5,7 @@
 namespace server {
 namespace {
 
-// An error that has no better words.
+// The error for an exception that no code expects: status 500 with the exception's text.
 ApiError unexpected(const std::string& message) {
     ApiError error;
     error.message = message;

@@ -25,8 +25,8 @@ size_t possible_mark(std::string_view text, std::string_view mark) {
     return 0;
 }
 
-// Where the JSON value at the beginning of `text` ends: behind the bracket that closes the first one. npos: it does
-// not.
+// The offset behind the JSON object or list at the beginning of `text`, that is behind the bracket that closes its
+// first one; npos where that bracket is not there yet.
 size_t json_end(std::string_view text) {
     int depth = 0;
     bool quoted = false;
@@ -71,8 +71,8 @@ void ToolCallParser::push(std::string_view piece, std::string& text, std::vector
     }
 }
 
-// Moves what is held up to `end` to the text. White space around calls belongs to their form: it waits for what
-// follows.
+// Moves the held bytes [0, end) to the text. White space waits until other text follows, since before and after calls
+// it is part of the calls' format.
 void ToolCallParser::give(size_t end, std::string& text) {
     blank_ = blank_ && trim(std::string_view(held_).substr(0, end)).empty();
     if (blank_) return;
