@@ -4,6 +4,7 @@
 #include "api/handles.h"
 #include "api/options.h"
 #include "api/path.h"
+#include "base/hex.h"
 #include "text/json_writer.h"
 
 using namespace nanolith;
@@ -108,7 +109,7 @@ nl_status nl_cache_embed(nl_cache* cache, const int32_t* tokens, size_t num_toke
         if (pooling < NL_POOLING_LAST || pooling > NL_POOLING_NONE)
             return fail(NL_ERROR_INVALID_ARGUMENT, "pooling is ", pooling, ": expected one of NL_POOLING_*");
         if ((flags & ~uint32_t{NL_EMBED_NORMALIZED}) != 0)
-            return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", flags, ": expected NL_EMBED_NORMALIZED or 0");
+            return fail(NL_ERROR_INVALID_ARGUMENT, "flags is ", hex(flags), ": expected NL_EMBED_NORMALIZED or 0");
         const auto hidden = static_cast<size_t>(cache->engine->spec().hidden_size);
         NL_ASSIGN(const size_t size, size_of_vectors(pooling, num_tokens, hidden));
         NL_TRY(check_room(vectors, capacity, size, count));

@@ -145,7 +145,7 @@ TEST_F(EmbedTest, EmbeddingRefusesWhatDoesNotFit) {
     for (const int32_t pooling : {-1, 0, 4})
         EXPECT_INVALID("pooling is " + std::to_string(pooling),
                        call(cache.get(), tokens.data(), 20, pooling, 0, vectors.data(), size));
-    EXPECT_INVALID("flags is 2", call(cache.get(), tokens.data(), 20, NL_POOLING_LAST, 2, vectors.data(), size));
+    EXPECT_INVALID("flags is 0x2", call(cache.get(), tokens.data(), 20, NL_POOLING_LAST, 2, vectors.data(), size));
     EXPECT_INVALID("buffer is NULL", call(cache.get(), tokens.data(), 20, NL_POOLING_LAST, 0, nullptr, size));
     EXPECT_INVALID("count",
                    nl_cache_embed(cache.get(), tokens.data(), 20, NL_POOLING_LAST, 0, vectors.data(), size, nullptr));
