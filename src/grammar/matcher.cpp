@@ -71,7 +71,7 @@ bool Matcher::fill_mask(std::span<uint32_t> mask, int64_t room) {
     const int64_t needed = bytes_needed(now.configs, now.ends);
     const bool scarce = room >= needed && room < needed + 2 * grammar_->most_bytes_needed() + kSpareRoom;
     if (scarce && grammar_->tokens().spells_ascii) {
-        fill_scarce(mask, room);
+        recall_or_fill_scarce(mask, room);
     } else {
         fill_all(mask);
     }
@@ -89,17 +89,36 @@ bool Matcher::fill_mask(std::span<uint32_t> mask, int64_t room) {
 }
 
 void Matcher::fill_all(std::span<uint32_t> mask) {
-    GrammarMasks& masks = grammar_->masks();
-    const std::lock_guard lock(masks.mutex);
+    const std::lock_guard lock(grammar_->masks().mutex);
     const std::string situation = key();
-    if (const auto found = masks.situations.find(situation); found != masks.situations.end()) {
-        std::ranges::copy(*found->second, mask.begin());
-    } else {
-        for (const Configuration& config : history_.back().configs) allow_after(config, mask);
-        constexpr size_t kMostSituations = 512;
-        if (masks.situations.size() >= kMostSituations) masks.situations.clear();
-        masks.situations[situation] = std::make_shared<const Mask>(mask.begin(), mask.end());
-    }
+    if (recall(situation, mask)) return;
+    for (const Configuration& config : history_.back().configs) allow_after(config, mask);
+    remember(situation, mask);
+}
+
+// A walk through the whole vocabulary is made once for all texts that stand so, with so much room.
+void Matcher::recall_or_fill_scarce(std::span<uint32_t> mask, int64_t room) {
+    const std::lock_guard lock(grammar_->masks().mutex);
+    std::string situation = key();
+    situation += (history_.back().ends ? "e" : "") + std::string(end_tokens_.empty() ? "g" : "");
+    situation += std::to_string(room);
+    if (recall(situation, mask)) return;
+    if (fill_scarce(mask, room)) remember(situation, mask);
+}
+
+bool Matcher::recall(const std::string& situation, std::span<uint32_t> mask) const {
+    const auto& situations = grammar_->masks().situations;
+    const auto found = situations.find(situation);
+    if (found == situations.end()) return false;
+    std::ranges::copy(*found->second, mask.begin());
+    return true;
+}
+
+void Matcher::remember(const std::string& situation, std::span<const uint32_t> mask) const {
+    constexpr size_t kMostSituations = 512;
+    auto& situations = grammar_->masks().situations;
+    if (situations.size() >= kMostSituations) situations.clear();
+    situations[situation] = std::make_shared<const Mask>(mask.begin(), mask.end());
 }
 
 int64_t Matcher::bytes_behind(int32_t frame) const {
@@ -122,9 +141,9 @@ int64_t Matcher::bytes_needed(const std::vector<Configuration>& configs, bool en
     return least;
 }
 
-// Tokens after which at most room - 1 bytes are needed.
-void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
-    const std::lock_guard lock(grammar_->masks().mutex);
+// Allows the tokens after which at most room - 1 bytes are needed. Returns whether it walked through the vocabulary.
+bool Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
+    bool walked = false;
     const TokenTrie& trie = grammar_->tokens().trie_for(at_start());
     for (const Configuration& config : history_.back().configs) {
         const int32_t rule = grammar_->rule_of(config.state);
@@ -140,6 +159,7 @@ void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
             Situation situation;
             situation.configs = {config};
             walk_within(0, situation, room - 1, mask);
+            walked = true;
             continue;
         }
         const auto found = find_state_mask(*grammar_, config.state, config.count, at_start());
@@ -148,6 +168,7 @@ void Matcher::fill_scarce(std::span<uint32_t> mask, int64_t room) {
     }
     if (!history_.back().ends && std::ranges::none_of(mask, [](uint32_t word) { return word != 0; }))
         allow_shortest(mask);
+    return walked;
 }
 
 // Allows one token: going byte by byte, it always takes a byte after which the fewest bytes are needed to the end.

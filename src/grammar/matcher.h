@@ -48,7 +48,11 @@ class Matcher {
                        int64_t most_bytes);
     void walk(int32_t node, const Situation& situation, std::span<uint32_t> mask);
     void fill_all(std::span<uint32_t> mask);
-    void fill_scarce(std::span<uint32_t> mask, int64_t room);
+    // With the lock of the grammar's masks held, as recall() and remember().
+    bool fill_scarce(std::span<uint32_t> mask, int64_t room);
+    void recall_or_fill_scarce(std::span<uint32_t> mask, int64_t room);
+    bool recall(const std::string& situation, std::span<uint32_t> mask) const;
+    void remember(const std::string& situation, std::span<const uint32_t> mask) const;
     void allow_shortest(std::span<uint32_t> mask);
     [[nodiscard]] int64_t bytes_needed(const std::vector<Configuration>& configs, bool ends) const;
     [[nodiscard]] int64_t bytes_behind(int32_t frame) const;
