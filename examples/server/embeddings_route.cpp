@@ -26,8 +26,8 @@ std::vector<int32_t> read_input(const Json& input, const Model& model) {
     if (!input.is_string() && !input.is_array())
         throw bad_request("input", "input has an element that is neither a text nor a list of token ids.");
     const Json object = {{"input", input}};
-    const auto tokens = input.is_string() ? model.encode(input.get<std::string>(), NL_ENCODE_ADD_SPECIAL, "input")
-                                          : Fields(object).integers("input", input.size());
+    auto tokens = input.is_string() ? model.encode(input.get<std::string>(), NL_ENCODE_ADD_SPECIAL, "input")
+                                    : Fields(object).integers("input", input.size());
     if (tokens.empty()) throw bad_request("input", "input has a text without tokens.");
     if (tokens.size() > model.max_context())
         throw bad_request("input",

@@ -1,4 +1,6 @@
 // Copies of pages between the device and the host, between steps.
+#include <cassert>
+
 #include "base/without_exceptions.h"
 #include "engine/scheduler.h"
 
@@ -23,7 +25,9 @@ Result<void> Scheduler::copy(const PageMove& move) {
         for (const auto& part : move.host) bytes += part.size();
         size_t done = 0;
         for (const auto& part : move.host) {
-            const size_t count = part.size() / (bytes / pages.size());
+            const size_t page_bytes = bytes / pages.size();
+            assert(page_bytes > 0);
+            const size_t count = part.size() / page_bytes;
             NL_TRY(move.to_host ? executor_->read_pages(pages.subspan(done, count), part)
                                 : executor_->write_pages(pages.subspan(done, count), part));
             done += count;

@@ -1,6 +1,7 @@
 #include "attention/plan/merging.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace nanolith::cuda {
@@ -170,8 +171,9 @@ void MergePlanner::choose_blocks(const Overlap& overlap) {
     const int64_t late_blocks = blocks - overlap.early_blocks;
     int64_t given = 0;
     for (Waiting& waiting : waiting_) {
-        if (waiting.block < 0)
-            waiting.block = overlap.early_blocks + static_cast<int32_t>(given++ * late_blocks / open);
+        if (waiting.block >= 0) continue;
+        assert(open > 0);  // it was counted above
+        waiting.block = overlap.early_blocks + static_cast<int32_t>(given++ * late_blocks / open);
     }
 }
 
