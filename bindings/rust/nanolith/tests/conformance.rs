@@ -302,7 +302,8 @@ impl State {
                 result.push(logprobs.iter().filter(|logprob| **logprob <= 0.0).count().to_string());
             }
             "score_next" => {
-                let logprobs = get(&self.caches, a[0])?.score_next(get(&self.tokens, a[1])?, get(&self.tokens, a[2])?)?;
+                let logprobs =
+                    get(&self.caches, a[0])?.score_next(get(&self.tokens, a[1])?, get(&self.tokens, a[2])?)?;
                 let best = (0..logprobs.len()).max_by(|&i, &j| logprobs[i].total_cmp(&logprobs[j])).unwrap();
                 result.push(best.to_string());
             }
