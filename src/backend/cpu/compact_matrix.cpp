@@ -5,14 +5,10 @@
 #include <limits>
 #include <string>
 
-#include "backend/cpu/compact_products.h"
-#include "backend/cpu/norm_rope.h"
 #include "backend/read_weight.h"
 
 namespace nanolith::cpu {
 namespace {
-
-constexpr int64_t kWords = 16;  // of 16 bits, into which codes are packed together
 
 // The group of the source that a stored group is a part of.
 int64_t source_group(const CompactForm& form, int64_t group) {
@@ -20,47 +16,53 @@ int64_t source_group(const CompactForm& form, int64_t group) {
 }
 
 template <typename T>
-std::byte* put(const T& value, std::byte* to) {
+void put(const T& value, std::byte* to) {
     std::memcpy(to, &value, sizeof(value));
-    return to + sizeof(value);
 }
 
-std::byte* store_scales(const CompactForm& form, const CompactBlock& block, int64_t groups, std::byte* to) {
-    const auto put_all = [&](const auto* numbers) {
-        for (int64_t group = 0; group < groups; ++group) to = put(numbers[source_group(form, group)], to);
-    };
+// Stores numbers of a row's groups, `lane` being the row's place in its strip. Gives where the next ones begin.
+template <typename T>
+std::byte* store_groups(const CompactForm& form, const T* numbers, int64_t groups, int64_t lane, std::byte* to) {
+    constexpr auto kSize = static_cast<int64_t>(sizeof(T));
+    for (int64_t group = 0; group < groups; ++group)
+        put(numbers[source_group(form, group)], to + (group * kStrip + lane) * kSize);
+    return to + groups * kStrip * kSize;
+}
+
+void store_scales(const CompactForm& form, const CompactBlock& block, int64_t groups, int64_t lane, std::byte* to) {
+    constexpr auto kHalf = static_cast<int64_t>(sizeof(Half));
     if (form.scales == ScaleKind::half) {
-        put_all(block.scales);
-        if (form.mins) put_all(block.mins);
+        to = store_groups(form, block.scales, groups, lane, to);
+        if (form.mins) store_groups(form, block.mins, groups, lane, to);
     } else if (form.scales == ScaleKind::two) {
-        to = put(block.scale, to);
-        to = put(form.mins ? block.min : Half{}, to);
-        put_all(block.factors);
-        if (form.mins) put_all(block.min_factors);
-    }
-    return to;
-}
-
-// Places: codes of a word.
-template <int64_t Places>
-void store_codes(const int8_t* codes, int64_t weights, std::byte* to) {
-    constexpr uint32_t kBits = 16 / Places;
-    for (int64_t part = 0; part < weights; part += kWords * Places) {
-        uint16_t words[kWords];
-        for (int64_t j = 0; j < kWords; ++j) {
-            uint32_t word = 0;
-            for (int64_t place = 0; place < Places; ++place) {
-                const auto code = static_cast<uint8_t>(codes[part + place * kWords + j]);
-                word |= (code & ((1U << kBits) - 1)) << (kBits * static_cast<uint32_t>(place));
-            }
-            words[j] = static_cast<uint16_t>(word);
-        }
-        std::memcpy(to, words, sizeof(words));
-        to += sizeof(words);
+        put(block.scale, to + lane * kHalf);
+        put(form.mins ? block.min : Half{}, to + (kStrip + lane) * kHalf);
+        to = store_groups(form, block.factors, groups, lane, to + 2 * kStrip * kHalf);
+        if (form.mins) store_groups(form, block.min_factors, groups, lane, to);
     }
 }
 
-// Reads a row of the weight and stores it.
+// The word of a line that has a row's codes from `codes` on.
+uint32_t word_of(CodeKind kind, const int8_t* codes) {
+    uint32_t first = 0;
+    std::memcpy(&first, codes, sizeof(first));
+    if (kind == CodeKind::e4m3) return first;
+    if (kind == CodeKind::int8) return first ^ 0x80808080U;
+    uint32_t second = 0;
+    std::memcpy(&second, codes + 4, sizeof(second));
+    return (first & 0x0F0F0F0FU) | (second & 0x0F0F0F0FU) << 4U;
+}
+
+// Stores a row's block of so many columns in its strip's.
+void store_block(const CompactForm& form, const CompactBlock& block, int64_t columns, int64_t lane, std::byte* to) {
+    const int64_t groups = columns / stored_group(form);
+    store_scales(form, block, groups, lane, to);
+    to += scale_bytes(form, groups) + lane * static_cast<int64_t>(sizeof(uint32_t));
+    for (int64_t k = 0; k < columns; k += line_columns(form.codes), to += kLine)
+        put(word_of(form.codes, block.codes + k), to);
+}
+
+// Reads rows of the weight and stores them.
 class RowLoader {
   public:
     RowLoader(const WeightView& weight, const CompactForm& form)
@@ -68,14 +70,15 @@ class RowLoader {
         if (weight.compact == nullptr) wide_.resize(static_cast<size_t>(weight.cols));
     }
 
-    // Gives the row's scale: NaN where something of it is not finite, which the kernels don't look for.
-    float load(int64_t output, std::byte* to) {
+    // Stores the row in its strip, which begins at `strip`. Gives the row's scale: NaN where something of it is not
+    // finite, which the kernels don't look for.
+    float load(int64_t output, std::byte* strip) {
         float scale = read(output);
         for (size_t block = 0; block < blocks_.size(); ++block) {
             const int64_t size = block_size(weight_.cols, static_cast<int64_t>(block));
-            store_block(form_, blocks_[block], size, to);
+            store_block(form_, blocks_[block], size, output % kStrip, strip);
             if (!is_finite(form_, blocks_[block])) scale = std::numeric_limits<float>::quiet_NaN();
-            to += block_bytes(form_, size);
+            strip += block_bytes(form_, size);
         }
         return scale;
     }
@@ -97,77 +100,110 @@ class RowLoader {
     std::vector<float> wide_;
 };
 
-// Columns [from, from + depth) of a row.
-void expand_row(const CompactRows& of, int64_t row, int64_t from, int64_t depth, float* to) {
-    const std::byte* at = of.rows.data() + row * row_bytes(of.form, of.depth) +
-                          from / kCompactBlock * block_bytes(of.form, kCompactBlock);
-    for (int64_t k = 0; k < depth; k += kCompactBlock) {
-        const int64_t size = block_size(of.depth, (from + k) / kCompactBlock);
-        const float scale = of.scales.data()[row];
-        if (k + size <= depth) {
-            expand_stored(of.form, at, size, scale, to + k);
-        } else {
-            float whole[kCompactBlock];
-            expand_stored(of.form, at, size, scale, whole);
-            std::copy_n(whole, depth - k, to + k);
+template <typename T>
+T get(const std::byte* from) {
+    T value;
+    std::memcpy(&value, from, sizeof(value));
+    return value;
+}
+
+// One row of a block of a strip; what store_block() stored.
+class StoredBlock {
+  public:
+    StoredBlock(const CompactForm& form, const std::byte* block, int64_t columns, int64_t lane)
+        : form_(form),
+          groups_(columns / stored_group(form)),
+          lane_(lane),
+          scales_(block),
+          codes_(block + scale_bytes(form, groups_)) {}
+
+    [[nodiscard]] float scale(int64_t group) const {
+        if (form_.scales == ScaleKind::none) return 1;
+        if (form_.scales == ScaleKind::half) return half(group);
+        return half(0) * static_cast<float>(factor(group));
+    }
+    [[nodiscard]] float min(int64_t group) const {
+        if (!form_.mins) return 0;
+        if (form_.scales == ScaleKind::half) return half(groups_ + group);
+        return half(1) * static_cast<float>(factor(groups_ + group));
+    }
+    // A code without its zero.
+    [[nodiscard]] float code(int64_t column) const {
+        const int64_t columns = line_columns(form_.codes);
+        const int64_t place = column % columns;
+        const auto byte = get<uint8_t>(codes_ + column / columns * kLine + lane_ * 4 + place % 4);
+        const auto zero = static_cast<float>(form_.zero);
+        switch (form_.codes) {
+            case CodeKind::bits4:
+                return static_cast<float>(place < 4 ? byte & 15 : byte >> 4) - zero;
+            case CodeKind::int8:
+                return static_cast<float>(byte - kInt8Zero) - zero;
+            case CodeKind::e4m3:
+                break;
+        }
+        return to_float(Float8E4M3{byte});
+    }
+
+  private:
+    [[nodiscard]] float half(int64_t i) const { return to_float(get<Half>(scales_ + 2 * (i * kStrip + lane_))); }
+    [[nodiscard]] int8_t factor(int64_t i) const { return get<int8_t>(scales_ + 4 * kStrip + i * kStrip + lane_); }
+
+    const CompactForm& form_;
+    const int64_t groups_;
+    const int64_t lane_;
+    const std::byte* const scales_;
+    const std::byte* const codes_;
+};
+
+void expand_row_of(const CompactRows& of, int64_t row, float* to) {
+    const std::byte* at = of.strips.data() + row / kStrip * strip_bytes(of.form, of.depth);
+    const float row_scale = of.scales.data()[row];
+    for (int64_t k = 0; k < of.depth; k += kCompactBlock) {
+        const int64_t size = block_size(of.depth, k / kCompactBlock);
+        const StoredBlock block(of.form, at, size, row % kStrip);
+        const int64_t group_size = stored_group(of.form);
+        for (int64_t first = 0; first < std::min(size, of.depth - k); first += group_size) {
+            const float scale = block.scale(first / group_size);
+            const float min = block.min(first / group_size);
+            const int64_t end = std::min(first + group_size, of.depth - k);
+            for (int64_t i = first; i < end; ++i) to[k + i] = row_scale * (scale * block.code(i) - min);
         }
         at += block_bytes(of.form, size);
     }
 }
 
-// Calls work(part, row of the part, i) for the rows [first, first + count) of all.
-template <typename Work>
-void for_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t count, const Work& work) {
-    int64_t begin = 0;
-    for (const CompactRows& part : parts) {
-        const int64_t end = std::min(begin + part.outputs, first + count);
-        for (int64_t row = std::max(begin, first); row < end; ++row) work(part, row - begin, row - first);
-        begin += part.outputs;
-    }
-}
-
 }  // namespace
 
-void store_block(const CompactForm& form, const CompactBlock& block, int64_t weights, std::byte* to) {
-    to = store_scales(form, block, weights / stored_group(form), to);
-    if (form.codes == CodeKind::bits4) return store_codes<4>(block.codes, weights, to);
-    store_codes<2>(block.codes, weights, to);
-}
-
 uint64_t compact_bytes(const CompactForm& form, int64_t outputs, int64_t depth) {
-    return saturating_product({outputs, row_bytes(form, depth) + static_cast<int64_t>(sizeof(float))});
+    return saturating_product(
+        {strips_of(outputs), strip_bytes(form, depth) + kStrip * static_cast<int64_t>(sizeof(float))});
 }
 
 Result<CompactRows> load_compact(const std::string& name, const WeightView& weight, const CompactForm& form,
                                  ThreadPool& pool) {
-    CompactRows to{.form = form, .outputs = weight.rows, .depth = weight.cols, .rows = {}, .scales = {}};
-    const int64_t stride = row_bytes(form, weight.cols);
-    NL_ASSIGN(to.rows, Buffer<std::byte>::allocate("weight " + name, {weight.rows, stride}));
-    NL_ASSIGN(to.scales, Buffer<float>::allocate("the scales of weight " + name, {weight.rows}));
+    CompactRows to{.form = form, .outputs = weight.rows, .depth = weight.cols, .strips = {}, .scales = {}};
+    const int64_t stride = strip_bytes(form, weight.cols);
+    const int64_t strips = strips_of(weight.rows);
+    NL_ASSIGN(to.strips, Buffer<std::byte>::allocate("weight " + name, {strips, stride}));
+    NL_ASSIGN(to.scales, Buffer<float>::allocate("the scales of weight " + name, {strips, kStrip}));
     std::vector<RowLoader> loaders(static_cast<size_t>(pool.num_threads()), RowLoader(weight, form));
-    pool.run(weight.rows, cost_of_bytes(weight.rows * weight.cols * 8), [&](int64_t row, int32_t thread) {
-        to.scales.data()[row] = loaders[static_cast<size_t>(thread)].load(row, to.rows.data() + row * stride);
+    pool.run(strips, cost_of_bytes(weight.rows * weight.cols * 8), [&](int64_t strip, int32_t thread) {
+        std::byte* const at = to.strips.data() + strip * stride;
+        const int64_t first = strip * kStrip;
+        const int64_t rows = std::min(kStrip, weight.rows - first);
+        if (rows < kStrip) std::fill_n(at, stride, std::byte{});
+        std::fill_n(to.scales.data() + first, kStrip, 0.0F);
+        for (int64_t row = first; row < first + rows; ++row)
+            to.scales.data()[row] = loaders[static_cast<size_t>(thread)].load(row, at);
     });
     return to;
 }
 
-void expand_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,
-                 float* to, int64_t stride) {
-    for_rows(parts, first, count, [&](const CompactRows& part, int64_t row, int64_t i) {
-        expand_row(part, row, from, depth, to + i * stride);
-    });
-}
-
-void expand_rows(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,
-                 BFloat16* to, int64_t stride) {
-    for_rows(parts, first, count, [&](const CompactRows& part, int64_t row, int64_t i) {
-        float wide[kCompactBlock];
-        for (int64_t k = 0; k < depth; k += kCompactBlock) {
-            const int64_t size = std::min(kCompactBlock, depth - k);
-            expand_row(part, row, from + k, size, wide);
-            convert(wide, size, to + i * stride + k);
-        }
-    });
+void expand_row(const std::vector<CompactRows>& parts, int64_t row, float* to) {
+    for (const CompactRows& part : parts) {
+        if (row < part.outputs) return expand_row_of(part, row, to);
+        row -= part.outputs;
+    }
 }
 
 }  // namespace nanolith::cpu

@@ -386,7 +386,7 @@ Result<void> CpuExecutor<T>::embed() {
         const int64_t token = tokens_[row];
         float* x = residual_.data() + row * hidden;
         if (weights_.embedding.compact()) {
-            expand_rows(weights_.embedding.parts, token, 1, 0, hidden, x, hidden);
+            expand_row(weights_.embedding.parts, token, x);
         } else {
             convert(weights_.embedding.data + token * hidden, hidden, x);
         }

@@ -120,6 +120,18 @@ int64_t packed_size(int64_t outputs, int64_t depth) {
     return (outputs + kWidestPanel - 1) / kWidestPanel * kWidestPanel * depth;
 }
 
+int64_t panel_outputs() {
+    switch (simd_level()) {
+        case SimdLevel::v4:
+            return 32;
+        case SimdLevel::v3:
+            return 16;
+        case SimdLevel::any:
+            break;
+    }
+    return 8;
+}
+
 NL_DISPATCH(pack, (const float* weights, int64_t stride, int64_t outputs, int64_t depth, float* to),
             (weights, stride, outputs, depth, to))
 NL_DISPATCH(pack, (const BFloat16* weights, int64_t stride, int64_t outputs, int64_t depth, float* to),

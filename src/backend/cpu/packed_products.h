@@ -11,6 +11,9 @@ namespace nanolith::cpu {
 // Float32 numbers that a packed tile of weights [outputs, depth] takes at most.
 int64_t packed_size(int64_t outputs, int64_t depth);
 
+// Outputs of a panel: of a packed tile [depth][outputs of a panel] each, one after another, the last one filled up.
+int64_t panel_outputs();
+
 // Packs weights[n * stride + k], n < outputs, k < depth.
 void pack(const float* weights, int64_t stride, int64_t outputs, int64_t depth, float* to);
 void pack(const BFloat16* weights, int64_t stride, int64_t outputs, int64_t depth, float* to);

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/compact_expand.h"
 #include "backend/cpu/compact_products.h"
 #include "backend/cpu/dot_products.h"
 #include "backend/cpu/norm_rope.h"
@@ -29,8 +30,13 @@ using DnnlTag = dnnl::memory::format_tag;
 // the weights fit a core's second-level cache, many enough to read memory in long runs.
 constexpr int64_t kDotOutputs = 48;
 constexpr int64_t kDotRows = 120;
+// Outputs of a tile of compact_products(): four strips.
+constexpr int64_t kCompactOutputs = 4 * kStrip;
 // Up to so many rows packing weights costs more than reading them again for every eight rows.
 constexpr int64_t kMostDotRows = 32;
+// The same of compact weights where bytes are multiplied and there is no AMX: products of bytes are as fast as those of
+// bfloat16 then, and weights need not be widened.
+constexpr int64_t kMostByteRows = 128;
 
 // A tile of packed_product(). Its weights (128 KiB as float32) stay in a core's second-level cache; the more rows, the
 // less packing counts.
@@ -94,10 +100,21 @@ nl_status status_of(dnnl_status_t status) {
 // product only sets their addresses: making one takes memory, and oneDNN does not look whether it got any.
 using TileArguments = std::unordered_map<int, dnnl::memory>;
 
-// The product of one tile: x [rows, depth] with w [outputs, depth] transposed, into a dense [rows, outputs].
+// The product of one tile: x [rows, depth] with w [outputs, depth] transposed, into a dense [rows, outputs]. Compact
+// weights are widened to [depth, outputs].
 struct TileProduct {
     dnnl::matmul matmul;
     std::vector<TileArguments> arguments;  // one for each thread
+};
+
+constexpr int64_t tiles_of(int64_t outputs, int64_t of_tile) {
+    return (outputs + of_tile - 1) / of_tile;
+}
+
+// Rows of x.
+struct RowRange {
+    int64_t first = 0;
+    int64_t count = 0;
 };
 
 // Of one thread.
@@ -108,7 +125,6 @@ struct TileMemory {
     Buffer<std::byte> scratch;
     Buffer<float> packed;  // weights
     Buffer<T> expanded;    // a tile of compact weights, for oneDNN
-    Buffer<float> wide;    // the same as float32, for packing
 };
 
 }  // namespace
@@ -120,7 +136,7 @@ int64_t padded_rows(int64_t rows) {
 
 template <typename T>
 struct Products<T>::State {
-    using Key = std::tuple<int64_t, int64_t, int64_t>;  // rows, outputs, depth of a tile
+    using Key = std::tuple<int64_t, int64_t, int64_t, bool>;  // rows, outputs, depth of a tile; whether w is compact
 
     State(ThreadPool& of, bool invariant) : pool(of), batch_invariant(invariant) {}
 
@@ -134,9 +150,12 @@ struct Products<T>::State {
         if (!has_many_rows<T>() || few_compact(w, rows)) return false;
         return rows > kFewRows || batch_invariant;
     }
+    static int64_t most_compact_rows() {
+        return std::is_same_v<T, BFloat16> && has_byte_products() && !has_amx() ? kMostByteRows : kMostDotRows;
+    }
     // Whether rows go through compact_products().
     [[nodiscard]] bool few_compact(const Matrix<T>& w, int64_t rows) const {
-        return w.compact() && (rows <= kMostDotRows || batch_invariant);
+        return w.compact() && (rows <= most_compact_rows() || batch_invariant);
     }
 
     [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
@@ -148,9 +167,9 @@ struct Products<T>::State {
     Result<void> make_product(const Key& key) {
         if (products.contains(key)) return {};
         NL_TRY(check_memory_for_onednn());
-        const auto [rows, outputs, depth] = key;
+        const auto [rows, outputs, depth, compact] = key;
         const dnnl::memory::desc x({rows, depth}, dnnl_type<T>(), DnnlTag::ab);
-        const dnnl::memory::desc w({depth, outputs}, dnnl_type<T>(), DnnlTag::ba);  // row-major [outputs, depth]
+        const dnnl::memory::desc w({depth, outputs}, dnnl_type<T>(), compact ? DnnlTag::ab : DnnlTag::ba);
         const dnnl::memory::desc y({rows, outputs}, DnnlType::f32, DnnlTag::ab);
         const auto description = describe_matmul(engine, x, w, y);
         const dnnl::memory::desc scratch = description.scratchpad_desc();
@@ -174,29 +193,26 @@ struct Products<T>::State {
         const int64_t rest = w.outputs % outputs;
         for (const int64_t rows : kTileRows) {
             if (rows > padded_rows(max_rows) || (batch_invariant && rows != kInvariantTileRows)) continue;
-            NL_TRY(make_product({rows, outputs, w.depth}));
-            if (rest > 0) NL_TRY(make_product({rows, rest, w.depth}));
+            NL_TRY(make_product({rows, outputs, w.depth, w.compact()}));
+            if (rest > 0) NL_TRY(make_product({rows, rest, w.depth, w.compact()}));
         }
         return {};
     }
 
     // Memory for products with a compact matrix.
     Result<void> reserve_compact(const Matrix<T>& w, int64_t max_rows) {
-        const int64_t rows = batch_invariant ? max_rows : std::min(max_rows, kMostDotRows);
+        const int64_t rows = batch_invariant ? max_rows : std::min(max_rows, most_compact_rows());
         for (const CompactRows& part : w.parts) {
             Buffer<float>& x = compact_x[static_cast<size_t>(kind_of(part))];
             const int64_t size = rows * spread_size(w.depth, kind_of(part));
             if (x.size() >= static_cast<size_t>(size)) continue;
             NL_ASSIGN(x, Buffer<float>::allocate("rows of activations", {size}));
         }
-        if (few_compact(w, max_rows)) return {};
+        if (few_compact(w, max_rows) || !has_many_rows<T>()) return {};
         for (TileMemory<T>& memory : memories) {
-            const int64_t size = has_many_rows<T>() ? tile_outputs(w) * w.depth : 0;
-            if (memory.expanded.size() < static_cast<size_t>(size)) {
-                NL_ASSIGN(memory.expanded, Buffer<T>::allocate("a tile of weights", {size}));
-            }
-            if (has_many_rows<T>() || memory.wide.size() > 0) continue;
-            NL_ASSIGN(memory.wide, Buffer<float>::allocate("a tile of weights", {kPackedOutputs, kPackedDepth}));
+            const int64_t tile = tile_outputs(w) * w.depth;
+            if (memory.expanded.size() >= static_cast<size_t>(tile)) continue;
+            NL_ASSIGN(memory.expanded, Buffer<T>::allocate("a tile of weights", {tile}));
         }
         return {};
     }
@@ -206,14 +222,14 @@ struct Products<T>::State {
     void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
                       int32_t thread) {
         const int64_t outputs = last - first;
-        const TileProduct& product = products.at({rows, outputs, w.depth});
+        const TileProduct& product = products.at({rows, outputs, w.depth, w.compact()});
         const TileArguments& arguments = product.arguments[thread];
         TileMemory<T>& memory = memories[thread];
         // oneDNN takes no const pointers; sources are only read.
         T* weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
         if (w.compact()) {
             weights = memory.expanded.data();
-            expand_rows(w.parts, first, outputs, 0, w.depth, weights, w.depth);
+            expand_tile(w.parts, first, outputs, 0, w.depth, outputs, weights);
         }
         arguments.at(DNNL_ARG_SRC).set_data_handle(x);
         arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(weights);
@@ -268,23 +284,23 @@ struct Products<T>::State {
                  [&](int64_t row, int32_t) { to_wide(x + row * depth, depth, wide.data() + row * depth); });
     }
 
-    // Calls work(first output, first row, thread) for tiles of so many rows and outputs, those of the same weights one
-    // after another.
+    // Calls work(output tile, first row, thread) for `output_tiles` parts of w's outputs by tiles of `row_step` rows,
+    // those of the same weights one after another.
     template <typename Work>
-    void for_tiles(const Matrix<T>& w, int64_t rows, int64_t row_step, int64_t output_step, const Work& work) {
+    void for_tiles(const Matrix<T>& w, int64_t rows, int64_t row_step, int64_t output_tiles, const Work& work) {
         const int64_t row_tiles = (rows + row_step - 1) / row_step;
         const int64_t weights = w.outputs * w.depth;
         const int64_t cost =
             std::max(cost_of_bytes(weights * static_cast<int64_t>(sizeof(T))), cost_of_flops(2 * rows * weights));
-        pool.run((w.outputs + output_step - 1) / output_step * row_tiles, cost, [&](int64_t tile, int32_t thread) {
-            work(tile / row_tiles * output_step, tile % row_tiles * row_step, thread);
-        });
+        pool.run(output_tiles * row_tiles, cost,
+                 [&](int64_t tile, int32_t thread) { work(tile / row_tiles, tile % row_tiles * row_step, thread); });
     }
 
     void by_dots(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         const int64_t depth = w.depth;
         widen(x, rows, depth, [](const T* from, int64_t size, float* to) { spread(from, size, to); });
-        for_tiles(w, rows, kDotRows, kDotOutputs, [&](int64_t first, int64_t row, int32_t) {
+        for_tiles(w, rows, kDotRows, tiles_of(w.outputs, kDotOutputs), [&](int64_t tile, int64_t row, int32_t) {
+            const int64_t first = tile * kDotOutputs;
             const DotProducts<T> of{w.data + first * depth,
                                     wide.data() + row * depth,
                                     depth,
@@ -302,59 +318,65 @@ struct Products<T>::State {
                 spread_compact(x + row * w.depth, w.depth, kind, compact_row(w, kind, row));
             });
         }
-        for_tiles(w, rows, kDotRows, kDotOutputs, [&](int64_t first, int64_t row, int32_t) {
+        int64_t tiles = 0;
+        for (const CompactRows& part : w.parts) tiles += tiles_of(part.outputs, kCompactOutputs);
+        for_tiles(w, rows, kDotRows, tiles, [&](int64_t tile, int64_t row, int32_t) {
             int64_t begin = 0;  // of the part, among the outputs
             for (const CompactRows& part : w.parts) {
-                const int64_t from = std::max(first - begin, int64_t{0});
-                const int64_t to = std::min(first + kDotOutputs - begin, part.outputs);
-                if (from < to) {
-                    const int64_t stride = row_bytes(part.form, w.depth);
-                    const CompactProducts of{.form = part.form,
-                                             .weights = part.rows.data() + from * stride,
-                                             .row_scales = part.scales.data() + from,
-                                             .row_bytes = stride,
-                                             .depth = w.depth,
-                                             .kind = kind_of(part),
-                                             .x = compact_row(w, kind_of(part), row),
-                                             .y = y + row * w.outputs + begin + from,
-                                             .y_stride = w.outputs,
-                                             .accumulate = accumulate};
-                    compact_products(of, std::min(kDotRows, rows - row), to - from);
-                }
+                const int64_t of_part = tiles_of(part.outputs, kCompactOutputs);
+                if (tile < of_part)
+                    return compact_tile(w, part, begin, tile, {row, std::min(kDotRows, rows - row)}, y, accumulate);
+                tile -= of_part;
                 begin += part.outputs;
             }
         });
     }
 
-    void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
-        widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
-        for_tiles(w, rows, kPackedRows, kPackedOutputs, [&](int64_t first, int64_t row, int32_t thread) {
-            const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
-            float* const packed = memories[thread].packed.data();
-            for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
-                const int64_t depth = std::min(kPackedDepth, w.depth - k);
-                if (w.compact()) {
-                    float* const widened = memories[thread].wide.data();
-                    expand_rows(w.parts, first, outputs, k, depth, widened, kPackedDepth);
-                    pack(widened, kPackedDepth, outputs, depth, packed);
-                } else {
-                    pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
-                }
-                const PackedProduct of{.packed = packed,
-                                       .outputs = outputs,
-                                       .depth = depth,
-                                       .x = wide.data() + row * w.depth + k,
-                                       .x_stride = w.depth,
-                                       .y = y + row * w.outputs + first,
-                                       .y_stride = w.outputs,
-                                       .accumulate = accumulate || k > 0};
-                packed_product(of, std::min(kPackedRows, rows - row));
-            }
-        });
+    // One tile of a part, whose first output is output `begin` of w.
+    void compact_tile(const Matrix<T>& w, const CompactRows& part, int64_t begin, int64_t tile, const RowRange& rows,
+                      float* y, bool accumulate) {
+        const int64_t first = tile * kCompactOutputs;
+        const RowKind kind = kind_of(part);
+        const CompactProducts of{.form = part.form,
+                                 .strips = part.strips.data() + first / kStrip * strip_bytes(part.form, w.depth),
+                                 .row_scales = part.scales.data() + first,
+                                 .depth = w.depth,
+                                 .kind = kind,
+                                 .x = compact_row(w, kind, rows.first),
+                                 .y = y + rows.first * w.outputs + begin + first,
+                                 .y_stride = w.outputs,
+                                 .accumulate = accumulate};
+        compact_products(of, rows.count, std::min(kCompactOutputs, part.outputs - first));
     }
 
-    static constexpr std::array<RowKind, kNumRowKinds> kRowKinds{RowKind::beside_bits4, RowKind::beside_bytes,
-                                                                 RowKind::fixed};
+    void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
+        for_tiles(w, rows, kPackedRows, tiles_of(w.outputs, kPackedOutputs),
+                  [&](int64_t tile, int64_t row, int32_t thread) {
+                      const int64_t first = tile * kPackedOutputs;
+                      const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
+                      float* const packed = memories[thread].packed.data();
+                      for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
+                          const int64_t depth = std::min(kPackedDepth, w.depth - k);
+                          if (w.compact()) {
+                              expand_tile(w.parts, first, outputs, k, depth, panel_outputs(), packed);
+                          } else {
+                              pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
+                          }
+                          const PackedProduct of{.packed = packed,
+                                                 .outputs = outputs,
+                                                 .depth = depth,
+                                                 .x = wide.data() + row * w.depth + k,
+                                                 .x_stride = w.depth,
+                                                 .y = y + row * w.outputs + first,
+                                                 .y_stride = w.outputs,
+                                                 .accumulate = accumulate || k > 0};
+                          packed_product(of, std::min(kPackedRows, rows - row));
+                      }
+                  });
+    }
+
+    static constexpr std::array<RowKind, kNumRowKinds> kRowKinds{RowKind::floats, RowKind::words, RowKind::bytes};
     // How the products with a part read rows of x.
     static RowKind kind_of(const CompactRows& part) { return row_kind(part.form.codes, std::is_same_v<T, BFloat16>); }
     float* compact_row(const Matrix<T>& w, RowKind kind, int64_t row) {
@@ -400,7 +422,7 @@ Result<Products<T>> Products<T>::create(ThreadPool& pool, int64_t max_rows, int6
             NL_ASSIGN(auto packed,
                       Buffer<float>::allocate("packed weights",
                                               {has_many_rows<T>() ? 0 : packed_size(kPackedOutputs, kPackedDepth)}));
-            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}, std::move(packed), {}, {}});
+            state->memories.push_back({dnnl::stream(state->engine), std::move(y), {}, std::move(packed), {}});
         }
         return Products(std::move(state));
     } catch (const dnnl::error& error) {

@@ -32,9 +32,27 @@ SimdLevel simd_level() {
     return level;
 }
 
+bool has_byte_products() {
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+    static const bool has =
+        simd_level() == SimdLevel::v4 && allows(dnnl_cpu_isa_avx512_core_vnni) && __builtin_cpu_supports("avx512vnni");
+    return has;
+#else
+    return false;
+#endif
+}
+
 bool has_bfloat16_products() {
 #if defined(__x86_64__) && defined(__GNUC__)
     return allows(dnnl_cpu_isa_avx512_core_bf16);
+#else
+    return false;
+#endif
+}
+
+bool has_amx() {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return allows(dnnl_cpu_isa_avx512_core_amx);
 #else
     return false;
 #endif

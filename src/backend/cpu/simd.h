@@ -23,8 +23,12 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define NL_TARGET_V4 \
     __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")))
+#define NL_TARGET_V4_VNNI \
+    __attribute__((       \
+        target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vnni")))
 #define NL_TARGET_V3 __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
 #else
+#define NL_TARGET_V4_VNNI
 #define NL_TARGET_V4
 #define NL_TARGET_V3
 #endif
@@ -59,8 +63,15 @@ enum class SimdLevel : uint8_t { any, v3, v4 };
 // "AVX512_CORE" give the three levels. Read once.
 SimdLevel simd_level();
 
+// Whether it multiplies bytes and adds up the products by one instruction (AVX-512 VNNI), and is allowed to:
+// "AVX512_CORE_VNNI" and more. Clang's builds do not use it.
+bool has_byte_products();
+
 // Whether it multiplies bfloat16, and is allowed to: "AVX512_CORE_BF16" and "AVX512_CORE_AMX".
 bool has_bfloat16_products();
+
+// Whether it multiplies tiles of bfloat16, and is allowed to: "AVX512_CORE_AMX".
+bool has_amx();
 
 template <int Lanes>
 struct SimdTypes {

@@ -203,7 +203,7 @@ uint64_t copied_bytes(std::initializer_list<const WeightView*> views, WeightForm
 template <typename T>
 uint64_t owned_bytes(const Matrix<T>& matrix) {
     uint64_t bytes = matrix.owned.size() * sizeof(T);
-    for (const CompactRows& part : matrix.parts) bytes += part.rows.size() + part.scales.size() * sizeof(float);
+    for (const CompactRows& part : matrix.parts) bytes += part.strips.size() + part.scales.size() * sizeof(float);
     return bytes;
 }
 

@@ -42,7 +42,7 @@ class GgufBlocks : public ::testing::Test {
         EXPECT_TRUE(rows.ok());
         std::vector<cpu::CompactRows> parts;
         parts.push_back(std::move(*rows));
-        cpu::expand_rows(parts, 0, matrix.rows, 0, matrix.cols, values.data(), matrix.cols);
+        for (int64_t row = 0; row < matrix.rows; ++row) cpu::expand_row(parts, row, values.data() + row * matrix.cols);
         return values;
     }
 

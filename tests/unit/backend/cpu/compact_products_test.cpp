@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "backend/cpu/compact_expand.h"
 #include "backend/cpu/products.h"
 #include "support/compact_blocks.h"
 
@@ -47,25 +48,40 @@ class CompactProductsTest : public ::testing::Test {
         return y;
     }
 
+    // What a number of a row may be off before it is multiplied: rows of bfloat16 are integers in steps of a power of
+    // two for each 32 of them, as compact_rows.h says.
+    double rounding_of(int64_t row, int64_t k) const {
+        if (!std::is_same_v<T, BFloat16>) return 0;
+        double largest = 0;
+        for (int64_t i = k / 32 * 32; i < std::min(k / 32 * 32 + 32, matrix_.depth); ++i)
+            largest = std::max(largest, std::fabs(static_cast<double>(to_float(x_[row * matrix_.depth + i]))));
+        const double x = std::fabs(static_cast<double>(to_float(x_[row * matrix_.depth + k])));
+        return x >= largest / 64 ? 0 : largest * 1.01 * 0x1p-15;
+    }
+
     // Each sum within what float32 sums of twice as many terms, products and minimums, can be off at most. Where
     // weights are widened for bfloat16 units each is rounded to 2^-9 of itself besides.
     void expect_products(const std::vector<float>& y, bool accumulate, double rounding) const {
         const double unit = static_cast<double>(2 * matrix_.depth + 8) * 0x1p-24 + rounding;
         for (int64_t r = 0; r < rows_; ++r) {
+            std::vector<double> off(static_cast<size_t>(matrix_.depth));
+            for (int64_t k = 0; k < matrix_.depth; ++k) off[k] = rounding_of(r, k);
             int64_t n = 0;
             for (const auto& source : sources_) {
                 for (int64_t row = 0; row < source->view().rows; ++row, ++n) {
                     const float before = accumulate ? y_[r * matrix_.outputs + n] : 0.0F;
                     double sum = before;
                     double size = std::fabs(before);
+                    double of_x = 0;
                     for (int64_t k = 0; k < matrix_.depth; ++k) {
                         const auto [product, min, zero] = source->parts(row, k);
                         const double x = to_float(x_[r * matrix_.depth + k]);
                         sum += (product - min) * x;
                         // A code is stored as what it is above its zero, whose product is taken off again.
+                        of_x += (std::fabs(product) + std::fabs(min)) * off[k];
                         size += (16 * (std::fabs(product) + std::fabs(min)) + std::fabs(zero)) * std::fabs(x);
                     }
-                    ASSERT_NEAR(y[r * matrix_.outputs + n], sum, unit * size + 1e-40)
+                    ASSERT_NEAR(y[r * matrix_.outputs + n], sum, unit * size + of_x + 1e-40)
                         << "row " << r << ", output " << n;
                 }
             }
@@ -97,7 +113,7 @@ TYPED_TEST_SUITE(CompactProductsTest, Types);
 
 TYPED_TEST(CompactProductsTest, EveryForm) {
     for (const auto& [name, form] : testing::kCompactForms) {
-        for (const int64_t rows : {1, 2, 3, 4, 7}) {
+        for (const int64_t rows : {1, 2, 3, 4, 7, 13}) {
             this->fill(rows, 1 + this->random_.below(rows == 1 ? 2500 : 700), {form});
             SCOPED_TRACE(std::string(name) + ", " + std::to_string(rows) + " rows, depth " +
                          std::to_string(this->matrix_.depth));
@@ -127,6 +143,36 @@ TYPED_TEST(CompactProductsTest, BatchInvariant) {
         const std::vector<float> some = this->run(rows, false, true);
         for (int64_t i = 0; i < rows * this->matrix_.outputs; ++i)
             ASSERT_EQ(some[i], all[i]) << "number " << i << " of " << rows << " rows";
+    }
+}
+
+// To the bit: tiles of any rows and columns, in panels or as one, are what expand_row() gives, rounded once for
+// bfloat16.
+TYPED_TEST(CompactProductsTest, TilesAreTheirRowsWidened) {
+    for (int turn = 0; turn < 40; ++turn) {
+        this->fill(1, 1 + this->random_.below(900), this->some_forms());
+        const int64_t outputs = this->matrix_.outputs;
+        const int64_t depth = this->matrix_.depth;
+        const int64_t first = this->random_.below(static_cast<int32_t>(outputs));
+        const int64_t count = 1 + this->random_.below(static_cast<int32_t>(outputs - first));
+        const int64_t from = 256 * this->random_.below(static_cast<int32_t>((depth + 255) / 256));
+        const int64_t columns = 1 + this->random_.below(static_cast<int32_t>(depth - from));
+        const int64_t width = turn % 2 == 0 ? count : 16 * (1 + this->random_.below(3));
+        const int64_t panels = (count + width - 1) / width;
+        SCOPED_TRACE("rows " + std::to_string(first) + " and " + std::to_string(count) + " in all of " +
+                     std::to_string(outputs) + ", columns " + std::to_string(from) + " and " + std::to_string(columns) +
+                     " in all of " + std::to_string(depth) + ", width " + std::to_string(width));
+        std::vector<TypeParam> tile(static_cast<size_t>(panels * width * columns), from_float<TypeParam>(-7));
+        expand_tile(this->matrix_.parts, first, count, from, columns, width, tile.data());
+        std::vector<float> row(static_cast<size_t>(depth));
+        for (int64_t n = 0; n < panels * width; ++n) {
+            if (n < count) expand_row(this->matrix_.parts, first + n, row.data());
+            for (int64_t k = 0; k < columns; ++k) {
+                const TypeParam got = tile[n / width * width * columns + k * width + n % width];
+                const float value = n < count ? row[from + k] : 0.0F;
+                ASSERT_EQ(to_float(got), to_float(from_float<TypeParam>(value))) << "row " << n << ", column " << k;
+            }
+        }
     }
 }
 

@@ -1,0 +1,143 @@
+// A vector is a column of some rows of a strip, and is stored as it is. About ten instructions a vector, a line of
+// codes read and up to a kilobyte written; bound by the instructions.
+#include "backend/cpu/compact_expand.h"
+
+#include <algorithm>
+
+#include "backend/cpu/compact_strip.h"
+#include "backend/cpu/simd.h"
+
+namespace nanolith::cpu {
+namespace {
+
+// Where a tile's numbers go.
+template <typename T>
+struct Panels {
+    T* to = nullptr;
+    int64_t count = 0;  // rows
+    int64_t depth = 0;
+    int64_t width = 0;
+
+    [[nodiscard]] T* at(int64_t row, int64_t column) const {
+        return to + row / width * width * depth + column * width + row % width;
+    }
+};
+
+// Stores a column of rows of the tile from `row` on, those of them that the tile has.
+template <int Lanes, typename T>
+NL_INLINE void store_column(const Panels<T>& panels, int64_t row, int64_t column, Vec<Lanes> values) {
+    if (row >= 0 && row % Lanes == 0 && row + Lanes <= panels.count) {
+        store<Lanes>(panels.at(row, column), values);
+        return;
+    }
+    T some[Lanes];
+    store<Lanes>(some, values);
+    for (int lane = 0; lane < Lanes; ++lane) {
+        if (row + lane >= 0 && row + lane < panels.count) *panels.at(row + lane, column) = some[lane];
+    }
+}
+
+// The first columns of a block for one vector of a strip's rows.
+struct Piece {
+    const std::byte* block = nullptr;
+    int64_t groups = 0;   // of the block
+    int64_t columns = 0;  // how many
+    int64_t lane = 0;     // of the strip: where the vector begins
+    int64_t row = 0;      // of the tile: the same
+    int64_t k = 0;        // of the tile: the first column
+};
+
+template <int Lanes, CodeKind Kind, typename T>
+NL_INLINE void expand_piece(const CompactForm& form, const Piece& of, Vec<Lanes> row_scales, const Panels<T>& panels) {
+    constexpr auto kColumns = static_cast<int>(line_columns(Kind));
+    const auto zero = static_cast<float>(form.zero);
+    const int64_t group_size = stored_group(form);
+    const std::byte* line = of.block + scale_bytes(form, of.groups) + 4 * of.lane;
+    Vec<Lanes> scales{};
+    Vec<Lanes> mins{};
+    for (int64_t i = 0; i < of.columns; i += kColumns, line += kLine) {
+        if (i % group_size == 0) {
+            scales = group_scales<Lanes>(form, of.block, i / group_size, of.lane);
+            if (form.mins) mins = group_mins<Lanes>(form, of.block, of.groups, i / group_size, of.lane);
+        }
+        const auto words = load_as<Words<Lanes>>(line);
+        NL_UNROLL for (int column = 0; column < kColumns; ++column) {
+            if (i + column >= of.columns) break;
+            const Vec<Lanes> codes = codes_of_column<Lanes, Kind>(words, column) - zero;
+            store_column<Lanes>(panels, of.row, of.k + i + column, row_scales * (scales * codes - mins));
+        }
+    }
+}
+
+// One strip, whose first row is row `row` of the tile, or so many before it.
+template <int Lanes, typename T>
+NL_INLINE void expand_strip(const CompactRows& of, int64_t strip, int64_t row, int64_t from, const Panels<T>& panels) {
+    const std::byte* block = of.strips.data() + strip * strip_bytes(of.form, of.depth) +
+                             from / kCompactBlock * block_bytes(of.form, kCompactBlock);
+    for (int64_t k = 0; k < panels.depth; k += kCompactBlock) {
+        const int64_t size = block_size(of.depth, (from + k) / kCompactBlock);
+        for (int64_t lane = 0; lane < kStrip; lane += Lanes) {
+            if (row + lane + Lanes <= 0 || row + lane >= panels.count) continue;
+            const Piece piece{.block = block,
+                              .groups = size / stored_group(of.form),
+                              .columns = std::min(size, panels.depth - k),
+                              .lane = lane,
+                              .row = row + lane,
+                              .k = k};
+            const Vec<Lanes> scales = load<Lanes>(of.scales.data() + strip * kStrip + lane);
+            switch (of.form.codes) {
+                case CodeKind::bits4:
+                    expand_piece<Lanes, CodeKind::bits4>(of.form, piece, scales, panels);
+                    break;
+                case CodeKind::int8:
+                    expand_piece<Lanes, CodeKind::int8>(of.form, piece, scales, panels);
+                    break;
+                case CodeKind::e4m3:
+                    expand_piece<Lanes, CodeKind::e4m3>(of.form, piece, scales, panels);
+                    break;
+            }
+        }
+        block += block_bytes(of.form, size);
+    }
+}
+
+template <typename T>
+void fill_last_panel(const Panels<T>& panels) {
+    const int64_t there = panels.count % panels.width;
+    if (there == 0) return;
+    for (int64_t k = 0; k < panels.depth; ++k) std::fill_n(panels.at(panels.count, k), panels.width - there, T{});
+}
+
+// `first` is the tile's first row.
+template <int Lanes, typename T>
+NL_INLINE void expand_part_body(const CompactRows& of, int64_t first, int64_t from, const Panels<T>& panels) {
+    const int64_t last = std::min(of.outputs, first + panels.count);
+    for (int64_t strip = std::max(first, int64_t{0}) / kStrip; strip * kStrip < last; ++strip)
+        expand_strip<Lanes>(of, strip, strip * kStrip - first, from, panels);
+}
+NL_DISPATCH(expand_part, (const CompactRows& of, int64_t first, int64_t from, const Panels<float>& panels),
+            (of, first, from, panels))
+NL_DISPATCH(expand_part, (const CompactRows& of, int64_t first, int64_t from, const Panels<BFloat16>& panels),
+            (of, first, from, panels))
+
+template <typename T>
+void expand_parts(const std::vector<CompactRows>& parts, int64_t first, int64_t from, const Panels<T>& panels) {
+    for (const CompactRows& part : parts) {
+        if (first < part.outputs && first + panels.count > 0) expand_part(part, first, from, panels);
+        first -= part.outputs;
+    }
+    fill_last_panel(panels);
+}
+
+}  // namespace
+
+void expand_tile(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,
+                 int64_t width, float* to) {
+    expand_parts<float>(parts, first, from, {to, count, depth, width});
+}
+void expand_tile(const std::vector<CompactRows>& parts, int64_t first, int64_t count, int64_t from, int64_t depth,
+                 int64_t width, BFloat16* to) {
+    expand_parts<BFloat16>(parts, first, from, {to, count, depth, width});
+}
+
+}  // namespace nanolith::cpu
