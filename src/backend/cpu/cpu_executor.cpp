@@ -203,6 +203,11 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     for (int32_t& token : tokens_) {
         if (token < 0) token = std::max(draws_[-1 - token], 0);
     }
+    rows_ = static_cast<int64_t>(batch.tokens.size());
+    result_rows_ = batch.output_rows;
+    result_rows_.insert(result_rows_.end(), batch.state_rows.begin(), batch.state_rows.end());
+    std::ranges::sort(result_rows_);
+    result_rows_.erase(std::unique(result_rows_.begin(), result_rows_.end()), result_rows_.end());
     drawing_.resize(batch.output_rows.size());
     surprises_.assign(batch.output_rows.size(), 0);
     size_t num_logprobs = 0;
@@ -235,7 +240,8 @@ Result<void> CpuExecutor<T>::forward_timed(const Batch& batch) {
         last = now;
         return {};
     }));
-    options_.profile->add(is_decode(batch), rows(), step_traffic(spec_, options_, batch), seconds);
+    options_.profile->add(is_decode(batch), static_cast<int64_t>(batch.tokens.size()),
+                          step_traffic(spec_, options_, batch), seconds);
     return {};
 }
 
@@ -472,8 +478,22 @@ Result<void> CpuExecutor<T>::add_product(const Matrix<T>& w, T* x, const std::ve
     return {};
 }
 
+// Moves the rows that head() reads to the front, and leaves the others: behind the last attention nobody reads them.
+template <typename T>
+void CpuExecutor<T>::keep_result_rows() {
+    rows_ = static_cast<int64_t>(result_rows_.size());
+    for (int64_t i = 0; i < rows_; ++i) {
+        const int64_t row = result_rows_[i];
+        if (row == i) continue;
+        std::copy_n(residual_.data() + row * spec_.hidden_size, spec_.hidden_size,
+                    residual_.data() + i * spec_.hidden_size);
+        std::copy_n(attended_.data() + row * query_width(), query_width(), attended_.data() + i * query_width());
+    }
+}
+
 template <typename T>
 Result<void> CpuExecutor<T>::attention_output(int32_t layer) {
+    if (layer + 1 == spec_.num_layers) keep_result_rows();
     const CpuLayer<T>& weights = weights_.layers[layer];
     return add_product(weights.output, attended_.data(), weights.output_bias, weights.attention_post_norm);
 }
@@ -533,13 +553,14 @@ Result<void> CpuExecutor<T>::add_expert(const CpuMlp<T>& expert, std::span<const
     return {};
 }
 
-// to[i] = the final norm of row rows[i] of the residual stream.
+// to[i] = the final norm of the batch's row batch_rows[i], which is one of result_rows_.
 template <typename T>
 template <typename Out>
-void CpuExecutor<T>::finish_rows(std::span<const int32_t> rows, Out* to) {
+void CpuExecutor<T>::finish_rows(std::span<const int32_t> batch_rows, Out* to) {
     const int64_t hidden = spec_.hidden_size;
-    for_rows(static_cast<int64_t>(rows.size()), 2 * hidden, [&](int64_t i, int32_t) {
-        const float* x = residual_.data() + rows[i] * hidden;
+    for_rows(static_cast<int64_t>(batch_rows.size()), 2 * hidden, [&](int64_t i, int32_t) {
+        const auto place = std::ranges::lower_bound(result_rows_, batch_rows[i]) - result_rows_.begin();
+        const float* x = residual_.data() + place * hidden;
         rms_norm(x, weights_.final_norm.data(), hidden, spec_.norm_epsilon, to + i * hidden);
     });
 }

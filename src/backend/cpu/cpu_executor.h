@@ -72,7 +72,9 @@ class CpuExecutor final : public Executor {
     template <typename Copy>
     void for_page_layers(std::span<const int32_t> pages, const Copy& copy);
 
-    [[nodiscard]] int64_t rows() const { return static_cast<int64_t>(batch_->tokens.size()); }
+    // Rows of the residual stream: the batch's, and behind the last layer's attention those that head() reads.
+    [[nodiscard]] int64_t rows() const { return rows_; }
+    void keep_result_rows();
     [[nodiscard]] int64_t qkv_width() const {
         return int64_t{spec_.num_heads + 2 * spec_.num_kv_heads} * spec_.head_dim;
     }
@@ -92,7 +94,7 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] Pages<void> pages(int32_t layer) { return {pools_[layer].data()}; }
     void normalize_rows(const std::vector<float>& weight);
     template <typename Out>
-    void finish_rows(std::span<const int32_t> rows, Out* to);
+    void finish_rows(std::span<const int32_t> batch_rows, Out* to);
     Result<void> compute_logits();
     Result<void> draw();
     Result<void> answer_logprobs();
@@ -128,6 +130,8 @@ class CpuExecutor final : public Executor {
     std::vector<double> page_weights_;    // of the step computed last: of each probe, of each page
     const Batch* batch_ = nullptr;        // while it is computed
     std::vector<int32_t> tokens_;         // its tokens, those drawn before filled in
+    int64_t rows_ = 0;                    // of the residual stream
+    std::vector<int32_t> result_rows_;    // its output rows and state rows, ascending, each once
     bool in_flight_ = false;              // a step is computed and not collected
     bool undrawn_ = false;                // a step is computed but for its draws
     std::vector<int32_t> draws_;          // of the latest step that was computed, collected or not

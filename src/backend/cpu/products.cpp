@@ -349,31 +349,44 @@ struct Products<T>::State {
         compact_products(of, rows.count, std::min(kCompactOutputs, part.outputs - first));
     }
 
+    // Packs the columns [k, k + depth) of w's outputs [first, first + outputs).
+    static void pack_tile(const Matrix<T>& w, int64_t first, int64_t outputs, int64_t k, int64_t depth, float* to) {
+        if (w.compact()) return expand_tile(w.parts, first, outputs, k, depth, panel_outputs(), to);
+        pack(w.data + first * w.depth + k, w.depth, outputs, depth, to);
+    }
+
+    // Rows for which a tile of weights is packed once: as many as leave some tiles for each thread.
+    [[nodiscard]] int64_t rows_of_packing(int64_t rows, int64_t output_tiles) const {
+        const int64_t wanted = tiles_of(4 * pool.num_threads(), output_tiles);
+        const int64_t parts = std::min(wanted, tiles_of(rows, kPackedRows));
+        return tiles_of(tiles_of(rows, parts), kPackedRows) * kPackedRows;
+    }
+
     void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
-        for_tiles(w, rows, kPackedRows, tiles_of(w.outputs, kPackedOutputs),
-                  [&](int64_t tile, int64_t row, int32_t thread) {
-                      const int64_t first = tile * kPackedOutputs;
-                      const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
-                      float* const packed = memories[thread].packed.data();
-                      for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
-                          const int64_t depth = std::min(kPackedDepth, w.depth - k);
-                          if (w.compact()) {
-                              expand_tile(w.parts, first, outputs, k, depth, panel_outputs(), packed);
-                          } else {
-                              pack(w.data + first * w.depth + k, w.depth, outputs, depth, packed);
-                          }
-                          const PackedProduct of{.packed = packed,
-                                                 .outputs = outputs,
-                                                 .depth = depth,
-                                                 .x = wide.data() + row * w.depth + k,
-                                                 .x_stride = w.depth,
-                                                 .y = y + row * w.outputs + first,
-                                                 .y_stride = w.outputs,
-                                                 .accumulate = accumulate || k > 0};
-                          packed_product(of, std::min(kPackedRows, rows - row));
-                      }
-                  });
+        const int64_t tiles = tiles_of(w.outputs, kPackedOutputs);
+        const int64_t step = rows_of_packing(rows, tiles);
+        for_tiles(w, rows, step, tiles, [&](int64_t tile, int64_t first_row, int32_t thread) {
+            const int64_t first = tile * kPackedOutputs;
+            const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
+            float* const packed = memories[thread].packed.data();
+            for (int64_t k = 0; k < w.depth; k += kPackedDepth) {
+                const int64_t depth = std::min(kPackedDepth, w.depth - k);
+                pack_tile(w, first, outputs, k, depth, packed);
+                const int64_t end = std::min(first_row + step, rows);
+                for (int64_t row = first_row; row < end; row += kPackedRows) {
+                    const PackedProduct of{.packed = packed,
+                                           .outputs = outputs,
+                                           .depth = depth,
+                                           .x = wide.data() + row * w.depth + k,
+                                           .x_stride = w.depth,
+                                           .y = y + row * w.outputs + first,
+                                           .y_stride = w.outputs,
+                                           .accumulate = accumulate || k > 0};
+                    packed_product(of, std::min(kPackedRows, end - row));
+                }
+            }
+        });
     }
 
     static constexpr std::array<RowKind, kNumRowKinds> kRowKinds{RowKind::floats, RowKind::words, RowKind::bytes};
