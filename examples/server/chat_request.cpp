@@ -1,6 +1,7 @@
 // Reads bodies of /v1/chat/completions.
 #include "api_error.h"
 #include "prompt.h"
+#include "tools.h"
 
 namespace server {
 namespace {
@@ -86,32 +87,8 @@ size_t count_system(const Json& messages) {
     return count;
 }
 
-// The field `tools` as templates take it, and the names of its functions.
-Json read_tools(Fields& fields, std::vector<std::string>& names) {
-    Json tools = Json::array();
-    for (const Json& tool : fields.list("tools", 128)) {
-        if (!has_type(tool, "function") || !tool.contains("function") || !tool["function"].is_object() ||
-            !tool["function"].contains("name") || !tool["function"]["name"].is_string())
-            throw bad_request("tools",
-                              R"(tools has an element that is not {"type": "function", "function": {"name": ...}}.)");
-        if (tool["function"].contains("strict") && tool["function"]["strict"] == true)
-            throw unsupported("tools", "tools has a function with strict: answers can't be constrained.");
-        names.push_back(tool["function"]["name"].get<std::string>());
-        tools.push_back(tool);
-    }
-    const Json& choice = fields.any("tool_choice");
-    if (choice == "none") {
-        names.clear();
-        return Json::array();
-    }
-    if (!choice.is_null() && choice != "auto")
-        throw unsupported("tool_choice", "tool_choice is " + to_text(choice) + ": expected auto or none.");
-    return tools;
-}
-
 // Refuses OpenAI's fields that this server does not support, unless their value asks for nothing.
 void refuse_the_rest(Fields& fields) {
-    fields.refuse("parallel_tool_calls", {true}, "the number of calls can't be constrained.");
     fields.refuse("functions", {Json::array()}, "use tools.");
     fields.refuse("function_call", {"none"}, "use tool_choice.");
     fields.refuse("modalities", {Json::array({"text"})}, "only text is supported.");
@@ -164,7 +141,9 @@ Job read_chat(const Json& body, const RequestContext& context) {
     refuse_the_rest(fields);
     read_logprobs(fields, job.settings);
     const Json messages = read_messages(fields.list("messages", static_cast<size_t>(context.config.max_messages)));
-    const Json tools = read_tools(fields, job.tool_names);
+    const Tools tools = read_tools(fields);
+    job.tool_names = tools.names;
+    if (!tools.call_schema.empty()) constrain(job.settings, "tool_choice", NL_OPTION_JSON_SCHEMA, tools.call_schema);
     const Json& variables = fields.object("chat_template_kwargs");
     const auto documents = read_documents(fields, context);
     fields.finish();
@@ -176,7 +155,7 @@ Job read_chat(const Json& body, const RequestContext& context) {
     for (size_t i = num_system; i < messages.size(); ++i) list.push_back(messages[i]);
     const size_t num_messages = list.size();
     Json request = {{"messages", std::move(list)}};
-    if (!tools.empty()) request["tools"] = tools;
+    if (!tools.list.empty()) request["tools"] = tools.list;
     if (!variables.is_null()) request["variables"] = variables;
     const RenderedChat chat = context.model.render(request, num_messages, true);
     job.prompts.push_back(split_chat(chat, num_system, documents, context.model.page_size()));

@@ -31,6 +31,13 @@ void set_option(nl_options* options, const OptionFacts& facts, const std::string
 
 }  // namespace
 
+void constrain(Settings& settings, const std::string& param, int32_t key, const std::string& text) {
+    if (!settings.constrained_by.empty())
+        throw bad_request(param, param + " and " + settings.constrained_by + " are both there.");
+    must(nl_options_set_text(settings.generation.get(), key, text.data(), text.size()), param);
+    settings.constrained_by = param;
+}
+
 SettingsReader::SettingsReader(const Config& config, const Model& model)
     : config_(&config), model_(&model), sampling_(options_of_kind(NL_OPTIONS_SAMPLING)) {
     sampling_.erase("seed");  // each of several answers has its own
@@ -110,13 +117,6 @@ void SettingsReader::read_end(Fields& fields, int64_t standard_tokens, nl_option
 
 // OpenAI's response_format, and `regex`, `choice` and `grammar` as the engine has them.
 void SettingsReader::read_constraint(Fields& fields, Settings& settings) {
-    nl_options* const options = settings.generation.get();
-    const auto set = [&](const char* name, int32_t key, const std::string& text) {
-        if (!settings.constrained_by.empty())
-            throw bad_request(name, std::string(name) + " and " + settings.constrained_by + " are both there.");
-        must(nl_options_set_text(options, key, text.data(), text.size()), name);
-        settings.constrained_by = name;
-    };
     const Json& format = fields.object("response_format");
     if (!format.is_null()) {
         Fields inside(format, "response_format.");
@@ -128,10 +128,10 @@ void SettingsReader::read_constraint(Fields& fields, Settings& settings) {
             schema.text("name");
             schema.text("description");
             schema.boolean("strict");  // answers follow the schema either way
-            set("response_format", NL_OPTION_JSON_SCHEMA, to_text(schema.object("schema")));
+            constrain(settings, "response_format", NL_OPTION_JSON_SCHEMA, to_text(schema.object("schema")));
             schema.finish();
         } else if (type == "json_object") {
-            must(nl_options_set_int(options, NL_OPTION_JSON_OBJECT, 1), "response_format");
+            must(nl_options_set_int(settings.generation.get(), NL_OPTION_JSON_OBJECT, 1), "response_format");
             settings.constrained_by = "response_format";
         } else if (type != "text") {
             throw bad_request("response_format",
@@ -139,12 +139,12 @@ void SettingsReader::read_constraint(Fields& fields, Settings& settings) {
                                   ": expected type text, json_object, or json_schema with a schema.");
         }
     }
-    if (const auto regex = fields.text("regex")) set("regex", NL_OPTION_REGEX, *regex);
-    if (const auto grammar = fields.text("grammar")) set("grammar", NL_OPTION_GRAMMAR, *grammar);
+    if (const auto regex = fields.text("regex")) constrain(settings, "regex", NL_OPTION_REGEX, *regex);
+    if (const auto grammar = fields.text("grammar")) constrain(settings, "grammar", NL_OPTION_GRAMMAR, *grammar);
     const auto choices = fields.texts("choice", 1024);
     for (size_t i = 0; i < choices.size(); ++i) {
         if (i > 0) settings.constrained_by.clear();
-        set("choice", NL_OPTION_CHOICE, choices[i]);
+        constrain(settings, "choice", NL_OPTION_CHOICE, choices[i]);
     }
 }
 

@@ -27,6 +27,10 @@ struct Settings {
     std::string constrained_by;  // the field that says what an answer must be; empty: it may be anything
 };
 
+// Makes the answer follow a constraint, one of the generation's options `key`, because of the field `param`. An
+// ApiError that names the field where it can't, or where another field asks for a constraint.
+void constrain(Settings& settings, const std::string& param, int32_t key, const std::string& text);
+
 // Reads settings out of requests. Made once; may be used from any thread.
 class SettingsReader {
   public:

@@ -22,6 +22,25 @@ WEATHER = {
 }
 TIME = {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object", "properties": {}}}}
 
+PLACE = {"type": "object", "properties": {"city": {"enum": ["Paris", "Bonn"]}}, "required": ["city"]}
+FORECAST = {
+    "type": "function",
+    "function": {
+        "name": "get_forecast",
+        "strict": True,
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "places": {"type": "array", "items": {"$ref": "#/$defs/place"}, "minItems": 1, "maxItems": 2},
+                "days": {"type": "integer", "minimum": 1, "maximum": 9},
+            },
+            "required": ["places", "days"],
+            "additionalProperties": False,
+            "$defs": {"place": PLACE},
+        },
+    },
+}
+
 
 def client_of(server, key="none"):
     if openai is None:
@@ -269,6 +288,48 @@ def test_what_is_no_call_stays_text():
             assert choice.message.content.startswith('{"name"') and choice.finish_reason == "stop"
 
 
+def check_call(call):
+    arguments = json.loads(call.function.arguments)
+    if call.function.name == "get_time":
+        assert isinstance(arguments, dict), arguments
+    elif call.function.name == "get_weather":
+        assert isinstance(arguments["city"], str), arguments
+    else:
+        assert call.function.name == "get_forecast" and set(arguments) == {"places", "days"}, call
+        assert 1 <= len(arguments["places"]) <= 2 and 1 <= arguments["days"] <= 9, arguments
+        assert all(place["city"] in ("Paris", "Bonn") for place in arguments["places"]), arguments
+
+
+def test_tools_that_must_be_called():
+    with Server() as server:
+        create = client_of(server).chat.completions.create
+        fields = {"model": "chain", "messages": [{"role": "user", "content": "?"}], "temperature": 1.5}
+        fields["tools"] = [WEATHER, TIME, FORECAST]
+        named = {"type": "function", "function": {"name": "get_forecast"}}
+        for seed in range(8):
+            for choice in ("required", named):
+                answer = create(tool_choice=choice, seed=seed, parallel_tool_calls=False, **fields).choices[0]
+                assert answer.finish_reason == "tool_calls" and not answer.message.content, answer
+                (call,) = answer.message.tool_calls
+                check_call(call)
+                assert choice == "required" or call.function.name == "get_forecast", call
+        events = [event.choices[0] for event in create(tool_choice=named, stream=True, **fields)]
+        (call,) = [call for event in events for call in event.delta.tool_calls or []]
+        check_call(call)
+        assert events[-1].finish_reason == "tool_calls"
+
+        def refused(param, tools, **more):
+            raises(openai.BadRequestError, param, create, **{**fields, "tools": tools}, **more)
+
+        refused("tool_choice", [WEATHER], tool_choice=named)
+        refused("tool_choice", [], tool_choice="required")
+        refused("tool_choice", [WEATHER], tool_choice="required", response_format={"type": "json_object"})
+        refused("tools", [FORECAST])
+        refused("parallel_tool_calls", [WEATHER], parallel_tool_calls=False)
+        wrong = {"type": "function", "function": {"name": "f", "parameters": {"type": "nothing"}}}
+        refused("tool_choice", [wrong], tool_choice="required")
+
+
 def test_results_of_tools():
     with Server() as server:
         create = client_of(server).chat.completions.create
@@ -287,7 +348,7 @@ def test_errors():
         raises(openai.BadRequestError, "n", create, n=5, **fields)
         raises(openai.BadRequestError, "temperature", create, temperature=-1, **fields)
         raises(openai.BadRequestError, "messages[0].content", create, **{**fields, "messages": [{"role": "user"}]})
-        raises(openai.BadRequestError, "tool_choice", create, tools=[WEATHER], tool_choice="required", **fields)
+        raises(openai.BadRequestError, "tool_choice", create, tools=[WEATHER], tool_choice="always", **fields)
         too_long = [{"role": "user", "content": "a" * 140000}]
         error = raises(openai.BadRequestError, "messages", create, **{**fields, "messages": too_long})
         assert error.code == "context_length_exceeded"

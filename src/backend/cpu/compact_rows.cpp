@@ -17,10 +17,9 @@ constexpr uint32_t kInfinity = 0x7F800000U;    // the bits of a float32
 // The bits of the largest |number|; those of a NaN are larger than all others.
 template <int Lanes>
 NL_INLINE uint32_t largest_bits(const float* numbers) {
-    using Words = typename SimdTypes<Lanes>::Words;
-    Words most{};
+    Words<Lanes> most{};
     for (int64_t i = 0; i < kSteps; i += Lanes) {
-        const Words bits = reinterpret_cast<Words>(load<Lanes>(numbers + i)) & 0x7FFFFFFFU;
+        const Words<Lanes> bits = reinterpret_cast<Words<Lanes>>(load<Lanes>(numbers + i)) & 0x7FFFFFFFU;
         most = bits > most ? bits : most;
     }
     uint32_t largest = 0;
@@ -43,7 +42,7 @@ NL_INLINE float fix(const float* numbers, int16_t* to) {
     for (int64_t i = 0; i < kSteps; i += Lanes) {
         // Behind 1.5 * 2^23 the fraction ends at 1: the sum is rounded to an integer, whose lower bits are the sum's.
         const Vec<Lanes> shifted = load<Lanes>(numbers + i) * inverse + 12582912.0F;
-        const auto words = reinterpret_cast<typename SimdTypes<Lanes>::Words>(shifted);
+        const auto words = reinterpret_cast<Words<Lanes>>(shifted);
         const auto halves = __builtin_convertvector(words, typename SimdTypes<Lanes>::Halves);
         std::memcpy(to + i, &halves, sizeof(halves));
     }

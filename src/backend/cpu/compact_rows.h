@@ -1,9 +1,9 @@
 // Rows of activations as compact_products() reads them beside codes.
 //
 // Rows of float32 stay float32. Rows of bfloat16 become integers of 16 bits in steps of a power of two for each 32 of
-// them: a number that is 1/64 of the largest or more stays exact, and a smaller one is off by about 2^-15 of the largest
-// at most, a 64th of what rounding the largest to bfloat16 may be off. Their products with codes are added up as
-// integers, without rounding.
+// them: a number that is 1/64 of the largest or more stays exact, and a smaller one is off by about 2^-15 of the
+// largest at most, a 64th of what rounding the largest to bfloat16 may be off. Their products with codes are added up
+// as integers, without rounding.
 #pragma once
 
 #include <cstdint>

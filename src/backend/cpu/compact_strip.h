@@ -15,11 +15,6 @@
 namespace nanolith::cpu {
 
 template <int Lanes>
-using Words = typename SimdTypes<Lanes>::Words;
-template <int Lanes>
-using Ints = typename SimdTypes<Lanes>::Ints;
-
-template <int Lanes>
 struct NarrowTypes {
     typedef int8_t Bytes __attribute__((vector_size(Lanes)));
     typedef int16_t Shorts __attribute__((vector_size(Lanes * 2)));

@@ -19,9 +19,6 @@ namespace {
 // The widest panel of any instruction set.
 constexpr int64_t kWidestPanel = 32;
 
-template <int Lanes>
-using Words = typename SimdTypes<Lanes>::Words;
-
 // Of two rows of a matrix, blocks of Half words each: the even blocks of both (Odd 0), or the odd ones.
 template <int Lanes, int Half, int Odd, int... Word>
 NL_INLINE Words<Lanes> blocks_of(Words<Lanes> a, Words<Lanes> b, std::integer_sequence<int, Word...>) {

@@ -83,6 +83,10 @@ struct SimdTypes {
 };
 template <int Lanes>
 using Vec = typename SimdTypes<Lanes>::Floats;
+template <int Lanes>
+using Ints = typename SimdTypes<Lanes>::Ints;
+template <int Lanes>
+using Words = typename SimdTypes<Lanes>::Words;
 
 template <int Lanes>
 NL_INLINE Vec<Lanes> load(const float* from) {
@@ -95,8 +99,7 @@ template <int Lanes>
 NL_INLINE Vec<Lanes> load(const BFloat16* from) {
     typename SimdTypes<Lanes>::Halves halves;
     std::memcpy(&halves, from, sizeof(halves));
-    using Words = typename SimdTypes<Lanes>::Words;
-    const Words words = __builtin_convertvector(halves, Words) << 16;
+    const Words<Lanes> words = __builtin_convertvector(halves, Words<Lanes>) << 16;
     return reinterpret_cast<Vec<Lanes>>(words);
 }
 
@@ -105,11 +108,10 @@ template <int Lanes>
 NL_INLINE Vec<Lanes> load(const Half* from) {
     typename SimdTypes<Lanes>::Halves halves;
     std::memcpy(&halves, from, sizeof(halves));
-    using Words = typename SimdTypes<Lanes>::Words;
-    const Words words = __builtin_convertvector(halves, Words);
-    const Words small = (words & 0x7FFFU) << 13;
-    const Words magnitude = reinterpret_cast<Words>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p112F);
-    const Words special = (words & 0x7C00U) == 0x7C00U ? magnitude | 0x7F800000U : magnitude;
+    const Words<Lanes> words = __builtin_convertvector(halves, Words<Lanes>);
+    const Words<Lanes> small = (words & 0x7FFFU) << 13;
+    const Words<Lanes> magnitude = reinterpret_cast<Words<Lanes>>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p112F);
+    const Words<Lanes> special = (words & 0x7C00U) == 0x7C00U ? magnitude | 0x7F800000U : magnitude;
     return reinterpret_cast<Vec<Lanes>>(special | ((words & 0x8000U) << 16));
 }
 
@@ -117,11 +119,10 @@ template <int Lanes>
 NL_INLINE Vec<Lanes> load(const Float8E4M3* from) {
     typename SimdTypes<Lanes>::Bytes bytes;
     std::memcpy(&bytes, from, sizeof(bytes));
-    using Words = typename SimdTypes<Lanes>::Words;
-    const Words words = __builtin_convertvector(bytes, Words);
-    const Words small = (words & 0x7FU) << 20;
-    const Words magnitude = reinterpret_cast<Words>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p120F);
-    const Words special = (words & 0x7FU) == 0x7FU ? magnitude | 0x7FC00000U : magnitude;
+    const Words<Lanes> words = __builtin_convertvector(bytes, Words<Lanes>);
+    const Words<Lanes> small = (words & 0x7FU) << 20;
+    const Words<Lanes> magnitude = reinterpret_cast<Words<Lanes>>(reinterpret_cast<Vec<Lanes>>(small) * 0x1p120F);
+    const Words<Lanes> special = (words & 0x7FU) == 0x7FU ? magnitude | 0x7FC00000U : magnitude;
     return reinterpret_cast<Vec<Lanes>>(special | ((words & 0x80U) << 24));
 }
 
@@ -133,11 +134,10 @@ NL_INLINE void store(float* to, Vec<Lanes> value) {
 // Rounds to nearest, ties to even; NaN stays NaN.
 template <int Lanes>
 NL_INLINE void store(BFloat16* to, Vec<Lanes> value) {
-    using Words = typename SimdTypes<Lanes>::Words;
-    const Words bits = reinterpret_cast<Words>(value);
-    const Words rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-    const Words quiet = (bits >> 16) | 0x40U;
-    const Words chosen = value == value ? rounded : quiet;
+    const Words<Lanes> bits = reinterpret_cast<Words<Lanes>>(value);
+    const Words<Lanes> rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
+    const Words<Lanes> quiet = (bits >> 16) | 0x40U;
+    const Words<Lanes> chosen = value == value ? rounded : quiet;
     const auto halves = __builtin_convertvector(chosen, typename SimdTypes<Lanes>::Halves);
     std::memcpy(static_cast<void*>(to), &halves, sizeof(halves));
 }
@@ -163,7 +163,6 @@ NL_INLINE Vec<Lanes> broadcast(float value) {
 template <int Lanes>
 NL_INLINE Vec<Lanes> exp(Vec<Lanes> x) {
     using V = Vec<Lanes>;
-    using Ints = typename SimdTypes<Lanes>::Ints;
     const V low = broadcast<Lanes>(-87.3F);
     const V high = broadcast<Lanes>(88.3F);
     V clamped = x < low ? low : x;
@@ -179,7 +178,7 @@ NL_INLINE Vec<Lanes> exp(Vec<Lanes> x) {
     p = p * r + 1.0F;
     p = p * r + 1.0F;
     const V whole = x == x ? n : V{};  // NaN has no integer
-    const Ints exponent = (__builtin_convertvector(whole, Ints) + 127) << 23;
+    const Ints<Lanes> exponent = (__builtin_convertvector(whole, Ints<Lanes>) + 127) << 23;
     const V result = p * reinterpret_cast<V>(exponent);
     return x < low ? V{} : result;
 }
