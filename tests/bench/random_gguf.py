@@ -38,6 +38,8 @@ def main():
     of_tables = GGMLQuantizationType[sys.argv[3]] if len(sys.argv) > 3 else kind
     random = np.random.default_rng(1)
     writer = gguf.GGUFWriter(sys.argv[2], "qwen3")
+    writer.add_tokenizer_model("none")
+    writer.add_vocab_size(VOCAB)
     writer.add_context_length(40960)
     writer.add_embedding_length(HIDDEN)
     writer.add_block_count(LAYERS)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """llama.cpp on the workloads of bench_whole_model, on the same model folder.
 
-    run_llama_cpp.py FOLDER [--case load|batch1|shared|prefill]... [--gpu-layers N] [--threads N] [--json FILE]
+    run_llama_cpp.py FOLDER|FILE.gguf [--case load|batch1|shared|prefill]... [--gpu-layers N] [--threads N] [--json FILE]
 
-The folder's weights (bfloat16, of a Llama or a Qwen3) are written once as llama.cpp.gguf beside them, in the same
+A GGUF file is read as it is. A folder's weights (bfloat16, of a Llama or a Qwen3) are written once as llama.cpp.gguf beside them, in the same
 16 bits; only speed is measured, so tokenizer and order of heads are left out. Conversations share a chunk through
 llama.cpp's own means: one cache for all sequences (kv_unified), into which the chunk's cells are copied by reference.
 There is no case random, since the library has no scheduler. README.md in this folder says what has to be installed.
@@ -180,10 +180,11 @@ class Peer:
     def __init__(self, options, work):
         self.work = work
         self.threads = options.threads or os.cpu_count()
-        self.vocab = workload.vocab_size(options.folder)
-        path = options.folder / "llama.cpp.gguf"
-        if not path.exists():
-            write_gguf(options.folder, path)
+        path = options.folder
+        if path.is_dir():
+            path = path / "llama.cpp.gguf"
+            if not path.exists():
+                write_gguf(options.folder, path)
         self.path = str(path).encode()
         self.gpu_layers = options.gpu_layers
         llama_cpp.llama_log_set(log_errors, ctypes.c_void_p(0))
@@ -191,6 +192,7 @@ class Peer:
         begin = time.perf_counter()
         self.model = self.load_model()
         self.load_seconds = time.perf_counter() - begin
+        self.vocab = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self.model))
         device = processor() if options.gpu_layers == 0 else options.device
         version = llama_cpp.__version__ + " (llama-cpp-python)"
         self.report = workload.Report("llama.cpp", version, options.folder.resolve().name, device)

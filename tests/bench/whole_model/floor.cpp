@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -52,7 +53,8 @@ double over_layers(const ModelSizes& sizes, double tokens) {
 
 ModelSizes read_sizes(const std::string& folder) {
     const Json facts = describe(folder);
-    const Json config = Json::parse(std::ifstream(folder + "/config.json"), nullptr, false);
+    const bool is_file = std::filesystem::is_regular_file(folder);
+    const Json config = is_file ? Json::object() : Json::parse(std::ifstream(folder + "/config.json"), nullptr, false);
     if (facts.value("model", "") != "supported" || config.is_discarded()) {
         std::fprintf(stderr, "bench_whole_model: %s: model: %s\n", folder.c_str(), facts.value("model", "").c_str());
         std::exit(EXIT_FAILURE);
@@ -68,6 +70,7 @@ ModelSizes read_sizes(const std::string& folder) {
     sizes.experts_of_a_token = facts.value("experts for each token", 0.0);
     sizes.window = facts.value("attention window", 0.0);
     sizes.windowed_layers = facts.value("layers with a window", 0.0);
+    if (is_file) return sizes;
     const std::string weights = facts.value("weights", "");
     sizes.element_bytes = weights == "float32" ? 4 : 2;
     const auto parameters = facts.value("parameters", 0.0);
@@ -96,6 +99,7 @@ double floor_of(const ModelSizes& sizes, const Ceilings& ceilings, const StepRow
     const double seen = over_layers(sizes, step.shared + step.own);
     const double flops = 2 * weights.multiplied + 4 * step.rows * sizes.heads * sizes.head_dim * seen;
     double seconds = 0;
+    if (sizes.layer_weights == 0) return seconds;
     if (ceilings.bytes_per_second > 0) seconds = bytes / ceilings.bytes_per_second;
     if (ceilings.flops_per_second > 0) seconds = std::max(seconds, flops / ceilings.flops_per_second);
     return seconds;

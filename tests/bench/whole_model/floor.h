@@ -25,7 +25,8 @@ struct ModelSizes {
     double windowed_layers = 0;  // layers that have it
 };
 
-// Of a model folder, as nl_model_describe and its config.json say. A failure ends the program with a message.
+// Of a model folder, as nl_model_describe and its config.json say. A failure ends the program with a message. Of a GGUF
+// file, whose weights differ in size, without what floors are made of: they are 0.
 ModelSizes read_sizes(const std::string& folder);
 
 // What a device can do at most. A zero leaves its part out of a floor.

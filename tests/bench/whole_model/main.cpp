@@ -3,7 +3,7 @@
 //   bench_whole_model (--folder FOLDER | --model NAME [--into FOLDER]) [--case NAME]... [--device cpu|cuda|cuda:N]
 //                     [--json FILE] [--seed N] [--batch-tokens N] [--ceiling TB/s] [--tflops N] [--link GB/s]
 //
-// --folder   a Hugging Face model folder.
+// --folder   a Hugging Face model folder, or a GGUF file (without floors).
 // --model    random weights of a known model's shape (bench/shapes.h), written once to the folder of --into, NAME in
 //            the system's folder for temporary files where that is not given. Peers run on the same folder: see
 //            tests/bench/peers.
