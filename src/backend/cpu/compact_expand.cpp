@@ -69,35 +69,34 @@ NL_INLINE void expand_piece(const CompactForm& form, const Piece& of, Vec<Lanes>
     }
 }
 
-// One strip, whose first row is row `row` of the tile, or so many before it.
+// Columns of the tile from `k` on, those of one block, of a strip whose first row is row `row` of the tile, or so many
+// before it.
 template <int Lanes, typename T>
-NL_INLINE void expand_strip(const CompactRows& of, int64_t strip, int64_t row, int64_t from, const Panels<T>& panels) {
-    const std::byte* block = of.strips.data() + strip * strip_bytes(of.form, of.depth) +
-                             from / kCompactBlock * block_bytes(of.form, kCompactBlock);
-    for (int64_t k = 0; k < panels.depth; k += kCompactBlock) {
-        const int64_t size = block_size(of.depth, (from + k) / kCompactBlock);
-        for (int64_t lane = 0; lane < kStrip; lane += Lanes) {
-            if (row + lane + Lanes <= 0 || row + lane >= panels.count) continue;
-            const Piece piece{.block = block,
-                              .groups = size / stored_group(of.form),
-                              .columns = std::min(size, panels.depth - k),
-                              .lane = lane,
-                              .row = row + lane,
-                              .k = k};
-            const Vec<Lanes> scales = load<Lanes>(of.scales.data() + strip * kStrip + lane);
-            switch (of.form.codes) {
-                case CodeKind::bits4:
-                    expand_piece<Lanes, CodeKind::bits4>(of.form, piece, scales, panels);
-                    break;
-                case CodeKind::int8:
-                    expand_piece<Lanes, CodeKind::int8>(of.form, piece, scales, panels);
-                    break;
-                case CodeKind::e4m3:
-                    expand_piece<Lanes, CodeKind::e4m3>(of.form, piece, scales, panels);
-                    break;
-            }
+NL_INLINE void expand_block(const CompactRows& of, int64_t strip, int64_t row, int64_t from, int64_t k,
+                            const Panels<T>& panels) {
+    const int64_t size = block_size(of.depth, (from + k) / kCompactBlock);
+    const std::byte* const block = of.strips.data() + strip * strip_bytes(of.form, of.depth) +
+                                   (from + k) / kCompactBlock * block_bytes(of.form, kCompactBlock);
+    for (int64_t lane = 0; lane < kStrip; lane += Lanes) {
+        if (row + lane + Lanes <= 0 || row + lane >= panels.count) continue;
+        const Piece piece{.block = block,
+                          .groups = size / stored_group(of.form),
+                          .columns = std::min(size, panels.depth - k),
+                          .lane = lane,
+                          .row = row + lane,
+                          .k = k};
+        const Vec<Lanes> scales = load<Lanes>(of.scales.data() + strip * kStrip + lane);
+        switch (of.form.codes) {
+            case CodeKind::bits4:
+                expand_piece<Lanes, CodeKind::bits4>(of.form, piece, scales, panels);
+                break;
+            case CodeKind::int8:
+                expand_piece<Lanes, CodeKind::int8>(of.form, piece, scales, panels);
+                break;
+            case CodeKind::e4m3:
+                expand_piece<Lanes, CodeKind::e4m3>(of.form, piece, scales, panels);
+                break;
         }
-        block += block_bytes(of.form, size);
     }
 }
 
@@ -112,8 +111,11 @@ void fill_last_panel(const Panels<T>& panels) {
 template <int Lanes, typename T>
 NL_INLINE void expand_part_body(const CompactRows& of, int64_t first, int64_t from, const Panels<T>& panels) {
     const int64_t last = std::min(of.outputs, first + panels.count);
-    for (int64_t strip = std::max(first, int64_t{0}) / kStrip; strip * kStrip < last; ++strip)
-        expand_strip<Lanes>(of, strip, strip * kStrip - first, from, panels);
+    // All strips of a block before the next block, so that what is written stays near.
+    for (int64_t k = 0; k < panels.depth; k += kCompactBlock) {
+        for (int64_t strip = std::max(first, int64_t{0}) / kStrip; strip * kStrip < last; ++strip)
+            expand_block<Lanes>(of, strip, strip * kStrip - first, from, k, panels);
+    }
 }
 NL_DISPATCH(expand_part, (const CompactRows& of, int64_t first, int64_t from, const Panels<float>& panels),
             (of, first, from, panels))

@@ -164,6 +164,12 @@ struct Products<T>::State {
         return (wanted + kLeastTileOutputs - 1) / kLeastTileOutputs * kLeastTileOutputs;
     }
 
+    // Parts that the tiles of rows are divided into, for each of which a tile of weights is widened or packed: as few
+    // as leave some work for each thread.
+    [[nodiscard]] int64_t row_parts(int64_t row_tiles, int64_t output_tiles) const {
+        return std::min(tiles_of(4 * pool.num_threads(), output_tiles), row_tiles);
+    }
+
     Result<void> make_product(const Key& key) {
         if (products.contains(key)) return {};
         NL_TRY(check_memory_for_onednn());
@@ -217,20 +223,24 @@ struct Products<T>::State {
         return {};
     }
 
-    // Computes the tile of w's outputs [first, last) with its rows of x, and stores it in y. Runs on the calling
-    // thread, the pool's thread of this number.
-    void compute_tile(const Matrix<T>& w, T* x, int64_t rows, int64_t first, int64_t last, float* y, bool accumulate,
-                      int32_t thread) {
-        const int64_t outputs = last - first;
+    // The weights of w's outputs [first, first + outputs) as oneDNN multiplies them. Compact ones are widened to the
+    // memory of the pool's thread of this number.
+    T* tile_weights(const Matrix<T>& w, int64_t first, int64_t outputs, int32_t thread) {
+        // oneDNN takes no const pointers; sources are only read.
+        if (!w.compact())
+            return const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
+        T* const widened = memories[thread].expanded.data();
+        expand_tile(w.parts, first, outputs, 0, w.depth, outputs, widened);
+        return widened;
+    }
+
+    // Computes the tile of these weights, w's from output `first` on, with its rows of x, and stores it in y. Runs on
+    // the calling thread, the pool's thread of this number.
+    void compute_tile(const Matrix<T>& w, T* weights, T* x, int64_t rows, int64_t first, int64_t outputs, float* y,
+                      bool accumulate, int32_t thread) {
         const TileProduct& product = products.at({rows, outputs, w.depth, w.compact()});
         const TileArguments& arguments = product.arguments[thread];
         TileMemory<T>& memory = memories[thread];
-        // oneDNN takes no const pointers; sources are only read.
-        T* weights = const_cast<T*>(w.data) + first * w.depth;  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-        if (w.compact()) {
-            weights = memory.expanded.data();
-            expand_tile(w.parts, first, outputs, 0, w.depth, outputs, weights);
-        }
         arguments.at(DNNL_ARG_SRC).set_data_handle(x);
         arguments.at(DNNL_ARG_WEIGHTS).set_data_handle(weights);
         arguments.at(DNNL_ARG_DST).set_data_handle(memory.y.data());
@@ -257,15 +267,22 @@ struct Products<T>::State {
         tile_begins.clear();
         for (int64_t row = 0; row < padded; row += first_tile_rows(padded - row)) tile_begins.push_back(row);
         const int64_t outputs = std::min(tile_outputs(w), w.outputs);
+        const int64_t output_tiles = tiles_of(w.outputs, outputs);
         const auto row_tiles = static_cast<int64_t>(tile_begins.size());
-        const int64_t tiles = (w.outputs + outputs - 1) / outputs * row_tiles;
+        const int64_t parts = row_parts(row_tiles, output_tiles);
+        const int64_t cost = cost_of_flops(2 * padded * w.outputs * w.depth);
         std::atomic<dnnl_status_t> failed = dnnl_success;
-        pool.run(tiles, cost_of_flops(2 * padded * w.outputs * w.depth), [&](int64_t tile, int32_t thread) {
-            const int64_t first = tile / row_tiles * outputs;
-            const int64_t row = tile_begins[tile % row_tiles];
+        pool.run(output_tiles * parts, cost, [&](int64_t item, int32_t thread) {
+            const int64_t first = item / parts * outputs;
+            const int64_t count = std::min(outputs, w.outputs - first);
+            const int64_t part = item % parts;
             try {
-                compute_tile(w, x + row * w.depth, first_tile_rows(padded - row), first,
-                             std::min(first + outputs, w.outputs), y + row * w.outputs, accumulate, thread);
+                T* const weights = tile_weights(w, first, count, thread);
+                for (int64_t tile = part * row_tiles / parts; tile < (part + 1) * row_tiles / parts; ++tile) {
+                    const int64_t row = tile_begins[tile];
+                    compute_tile(w, weights, x + row * w.depth, first_tile_rows(padded - row), first, count,
+                                 y + row * w.outputs, accumulate, thread);
+                }
             } catch (const dnnl::error& error) {
                 failed = error.status;
             } catch (...) {  // std::bad_alloc, of what a call takes
@@ -355,17 +372,11 @@ struct Products<T>::State {
         pack(w.data + first * w.depth + k, w.depth, outputs, depth, to);
     }
 
-    // Rows for which a tile of weights is packed once: as many as leave some tiles for each thread.
-    [[nodiscard]] int64_t rows_of_packing(int64_t rows, int64_t output_tiles) const {
-        const int64_t wanted = tiles_of(4 * pool.num_threads(), output_tiles);
-        const int64_t parts = std::min(wanted, tiles_of(rows, kPackedRows));
-        return tiles_of(tiles_of(rows, parts), kPackedRows) * kPackedRows;
-    }
-
     void by_packing(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         widen(x, rows, w.depth, [](const T* from, int64_t size, float* to) { convert(from, size, to); });
         const int64_t tiles = tiles_of(w.outputs, kPackedOutputs);
-        const int64_t step = rows_of_packing(rows, tiles);
+        const int64_t parts = row_parts(tiles_of(rows, kPackedRows), tiles);
+        const int64_t step = tiles_of(tiles_of(rows, parts), kPackedRows) * kPackedRows;
         for_tiles(w, rows, step, tiles, [&](int64_t tile, int64_t first_row, int32_t thread) {
             const int64_t first = tile * kPackedOutputs;
             const int64_t outputs = std::min(kPackedOutputs, w.outputs - first);
