@@ -160,10 +160,11 @@ TEST_P(Embed, BesideConversations) {
         threads.emplace_back([&, i] {
             for (int32_t j = 0; j < 5; ++j) {
                 const Tokens text = tokens_from(100 * i + j, 20 + 17 * i);
-                const auto cache = engine.cache();
+                auto cache = engine.cache();
                 const int32_t pooling = i % 2 == 0 ? NL_POOLING_LAST : NL_POOLING_NONE;
                 EXPECT_EQ(embed(engine, *cache, text, pooling),
                           states(engine, text, pooling == NL_POOLING_LAST ? text.size() - 1 : 0));
+                engine->release(std::move(cache));
             }
         });
     }

@@ -94,12 +94,13 @@ TEST_P(StepLoopFairness, ABatchDoesNotStarveWhileOthersStepCachesOneByOne) {
     std::vector<std::thread> others;
     for (int32_t i = 0; i < 8; ++i) {
         others.emplace_back([&, i] {
-            const auto cache = begun(10 + i);
+            auto cache = begun(10 + i);
             for (int32_t step = 0; step < 2000 && !ended; ++step) {
                 Cache* const caches[] = {cache.get()};
                 int32_t token = 0;
                 EXPECT_TRUE(engine->decode_step(caches, {&token, 1}).ok());
             }
+            engine->release(std::move(cache));
         });
     }
     std::vector<Cache*> caches;
