@@ -2,11 +2,11 @@
 // group of 16 or 32 columns are multiplied by the group's scales, and added to those of the groups before.
 //
 // The weights are read once for four rows, 0.56 to 1.1 bytes each, and fetched kAhead bytes before they are used. With
-// bytes (AVX-512 VNNI) a vector of 128 codes of 4 bits takes a load, three instructions that separate the codes and, for
-// each row, four that multiply four codes of 16 outputs by four bytes of x and add up: 0.08 instructions a weight where
-// two strips share the bytes of x. With words a vector of 64 codes takes a load, six instructions that separate the codes
-// and, for each row, four multiplications of pairs and four additions: 0.3 instructions a weight. With float32 a code is
-// moved, masked, converted and multiplied. One row is bound by memory, more rows by the multipliers.
+// bytes (AVX-512 VNNI) a vector of 128 codes of 4 bits takes a load, three instructions that separate the codes and,
+// for each row, four that multiply four codes of 16 outputs by four bytes of x and add up: 0.08 instructions a weight
+// where two strips share the bytes of x. With words a vector of 64 codes takes a load, six instructions that separate
+// the codes and, for each row, four multiplications of pairs and four additions: 0.3 instructions a weight. With
+// float32 a code is moved, masked, converted and multiplied. One row is bound by memory, more rows by the multipliers.
 #include "backend/cpu/compact_products.h"
 
 #include <algorithm>
@@ -42,6 +42,16 @@ NL_INLINE Ints<Lanes> multiply_pairs(Words<Lanes> a, Words<Lanes> b) {
     const auto wide_b = reinterpret_cast<Ints<Lanes>>(b);
     return (reinterpret_cast<Ints<Lanes>>(a << 16) >> 16) * (reinterpret_cast<Ints<Lanes>>(b << 16) >> 16) +
            (wide_a >> 16) * (wide_b >> 16);
+}
+
+// a + b. GCC would put off additions until all products are there, more than there are registers for.
+template <int Lanes>
+NL_INLINE Ints<Lanes> add_now(Ints<Lanes> a, Ints<Lanes> b) {
+    Ints<Lanes> sum = a + b;
+#if defined(__x86_64__) && !defined(__clang__)
+    asm("" : "+v"(sum));
+#endif
+    return sum;
 }
 
 // The sums, and to each the products of four codes (bytes that are not negative) with four bytes of x.
@@ -235,7 +245,8 @@ class Tile {
             }
             NL_UNROLL for (int r = 0; r < Rows; ++r) {
                 const Words<Lanes> two = numbers_of(numbers, r, pair);
-                NL_UNROLL for (int v = 0; v < kVectors; ++v) totals[r][v] += multiply_pairs<Lanes>(codes[v], two);
+                NL_UNROLL for (int v = 0; v < kVectors; ++v) totals[r][v] =
+                    add_now<Lanes>(totals[r][v], multiply_pairs<Lanes>(codes[v], two));
             }
         }
     }

@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <dnnl.hpp>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -34,9 +35,9 @@ constexpr int64_t kDotRows = 120;
 constexpr int64_t kCompactOutputs = 4 * kStrip;
 // Up to so many rows packing weights costs more than reading them again for every eight rows.
 constexpr int64_t kMostDotRows = 32;
-// The same of compact weights where bytes are multiplied and there is no AMX: products of bytes are as fast as those of
-// bfloat16 then, and weights need not be widened.
-constexpr int64_t kMostByteRows = 128;
+// The same of compact weights beside integers where oneDNN multiplies bfloat16 but has no AMX: products of integers are
+// nearly as fast there, and weights need not be widened.
+constexpr int64_t kMostIntegerRows = 128;
 
 // A tile of packed_product(). Its weights (128 KiB as float32) stay in a core's second-level cache; the more rows, the
 // less packing counts.
@@ -147,15 +148,19 @@ struct Products<T>::State {
     }
     // Whether rows go through oneDNN.
     [[nodiscard]] bool takes_tiles(const Matrix<T>& w, int64_t rows) const {
-        if (!has_many_rows<T>() || few_compact(w, rows)) return false;
+        if (!has_many_rows<T>() || multiplies_codes(w, rows)) return false;
         return rows > kFewRows || batch_invariant;
     }
-    static int64_t most_compact_rows() {
-        return std::is_same_v<T, BFloat16> && has_byte_products() && !has_amx() ? kMostByteRows : kMostDotRows;
+    // The most rows that go through compact_products().
+    static int64_t most_compact_rows(const Matrix<T>& w) {
+        const auto is_float = [](const CompactRows& part) { return kind_of(part) == RowKind::floats; };
+        if (has_amx() || std::ranges::any_of(w.parts, is_float)) return kMostDotRows;
+        // Products of float32, which would be the other way, are slower than those of integers.
+        return has_bfloat16_products() ? kMostIntegerRows : std::numeric_limits<int64_t>::max();
     }
     // Whether rows go through compact_products().
-    [[nodiscard]] bool few_compact(const Matrix<T>& w, int64_t rows) const {
-        return w.compact() && (rows <= most_compact_rows() || batch_invariant);
+    [[nodiscard]] bool multiplies_codes(const Matrix<T>& w, int64_t rows) const {
+        return w.compact() && (rows <= most_compact_rows(w) || batch_invariant);
     }
 
     [[nodiscard]] int64_t tile_outputs(const Matrix<T>& w) const {
@@ -207,14 +212,14 @@ struct Products<T>::State {
 
     // Memory for products with a compact matrix.
     Result<void> reserve_compact(const Matrix<T>& w, int64_t max_rows) {
-        const int64_t rows = batch_invariant ? max_rows : std::min(max_rows, most_compact_rows());
+        const int64_t rows = batch_invariant ? max_rows : std::min(max_rows, most_compact_rows(w));
         for (const CompactRows& part : w.parts) {
             Buffer<float>& x = compact_x[static_cast<size_t>(kind_of(part))];
             const int64_t size = rows * spread_size(w.depth, kind_of(part));
             if (x.size() >= static_cast<size_t>(size)) continue;
             NL_ASSIGN(x, Buffer<float>::allocate("rows of activations", {size}));
         }
-        if (few_compact(w, max_rows) || !has_many_rows<T>()) return {};
+        if (multiplies_codes(w, max_rows) || !has_many_rows<T>()) return {};
         for (TileMemory<T>& memory : memories) {
             const int64_t tile = tile_outputs(w) * w.depth;
             if (memory.expanded.size() >= static_cast<size_t>(tile)) continue;
@@ -470,7 +475,7 @@ template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
     if (state_->takes_tiles(w, rows)) return state_->many_rows(w, x, rows, y, accumulate);
-    if (state_->few_compact(w, rows)) {
+    if (state_->multiplies_codes(w, rows)) {
         state_->by_compact(w, x, rows, y, accumulate);
     } else if (rows <= kMostDotRows || state_->batch_invariant) {
         state_->by_dots(w, x, rows, y, accumulate);

@@ -31,8 +31,9 @@ int64_t padded_rows(int64_t rows);
 
 // Runs products on the pool's threads: few rows through dot_products() or compact_products(), more through oneDNN, or
 // through packed_product() where the processor does not multiply bfloat16. All read the one copy of the weights;
-// compact ones are widened a tile at a time for many rows. A product of many rows is cut into tiles; oneDNN's are of a
-// few shapes, so that all of its primitives are made beforehand, by prepare(). Not thread-safe.
+// compact ones go through compact_products() for as many rows as that is the fastest for, and are widened a tile at a
+// time for more. A product of many rows is cut into tiles; oneDNN's are of a few shapes, so that all of its primitives
+// are made beforehand, by prepare(). Not thread-safe.
 template <typename T>
 class Products {
   public:
