@@ -3,15 +3,17 @@
 import gzip
 import json
 import pathlib
+import re
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 
-from harness import RECORDS, SYSTEM, Server, Skipped, events_of, in_parallel, read_demo
+from harness import RECORDS, ROOT, SYSTEM, Server, Skipped, events_of, in_parallel, read_demo
 
 CHAT = "/v1/chat/completions"
 HI = [{"role": "user", "content": "hi"}]
@@ -316,6 +318,24 @@ def test_metrics():
         for name in ("nanolith_first_token_seconds", "nanolith_token_gap_seconds", "nanolith_answer_seconds"):
             counts = [value for key, value in numbers.items() if key.startswith(name + "_bucket")]
             assert counts == sorted(counts) and counts[-1] == numbers[name + "_count"], name
+
+
+def test_top():
+    top = [sys.executable, str(ROOT / "examples/server/nanolith-top"), "--once", "--seconds"]
+    with Server() as server:
+        shown = subprocess.Popen([*top, "3", server.url], stdout=subprocess.PIPE, text=True)
+        time.sleep(1)  # it has looked at the server for the first time
+        for _ in range(3):
+            server.chat(max_tokens=5)
+        text, _ = shown.communicate(timeout=30)
+        assert shown.returncode == 0 and "\033" not in text, text
+        assert float(re.search(r"^tokens +(\d+) answered a second, \d+ asked", text, re.M)[1]) > 0, text
+        assert re.search(r"^first token +[\d.]+ m?s for half of them", text, re.M), text
+        assert "3 answered" in text and "0 running, 0 waiting" in text and "of 4200" in text, text
+    failed = subprocess.run([*top, "1", server.url], capture_output=True, text=True)
+    assert failed.returncode == 1 and failed.stderr.startswith("nanolith-top: " + server.url), failed
+    failed = subprocess.run([*top, "0", server.url], capture_output=True, text=True)
+    assert failed.returncode == 2 and "--seconds is 0.0" in failed.stderr, failed
 
 
 def test_tokens():
