@@ -1,7 +1,8 @@
 // Tiling: a block is up to 64 queries (rows times the query heads of one KV head) that walk their segments' keys in
 // tiles of 64. Per tile: the keys are read once from their pages; scores = queries x keys, online softmax, sums +=
 // weights x values. Flops: 4 * head_dim a query and visible key. Bytes: K and V once a block, so prefill is bound by
-// the multiply-add units and decode (a few queries) by memory; decode rows that share a segment read it together.
+// the multiply-add units and decode (a few queries) by memory: while a tile is computed the next one is fetched. Decode
+// rows that share a segment read it together.
 // Scores, softmax and sums are float32 whatever the pool is: bfloat16 is multiplied as it lies in the pages where
 // queries are few, keys are packed as float32 where there are more, other formats are widened a page's part at a time.
 #include "backend/cpu/attention.h"
@@ -17,6 +18,9 @@
 
 namespace nanolith::cpu {
 namespace {
+
+// Keys or values that are multiplied between fetching as many of the next tile.
+constexpr int64_t kFetchRows = 8;
 
 // Float32 memory of one thread, for blocks of up to block_rows(group) rows.
 class Scratch {
@@ -149,11 +153,12 @@ class BlockAttention {
     }
 
   private:
-    // Tokens [first, first + count) of a walk's segment.
+    // Tokens [first, first + count) of a walk's segment, of which tokens up to `end` are walked through.
     struct Tile {
         const int32_t* pages;
         int64_t first;
         int64_t count;
+        int64_t end;
     };
 
     // Of a row of the walk: its row of the step, that row's position, and the base of the segment for it.
@@ -173,8 +178,9 @@ class BlockAttention {
         return num_queries(walk) <= kFewRows && !shape_.batch_invariant;
     }
 
-    // Calls visit(rows [count][head_dim], offset in tile, count) for each page's part of the tile: keys, or values
-    // with `head` counted on from them.
+    // Calls visit(rows [count][head_dim], offset in tile, count, next) for each page's part of the tile: keys, or
+    // values with `head` counted on from them. `next` is where the same part of the walk's next tile lies; null where
+    // there is none.
     template <typename Visit>
     void for_each_page(const Tile& tile, int64_t head, const Visit& visit) const {
         const int64_t page_size = shape_.pool.page_size;
@@ -183,8 +189,11 @@ class BlockAttention {
             const int64_t token = tile.first + done;
             const int64_t offset = token % page_size;
             const int64_t count = std::min<int64_t>(page_size - offset, tile.count - done);
-            const P* const from = pages + shape_.pool.key_tile(tile.pages[token / page_size], head) + offset * dim_;
-            visit(readable(from, count * dim_, scratch_.widened()), done, count);
+            const auto row_at = [&](int64_t of) {
+                return pages + shape_.pool.key_tile(tile.pages[of / page_size], head) + of % page_size * dim_;
+            };
+            const P* const next = token + kKeyTile + count <= tile.end ? row_at(token + kKeyTile) : nullptr;
+            visit(readable(row_at(token), count * dim_, scratch_.widened()), done, count, next);
             done += count;
         }
     }
@@ -223,26 +232,30 @@ class BlockAttention {
         return to;
     }
 
-    // Has a tile's keys or values, as for_each_page() gives them, brought to the second-level cache meanwhile: products
-    // with few rows would wait for memory, since they read too short runs of it.
-    void prefetch(const Tile& tile, int64_t head) const {
-        const int64_t page_size = shape_.pool.page_size;
-        constexpr int64_t kLine = 64 / sizeof(P);
-        for (int64_t token = tile.first; token < tile.first + tile.count; ++token) {
-            const P* const from = static_cast<const P*>(tensors_.pages.data) +
-                                  shape_.pool.key_tile(tile.pages[token / page_size], head) + token % page_size * dim_;
-            for (int64_t i = 0; i < dim_; i += kLine) __builtin_prefetch(from + i, 0, 2);
+    // Calls work(first, some) for a few at a time of `count` rows of keys or values, and fetches as many rows at `next`
+    // (null: none) before each: a processor forgets what it is asked to fetch beyond some dozen lines.
+    template <typename Row, typename Work>
+    void fetch_beside(const Row* next, int64_t count, const Work& work) const {
+        constexpr int64_t kLine = 64 / sizeof(Row);
+        for (int64_t first = 0; first < count; first += kFetchRows) {
+            const int64_t some = std::min<int64_t>(kFetchRows, count - first);
+            if (next != nullptr) {
+                for (int64_t i = first * dim_; i < (first + some) * dim_; i += kLine) __builtin_prefetch(next + i);
+            }
+            work(first, some);
         }
     }
 
     void compute_scores(const AttentionWalk& walk, const Tile& tile) const {
-        for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count) {
+        for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count, const P* next) {
             using Key = std::remove_const_t<std::remove_pointer_t<decltype(keys)>>;
             float* const scores = scratch_.scores() + at;
             if (few(walk)) {
-                const DotProducts<Key> of{keys, scratch_.queries(), dim_, scores, kKeyTile, false};
-                dot_products(of, num_queries(walk), count);
-                return;
+                return fetch_beside(next, count, [&](int64_t first, int64_t some) {
+                    const DotProducts<Key> of{keys + first * dim_, scratch_.queries(), dim_,
+                                              scores + first,      kKeyTile,           false};
+                    dot_products(of, num_queries(walk), some);
+                });
             }
             pack(keys, dim_, count, dim_, scratch_.keys());
             const PackedProduct of{.packed = scratch_.keys(),
@@ -259,18 +272,19 @@ class BlockAttention {
     void add_values(const AttentionWalk& walk, const Tile& tile) const {
         const int64_t head = shape_.pool.num_kv_heads + block_.kv_head;
         float* const sums = scratch_.sums() + int64_t{walk.first_row} * group_ * dim_;
-        for_each_page(tile, head, [&](const auto* values, int64_t at, int64_t count) {
-            const auto add = [&](const auto* rows) {
-                tile_product(scratch_.scores() + at, kKeyTile, rows, dim_, num_queries(walk), dim_, count, true, sums,
-                             dim_);
+        for_each_page(tile, head, [&](const auto* values, int64_t at, int64_t count, const P* next) {
+            const auto add = [&](const auto* rows, int64_t first, int64_t some) {
+                tile_product(scratch_.scores() + at + first, kKeyTile, rows + first * dim_, dim_, num_queries(walk),
+                             dim_, some, true, sums, dim_);
             };
             if constexpr (std::is_same_v<P, BFloat16>) {
                 if (num_queries(walk) > kFewRows) {  // widened once, and not for every few rows
                     convert(values, count * dim_, scratch_.widened());
-                    return add(scratch_.widened());
+                    return add(scratch_.widened(), 0, count);
                 }
             }
-            add(values);
+            if (!few(walk)) return add(values, 0, count);
+            fetch_beside(next, count, [&](int64_t first, int64_t some) { add(values, first, some); });
         });
     }
 
@@ -308,7 +322,8 @@ class BlockAttention {
         if (first >= end) return;
         load_queries(walk);
         for (; first < end; first += kKeyTile) {
-            const Tile tile{step_.page_table.data() + walk.first_page, first, std::min<int64_t>(kKeyTile, end - first)};
+            const Tile tile{step_.page_table.data() + walk.first_page, first, std::min<int64_t>(kKeyTile, end - first),
+                            end};
             compute_scores(walk, tile);
             weigh(walk, tile);
             add_values(walk, tile);
