@@ -18,7 +18,7 @@
 namespace nanolith::cpu {
 namespace {
 
-constexpr int64_t kAhead = 2048;
+constexpr int64_t kAhead = 2048;  // bytes of a strip between a line that is read and the one that is fetched
 
 template <int Lanes>
 struct PairTypes {
@@ -106,7 +106,7 @@ class Tile {
             alignas(64) float totals[kStrip];
             NL_UNROLL for (int v = 0; v < kPerStrip; ++v) {
                 const Vec<Lanes> total = load<Lanes>(row_scales + v * Lanes) * sums_[r][strip * kPerStrip + v];
-                nanolith::cpu::store<Lanes>(totals + v * Lanes, total);
+                store<Lanes>(totals + v * Lanes, total);
             }
             float* const to = y + r * of_.y_stride;
             if (outputs < kStrip) {
@@ -309,7 +309,7 @@ NL_INLINE void integer_rows(const CompactProducts& of, int64_t rows, int64_t out
     if (row < rows) some_rows<Lanes, 1, 2, Kind, Group, Row>(of, row, outputs);
 }
 
-// One function for each kind of product: in one alone they would take minutes to compile.
+// One function for each kind of product and level of instructions.
 #define NL_WORDS_KIND(name, kind, group)                                                   \
     template <int Lanes>                                                                   \
     NL_INLINE void name##_body(const CompactProducts& of, int64_t rows, int64_t outputs) { \
