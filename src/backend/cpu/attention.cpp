@@ -19,9 +19,6 @@
 namespace nanolith::cpu {
 namespace {
 
-// Keys or values that are multiplied between fetching as many of the next tile.
-constexpr int64_t kFetchRows = 8;
-
 // Float32 memory of one thread, for blocks of up to block_rows(group) rows.
 class Scratch {
   public:
@@ -112,6 +109,13 @@ void merge(const float* partials, int64_t num_parts, int64_t stride, int64_t dim
         for (int64_t i = 0; i < dim; ++i) to.sums[i] += weight * from[i];
         to.total += weight * from[dim + 1];
     }
+}
+
+// Numbers of a page, where they are multiplied as Row; null where they are widened before.
+template <typename Row, typename P>
+const Row* as_read(const P* page) {
+    if constexpr (std::is_same_v<Row, P>) return page;
+    return nullptr;
 }
 
 // A block's computation, for pages of P.
@@ -232,30 +236,19 @@ class BlockAttention {
         return to;
     }
 
-    // Calls work(first, some) for a few at a time of `count` rows of keys or values, and fetches as many rows at `next`
-    // (null: none) before each: a processor forgets what it is asked to fetch beyond some dozen lines.
-    template <typename Row, typename Work>
-    void fetch_beside(const Row* next, int64_t count, const Work& work) const {
-        constexpr int64_t kLine = 64 / sizeof(Row);
-        for (int64_t first = 0; first < count; first += kFetchRows) {
-            const int64_t some = std::min<int64_t>(kFetchRows, count - first);
-            if (next != nullptr) {
-                for (int64_t i = first * dim_; i < (first + some) * dim_; i += kLine) __builtin_prefetch(next + i);
-            }
-            work(first, some);
-        }
-    }
-
     void compute_scores(const AttentionWalk& walk, const Tile& tile) const {
         for_each_page(tile, block_.kv_head, [&](const auto* keys, int64_t at, int64_t count, const P* next) {
             using Key = std::remove_const_t<std::remove_pointer_t<decltype(keys)>>;
             float* const scores = scratch_.scores() + at;
             if (few(walk)) {
-                return fetch_beside(next, count, [&](int64_t first, int64_t some) {
-                    const DotProducts<Key> of{keys + first * dim_, scratch_.queries(), dim_,
-                                              scores + first,      kKeyTile,           false};
-                    dot_products(of, num_queries(walk), some);
-                });
+                const DotProducts<Key> of{.weights = keys,
+                                          .x = scratch_.queries(),
+                                          .depth = dim_,
+                                          .y = scores,
+                                          .y_stride = kKeyTile,
+                                          .next = as_read<Key>(next)};
+                dot_products(of, num_queries(walk), count);
+                return;
             }
             pack(keys, dim_, count, dim_, scratch_.keys());
             const PackedProduct of{.packed = scratch_.keys(),
@@ -273,18 +266,17 @@ class BlockAttention {
         const int64_t head = shape_.pool.num_kv_heads + block_.kv_head;
         float* const sums = scratch_.sums() + int64_t{walk.first_row} * group_ * dim_;
         for_each_page(tile, head, [&](const auto* values, int64_t at, int64_t count, const P* next) {
-            const auto add = [&](const auto* rows, int64_t first, int64_t some) {
-                tile_product(scratch_.scores() + at + first, kKeyTile, rows + first * dim_, dim_, num_queries(walk),
-                             dim_, some, true, sums, dim_);
+            const auto add = [&]<typename Row>(const Row* rows) {
+                tile_product(scratch_.scores() + at, kKeyTile, rows, dim_, num_queries(walk), dim_, count, true, sums,
+                             dim_, few(walk) ? as_read<Row>(next) : nullptr);
             };
             if constexpr (std::is_same_v<P, BFloat16>) {
                 if (num_queries(walk) > kFewRows) {  // widened once, and not for every few rows
                     convert(values, count * dim_, scratch_.widened());
-                    return add(scratch_.widened(), 0, count);
+                    return add(scratch_.widened());
                 }
             }
-            if (!few(walk)) return add(values, 0, count);
-            fetch_beside(next, count, [&](int64_t first, int64_t some) { add(values, first, some); });
+            add(values);
         });
     }
 

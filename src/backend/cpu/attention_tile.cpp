@@ -15,11 +15,12 @@ namespace {
 
 template <int Lanes, int Rows, typename T>
 NL_INLINE void product_rows(const float* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t columns,
-                            int64_t depth, bool accumulate, float* c, int64_t c_stride) {
+                            int64_t depth, bool accumulate, float* c, int64_t c_stride, const T* next) {
     constexpr int kVectors = Rows > 2 ? 2 : 8 / Rows;
     int64_t n = 0;
     for (; n + kVectors * Lanes <= columns; n += kVectors * Lanes)
-        product_block<Lanes, Rows, kVectors>(a, a_stride, b + n, b_stride, depth, accumulate, c + n, c_stride);
+        product_block<Lanes, Rows, kVectors>(a, a_stride, b + n, b_stride, depth, accumulate, c + n, c_stride,
+                                             next == nullptr ? next : next + n);
     for (; n + Lanes <= columns; n += Lanes)
         product_block<Lanes, Rows, 1>(a, a_stride, b + n, b_stride, depth, accumulate, c + n, c_stride);
     for (; n < columns; ++n) {
@@ -34,22 +35,23 @@ NL_INLINE void product_rows(const float* a, int64_t a_stride, const T* b, int64_
 // Rows at a time, and then the rest.
 template <int Lanes, int Rows, typename T>
 NL_INLINE void all_rows(const float* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows, int64_t columns,
-                        int64_t depth, bool accumulate, float* c, int64_t c_stride) {
+                        int64_t depth, bool accumulate, float* c, int64_t c_stride, const T* next) {
     int64_t m = 0;
     for (; m + Rows <= rows; m += Rows)
         product_rows<Lanes, Rows>(a + m * a_stride, a_stride, b, b_stride, columns, depth, accumulate, c + m * c_stride,
-                                  c_stride);
+                                  c_stride, m == 0 ? next : nullptr);
     if constexpr (Rows > 1) {
         if (m < rows)
             all_rows<Lanes, Rows - 1>(a + m * a_stride, a_stride, b, b_stride, rows - m, columns, depth, accumulate,
-                                      c + m * c_stride, c_stride);
+                                      c + m * c_stride, c_stride, m == 0 ? next : nullptr);
     }
 }
 
 template <int Lanes, typename T>
 NL_INLINE void tile_product_body(const float* a, int64_t a_stride, const T* b, int64_t b_stride, int64_t rows,
-                                 int64_t columns, int64_t depth, bool accumulate, float* c, int64_t c_stride) {
-    all_rows<Lanes, kBlockRows>(a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride);
+                                 int64_t columns, int64_t depth, bool accumulate, float* c, int64_t c_stride,
+                                 const T* next) {
+    all_rows<Lanes, kBlockRows>(a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride, next);
 }
 
 template <int Lanes, typename T>
@@ -105,12 +107,12 @@ NL_INLINE void softmax_tile_body(float* scores, int64_t visible, int64_t count, 
 
 NL_DISPATCH(tile_product,
             (const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t rows, int64_t columns,
-             int64_t depth, bool accumulate, float* c, int64_t c_stride),
-            (a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride))
+             int64_t depth, bool accumulate, float* c, int64_t c_stride, const float* next),
+            (a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride, next))
 NL_DISPATCH(tile_product,
             (const float* a, int64_t a_stride, const BFloat16* b, int64_t b_stride, int64_t rows, int64_t columns,
-             int64_t depth, bool accumulate, float* c, int64_t c_stride),
-            (a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride))
+             int64_t depth, bool accumulate, float* c, int64_t c_stride, const BFloat16* next),
+            (a, a_stride, b, b_stride, rows, columns, depth, accumulate, c, c_stride, next))
 NL_DISPATCH(softmax_tile,
             (float* scores, int64_t visible, int64_t count, float* highest, float* total, float* sums, int64_t dim),
             (scores, visible, count, highest, total, sums, dim))

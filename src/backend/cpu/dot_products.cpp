@@ -42,7 +42,11 @@ template <int Lanes, int Rows, int Outputs, typename T>
 NL_INLINE void block(const DotProducts<T>& of, const T* weights, int64_t apart, const float* x, float* y) {
     Vec<Lanes> sums[Rows][Outputs] = {};
     int64_t k = 0;
+    const int64_t next = of.next == nullptr ? 0 : of.next - of.weights;
     for (; k + 2 * Lanes <= of.depth; k += 2 * Lanes) {
+        if (next != 0) {
+            NL_UNROLL for (int n = 0; n < Outputs; ++n) fetch<2 * Lanes>(weights + next + n * apart * of.depth + k);
+        }
         NL_UNROLL for (int half = 0; half < 2; ++half) {
             Vec<Lanes> w[Outputs];
             NL_UNROLL for (int n = 0; n < Outputs; ++n) w[n] =

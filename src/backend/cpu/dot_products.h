@@ -22,6 +22,8 @@ struct DotProducts {
     float* y = nullptr;
     int64_t y_stride = 0;
     bool accumulate = false;
+    // Where the weights of the next product lie, as many in the same order: they are fetched beside these. Null: none.
+    const T* next = nullptr;
 };
 
 // Computes that for r < rows and n < outputs. The weights are read once for every eight rows: of more, they should fit

@@ -88,6 +88,14 @@ using Ints = typename SimdTypes<Lanes>::Ints;
 template <int Lanes>
 using Words = typename SimdTypes<Lanes>::Words;
 
+// Asks for the lines of so many numbers, which are read later. A processor forgets such requests beyond some dozen
+// lines: they belong between the instructions that read as many others.
+template <int Numbers, typename T>
+NL_INLINE void fetch(const T* from) {
+    constexpr int kOfLine = 64 / static_cast<int>(sizeof(T));
+    for (int i = 0; i < Numbers; i += kOfLine) __builtin_prefetch(from + i);
+}
+
 template <int Lanes>
 NL_INLINE Vec<Lanes> load(const float* from) {
     Vec<Lanes> value;
