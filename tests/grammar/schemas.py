@@ -5,7 +5,7 @@
 
 Writes `count` schemas, from trivial to nested with $ref, enum, pattern and oneOf, from a seed that it prints; has the
 program CONSTRAINED (constrained.cpp) generate texts under each, and checks that every text is JSON that satisfies its
-schema, also where the most tokens ended it. A schema may be refused as too narrow to be sure of; more than one in twenty
+schema, also where the most tokens ended it, if there was room for the shortest one. A schema may be refused as too narrow to be sure of; more than one in twenty
 may not. --random-weights: with a copy of the model whose weights are noise, so that whatever is allowed is drawn.
 """
 import argparse
@@ -27,6 +27,8 @@ except ImportError:
 WORDS = ["name", "id", "kind", "tags", "items", "value", "unit", "note", "é", "a b", 'quo"te', "x_1", "next", "of"]
 PATTERNS = ["^[a-z]+$", "^[A-Z]{2,3}-[0-9]{1,4}$", "^(red|green|blue)$", "[0-9]", "^\\w+@\\w+\\.(com|org)$", "^.{2,5}$",
             "^\\S+ \\S+$", "^[^\\d\"]{1,4}$"]  # fmt: skip
+END_LENGTH = 3  # NL_END_LENGTH
+MORE_TOKENS = 2000  # more than the shortest text of any schema here has bytes
 FORMATS = ["date", "time", "date-time", "uuid", "ipv4", "email"]
 
 
@@ -184,6 +186,25 @@ def with_random_weights(model, folder, rng):
                 sys.exit(f"{name} is of {tensor['dtype']}")
 
 
+def answers_to(requests, constrained, model):
+    lines = "".join(json.dumps(request) + "\n" for request in requests)
+    run = subprocess.run([constrained, model], input=lines, capture_output=True, encoding="utf-8", check=False)
+    if run.returncode != 0:
+        sys.exit(f"{constrained} ended with {run.returncode}: {run.stderr}")
+    answers = [json.loads(line) for line in run.stdout.split("\n") if line]
+    if len(answers) != len(requests):
+        sys.exit(f"{len(answers)} answers to {len(requests)} requests")
+    return answers
+
+
+def is_json(text):
+    try:
+        json.loads(text)
+        return True
+    except ValueError:
+        return False
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("constrained", nargs="?")
@@ -210,13 +231,13 @@ def main():
         if args.random_weights:
             with_random_weights(args.model, folder, rng)
         model = folder if args.random_weights else args.model
-        run = subprocess.run([args.constrained, model], input="\n".join(map(json.dumps, requests)) + "\n",
-                             capture_output=True, text=True, encoding="utf-8", check=False)  # fmt: skip
-    if run.returncode != 0:
-        sys.exit(f"{args.constrained} ended with {run.returncode}: {run.stderr}")
-    answers = [json.loads(line) for line in run.stdout.split("\n") if line]
-    if len(answers) != len(requests):
-        sys.exit(f"{len(answers)} answers to {len(requests)} requests")
+        answers = answers_to(requests, args.constrained, model)
+        # A text that its length ended is whole if there was room for the shortest one, a token a byte: of some schemas
+        # that is more than max_tokens. These get more room.
+        cut = [i for i, answer in enumerate(answers) if answer.get("end") == END_LENGTH and not is_json(answer["text"])]
+        more = [{**requests[i], "max_tokens": MORE_TOKENS} for i in cut]
+        for i, answer in zip(cut, answers_to(more, args.constrained, model)):
+            answers[i] = answer
     satisfied = refused = bad = 0
     ends = {}
     for request, answer in zip(requests, answers):
