@@ -111,7 +111,8 @@ void merge(const float* partials, int64_t num_parts, int64_t stride, int64_t dim
     }
 }
 
-// Numbers of a page, where they are multiplied as Row; null where they are widened before.
+// `page`, if the kernels read its numbers where they lie, as Row. Null if they are first widened to Row in scratch
+// memory, which is what the kernels then read.
 template <typename Row, typename P>
 const Row* as_read(const P* page) {
     if constexpr (std::is_same_v<Row, P>) return page;

@@ -1,5 +1,6 @@
-// A vector is a column of some rows of a strip, and is stored as it is. About ten instructions a vector, a line of
-// codes read and up to a kilobyte written; bound by the instructions.
+// Tiling: a vector holds one column of `Lanes` rows of a strip, and is stored as such, since panels are stored column
+// after column. A vector takes about ten instructions (shift, mask, convert, three operations of the formula, round).
+// A line of 64 bytes of codes becomes 128 to 512 bytes of weights. Bound by the instructions.
 #include "backend/cpu/compact_expand.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 namespace nanolith::cpu {
 namespace {
 
-// Where a tile's numbers go.
+// The memory that a tile is widened to, as compact_expand.h describes it.
 template <typename T>
 struct Panels {
     T* to = nullptr;
@@ -23,7 +24,7 @@ struct Panels {
     }
 };
 
-// Stores a column of rows of the tile from `row` on, those of them that the tile has.
+// Stores one column of the `Lanes` rows from `row` on. Of these, rows that are not in [0, count) are left out.
 template <int Lanes, typename T>
 NL_INLINE void store_column(const Panels<T>& panels, int64_t row, int64_t column, Vec<Lanes> values) {
     if (row >= 0 && row % Lanes == 0 && row + Lanes <= panels.count) {
@@ -37,14 +38,15 @@ NL_INLINE void store_column(const Panels<T>& panels, int64_t row, int64_t column
     }
 }
 
-// The first columns of a block for one vector of a strip's rows.
+// What expand_piece() widens: the first `columns` columns of a block, for as many rows of the strip as a vector has
+// lanes.
 struct Piece {
     const std::byte* block = nullptr;
-    int64_t groups = 0;   // of the block
-    int64_t columns = 0;  // how many
-    int64_t lane = 0;     // of the strip: where the vector begins
-    int64_t row = 0;      // of the tile: the same
-    int64_t k = 0;        // of the tile: the first column
+    int64_t groups = 0;   // that the block has
+    int64_t columns = 0;  // that are widened
+    int64_t lane = 0;     // the first row, counted from the strip's first
+    int64_t row = 0;      // the same row, counted from the tile's first
+    int64_t k = 0;        // the block's first column, counted from the tile's first
 };
 
 template <int Lanes, CodeKind Kind, typename T>
@@ -69,8 +71,8 @@ NL_INLINE void expand_piece(const CompactForm& form, const Piece& of, Vec<Lanes>
     }
 }
 
-// Columns of the tile from `k` on, those of one block, of a strip whose first row is row `row` of the tile, or so many
-// before it.
+// Widens one block of a strip: the columns of the tile from `k` on. `row` is the strip's first row, counted from the
+// tile's first; it is negative where the strip begins before the tile.
 template <int Lanes, typename T>
 NL_INLINE void expand_block(const CompactRows& of, int64_t strip, int64_t row, int64_t from, int64_t k,
                             const Panels<T>& panels) {
@@ -107,7 +109,7 @@ void fill_last_panel(const Panels<T>& panels) {
     for (int64_t k = 0; k < panels.depth; ++k) std::fill_n(panels.at(panels.count, k), panels.width - there, T{});
 }
 
-// `first` is the tile's first row.
+// Widens what the tile has of one part. `first` is the tile's first row, counted from the part's first.
 template <int Lanes, typename T>
 NL_INLINE void expand_part_body(const CompactRows& of, int64_t first, int64_t from, const Panels<T>& panels) {
     const int64_t last = std::min(of.outputs, first + panels.count);

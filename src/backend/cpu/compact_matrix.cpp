@@ -20,7 +20,8 @@ void put(const T& value, std::byte* to) {
     std::memcpy(to, &value, sizeof(value));
 }
 
-// Stores numbers of a row's groups, `lane` being the row's place in its strip. Gives where the next ones begin.
+// Stores one number for each group of a row, which is row `lane` of its strip. Returns the address behind the numbers
+// of all 16 rows.
 template <typename T>
 std::byte* store_groups(const CompactForm& form, const T* numbers, int64_t groups, int64_t lane, std::byte* to) {
     constexpr auto kSize = static_cast<int64_t>(sizeof(T));
@@ -53,7 +54,8 @@ uint32_t word_of(CodeKind kind, const int8_t* codes) {
     return (first & 0x0F0F0F0FU) | (second & 0x0F0F0F0FU) << 4U;
 }
 
-// Stores a row's block of so many columns in its strip's.
+// Stores the first `columns` columns of a row's block. `to` is the block of the whole strip, of which the row is row
+// `lane`.
 void store_block(const CompactForm& form, const CompactBlock& block, int64_t columns, int64_t lane, std::byte* to) {
     const int64_t groups = columns / stored_group(form);
     store_scales(form, block, groups, lane, to);
@@ -107,7 +109,7 @@ T get(const std::byte* from) {
     return value;
 }
 
-// One row of a block of a strip; what store_block() stored.
+// Reads one row of a block of a strip, number by number, from where store_block() stored it.
 class StoredBlock {
   public:
     StoredBlock(const CompactForm& form, const std::byte* block, int64_t columns, int64_t lane)

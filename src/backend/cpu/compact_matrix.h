@@ -6,9 +6,9 @@
 // strip is filled up with rows of zeros.
 //
 // Scales and minimums are stored group after group, 16 rows each:
-//   ScaleKind::half: [groups][16] scales as float16; the same of the minimums, where the form has any;
-//   ScaleKind::two:  [16] scales of the block and [16] of its minimums as float16; [groups][16] factors as int8; the
-//                    same of the minimums, where the form has any.
+//   ScaleKind::half: scales [groups][16], then minimums [groups][16] if the form has minimums; all float16;
+//   ScaleKind::two:  the block's scales [16] and its minimums' scales [16] as float16; then the factors of the scales
+//                    [groups][16] and, if the form has minimums, those of the minimums [groups][16] as int8.
 //
 // Codes are stored in lines of 64 bytes: a word of 32 bits for each of the 16 rows, which has 8 consecutive columns of
 // 4-bit codes (byte i: column i in its lower half, column i + 4 in its upper half) or 4 of 8-bit codes (byte i: column

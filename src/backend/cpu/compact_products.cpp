@@ -1,12 +1,18 @@
 // Tiling: one, two or four rows of x by one or two strips of 16 outputs; a lane of a vector is an output. The sums of a
 // group of 16 or 32 columns are multiplied by the group's scales, and added to those of the groups before.
 //
-// The weights are read once for four rows, 0.56 to 1.1 bytes each, and fetched kAhead bytes before they are used. With
-// bytes (AVX-512 VNNI) a vector of 128 codes of 4 bits takes a load, three instructions that separate the codes and,
-// for each row, four that multiply four codes of 16 outputs by four bytes of x and add up: 0.08 instructions a weight
-// where two strips share the bytes of x. With words a vector of 64 codes takes a load, six instructions that separate
-// the codes and, for each row, four multiplications of pairs and four additions: 0.3 instructions a weight. With
-// float32 a code is moved, masked, converted and multiplied. One row is bound by memory, more rows by the multipliers.
+// Bytes: a weight is 0.56 to 1.1 bytes, and is read from memory once for four rows of x. Each line of codes is fetched
+// kAhead bytes before it is used.
+//
+// Instructions, for codes of 4 bits:
+// - rows stored as bytes (AVX-512 VNNI): a vector has 128 codes. It takes one load, three instructions to separate the
+//   codes and, for each row of x, four multiply-adds of four codes with four bytes of x in each lane. With two strips
+//   that is 0.08 instructions a weight;
+// - rows stored as words: a vector of 8 lanes has 64 codes. It takes one load, six instructions to separate the codes
+//   and, for each row of x, four multiplications of pairs and four additions: 0.3 instructions a weight;
+// - rows of float32: each code is shifted, masked, converted and multiplied.
+//
+// A product of one row is bound by memory, one of more rows by the multipliers.
 #include "backend/cpu/compact_products.h"
 
 #include <algorithm>
@@ -128,7 +134,7 @@ class Tile {
     static constexpr int kLines = Group / kColumns;                        // of a group
     static constexpr int kParts = Group / static_cast<int>(kLeastCompactGroup);
 
-    // Where vector v of a line begins: its strip, and the bytes of its first lane in a line.
+    // Vector v of the tile: where its strip begins, in bytes behind the first strip, and its first row in the strip.
     NL_INLINE int64_t strip_at(int v) const { return v / kPerStrip * apart_; }
     static constexpr int64_t lane_of(int v) { return v % kPerStrip * Lanes; }
 
@@ -149,10 +155,11 @@ class Tile {
         }
     }
 
-    // A row's facts of a group, of those of its parts.
+    // The facts of the same block of row r of x, where `facts` are those of row 0.
     NL_INLINE const RowFacts& facts_of(const float* facts, int r) const {
         return *reinterpret_cast<const RowFacts*>(facts + r * x_stride_);
     }
+    // A fact of group g: RowFacts has it for each 16 columns, of which a group has one or two.
     template <typename T>
     static NL_INLINE T total_of(const T (&parts)[kMostCompactGroups], int64_t g) {
         return kParts == 1 ? parts[g] : parts[2 * g] + parts[2 * g + 1];
@@ -210,13 +217,13 @@ class Tile {
         }
     }
 
-    // Word i of those at `numbers` of a row, in all lanes.
+    // Word i behind `numbers` in row r of x, in all lanes.
     NL_INLINE Words<Lanes> numbers_of(const float* numbers, int r, int i) const {
         return broadcast_word<Lanes>(numbers + r * x_stride_ + i);
     }
 
-    // Adds four columns of a line: the fours of a line of 4-bit codes are in the lower and the upper halves of its
-    // bytes.
+    // Adds the products of four columns with bytes of x. `four` is 0 for the first four columns of a line; it is 1 for
+    // the other four of a line of 4-bit codes, which are the upper halves of its bytes.
     NL_INLINE void add_four_bytes(const Words<Lanes> (&words)[kVectors], int four, const float* numbers,
                                   Ints<Lanes> (&totals)[Rows][kVectors], Ints<Lanes> (&highs)[Rows][kVectors]) const {
         Words<Lanes> codes[kVectors];

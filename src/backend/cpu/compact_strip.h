@@ -20,7 +20,7 @@ struct NarrowTypes {
     typedef int16_t Shorts __attribute__((vector_size(Lanes * 2)));
 };
 
-// Vectors of a line.
+// How many vectors hold one number of each row of a strip.
 template <int Lanes>
 inline constexpr int kStripVectors = static_cast<int>(kStrip) / Lanes;
 
@@ -31,8 +31,10 @@ NL_INLINE Vector load_as(const std::byte* from) {
     return value;
 }
 
-// Numbers of int8 or float16 become float32 by one instruction or two, which GCC 12 does not find by itself.
+// The next two functions read `Lanes` numbers of int8 or of float16 and convert them to float32. x86 has instructions
+// for that, which GCC 12 does not use for the plain conversion behind the #endif.
 
+// Numbers of int8.
 template <int Lanes>
 NL_INLINE Vec<Lanes> load_int8(const std::byte* from) {
 #if defined(__x86_64__) && !defined(__clang__)
@@ -53,7 +55,7 @@ NL_INLINE Vec<Lanes> load_int8(const std::byte* from) {
     return __builtin_convertvector(__builtin_convertvector(shorts, Ints<Lanes>), Vec<Lanes>);
 }
 
-// Halves that are finite.
+// Numbers of float16, which are finite.
 template <int Lanes>
 NL_INLINE Vec<Lanes> load_halves(const std::byte* from) {
 #if defined(__x86_64__) && !defined(__clang__)
@@ -77,7 +79,8 @@ NL_INLINE Vec<Lanes> group_scales(const CompactForm& form, const std::byte* bloc
     return load_halves<Lanes>(block + 2 * lane) * load_int8<Lanes>(block + (4 + group) * kStrip + lane);
 }
 
-// The same of the minimums, which the form has. The block has so many groups.
+// The minimums of a group of a block, for the strip's rows from `lane` on. The form has minimums, and the block
+// `groups` groups.
 template <int Lanes>
 NL_INLINE Vec<Lanes> group_mins(const CompactForm& form, const std::byte* block, int64_t groups, int64_t group,
                                 int64_t lane) {

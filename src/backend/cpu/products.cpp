@@ -169,8 +169,8 @@ struct Products<T>::State {
         return (wanted + kLeastTileOutputs - 1) / kLeastTileOutputs * kLeastTileOutputs;
     }
 
-    // Parts that the tiles of rows are divided into, for each of which a tile of weights is widened or packed: as few
-    // as leave some work for each thread.
+    // Into how many parts the tiles of rows are divided. Each part widens or packs a tile of weights for itself, so the
+    // fewer the better; but there must be about four parts for each thread, over all tiles of outputs.
     [[nodiscard]] int64_t row_parts(int64_t row_tiles, int64_t output_tiles) const {
         return std::min(tiles_of(4 * pool.num_threads(), output_tiles), row_tiles);
     }
@@ -306,8 +306,8 @@ struct Products<T>::State {
                  [&](int64_t row, int32_t) { to_wide(x + row * depth, depth, wide.data() + row * depth); });
     }
 
-    // Calls work(output tile, first row, thread) for `output_tiles` parts of w's outputs by tiles of `row_step` rows,
-    // those of the same weights one after another.
+    // Divides the product into `output_tiles` tiles of w's outputs, and its rows into tiles of `row_step`. Calls
+    // work(output tile, first row, thread) for each pair of the two, all row tiles of an output tile in turn.
     template <typename Work>
     void for_tiles(const Matrix<T>& w, int64_t rows, int64_t row_step, int64_t output_tiles, const Work& work) {
         const int64_t row_tiles = (rows + row_step - 1) / row_step;

@@ -88,8 +88,8 @@ using Ints = typename SimdTypes<Lanes>::Ints;
 template <int Lanes>
 using Words = typename SimdTypes<Lanes>::Words;
 
-// Asks for the lines of so many numbers, which are read later. A processor forgets such requests beyond some dozen
-// lines: they belong between the instructions that read as many others.
+// Prefetches the cache lines of `Numbers` numbers into the first-level cache. A processor drops prefetches while some
+// dozen lines are under way, so call this in the loop that reads other numbers, once for each line read there.
 template <int Numbers, typename T>
 NL_INLINE void fetch(const T* from) {
     constexpr int kOfLine = 64 / static_cast<int>(sizeof(T));

@@ -48,8 +48,8 @@ class CompactProductsTest : public ::testing::Test {
         return y;
     }
 
-    // What a number of a row may be off before it is multiplied: rows of bfloat16 are integers in steps of a power of
-    // two for each 32 of them, as compact_rows.h says.
+    // The most that number k of a row of x may be off before it is multiplied. Rows of bfloat16 are rounded to integers
+    // times a power of two, one for each 32 numbers (compact_rows.h), so that the small ones of them lose bits.
     double rounding_of(int64_t row, int64_t k) const {
         if (!std::is_same_v<T, BFloat16>) return 0;
         double largest = 0;
