@@ -41,6 +41,26 @@ FORECAST = {
     },
 }
 
+# Names and values that look like keywords and references, and a reference to the whole schema.
+TREE = {
+    "type": "function",
+    "function": {
+        "name": 'a/b~c "q"',
+        "parameters": {
+            "type": "object",
+            "properties": {
+                "$ref": {"enum": [{"$ref": "#/x"}, "a"]},
+                "enum": {"$ref": "#/$defs/leaf"},
+                "definitions": {"type": "integer", "minimum": 1, "maximum": 3},
+                "children": {"type": "array", "items": {"$ref": "#"}, "maxItems": 1},
+            },
+            "required": ["$ref", "enum", "definitions"],
+            "additionalProperties": False,
+            "$defs": {"leaf": {"type": "boolean"}},
+        },
+    },
+}
+
 
 def client_of(server, key="none"):
     if openai is None:
@@ -288,10 +308,19 @@ def test_what_is_no_call_stays_text():
             assert choice.message.content.startswith('{"name"') and choice.finish_reason == "stop"
 
 
+def check_tree(tree):
+    assert tree["$ref"] in ({"$ref": "#/x"}, "a") and isinstance(tree["enum"], bool), tree
+    assert 1 <= tree["definitions"] <= 3, tree
+    for child in tree.get("children", []):
+        check_tree(child)
+
+
 def check_call(call):
     arguments = json.loads(call.function.arguments)
     if call.function.name == "get_time":
         assert isinstance(arguments, dict), arguments
+    elif call.function.name == TREE["function"]["name"]:
+        check_tree(arguments)
     elif call.function.name == "get_weather":
         assert isinstance(arguments["city"], str), arguments
     else:
@@ -304,15 +333,16 @@ def test_tools_that_must_be_called():
     with Server() as server:
         create = client_of(server).chat.completions.create
         fields = {"model": "chain", "messages": [{"role": "user", "content": "?"}], "temperature": 1.5}
-        fields["tools"] = [WEATHER, TIME, FORECAST]
+        fields["tools"] = [WEATHER, TIME, FORECAST, TREE]
         named = {"type": "function", "function": {"name": "get_forecast"}}
+        tree = {"type": "function", "function": {"name": TREE["function"]["name"]}}
         for seed in range(8):
-            for choice in ("required", named):
+            for choice in ("required", named, tree):
                 answer = create(tool_choice=choice, seed=seed, parallel_tool_calls=False, **fields).choices[0]
                 assert answer.finish_reason == "tool_calls" and not answer.message.content, answer
                 (call,) = answer.message.tool_calls
                 check_call(call)
-                assert choice == "required" or call.function.name == "get_forecast", call
+                assert choice == "required" or call.function.name == choice["function"]["name"], call
         events = [event.choices[0] for event in create(tool_choice=named, stream=True, **fields)]
         (call,) = [call for event in events for call in event.delta.tool_calls or []]
         check_call(call)
