@@ -20,11 +20,13 @@ constexpr int kMinMajor = 8;
 
 class CudaBackend final : public Backend {
   public:
-    CudaBackend(int index, std::string name) : index_(index), name_(std::move(name)) {}
+    CudaBackend(int index, int major, std::string name) : index_(index), major_(major), name_(std::move(name)) {}
 
     [[nodiscard]] std::string device_name() const override { return name_; }
     [[nodiscard]] bool supports(DType) const override { return true; }
-    [[nodiscard]] bool keeps_compact() const override { return false; }
+    [[nodiscard]] bool keeps_compact(const ModelSpec& spec) const override {
+        return cuda::keeps_compact(spec, major_);
+    }
 
     [[nodiscard]] Result<uint64_t> available_memory() const override {
         const DeviceGuard guard(index_);
@@ -43,6 +45,7 @@ class CudaBackend final : public Backend {
 
   private:
     int index_;
+    int major_;  // of the compute capability
     std::string name_;
 };
 
@@ -96,7 +99,7 @@ Result<cudaDeviceProp> find_device(const char* version, int32_t index) {
 
 Result<std::unique_ptr<Backend>> open_backend(const char* version, int32_t index) {
     NL_ASSIGN(const cudaDeviceProp properties, find_device(version, index));
-    return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(index, name_of(properties, index)));
+    return std::unique_ptr<Backend>(std::make_unique<CudaBackend>(index, properties.major, name_of(properties, index)));
 }
 
 Result<std::unique_ptr<Kernels>> open_kernels(const char* version, int32_t index) {

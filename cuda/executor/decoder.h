@@ -1,6 +1,4 @@
-// A model on the device with its page pool, and the operations of its forward pass. Products of few rows are computed
-// with kernels that norm, activation and addition are fused into (streamed ones on Hopper, matrix-vector kernels
-// elsewhere and for float32), products of many rows with cuBLASLt.
+// A model on the device with its page pool, and the operations of its forward pass.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +19,12 @@
 #include "batch/device_batch.h"
 #include "embed/embed.h"
 #include "executor/copy_page.h"
-#include "executor/dtype_of.h"
 #include "executor/probes.h"
+#include "executor/products.h"
 #include "executor/scratch.h"
 #include "executor/weights.h"
 #include "experts/experts.h"
 #include "linear/gate.h"
-#include "linear/matmul.h"
-#include "linear/matvec.h"
-#include "linear/streamed.h"
 #include "norm/rms_norm.h"
 #include "runtime/check.h"
 #include "runtime/gpu_facts.h"
@@ -72,18 +67,18 @@ class Decoder {
     // the decoder.
     Result<void> load(const ModelWeights& weights, cudaStream_t stream, const Progress& progress, double share) {
         stream_ = stream;
-        NL_ASSIGN(matmul_, Matmul::create());
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
         NL_TRY(attention_.allocate(stream_));
         NL_ASSIGN(experts_, Experts<T>::create(spec_, options_));
         NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
-        NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, stream_, progress, share));
+        NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, options_.weights, stream_, progress, share));
+        NL_ASSIGN(products_, Products<T>::create(gpu_, options_.batch_invariant, weights_, stream_));
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
         return {};
     }
 
     // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.
-    void choose_products_by_timing(bool on) { matmul_->choose_by_timing(on); }
+    void choose_products_by_timing(bool on) { products_.choose_by_timing(on); }
 
     // The attention plans of a step, which are sent to the device with its batch; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written) {
@@ -97,7 +92,7 @@ class Decoder {
         view_ = &batch.view();
         page_table_ = page_table;
         return begin_step(weights_.embedding, batch.host(), sampled(), page_table_, spec_.embedding_scale, rows(),
-                          spec_.hidden_size, residual(), stream_);
+                          residual(), stream_);
     }
 
     // Has the step that begins next probed, until the next call; null: it has no probes.
@@ -123,13 +118,12 @@ class Decoder {
     Result<void> attention_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         T* const qkv = scratch_.qkv.template as<T>();
-        if (takes_fused(rows(), spec_.hidden_size)) {
+        if (products_.takes_fused(rows(), weights.qkv)) {
             const bool after_streamed = layer > 0 && ends_streamed(weights_.layers[layer - 1]);
-            NL_TRY(multiply_normed(normed_rows(weights.attention_norm), weights.qkv, heads_.qkv_size(), qkv,
-                                   after_streamed));
+            NL_TRY(products_.multiply_normed(normed_rows(weights.attention_norm), weights.qkv, qkv, after_streamed));
         } else {
             NL_TRY(normalise(weights.attention_norm, layer > 0 && early()));
-            NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.qkv, heads_.qkv_size(), qkv));
+            NL_TRY(products_.multiply(rows(), normed(), weights.qkv, qkv));
         }
         if (is_short(layer)) return {};  // attention() appends
         return attention_.append(append_call(layer), stream_);
@@ -156,61 +150,59 @@ class Decoder {
 
     Result<void> attention_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
-        const int size = heads_.num_heads * heads_.head_dim;
-        return add_output(attended(), size, weights.o, weights.o_bias, weights.attention_post_norm,
+        return add_output(attended(), weights.o, weights.o_bias, weights.attention_post_norm,
                           is_short(layer) ? After::short_attention : After::other);
     }
 
     Result<void> mlp_input(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
-        if (weights.router != nullptr) {
+        if (weights.router.present()) {
             if constexpr (kMayStream) {
-                if (streams_experts()) return stream_router(weights);
+                if (streams_experts(weights)) return stream_router(weights);
             }
             NL_TRY(normalise(weights.mlp_norm, early()));
-            NL_TRY(
-                multiply(rows(), normed(), spec_.hidden_size, weights.router, spec_.experts.count, experts_.logits()));
+            NL_TRY(products_.multiply(rows(), normed(), weights.router, experts_.logits()));
             return experts_.choose(rows(), stream_);
         }
-        if (takes_fused(rows(), spec_.hidden_size) && weights.gate_up_bias == nullptr) {
-            const bool after_streamed =
-                adds_streamed(weights.o_bias, weights.attention_post_norm, heads_.num_heads * heads_.head_dim);
-            return multiply_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, after_streamed);
+        if (fuses_gate(weights)) {
+            return products_.multiply_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation, inner(),
+                                              adds_streamed(weights.o, weights.o_bias, weights.attention_post_norm));
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm, early()));
-        NL_TRY(multiply(rows(), normed(), spec_.hidden_size, weights.gate_up, 2 * spec_.intermediate_size, gate_up));
+        NL_TRY(products_.multiply(rows(), normed(), weights.gate_up, gate_up));
         return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), early(),
                     stream_);
     }
 
     Result<void> mlp_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
-        if (weights.router != nullptr) {
+        if (weights.router.present()) {
             const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
             if constexpr (kMayStream) {
-                if (streams_experts()) return experts_.stream_out(experts, rows(), residual(), streamed_launch(true));
+                if (streams_experts(weights)) return experts_.stream_out(experts, rows(), residual(), after_streamed());
             }
             return experts_.add(normed(), experts, rows(), residual(), stream_);
         }
-        const bool after_streamed = weights.gate_up_bias == nullptr && streams(rows(), spec_.hidden_size);
-        return add_output(inner(), spec_.intermediate_size, weights.down, weights.down_bias, weights.mlp_post_norm,
-                          after_streamed ? After::streamed : After::other);
+        const bool streamed = fuses_gate(weights) && products_.streams(rows(), weights.gate_up);
+        return add_output(inner(), weights.down, weights.down_bias, weights.mlp_post_norm,
+                          streamed ? After::streamed : After::other);
     }
 
     Result<void> head() {
         const int outputs = shape_->output_rows;
         if (outputs == 0) return {};
-        if (takes_fused(outputs, spec_.hidden_size)) {
+        if (products_.takes_fused(outputs, weights_.head)) {
             NormedRows<T> x = normed_rows(weights_.final_norm);
             x.row_index = view_->output_rows;
             x.rows = outputs;
-            NL_TRY(multiply_normed(x, weights_.head, spec_.vocab_size, all_logits(),
-                                   ends_streamed(weights_.layers.back())));
+            // Only launches of as many rows leave it a share of each multiprocessor.
+            const bool after_streamed = outputs == rows() && ends_streamed(weights_.layers.back());
+            NL_TRY(products_.multiply_normed(x, weights_.head, all_logits(), after_streamed));
         } else {
             NL_TRY(rms_norm(residual(), view_->output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
                             normed(), early(), stream_));
-            NL_TRY(multiply(outputs, normed(), spec_.hidden_size, weights_.head, spec_.vocab_size, all_logits()));
+            NL_TRY(products_.multiply(outputs, normed(), weights_.head, all_logits()));
         }
         if (spec_.logit_softcap > 0) {
             NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_));
@@ -235,53 +227,31 @@ class Decoder {
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
 
-    // Whether a product of so many rows of `size` elements is computed by streamed kernels; otherwise, whether by
-    // matrix-vector kernels.
-    [[nodiscard]] bool streams(int rows, int size) const {
+    // Whether the layer, which has experts, and its router are streamed products.
+    [[nodiscard]] bool streams_experts(const DeviceLayer<T>& layer) const {
         if constexpr (kMayStream) {
-            return !options_.batch_invariant && streamed_supports<T>(rows, size, halves(), gpu_);
+            return products_.streams(rows(), layer.router) &&
+                   streamed_experts_support<T>(experts_.rows_of(rows()), products_.halves(rows()), gpu_);
         }
         return false;
     }
-    [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !options_.batch_invariant; }
-    // Whether norm and activation are fused into such a product.
-    [[nodiscard]] bool takes_fused(int rows, int size) const { return streams(rows, size) || takes_matvec(rows); }
-
-    // Whether two streamed products of this step share each multiprocessor: where the memory that each needs allows it.
-    [[nodiscard]] bool halves() const requires kMayStream {
-        const int sizes[] = {spec_.hidden_size, heads_.num_heads * heads_.head_dim, spec_.intermediate_size};
-        return std::ranges::all_of(sizes, [&](int size) { return streamed_supports<T>(rows(), size, true, gpu_); });
-    }
-    // Whether layers with experts, and their routers, are streamed products.
-    [[nodiscard]] bool streams_experts() const {
-        if constexpr (kMayStream) {
-            return streams(rows(), spec_.hidden_size) &&
-                   streamed_experts_support<T>(experts_.rows_of(rows()), halves(), gpu_);
-        }
-        return false;
+    // Whether norm and activation are fused into the layer's gate and up projections.
+    [[nodiscard]] bool fuses_gate(const DeviceLayer<T>& layer) const {
+        return layer.gate_up_bias == nullptr && products_.takes_fused(rows(), layer.gate_up) &&
+               (!layer.gate_up.compact() || layer.gate_up.gated());
     }
     // Whether add_output() is one streamed product.
-    [[nodiscard]] bool adds_streamed(const T* bias, const float* post_norm, int size) const {
-        return bias == nullptr && post_norm == nullptr && streams(rows(), size);
+    [[nodiscard]] bool adds_streamed(const DeviceMatrix<T>& matrix, const T* bias, const float* post_norm) const {
+        return bias == nullptr && post_norm == nullptr && products_.streams(rows(), matrix);
     }
     // Whether the last launch of such a layer is a streamed product.
     [[nodiscard]] bool ends_streamed(const DeviceLayer<T>& layer) const {
-        if (layer.router != nullptr) return streams_experts();
-        return adds_streamed(layer.down_bias, layer.mlp_post_norm, spec_.intermediate_size);
+        if (layer.router.present()) return streams_experts(layer);
+        return adds_streamed(layer.down, layer.down_bias, layer.mlp_post_norm);
     }
-    // The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
-    // alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and
-    // a block of the next product, which takes less than half, still fits beside each of them.
-    enum class After : uint8_t { other, streamed, short_attention };
-
-    // How a streamed product is launched.
-    [[nodiscard]] StreamedLaunch streamed_launch(After after) const requires kMayStream {
-        const bool beside_attention = after == After::short_attention && halves();
-        return {gpu_.multiprocessors, halves(), beside_attention, after == After::streamed || beside_attention,
-                stream_};
-    }
-    [[nodiscard]] StreamedLaunch streamed_launch(bool after_streamed) const requires kMayStream {
-        return streamed_launch(after_streamed ? After::streamed : After::other);
+    // How this step's streamed products are launched behind one another.
+    [[nodiscard]] StreamedLaunch after_streamed() const {
+        return products_.streamed_launch(rows(), After::streamed);
     }
 
     // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones, which
@@ -382,102 +352,21 @@ class Decoder {
         return rms_norm(residual(), nullptr, norm(norm_weight), rows(), spec_.hidden_size, normed(), is_early, stream_);
     }
 
-    // y = norm(x) W^T, for rows that takes_fused() says.
-    template <typename Output>
-    Result<void> multiply_normed(const NormedRows<T>& x, const T* weight, int outputs, Output* y, bool after_streamed) {
-        if constexpr (kMayStream) {
-            if (streams(x.rows, x.size)) {
-                return streamed_normed(x, weight, outputs, y, streamed_launch(after_streamed));
-            }
-        }
-        return matvec_normed(x, weight, outputs, y, gpu_.multiprocessors, stream_);
-    }
-
     // The router's logits, the choice by them and the activations of the chosen experts, where streams_experts().
     Result<void> stream_router(const DeviceLayer<T>& weights) requires kMayStream {
-        const bool after_streamed =
-            adds_streamed(weights.o_bias, weights.attention_post_norm, heads_.num_heads * heads_.head_dim);
+        const bool streamed = adds_streamed(weights.o, weights.o_bias, weights.attention_post_norm);
         const NormedRows<T> x = normed_rows(weights.mlp_norm);
-        NL_TRY(multiply_normed(x, weights.router, spec_.experts.count, experts_.logits(), after_streamed));
+        NL_TRY(products_.multiply_normed(x, weights.router, experts_.logits(), streamed));
         const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
-        return experts_.stream_in(x, experts, streamed_launch(true));
-    }
-
-    // inner() = activation(norm(x) W_gate^T) * (norm(x) W_up^T), for rows that takes_fused() says.
-    Result<void> multiply_gate_up(const NormedRows<T>& x, const T* gate_up, bool after_streamed) {
-        const int outputs = spec_.intermediate_size;
-        if constexpr (kMayStream) {
-            if (streams(x.rows, x.size)) {
-                return streamed_gate_up(x, gate_up, spec_.activation, outputs, inner(),
-                                        streamed_launch(after_streamed));
-            }
-        }
-        return matvec_gate_up(x, gate_up, spec_.activation, outputs, inner(), stream_);
-    }
-
-    // y = x W^T.
-    template <typename Output>
-    Result<void> multiply(int num_rows, const T* x, int size, const T* weight, int outputs, Output* y) {
-        if constexpr (kMayStream) {
-            if (streams(num_rows, size)) {
-                return streamed(x, weight, num_rows, size, outputs, y, streamed_launch(false));
-            }
-        }
-        const MatmulShape shape{0, size, outputs, kDTypeOf<T>, kDTypeOf<Output>, false};
-        NL_ASSIGN(const bool done, multiply_blocks(shape, num_rows, x, weight, y));
-        if (done) return {};
-        return in_few_rows(num_rows, [&](int64_t first, int count) {
-            return matvec(x + first * size, weight, count, size, outputs, y + first * outputs, stream_);
-        });
-    }
-
-    // residual += x W^T.
-    Result<void> add_product(const T* x, int size, const T* weight, After after) {
-        const int hidden = spec_.hidden_size;
-        if constexpr (kMayStream) {
-            if (streams(rows(), size)) {
-                return streamed_add(x, weight, rows(), size, hidden, residual(), streamed_launch(after));
-            }
-        }
-        const MatmulShape shape{0, size, hidden, kDTypeOf<T>, DType::f32, true};
-        NL_ASSIGN(const bool done, multiply_blocks(shape, rows(), x, weight, residual()));
-        if (done) return {};
-        return in_few_rows(rows(), [&](int64_t first, int count) {
-            return matvec_add(x + first * size, weight, count, size, hidden, residual() + first * hidden,
-                              gpu_.multiprocessors, stream_);
-        });
-    }
-
-    // The product y = x W^T (or y += x W^T, as `shape` says) by cuBLASLt. With batch_invariant it is computed in blocks
-    // of kInvariantRows rows, so that one algorithm does for every number of rows; otherwise all at once. False, with
-    // nothing done, where the rows are few or cuBLASLt has no algorithm.
-    template <typename Output>
-    Result<bool> multiply_blocks(MatmulShape shape, int num_rows, const T* x, const T* weight, Output* y) {
-        if (takes_matvec(num_rows)) return false;
-        shape.rows = options_.batch_invariant ? kInvariantRows : product_rows(num_rows);
-        for (int64_t first = 0; first < num_rows; first += shape.rows) {
-            NL_ASSIGN(const bool done,
-                      matmul_->multiply(shape, x + first * shape.size, weight, y + first * shape.outputs, stream_));
-            if (!done) return false;  // can happen only in the first block: all have the same shape
-        }
-        return true;
-    }
-
-    // Calls product(first row, number of rows) for as many rows at a time as matrix-vector kernels are for.
-    template <typename Product>
-    Result<void> in_few_rows(int num_rows, const Product& product) const {
-        const int step = options_.batch_invariant ? 1 : kMatvecRows;
-        for (int first = 0; first < num_rows; first += step) {
-            NL_TRY(product(int64_t{first}, std::min(step, num_rows - first)));
-        }
-        return {};
+        return experts_.stream_in(x, experts, after_streamed());
     }
 
     // residual += norm(x W^T + bias). A null bias or norm is left out.
-    Result<void> add_output(const T* x, int size, const T* weight, const T* bias, const float* post_norm, After after) {
-        if (bias == nullptr && post_norm == nullptr) return add_product(x, size, weight, after);
+    Result<void> add_output(const T* x, const DeviceMatrix<T>& matrix, const T* bias, const float* post_norm,
+                            After after) {
+        if (bias == nullptr && post_norm == nullptr) return products_.add(rows(), x, matrix, residual(), after);
         float* const added = scratch_.added.template as<float>();
-        NL_TRY(multiply(rows(), x, size, weight, spec_.hidden_size, added));
+        NL_TRY(products_.multiply(rows(), x, matrix, added));
         return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), early(), stream_);
     }
 
@@ -487,10 +376,10 @@ class Decoder {
     const HeadShape heads_;
     DeviceAttention attention_;
     cudaStream_t stream_ = nullptr;
-    std::unique_ptr<Matmul> matmul_;
     Scratch scratch_;
     DeviceBuffer pool_;  // [num_layers][num_pages, 2, num_kv_heads, page_size, head_dim]
     DeviceWeights<T> weights_;
+    Products<T> products_;
     Experts<T> experts_;
     // Of the step that begin() was last called with.
     const BatchShape* shape_ = nullptr;

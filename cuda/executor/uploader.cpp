@@ -1,9 +1,12 @@
 #include "executor/uploader.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "backend/compact_reader.h"
 #include "backend/read_weight.h"
 #include "base/cores.h"
+#include "compact/pack.h"
 #include "executor/convert.h"
 #include "runtime/check.h"
 
@@ -24,6 +27,22 @@ bool goes_as_it_is(const WeightView& weight) {
 
 DType staged_type(const WeightView& weight) {
     return goes_as_it_is(weight) ? weight.dtype : DType::f32;
+}
+
+// Packs the rows of one tile: of one weight, or of gate and of up half of it each.
+void pack_tile(std::span<CompactReader> readers, const CompactForm& form, const CompactMatrix& matrix, int tile,
+               std::byte* to) {
+    std::fill_n(to, matrix.layout.tile_bytes(matrix.size), std::byte{});
+    const int rows = matrix.rows_of_tile();
+    const int first = tile * rows;
+    int row = 0;  // of the tile
+    for (CompactReader& reader : readers) {
+        for (int i = 0; i < std::min(rows, matrix.outputs - first); ++i) {
+            const float scale = reader.read(first + i);
+            pack_row(form, reader.blocks(), scale, matrix.size, row + i, to);
+        }
+        row += rows;
+    }
 }
 
 }  // namespace
@@ -78,6 +97,36 @@ Result<void> Uploader::upload_part(const WeightView& weight, int64_t first, int6
         NL_TRY(convert(stage.device.data(), from_type, to, to_type, count, stream_));
     }
     NL_CUDA_TRY(cudaEventRecord(stage.free.get(), stream_));
+    return {};
+}
+
+Result<void> Uploader::upload_compact(std::span<const WeightView* const> weights, const CompactForm& form,
+                                      const CompactMatrix& to) {
+    const auto tile_bytes = static_cast<size_t>(to.layout.tile_bytes(to.size));
+    const auto most = static_cast<int>(std::max<size_t>(1, kStageBytes / tile_bytes));
+    std::vector<CompactReader> readers;  // those of one thread after the other
+    for (int32_t thread = 0; thread < readers_->num_threads(); ++thread) {
+        for (const WeightView* weight : weights) readers.emplace_back(*weight, form);
+    }
+    for (int first = 0; first < to.num_tiles(); first += most) {
+        const int count = std::min(most, to.num_tiles() - first);
+        Stage& stage = stages_[next_];
+        next_ = (next_ + 1) % stages_.size();
+        NL_CUDA_TRY(cudaEventSynchronize(stage.free.get()));
+        const size_t bytes = static_cast<size_t>(count) * tile_bytes;
+        if (stage.host.bytes() < bytes) {
+            NL_ASSIGN(stage.host, allocate_pinned(bytes, "the upload of weights"));
+        }
+        readers_->run(count, cost_of_bytes(8 * static_cast<int64_t>(bytes)), [&](int64_t tile, int32_t thread) {
+            const auto mine = std::span(readers).subspan(static_cast<size_t>(thread) * weights.size(), weights.size());
+            pack_tile(mine, form, to, first + static_cast<int>(tile),
+                      stage.host.data() + static_cast<size_t>(tile) * tile_bytes);
+        });
+        auto* const device = const_cast<std::byte*>(to.tiles) + static_cast<size_t>(first) * tile_bytes;
+        NL_CUDA_TRY(cudaMemcpyAsync(device, stage.host.data(), bytes, cudaMemcpyHostToDevice, stream_));
+        NL_CUDA_TRY(cudaEventRecord(stage.free.get(), stream_));
+        NL_TRY(progress_->add(bytes));
+    }
     return {};
 }
 

@@ -3,11 +3,14 @@
 
 #include <array>
 #include <memory>
+#include <span>
 
+#include "backend/compact_weight.h"
 #include "backend/dtype.h"
 #include "backend/progress.h"
 #include "backend/weight_view.h"
 #include "base/thread_pool.h"
+#include "compact/layout.h"
 #include "runtime/memory.h"
 #include "runtime/stream.h"
 
@@ -24,6 +27,11 @@ class Uploader {
     // Copies `weight` to `to` on the device as elements of `to_type`. `weight` need not outlive the call; `to` is for
     // what is put on the stream later. NL_ERROR_CANCELLED where the progress function asked for it.
     Result<void> upload(const WeightView& weight, void* to, DType to_type);
+
+    // Packs a weight (of a gated matrix gate and up) as compact weights of `form` to where `to` has its tiles.
+    // Lifetimes and errors as above.
+    Result<void> upload_compact(std::span<const WeightView* const> weights, const CompactForm& form,
+                                const CompactMatrix& to);
 
   private:
     struct Stage {

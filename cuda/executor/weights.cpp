@@ -1,6 +1,8 @@
 #include "executor/weights.h"
 
+#include <algorithm>
 #include <initializer_list>
+#include <vector>
 
 #include "backend/read_weight.h"
 #include "executor/dtype_of.h"
@@ -43,41 +45,86 @@ int64_t qkv_rows(const ModelSpec& spec) {
     return (int64_t{spec.num_heads} + 2 * int64_t{spec.num_kv_heads}) * spec.head_dim;
 }
 
+// Views of the weights that a matrix consists of, on top of each other.
+using MatrixViews = std::vector<const WeightView*>;
+
+MatrixViews qkv_views(const LayerWeights& layer) {
+    return {&layer.q_proj, &layer.k_proj, &layer.v_proj};
+}
+MatrixViews gate_up_views(const LayerWeights& layer) {
+    return {&layer.gate_proj, &layer.up_proj};
+}
+
+CompactMatrix place_compact(const CompactForm& form, int64_t outputs, int64_t size, bool gated, Arena& arena) {
+    CompactMatrix matrix;
+    matrix.layout = CompactLayout(form);
+    matrix.size = static_cast<int>(size);
+    matrix.outputs = static_cast<int>(outputs);
+    matrix.gated = gated;
+    matrix.tiles = arena.reserve<std::byte>(matrix.bytes());
+    return matrix;
+}
+
+// Decides where matrices are and whether they are compact. `gated`: two views that become one gated matrix where they
+// are of one form and have no biases.
 template <typename T>
-DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Arena& arena) {
+DeviceMatrix<T> place_matrix(const MatrixViews& views, WeightForm form, bool gated, Arena& arena) {
+    DeviceMatrix<T> matrix;
+    matrix.size = static_cast<int>(views.front()->cols);
+    for (const WeightView* view : views) matrix.outputs += static_cast<int>(view->rows);
+    const auto stored = [&](const WeightView* view) { return CompactLayout::stores(compact_form(*view, form)); };
+    if (!is_compact(views, form) || !std::ranges::all_of(views, stored)) {
+        matrix.wide = arena.reserve<T>(int64_t{matrix.outputs} * matrix.size);
+        return matrix;
+    }
+    const CompactForm first = compact_form(*views.front(), form);
+    if (gated && first == compact_form(*views.back(), form)) {
+        matrix.parts = {place_compact(first, views.front()->rows, matrix.size, true, arena)};
+        return matrix;
+    }
+    for (const WeightView* view : views) {
+        matrix.parts.push_back(place_compact(compact_form(*view, form), view->rows, matrix.size, false, arena));
+    }
+    return matrix;
+}
+
+template <typename T>
+DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, WeightForm form, Arena& arena) {
     const int64_t hidden = spec.hidden_size;
     DeviceLayer<T> to;
     to.attention_norm = arena.reserve<float>(hidden);
-    to.qkv = arena.reserve<T>(qkv_rows(spec) * hidden);
+    to.qkv = place_matrix<T>(qkv_views(layer), form, false, arena);
     if (has_bias(layer)) to.qkv_bias = arena.reserve<T>(qkv_rows(spec));
     if (layer.q_norm.present()) to.q_norm = arena.reserve<float>(spec.head_dim);
     if (layer.k_norm.present()) to.k_norm = arena.reserve<float>(spec.head_dim);
-    to.o = arena.reserve<T>(hidden * spec.num_heads * spec.head_dim);
+    to.o = place_matrix<T>({&layer.o_proj}, form, false, arena);
     if (layer.o_bias.present()) to.o_bias = arena.reserve<T>(hidden);
     if (layer.attention_post_norm.present()) to.attention_post_norm = arena.reserve<float>(hidden);
     to.mlp_norm = arena.reserve<float>(hidden);
     if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.reserve<float>(hidden);
     if (layer.router.present()) {
         const int64_t inner = int64_t{spec.experts.count} * spec.experts.intermediate_size;
-        to.router = arena.reserve<T>(spec.experts.count * hidden);
+        to.router = place_matrix<T>({&layer.router}, WeightForm::wide, false, arena);
         to.expert_gate_up = arena.reserve<T>(2 * hidden * inner);
         to.expert_down = arena.reserve<T>(hidden * inner);
         return to;
     }
-    to.gate_up = arena.reserve<T>(2 * hidden * spec.intermediate_size);
-    if (layer.gate_bias.present()) to.gate_up_bias = arena.reserve<T>(2 * int64_t{spec.intermediate_size});
-    to.down = arena.reserve<T>(hidden * spec.intermediate_size);
+    const bool has_gate_bias = layer.gate_bias.present();
+    to.gate_up = place_matrix<T>(gate_up_views(layer), form, !has_gate_bias, arena);
+    if (has_gate_bias) to.gate_up_bias = arena.reserve<T>(2 * int64_t{spec.intermediate_size});
+    to.down = place_matrix<T>({&layer.down_proj}, form, false, arena);
     if (layer.down_bias.present()) to.down_bias = arena.reserve<T>(hidden);
     return to;
 }
 
 template <typename T>
-void place_all(const ModelSpec& spec, const ModelWeights& weights, Arena& arena, DeviceWeights<T>& to) {
-    to.embedding = arena.reserve<T>(weights.embedding.rows * weights.embedding.cols);
+void place_all(const ModelSpec& spec, const ModelWeights& weights, WeightForm form, Arena& arena,
+               DeviceWeights<T>& to) {
+    to.embedding = place_matrix<T>({&weights.embedding}, table_form(form), false, arena);
     to.final_norm = arena.reserve<float>(spec.hidden_size);
-    to.head = is_tied(weights) ? to.embedding : arena.reserve<T>(weights.head.rows * weights.head.cols);
+    to.head = is_tied(weights) ? to.embedding : place_matrix<T>({&weights.head}, table_form(form), false, arena);
     to.layers.clear();
-    for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, arena));
+    for (const LayerWeights& layer : weights.layers) to.layers.push_back(place_layer<T>(spec, layer, form, arena));
 }
 
 Result<void> upload_floats(Uploader& uploader, const std::vector<float>& from, float* to) {
@@ -96,32 +143,54 @@ Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const Weight
     return upload_floats(uploader, weights, to);
 }
 
+// Uploads the views to where place_matrix() has put their matrix.
+template <typename T>
+Result<void> upload_matrix(Uploader& uploader, const MatrixViews& views, WeightForm form, const DeviceMatrix<T>& to) {
+    if (to.gated()) {
+        return uploader.upload_compact(views, compact_form(*views.front(), form), to.parts.front());
+    }
+    T* wide = to.wide;
+    for (size_t i = 0; i < views.size(); ++i) {
+        if (to.compact()) {
+            const WeightView* const part[] = {views[i]};
+            NL_TRY(uploader.upload_compact(part, compact_form(*views[i], form), to.parts[i]));
+        } else {
+            NL_TRY(uploader.upload(*views[i], wide, kDTypeOf<T>));
+            wide += views[i]->rows * views[i]->cols;
+        }
+    }
+    return {};
+}
+
 // Uploads the weights of a layer to where place_layer() has put them.
 template <typename T>
 class LayerUpload {
   public:
-    LayerUpload(Uploader& uploader, const ModelSpec& spec, cudaStream_t stream)
-        : uploader_(uploader), spec_(spec), stream_(stream) {}
+    LayerUpload(Uploader& uploader, const ModelSpec& spec, WeightForm form, cudaStream_t stream)
+        : uploader_(uploader), spec_(spec), form_(form), stream_(stream) {}
 
     Result<void> upload(const LayerWeights& from, const DeviceLayer<T>& to) {
         NL_TRY(norm(from.attention_norm, to.attention_norm));
-        NL_TRY(parts({&from.q_proj, &from.k_proj, &from.v_proj}, to.qkv));
+        NL_TRY(matrix(qkv_views(from), to.qkv));
         if (to.qkv_bias != nullptr) NL_TRY(qkv_bias(from, to.qkv_bias));
         NL_TRY(norm(from.q_norm, to.q_norm));
         NL_TRY(norm(from.k_norm, to.k_norm));
-        NL_TRY(one(from.o_proj, to.o));
+        NL_TRY(matrix({&from.o_proj}, to.o));
         NL_TRY(one(from.o_bias, to.o_bias));
         NL_TRY(norm(from.attention_post_norm, to.attention_post_norm));
         NL_TRY(norm(from.mlp_norm, to.mlp_norm));
         NL_TRY(norm(from.mlp_post_norm, to.mlp_post_norm));
         if (from.router.present()) return experts(from, to);
-        NL_TRY(parts({&from.gate_proj, &from.up_proj}, to.gate_up));
+        NL_TRY(matrix(gate_up_views(from), to.gate_up));
         if (to.gate_up_bias != nullptr) NL_TRY(parts({&from.gate_bias, &from.up_bias}, to.gate_up_bias));
-        NL_TRY(one(from.down_proj, to.down));
+        NL_TRY(matrix({&from.down_proj}, to.down));
         return one(from.down_bias, to.down_bias);
     }
 
   private:
+    Result<void> matrix(const MatrixViews& from, const DeviceMatrix<T>& to) {
+        return upload_matrix(uploader_, from, form_, to);
+    }
     // A weight that the model has, or nothing.
     Result<void> one(const WeightView& from, T* to) {
         return from.present() ? uploader_.upload(from, to, kDTypeOf<T>) : Result<void>();
@@ -146,7 +215,7 @@ class LayerUpload {
     }
     Result<void> experts(const LayerWeights& from, const DeviceLayer<T>& to) {
         const int64_t size = int64_t{spec_.hidden_size} * spec_.experts.intermediate_size;
-        NL_TRY(one(from.router, to.router));
+        NL_TRY(one(from.router, to.router.wide));
         for (size_t i = 0; i < from.experts.size(); ++i) {
             const ExpertWeights& expert = from.experts[i];
             const auto at = static_cast<int64_t>(i) * size;
@@ -158,16 +227,18 @@ class LayerUpload {
 
     Uploader& uploader_;
     const ModelSpec& spec_;
+    const WeightForm form_;
     cudaStream_t stream_;
 };
 
 template <typename T>
-Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWeights& weights,
+Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
                         const DeviceWeights<T>& device, cudaStream_t stream) {
-    NL_TRY(uploader.upload(weights.embedding, device.embedding, kDTypeOf<T>));
+    const WeightForm tables = table_form(form);
+    NL_TRY(upload_matrix(uploader, {&weights.embedding}, tables, device.embedding));
     NL_TRY(upload_norm(uploader, spec, weights.final_norm, device.final_norm));
-    if (!is_tied(weights)) NL_TRY(uploader.upload(weights.head, device.head, kDTypeOf<T>));
-    LayerUpload<T> layer(uploader, spec, stream);
+    if (!is_tied(weights)) NL_TRY(upload_matrix(uploader, {&weights.head}, tables, device.head));
+    LayerUpload<T> layer(uploader, spec, form, stream);
     for (size_t i = 0; i < weights.layers.size(); ++i) {
         NL_TRY(layer.upload(weights.layers[i], device.layers[i]));
     }
@@ -177,29 +248,29 @@ Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWe
 }  // namespace
 
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream,
-                                        const Progress& progress, double share) {
+Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                                        cudaStream_t stream, const Progress& progress, double share) {
     DeviceWeights<T> device;
     Arena measure(nullptr);
-    place_all(spec, weights, measure, device);
+    place_all(spec, weights, form, measure, device);
     NL_ASSIGN(device.memory, allocate_device(measure.used(), "the weights"));
     Arena arena(device.memory.data());
-    place_all(spec, weights, arena, device);
+    place_all(spec, weights, form, arena, device);
 
     PartProgress part(progress, 0, share, measure.used());
     NL_ASSIGN(Uploader uploader, Uploader::create(stream, part));
-    const Result<void> uploaded = upload_all(uploader, spec, weights, device, stream);
+    const Result<void> uploaded = upload_all(uploader, spec, weights, form, device, stream);
     // After an error too, since copies from the uploader's buffers may still be under way.
     NL_CUDA_TRY(cudaStreamSynchronize(stream));
     if (!uploaded.ok()) return uploaded.error();
     return device;
 }
 
-template Result<DeviceWeights<float>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
+template Result<DeviceWeights<float>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm, cudaStream_t,
                                                      const Progress&, double);
-template Result<DeviceWeights<__half>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
+template Result<DeviceWeights<__half>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm, cudaStream_t,
                                                       const Progress&, double);
-template Result<DeviceWeights<__nv_bfloat16>> upload_weights(const ModelSpec&, const ModelWeights&, cudaStream_t,
-                                                             const Progress&, double);
+template Result<DeviceWeights<__nv_bfloat16>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm,
+                                                             cudaStream_t, const Progress&, double);
 
 }  // namespace nanolith::cuda

@@ -1,4 +1,4 @@
-// A model's weights on the device, all of one type in one allocation.
+// A model's weights on the device, in one allocation.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -8,30 +8,33 @@
 #include "backend/model_spec.h"
 #include "backend/model_weights.h"
 #include "backend/progress.h"
+#include "backend/weight_form.h"
+#include "linear/matrix.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
 
 // Norms are float32, with ModelSpec::norm_offset added. Weights that are multiplied with the same input follow each
-// other in memory, so that they are one product. What the model does not have is null.
+// other in memory, so that they are one product. What the model does not have is null. Matrices are wide or compact;
+// routers and experts are wide.
 template <typename T>
 struct DeviceLayer {
     float* attention_norm = nullptr;       // [hidden]
-    T* qkv = nullptr;                      // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
+    DeviceMatrix<T> qkv;                   // [(num_heads + 2 * num_kv_heads) * head_dim, hidden]
     T* qkv_bias = nullptr;                 // [(num_heads + 2 * num_kv_heads) * head_dim], zero where a part has none
     float* q_norm = nullptr;               // [head_dim]
     float* k_norm = nullptr;               // [head_dim]
-    T* o = nullptr;                        // [hidden, num_heads * head_dim]
+    DeviceMatrix<T> o;                     // [hidden, num_heads * head_dim]
     T* o_bias = nullptr;                   // [hidden]
     float* attention_post_norm = nullptr;  // [hidden]
     float* mlp_norm = nullptr;             // [hidden]
-    T* gate_up = nullptr;                  // [2 * intermediate, hidden]
+    DeviceMatrix<T> gate_up;               // [2 * intermediate, hidden]
     T* gate_up_bias = nullptr;             // [2 * intermediate]
-    T* down = nullptr;                     // [hidden, intermediate]
+    DeviceMatrix<T> down;                  // [hidden, intermediate]
     T* down_bias = nullptr;                // [hidden]
     float* mlp_post_norm = nullptr;        // [hidden]
     // In place of gate_up and down where the layer has experts.
-    T* router = nullptr;          // [experts, hidden]
+    DeviceMatrix<T> router;       // [experts, hidden]
     T* expert_gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
     T* expert_down = nullptr;     // [experts, hidden, intermediate]
 };
@@ -39,16 +42,16 @@ struct DeviceLayer {
 template <typename T>
 struct DeviceWeights {
     DeviceBuffer memory;
-    T* embedding = nullptr;       // [vocab, hidden]
+    DeviceMatrix<T> embedding;    // [vocab, hidden]
     float* final_norm = nullptr;  // [hidden]
-    T* head = nullptr;            // [vocab, hidden]; the embedding where the head is tied
+    DeviceMatrix<T> head;         // [vocab, hidden]; the embedding where the head is tied
     std::vector<DeviceLayer<T>> layers;
 };
 
-// Copies the weights to the device, converts them to T there, and waits. The weights must have passed check_model. This
-// is the first `share` of `progress`.
+// Copies the weights to the device, matrices as compact weights where `form` says so, all others as T, and waits. The
+// weights must have passed check_model. This is the first `share` of `progress`.
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, cudaStream_t stream,
-                                        const Progress& progress, double share);
+Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                                        cudaStream_t stream, const Progress& progress, double share);
 
 }  // namespace nanolith::cuda

@@ -52,11 +52,12 @@ using Description = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulDesc_t>,
 using MatrixLayout = std::unique_ptr<std::remove_pointer_t<cublasLtMatrixLayout_t>, DestroyLayout>;
 using Preference = std::unique_ptr<std::remove_pointer_t<cublasLtMatmulPreference_t>, DestroyPreference>;
 
-// cuBLASLt counts in columns: a row-major [rows, cols] matrix is a column-major [cols, rows] one.
-Result<MatrixLayout> create_layout(DType dtype, int32_t rows, int32_t cols) {
+// cuBLASLt counts in columns: a row-major [rows, cols] matrix whose rows are `stride` elements apart is a column-major
+// [cols, rows] one.
+Result<MatrixLayout> create_layout(DType dtype, int32_t rows, int32_t cols, int32_t stride) {
     cublasLtMatrixLayout_t layout = nullptr;
     NL_CUBLAS_TRY(cublasLtMatrixLayoutCreate(&layout, data_type(dtype), static_cast<uint64_t>(cols),
-                                             static_cast<uint64_t>(rows), cols));
+                                             static_cast<uint64_t>(rows), stride));
     return MatrixLayout(layout);
 }
 
@@ -70,7 +71,10 @@ Result<Description> create_description() {
     return description;
 }
 
-Result<Preference> create_preference() {
+// Of a y that is a part of a matrix, which need not begin where allocations do.
+constexpr uint32_t kPartAlignment = 16;
+
+Result<Preference> create_preference(bool y_is_part) {
     cublasLtMatmulPreference_t created = nullptr;
     NL_CUBLAS_TRY(cublasLtMatmulPreferenceCreate(&created));
     Preference preference(created);
@@ -81,6 +85,12 @@ Result<Preference> create_preference() {
     const uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
     NL_CUBLAS_TRY(cublasLtMatmulPreferenceSetAttribute(created, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &reductions,
                                                        sizeof reductions));
+    if (!y_is_part) return preference;
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+        NL_CUBLAS_TRY(
+            cublasLtMatmulPreferenceSetAttribute(created, attribute, &kPartAlignment, sizeof kPartAlignment));
+    }
     return preference;
 }
 
@@ -111,7 +121,7 @@ struct Matmul::Problem {
 
 size_t Matmul::Hash::operator()(const MatmulShape& shape) const {
     size_t hash = 0;
-    for (const int32_t part : {shape.rows, shape.size, shape.outputs, static_cast<int32_t>(shape.input),
+    for (const int32_t part : {shape.rows, shape.size, shape.outputs, shape.stride, static_cast<int32_t>(shape.input),
                                static_cast<int32_t>(shape.output), static_cast<int32_t>(shape.add)}) {
         hash = hash * 1000003 + static_cast<size_t>(part);
     }
@@ -136,10 +146,10 @@ Result<const Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape, co
     auto problem = std::make_unique<Problem>();
     problem->beta = shape.add ? 1.0F : 0.0F;
     NL_ASSIGN(problem->description, create_description());
-    NL_ASSIGN(problem->weight, create_layout(shape.input, shape.outputs, shape.size));
-    NL_ASSIGN(problem->x, create_layout(shape.input, shape.rows, shape.size));
-    NL_ASSIGN(problem->y, create_layout(shape.output, shape.rows, shape.outputs));
-    NL_ASSIGN(const Preference preference, create_preference());
+    NL_ASSIGN(problem->weight, create_layout(shape.input, shape.outputs, shape.size, shape.size));
+    NL_ASSIGN(problem->x, create_layout(shape.input, shape.rows, shape.size, shape.size));
+    NL_ASSIGN(problem->y, create_layout(shape.output, shape.rows, shape.outputs, shape.stride));
+    NL_ASSIGN(const Preference preference, create_preference(shape.stride != shape.outputs));
 
     const bool timed = times_ && shape.rows >= kTimedRows && !shape.add;
     std::array<cublasLtMatmulHeuristicResult_t, kTimedCandidates> candidates{};

@@ -15,11 +15,12 @@
 namespace nanolith::cuda {
 
 // y [rows, outputs] = x W^T, or += where `add`, with x [rows, size] and W [outputs, size] of `input` type and y of
-// `output` type. Sums are float32; float32 inputs are not rounded to TF32.
+// `output` type; y's rows are `stride` elements apart. Sums are float32; float32 inputs are not rounded to TF32.
 struct MatmulShape {
     int32_t rows = 0;
     int32_t size = 0;
     int32_t outputs = 0;
+    int32_t stride = 0;
     DType input = DType::f32;
     DType output = DType::f32;
     bool add = false;

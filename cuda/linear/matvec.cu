@@ -76,10 +76,11 @@ template <typename Output, int kOutputs>
 struct StoreOutputs {
     Output* to;
     int outputs;
+    int64_t stride;
     __device__ void operator()(int row, int first, const float (&sums)[kOutputs]) const {
 #pragma unroll
         for (int i = 0; i < kOutputs; ++i) {
-            if (first + i < outputs) to[static_cast<int64_t>(row) * outputs + first + i] = from_float<Output>(sums[i]);
+            if (first + i < outputs) to[row * stride + first + i] = from_float<Output>(sums[i]);
         }
     }
 };
@@ -88,10 +89,11 @@ template <int kOutputs>
 struct AddOutputs {
     float* to;
     int outputs;
+    int64_t stride;
     __device__ void operator()(int row, int first, const float (&sums)[kOutputs]) const {
 #pragma unroll
         for (int i = 0; i < kOutputs; ++i) {
-            if (first + i < outputs) to[static_cast<int64_t>(row) * outputs + first + i] += sums[i];
+            if (first + i < outputs) to[row * stride + first + i] += sums[i];
         }
     }
 };
@@ -239,9 +241,11 @@ Result<void> matvec_normed(const NormedRows<T>& x, const T* weight, int outputs,
                            cudaStream_t stream) {
     const NormedInput<T> input{x};
     if (fills_with_pairs(outputs, multiprocessors)) {
-        return launch_matvec<T, 2>(weight, pairs(outputs), input, StoreOutputs<Output, 2>{to, outputs}, stream);
+        const StoreOutputs<Output, 2> store{to, outputs, outputs};
+        return launch_matvec<T, 2>(weight, pairs(outputs), input, store, stream);
     }
-    return launch_matvec<T, 1>(weight, singles(outputs), input, StoreOutputs<Output, 1>{to, outputs}, stream);
+    const StoreOutputs<Output, 1> store{to, outputs, outputs};
+    return launch_matvec<T, 1>(weight, singles(outputs), input, store, stream);
 }
 
 template <typename T>
@@ -253,27 +257,28 @@ Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, Activation
 }
 
 template <typename T, typename Output>
-Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, cudaStream_t stream) {
-    const StoreOutputs<Output, 1> store{to, outputs};
+Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, int64_t stride,
+                    cudaStream_t stream) {
+    const StoreOutputs<Output, 1> store{to, outputs, stride};
     return launch_matvec<T, 1>(weight, singles(outputs), PlainInput<T>{{x, rows, size}}, store, stream);
 }
 
 template <typename T>
-Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual,
+Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual, int64_t stride,
                         int multiprocessors, cudaStream_t stream) {
     const PlainInput<T> input{{x, rows, size}};
     if (fills_with_pairs(outputs, multiprocessors)) {
-        return launch_matvec<T, 2>(weight, pairs(outputs), input, AddOutputs<2>{residual, outputs}, stream);
+        return launch_matvec<T, 2>(weight, pairs(outputs), input, AddOutputs<2>{residual, outputs, stride}, stream);
     }
-    return launch_matvec<T, 1>(weight, singles(outputs), input, AddOutputs<1>{residual, outputs}, stream);
+    return launch_matvec<T, 1>(weight, singles(outputs), input, AddOutputs<1>{residual, outputs, stride}, stream);
 }
 
 #define NL_INSTANTIATE_OUTPUT(T, Output)                                                                  \
     template Result<void> matvec_normed(const NormedRows<T>&, const T*, int, Output*, int, cudaStream_t); \
-    template Result<void> matvec(const T*, const T*, int, int, int, Output*, cudaStream_t);
+    template Result<void> matvec(const T*, const T*, int, int, int, Output*, int64_t, cudaStream_t);
 #define NL_INSTANTIATE(T)                                                                                    \
     template Result<void> matvec_gate_up(const NormedRows<T>&, const T*, Activation, int, T*, cudaStream_t); \
-    template Result<void> matvec_add(const T*, const T*, int, int, int, float*, int, cudaStream_t);
+    template Result<void> matvec_add(const T*, const T*, int, int, int, float*, int64_t, int, cudaStream_t);
 NL_INSTANTIATE_OUTPUT(float, float)
 NL_INSTANTIATE_OUTPUT(__half, float)
 NL_INSTANTIATE_OUTPUT(__half, __half)

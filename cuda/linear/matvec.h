@@ -34,13 +34,15 @@ template <typename T>
 Result<void> matvec_gate_up(const NormedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
                             cudaStream_t stream);
 
-// to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size].
+// to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size]. The rows of `to` are `stride` elements apart.
 template <typename T, typename Output>
-Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, cudaStream_t stream);
+Result<void> matvec(const T* x, const T* weight, int rows, int size, int outputs, Output* to, int64_t stride,
+                    cudaStream_t stream);
 
-// residual [rows, outputs] += x W^T, x [rows, size], weight [outputs, size].
+// residual [rows, outputs] += x W^T, x [rows, size], weight [outputs, size]. The rows of `residual` are `stride`
+// elements apart.
 template <typename T>
-Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual,
+Result<void> matvec_add(const T* x, const T* weight, int rows, int size, int outputs, float* residual, int64_t stride,
                         int multiprocessors, cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -70,6 +70,20 @@ T __reduce_min_sync(unsigned mask, T value) {
     for (int step = 16; step > 0; step /= 2) value = std::min(value, __shfl_xor_sync(mask, value, step));
     return value;
 }
+// Byte i of the result is the one that bits 4 i to 4 i + 2 of the selector name: 0 to 3 of a, 4 to 7 of b.
+inline unsigned __byte_perm(unsigned a, unsigned b, unsigned selector) {
+    const uint64_t both = a | static_cast<uint64_t>(b) << 32;
+    unsigned result = 0;
+    for (unsigned i = 0; i < 4; ++i)
+        result |= static_cast<unsigned>(both >> (8 * (selector >> (4 * i) & 7U)) & 0xFFU) << (8 * i);
+    return result;
+}
+inline float __fmul_rn(float a, float b) {
+    return a * b;
+}
+inline float __fsub_rn(float a, float b) {
+    return a - b;
+}
 inline int __popc(unsigned bits) {
     return __builtin_popcount(bits);
 }

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <string>
 
-#include "backend/read_weight.h"
+#include "backend/compact_reader.h"
 
 namespace nanolith::cpu {
 namespace {
@@ -64,43 +63,18 @@ void store_block(const CompactForm& form, const CompactBlock& block, int64_t col
         put(word_of(form.codes, block.codes + k), to);
 }
 
-// Reads rows of the weight and stores them.
-class RowLoader {
-  public:
-    RowLoader(const WeightView& weight, const CompactForm& form)
-        : weight_(weight), form_(form), blocks_(static_cast<size_t>(compact_blocks(weight.cols))) {
-        if (weight.compact == nullptr) wide_.resize(static_cast<size_t>(weight.cols));
+// Reads the row of this output and stores it in its strip, which begins at `strip`. Gives the row's scale.
+float load_compact_row(CompactReader& reader, const CompactForm& form, int64_t depth, int64_t output, std::byte* strip) {
+    const float scale = reader.read(output);
+    int64_t first = 0;
+    for (const CompactBlock& block : reader.blocks()) {
+        const int64_t size = block_size(depth, first / kCompactBlock);
+        store_block(form, block, size, output % kStrip, strip);
+        strip += block_bytes(form, size);
+        first += kCompactBlock;
     }
-
-    // Stores the row in its strip, which begins at `strip`. Gives the row's scale: NaN where something of it is not
-    // finite, which the kernels don't look for.
-    float load(int64_t output, std::byte* strip) {
-        float scale = read(output);
-        for (size_t block = 0; block < blocks_.size(); ++block) {
-            const int64_t size = block_size(weight_.cols, static_cast<int64_t>(block));
-            store_block(form_, blocks_[block], size, output % kStrip, strip);
-            if (!is_finite(form_, blocks_[block])) scale = std::numeric_limits<float>::quiet_NaN();
-            strip += block_bytes(form_, size);
-        }
-        return scale;
-    }
-
-  private:
-    float read(int64_t output) {
-        if (weight_.compact == nullptr) {
-            read_weight(weight_, output * weight_.cols, weight_.cols, wide_.data());
-            return quantise_row(form_.codes, wide_.data(), weight_.cols, blocks_.data());
-        }
-        const int64_t row = stored_row(weight_, output);
-        weight_.compact->read_blocks(weight_, row, 0, static_cast<int64_t>(blocks_.size()), blocks_.data());
-        return weight_.compact->row_scale(weight_, row);
-    }
-
-    const WeightView& weight_;
-    const CompactForm form_;
-    std::vector<CompactBlock> blocks_;
-    std::vector<float> wide_;
-};
+    return scale;
+}
 
 template <typename T>
 T get(const std::byte* from) {
@@ -188,15 +162,16 @@ Result<CompactRows> load_compact(const std::string& name, const WeightView& weig
     const int64_t strips = strips_of(weight.rows);
     NL_ASSIGN(to.strips, Buffer<std::byte>::allocate("weight " + name, {strips, stride}));
     NL_ASSIGN(to.scales, Buffer<float>::allocate("the scales of weight " + name, {strips, kStrip}));
-    std::vector<RowLoader> loaders(static_cast<size_t>(pool.num_threads()), RowLoader(weight, form));
+    std::vector<CompactReader> readers(static_cast<size_t>(pool.num_threads()), CompactReader(weight, form));
     pool.run(strips, cost_of_bytes(weight.rows * weight.cols * 8), [&](int64_t strip, int32_t thread) {
         std::byte* const at = to.strips.data() + strip * stride;
         const int64_t first = strip * kStrip;
         const int64_t rows = std::min(kStrip, weight.rows - first);
         if (rows < kStrip) std::fill_n(at, stride, std::byte{});
         std::fill_n(to.scales.data() + first, kStrip, 0.0F);
+        CompactReader& reader = readers[static_cast<size_t>(thread)];
         for (int64_t row = first; row < first + rows; ++row)
-            to.scales.data()[row] = loaders[static_cast<size_t>(thread)].load(row, at);
+            to.scales.data()[row] = load_compact_row(reader, form, weight.cols, row, at);
     });
     return to;
 }

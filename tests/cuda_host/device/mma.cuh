@@ -84,5 +84,10 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
     }
     cuda_host::exchange(0, 0, "mma");  // `mine` lives until all have read it
 }
+template <typename T>
+void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type) {
+    for (float& sum : c) sum = 0;
+    multiply_add(c, a, b0, b1, type);
+}
 
 }  // namespace nanolith::cuda

@@ -1,0 +1,117 @@
+// The scales of a block of compact weights (layout.h), as a lane of a product needs them: those of its rows g and g + 8
+// of the tile, g being lane / 4.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "compact/codes.cuh"
+#include "compact/layout.h"
+#include "device/number.cuh"
+
+namespace nanolith::cuda {
+
+// A form that kernels are compiled for; `zero` alone is no part of it.
+template <CodeKind kCodeKind, ScaleKind kScaleKind, int kGroupSize, bool kHasMins>
+struct CompactTraits {
+    static constexpr CodeKind kCodes = kCodeKind;
+    static constexpr ScaleKind kScales = kScaleKind;
+    static constexpr int kGroup = kGroupSize;
+    static constexpr bool kMins = kHasMins;
+    static constexpr int kGroups = kCompactColumns / kGroupSize;
+    __host__ __device__ static constexpr CompactLayout layout() {
+        CompactLayout layout;
+        layout.codes = kCodes;
+        layout.scales = kScales;
+        layout.group = kGroup;
+        layout.mins = kMins;
+        return layout;
+    }
+};
+
+// The number in byte `i` of the word.
+__device__ inline float unsigned_byte(uint32_t word, int i) {
+    constexpr float k2To23 = 8388608;
+    return __uint_as_float(__byte_perm(word, __float_as_uint(k2To23), 0x7440U | static_cast<unsigned>(i))) - k2To23;
+}
+
+// The scales of the groups of two rows, but for what all groups of a row have in common.
+template <typename Traits>
+class GroupScales {
+  public:
+    // `block` in shared memory.
+    __device__ explicit GroupScales(const std::byte* block, int g) {
+        const std::byte* const from = block + Traits::layout().group_scales();
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            const auto* const row = reinterpret_cast<const uint2*>(from + (g + 8 * half) * kRowBytes);
+#pragma unroll
+            for (int i = 0; i < kWords / 2; ++i) {
+                const uint2 two = row[i];
+                words_[half][2 * i] = two.x;
+                words_[half][2 * i + 1] = two.y;
+            }
+        }
+    }
+
+    // Of a group of row g (half 0) or g + 8 (half 1).
+    [[nodiscard]] __device__ float of(int half, int group) const {
+        if constexpr (Traits::kScales == ScaleKind::two) {
+            return unsigned_byte(words_[half][group / 4], group % 4) - static_cast<float>(kFactorZero);
+        } else {
+            const uint32_t word = words_[half][group / 2];
+            return __half2float(
+                __ushort_as_half(static_cast<unsigned short>(group % 2 == 0 ? word & 0xFFFFU : word >> 16)));
+        }
+    }
+
+  private:
+    static constexpr int kRowBytes = Traits::kGroups * (Traits::kScales == ScaleKind::two ? 1 : 2);
+    static constexpr int kWords = kRowBytes / 4;
+    uint32_t words_[2][kWords];
+};
+
+// The minimums of two rows' groups as operands A of mma: pairs of groups 2 c and 2 c + 1, c being lane % 4 (and of 16
+// groups another one 8 further). In float16 and of factors they are exact; other minimums have a second part that is
+// added.
+template <typename T, typename Traits>
+class GroupMins {
+  public:
+    static constexpr int kPairs = Traits::kGroups / 8;  // of a row
+    static constexpr int kParts = Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;
+
+    __device__ GroupMins(const std::byte* block, int g, int c) {
+        const std::byte* const from = block + Traits::layout().group_mins();
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int i = 0; i < kPairs; ++i) {
+                const int first = (g + 8 * half) * Traits::kGroups + 8 * i + 2 * c;
+                if constexpr (Traits::kScales == ScaleKind::two) {
+                    const auto two = *reinterpret_cast<const uint16_t*>(from + first);
+                    pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(two, 0, 0x4140U));
+                } else {
+                    set_halves(*reinterpret_cast<const uint32_t*>(from + 2 * first), half, i);
+                }
+            }
+        }
+    }
+    [[nodiscard]] __device__ uint32_t pair(int part, int half, int i) const { return pairs_[part][half][i]; }
+
+  private:
+    __device__ void set_halves(uint32_t bits, int half, int i) {
+        if constexpr (kParts == 1) {
+            pairs_[0][half][i] = bits;
+        } else {
+            const float2 exact = __half22float2(as_pair<__half>(bits));
+            const __nv_bfloat162 most = __floats2bfloat162_rn(exact.x, exact.y);
+            const float2 got = __bfloat1622float2(most);
+            pairs_[0][half][i] = bits_of_pair(most);
+            pairs_[1][half][i] = bits_of_pair(__floats2bfloat162_rn(exact.x - got.x, exact.y - got.y));
+        }
+    }
+    uint32_t pairs_[kParts][2][kPairs];
+};
+
+}  // namespace nanolith::cuda

@@ -1,0 +1,319 @@
+// The products of a step: which kernels compute them, for wide and for compact matrices.
+//
+// Few rows go to kernels that norm, activation and addition are fused into: streamed ones on Hopper, matrix-vector
+// kernels elsewhere and for float32. Many rows go to cuBLASLt, and so do all rows where a row must not depend on how
+// many others there are (batch_invariant). Compact matrices that no kernel takes are expanded, a part at a time, and
+// multiplied as wide ones.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <type_traits>
+
+#include "backend/executor.h"
+#include "backend/model_spec.h"
+#include "compact/expand.h"
+#include "compact/streamed_compact.h"
+#include "executor/dtype_of.h"
+#include "linear/matrix.h"
+#include "executor/weights.h"
+#include "linear/matmul.h"
+#include "linear/matvec.h"
+#include "linear/streamed.h"
+#include "runtime/gpu_facts.h"
+
+namespace nanolith::cuda {
+
+// The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
+// alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and a
+// block of the next product, which takes less than half, still fits beside each of them.
+enum class After : uint8_t { other, streamed, short_attention };
+
+// Adjacent outputs of a product, of rows that are `stride` elements apart.
+template <typename Output>
+struct OutputRows {
+    Output* to;
+    int64_t stride;
+};
+
+// T is the type of activations and of wide weights. All launches are put on the stream.
+template <typename T>
+class Products {
+  public:
+    static Result<Products> create(const GpuFacts& gpu, bool batch_invariant, const DeviceWeights<T>& weights,
+                                   cudaStream_t stream) {
+        Products products;
+        products.gpu_ = gpu;
+        products.batch_invariant_ = batch_invariant;
+        products.stream_ = stream;
+        NL_ASSIGN(products.matmul_, Matmul::create());
+        products.find_halves(weights);
+        NL_ASSIGN(products.expanded_, allocate_device(products.expanded_bytes(weights), "weights that are expanded"));
+        return products;
+    }
+
+    // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.
+    void choose_by_timing(bool on) { matmul_->choose_by_timing(on); }
+
+    // Whether such a product is computed by streamed kernels.
+    [[nodiscard]] bool streams(int rows, const DeviceMatrix<T>& matrix) const {
+        if constexpr (kMayStream) {
+            return rows <= kStreamedRows && !batch_invariant_ && fits(rows, matrix, halves(rows));
+        }
+        return false;
+    }
+    // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact ones
+    // must be gated.
+    [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
+        return streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows));
+    }
+
+    // Whether two streamed products of so many rows share each multiprocessor: where the memory that each needs allows
+    // it.
+    [[nodiscard]] bool halves(int rows) const {
+        return rows <= kStreamedRows && halves_[static_cast<size_t>(rows)];
+    }
+    // How a streamed product of so many rows is launched.
+    [[nodiscard]] StreamedLaunch streamed_launch(int rows, After after) const {
+        const bool beside_attention = after == After::short_attention && halves(rows);
+        return {gpu_.multiprocessors, halves(rows), beside_attention, after == After::streamed || beside_attention,
+                stream_};
+    }
+
+    // y [x.rows, outputs] = norm(x) W^T, for rows that takes_fused() says.
+    template <typename Output>
+    Result<void> multiply_normed(const NormedRows<T>& x, const DeviceMatrix<T>& matrix, Output* y, bool after_streamed) {
+        if constexpr (kMayStream) {
+            const After after = after_streamed ? After::streamed : After::other;
+            if (matrix.compact()) return stream_parts(CompactX<T>{x}, matrix, kind_of<Output>(), y, after);
+            if (streams(x.rows, matrix)) {
+                return streamed_normed(x, matrix.wide, matrix.outputs, y, streamed_launch(x.rows, after));
+            }
+        }
+        return matvec_normed(x, matrix.wide, matrix.outputs, y, gpu_.multiprocessors, stream_);
+    }
+
+    // y [x.rows, outputs / 2] = activation(norm(x) W_gate^T) * (norm(x) W_up^T), for rows that takes_fused() says.
+    Result<void> multiply_gate_up(const NormedRows<T>& x, const DeviceMatrix<T>& matrix, Activation activation, T* y,
+                                  bool after_streamed) {
+        const int outputs = matrix.outputs / 2;
+        if constexpr (kMayStream) {
+            const StreamedLaunch how = streamed_launch(x.rows, after_streamed ? After::streamed : After::other);
+            if (matrix.compact()) {
+                const CompactOutput output{CompactOutput::Kind::gate, y, outputs, activation};
+                return streamed_compact(CompactX<T>{x}, matrix.parts.front(), output, how);
+            }
+            if (streams(x.rows, matrix)) return streamed_gate_up(x, matrix.wide, activation, outputs, y, how);
+        }
+        return matvec_gate_up(x, matrix.wide, activation, outputs, y, stream_);
+    }
+
+    // y [rows, outputs] = x W^T.
+    template <typename Output>
+    Result<void> multiply(int rows, const T* x, const DeviceMatrix<T>& matrix, Output* y) {
+        if constexpr (kMayStream) {
+            if (!matrix.compact() && streams(rows, matrix)) {
+                return streamed(x, matrix.wide, rows, matrix.size, matrix.outputs, y,
+                                streamed_launch(rows, After::other));
+            }
+        }
+        return multiply_any(rows, x, matrix, y, false, After::other);
+    }
+
+    // residual [rows, outputs] += x W^T.
+    Result<void> add(int rows, const T* x, const DeviceMatrix<T>& matrix, float* residual, After after) {
+        if constexpr (kMayStream) {
+            if (!matrix.compact() && streams(rows, matrix)) {
+                return streamed_add(x, matrix.wide, rows, matrix.size, matrix.outputs, residual,
+                                    streamed_launch(rows, after));
+            }
+        }
+        return multiply_any(rows, x, matrix, residual, true, after);
+    }
+
+  private:
+    static constexpr bool kMayStream = sizeof(T) == 2;
+    // Weights are expanded so many bytes at a time: enough for a product that fills the GPU, few enough to stay in L2.
+    static constexpr int64_t kExpandedBytes = int64_t{48} << 20;
+    // Rows from which on expanding a matrix is faster than reading it once for every few rows.
+    static constexpr int kExpandedRows = 24;
+    // Tiles are expanded in multiples of so many, so that parts of y are aligned well.
+    static constexpr int kExpandedTiles = 16;
+
+    [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !batch_invariant_; }
+
+    [[nodiscard]] bool fits(int rows, const DeviceMatrix<T>& matrix, bool half) const {
+        if (!matrix.compact()) return streamed_supports<T>(rows, matrix.size, half, gpu_);
+        return std::ranges::all_of(matrix.parts, [&](const CompactMatrix& part) {
+            return streamed_compact_supports(part.layout, rows, part.size, half, gpu_);
+        });
+    }
+
+    void find_halves(const DeviceWeights<T>& weights) {
+        if constexpr (kMayStream) {
+            const auto all_fit = [&](int rows) {
+                const auto fit = [&](const DeviceMatrix<T>& matrix) {
+                    return !matrix.present() || fits(rows, matrix, true);
+                };
+                return fit(weights.head) && std::ranges::all_of(weights.layers, [&](const DeviceLayer<T>& layer) {
+                           return fit(layer.qkv) && fit(layer.o) && fit(layer.router) && fit(layer.gate_up) &&
+                                  fit(layer.down);
+                       });
+            };
+            for (int rows = 1; rows <= kStreamedRows; ++rows) halves_[static_cast<size_t>(rows)] = all_fit(rows);
+        }
+    }
+
+    [[nodiscard]] static size_t expanded_bytes(const DeviceWeights<T>& weights) {
+        int64_t most = 0;
+        const auto see = [&](const DeviceMatrix<T>& matrix) {
+            for (const CompactMatrix& part : matrix.parts) {
+                most = std::max(most, expanded_tiles(part) * tile_elements(part));
+            }
+        };
+        see(weights.head);
+        for (const DeviceLayer<T>& layer : weights.layers) {
+            for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) see(*matrix);
+        }
+        return static_cast<size_t>(most) * sizeof(T);
+    }
+    [[nodiscard]] static int64_t tile_elements(const CompactMatrix& part) {
+        return int64_t{kCompactTile} * part.size;
+    }
+    // Tiles of the matrix that are expanded at a time.
+    [[nodiscard]] static int64_t expanded_tiles(const CompactMatrix& part) {
+        const int64_t fit = kExpandedBytes / static_cast<int64_t>(sizeof(T)) / tile_elements(part);
+        const int64_t tiles = std::max<int64_t>(fit / kExpandedTiles, 1) * kExpandedTiles;
+        return std::min<int64_t>(tiles, part.num_tiles());
+    }
+
+    template <typename Output>
+    static constexpr CompactOutput::Kind kind_of() {
+        return sizeof(Output) == 2 ? CompactOutput::Kind::store16 : CompactOutput::Kind::store32;
+    }
+
+    // Calls use(part, its first output) for all parts of a compact matrix; of a gated one it is the gate's first.
+    template <typename Use>
+    static Result<void> for_parts(const DeviceMatrix<T>& matrix, const Use& use) {
+        int64_t first = 0;
+        for (const CompactMatrix& part : matrix.parts) {
+            NL_TRY(use(part, first));
+            first += part.outputs;
+        }
+        return {};
+    }
+
+    // y = x W^T (or y += x W^T) of a compact matrix by streamed kernels, a launch a part.
+    template <typename Output>
+    Result<void> stream_parts(const CompactX<T>& x, const DeviceMatrix<T>& matrix, CompactOutput::Kind kind, Output* y,
+                              After after) requires kMayStream {
+        return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) -> Result<void> {
+            const CompactOutput output{kind, y + first, matrix.outputs, {}};
+            NL_TRY(streamed_compact(x, part, output, streamed_launch(x.normed.rows, after)));
+            after = After::streamed;
+            return {};
+        });
+    }
+
+    // y = x W^T (or y += x W^T) where no streamed kernel takes the wide matrix.
+    template <typename Output>
+    Result<void> multiply_any(int rows, const T* x, const DeviceMatrix<T>& matrix, Output* y, bool add, After after) {
+        const OutputRows<Output> to{y, matrix.outputs};
+        if (!matrix.compact()) return multiply_wide(rows, x, matrix.wide, matrix.outputs, matrix.size, to, add);
+        if constexpr (kMayStream) {
+            const int few = matrix.gated() || rows > kExpandedRows ? 0 : streamed_rows(rows, matrix);
+            if (few > 0) {
+                const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();
+                for (int first = 0; first < rows; first += few) {
+                    CompactX<T> part;
+                    part.normed.rows = std::min(few, rows - first);
+                    part.normed.size = matrix.size;
+                    part.plain = x + int64_t{first} * matrix.size;
+                    NL_TRY(stream_parts(part, matrix, kind, y + first * to.stride, after));
+                    after = rows - first >= 2 * few ? After::streamed : After::other;
+                }
+                return {};
+            }
+        }
+        return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
+            return multiply_expanded(rows, x, part, OutputRows<Output>{y + first, to.stride}, add);
+        });
+    }
+
+    // Most rows, up to `rows`, of which a streamed kernel takes the matrix; 0: none.
+    [[nodiscard]] int streamed_rows(int rows, const DeviceMatrix<T>& matrix) const {
+        for (int few = std::min(rows, kStreamedRows); few > 0; --few) {
+            if (streams(few, matrix)) return few;
+        }
+        return 0;
+    }
+
+    // The same by expanding the matrix, some of its tiles at a time.
+    template <typename Output>
+    Result<void> multiply_expanded(int rows, const T* x, const CompactMatrix& part, OutputRows<Output> y, bool add) {
+        T* const weights = expanded_.template as<T>();
+        const auto most = static_cast<int>(expanded_tiles(part));
+        for (int first = 0; first < part.num_tiles(); first += most) {
+            const int count = std::min(most, part.num_tiles() - first);
+            NL_TRY(expand(part, first, count, weights, stream_));
+            const int tile_rows = part.rows_of_tile();
+            const int outputs = std::min(count * tile_rows, part.outputs - first * tile_rows);
+            const OutputRows<Output> to{y.to + int64_t{first} * tile_rows, y.stride};
+            NL_TRY(multiply_wide(rows, x, weights, outputs, part.size, to, add));
+            if (!part.gated) continue;
+            const OutputRows<Output> of_up{to.to + part.outputs, y.stride};
+            const T* const up = weights + int64_t{count} * tile_rows * part.size;
+            NL_TRY(multiply_wide(rows, x, up, outputs, part.size, of_up, add));
+        }
+        return {};
+    }
+
+    // The same of wide weights [outputs, size], by cuBLASLt or matrix-vector kernels.
+    template <typename Output>
+    Result<void> multiply_wide(int rows, const T* x, const T* weight, int outputs, int size, OutputRows<Output> y,
+                               bool add) {
+        const MatmulShape shape{0,   size, outputs, static_cast<int32_t>(y.stride), kDTypeOf<T>, kDTypeOf<Output>,
+                                add};
+        NL_ASSIGN(const bool done, multiply_blocks(shape, rows, x, weight, y.to));
+        if (done) return {};
+        const int step = batch_invariant_ ? 1 : kMatvecRows;
+        for (int first = 0; first < rows; first += step) {
+            const int count = std::min(step, rows - first);
+            const T* const from = x + int64_t{first} * size;
+            Output* const to = y.to + first * y.stride;
+            if constexpr (std::is_same_v<Output, float>) {
+                if (add) {
+                    NL_TRY(matvec_add(from, weight, count, size, outputs, to, y.stride, gpu_.multiprocessors, stream_));
+                    continue;
+                }
+            }
+            NL_TRY(matvec(from, weight, count, size, outputs, to, y.stride, stream_));
+        }
+        return {};
+    }
+
+    // The same by cuBLASLt. With batch_invariant it is computed in blocks of kInvariantRows rows, so that one algorithm
+    // does for every number of rows; otherwise all at once. False, with nothing done, where the rows are few or cuBLASLt
+    // has no algorithm.
+    template <typename Output>
+    Result<bool> multiply_blocks(MatmulShape shape, int rows, const T* x, const T* weight, Output* y) {
+        if (takes_matvec(rows)) return false;
+        shape.rows = batch_invariant_ ? kInvariantRows : product_rows(rows);
+        for (int64_t first = 0; first < rows; first += shape.rows) {
+            NL_ASSIGN(const bool done,
+                      matmul_->multiply(shape, x + first * shape.size, weight, y + first * shape.stride, stream_));
+            if (!done) return false;  // can happen only in the first block: all have the same shape
+        }
+        return true;
+    }
+
+    GpuFacts gpu_;
+    bool batch_invariant_ = false;
+    cudaStream_t stream_ = nullptr;
+    std::unique_ptr<Matmul> matmul_;
+    DeviceBuffer expanded_;  // weights that are being expanded
+    std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
+};
+
+}  // namespace nanolith::cuda
