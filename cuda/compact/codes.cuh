@@ -1,5 +1,5 @@
-// Codes of compact weights as pairs of 16-bit floats, by moving bits: an integer in the mantissa of a power of two, from
-// which a subtraction takes the power away again. Exact.
+// Codes of compact weights as pairs of 16-bit floats, by moving bits: integers become a part of a power of two's
+// mantissa, and the power is taken away again. Exact.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "backend/compact_weight.h"
+#include "device/bits.cuh"
 
 namespace nanolith::cuda {
 
@@ -51,36 +52,31 @@ __device__ uint32_t subtract_pairs(uint32_t a, uint32_t b) {
     return bits_of_pair(__hsub2(as_pair<T>(a), as_pair<T>(b)));
 }
 
-// Of T: the bits, in both halves, of a power of two whose mantissa's last bits count in ones.
+// Codes of 4 bits are multiplied with this added to them, which is taken away from the sum (product.cuh): 2^4 or 2^7,
+// whose mantissa's bits 3 to 6 count in ones.
 template <typename T>
-constexpr uint32_t kOnes = 0x64006400U;  // 1024
+constexpr int kBits4Zero = 128;
 template <>
-inline constexpr uint32_t kOnes<__nv_bfloat16> = 0x43004300U;  // 128
+inline constexpr int kBits4Zero<__nv_bfloat16> = 16;
 
-// The codes of 4 bits in bits 0 to 3 of both halves, without what `zeros` has in both halves: kOnes plus the zero.
-template <typename T>
-__device__ uint32_t pair_of_bits4(uint32_t word, uint32_t zeros) {
-    return subtract_pairs<T>((word & 0x000F000FU) | kOnes<T>, zeros);
-}
-// kOnes plus a zero of 0 to 15, in both halves.
-template <typename T>
-__device__ uint32_t zeros_of(int zero) {
-    return kOnes<T> + static_cast<uint32_t>(zero) * 0x00010001U;
-}
+// In both halves the power of two that codes are put into.
+template <typename T, CodeKind kCodes>
+constexpr uint32_t kPower = kCodes == CodeKind::bits4 ? 0x58005800U : 0x64806480U;  // 128, 1024 + 128
+template <CodeKind kCodes>
+inline constexpr uint32_t kPower<__nv_bfloat16, kCodes> = kCodes == CodeKind::bits4 ? 0x41804180U : 0x43004300U;
 
-// The signed bytes in bits 0 to 7 of both halves.
+// The signed bytes in bits 0 to 7 of both halves. `power` is kPower of int8, in a register.
 template <typename T>
-__device__ uint32_t pair_of_bytes(uint32_t word);
+__device__ uint32_t pair_of_bytes(uint32_t word, uint32_t power);
+// 1024 and a byte that is 128 more than it was, without 1152.
 template <>
-__device__ inline uint32_t pair_of_bytes<__half>(uint32_t word) {
-    constexpr uint32_t k1152 = 0x64806480U;  // and a byte that is 128 more than it was
-    return subtract_pairs<__half>((word & 0x00FF00FFU) ^ k1152, k1152);
+__device__ inline uint32_t pair_of_bytes<__half>(uint32_t word, uint32_t power) {
+    return subtract_pairs<__half>(masked_xor<0x00FF00FFU>(word, power), power);
 }
 // A mantissa has room for seven bits: 128 + those, without 128 or, of a negative one, 256.
 template <>
-__device__ inline uint32_t pair_of_bytes<__nv_bfloat16>(uint32_t word) {
-    constexpr uint32_t k128 = 0x43004300U;
-    return subtract_pairs<__nv_bfloat16>((word & 0x007F007FU) | k128, (word & 0x00800080U) | k128);
+__device__ inline uint32_t pair_of_bytes<__nv_bfloat16>(uint32_t word, uint32_t power) {
+    return subtract_pairs<__nv_bfloat16>(masked_or<0x007F007FU>(word, power), masked_or<0x00800080U>(word, power));
 }
 
 // The e4m3 in bits 8 to 15 of both halves, divided by kCodeFactor.
@@ -94,22 +90,31 @@ __device__ inline uint32_t pair_of_e4m3<__half>(uint32_t word) {
 // to be multiplied.)
 template <>
 __device__ inline uint32_t pair_of_e4m3<__nv_bfloat16>(uint32_t word) {
-    constexpr uint32_t kPower = 0x7B807B80U;  // 2^120
+    constexpr uint32_t k2To120 = 0x7B807B80U;
     const uint32_t small = (word & 0x80008000U) | ((word >> 4) & 0x07F007F0U);
-    return bits_of_pair(__hmul2(as_pair<__nv_bfloat16>(small), as_pair<__nv_bfloat16>(kPower)));
+    return bits_of_pair(__hmul2(as_pair<__nv_bfloat16>(small), as_pair<__nv_bfloat16>(k2To120)));
+}
+
+// The word turned right by that many bits.
+__device__ inline uint32_t turned(uint32_t word, int bits) {
+    return word >> bits | word << (32 - bits);
 }
 
 // The operand A of an mma: a step's codes, of which the lane has `first` (and of 8 bits `second`) as layout.h says.
+// `power` is kPower, in a register.
 template <typename T, CodeKind kCodes>
-__device__ void codes_of_step(uint32_t first, uint32_t second, uint32_t zeros, uint32_t (&a)[4]) {
+__device__ void codes_of_step(uint32_t first, uint32_t second, uint32_t power, uint32_t (&a)[4]) {
     if constexpr (kCodes == CodeKind::bits4) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) a[i] = pair_of_bits4<T>(first >> (4 * i), zeros);
+        constexpr uint32_t kPlace = 0x00780078U;
+        a[0] = masked_or<kPlace>(first, power);
+        a[1] = masked_or<kPlace>(first >> 4, power);
+        a[2] = masked_or<kPlace>(first >> 8, power);
+        a[3] = masked_or<kPlace>(turned(first, 12), power);
     } else if constexpr (kCodes == CodeKind::int8) {
-        a[0] = pair_of_bytes<T>(first);
-        a[1] = pair_of_bytes<T>(second);
-        a[2] = pair_of_bytes<T>(first >> 8);
-        a[3] = pair_of_bytes<T>(second >> 8);
+        a[0] = pair_of_bytes<T>(first, power);
+        a[1] = pair_of_bytes<T>(second, power);
+        a[2] = pair_of_bytes<T>(first >> 8, power);
+        a[3] = pair_of_bytes<T>(second >> 8, power);
     } else {
         a[0] = pair_of_e4m3<T>(first << 8);
         a[1] = pair_of_e4m3<T>(second << 8);

@@ -17,7 +17,8 @@
 // that a lane's columns of x are adjacent: columns 8 c + 4 s + (0 to 3) of every 32, in step s of them; with groups of
 // 16, so that a step is in one group, columns 4 c + (0 to 3) of every 16. Lanes have 16 bytes each, one after the
 // other:
-//   bits4: of four steps, a word of 32 bits each. Bits 4 i + (0 to 3) and 16 + 4 i + (0 to 3) are a[i] of the step.
+//   bits4: of four steps, a word of 32 bits each. Turned right by three bits (so that a shift less brings them to where
+//   codes.cuh wants them) its bits 4 i + (0 to 3) and 16 + 4 i + (0 to 3) are a[i] of the step.
 //   int8, e4m3: of two steps, two words each. The first is of row g: its bytes 0 and 2 are a[0], its bytes 1 and 3
 //   a[2]; the second is of row g + 8: a[1] and a[3].
 #pragma once
@@ -35,6 +36,7 @@ inline constexpr int kCompactTile = 16;         // rows
 inline constexpr int kCompactColumns = 256;     // of a block
 inline constexpr int kCompactUnit = 64;         // columns that a row's length is rounded up to
 inline constexpr int kFactorZero = 128;         // what is added to a group's factor
+inline constexpr int kBits4Turn = 3;            // bits that words of 4-bit codes are turned left by
 static_assert(kCompactColumns == kCompactBlock);
 
 // A form as it is stored here.

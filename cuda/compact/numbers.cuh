@@ -49,7 +49,8 @@ struct RowScales {
 template <CodeKind kCodes>
 __device__ float code_of(uint32_t word, int half, int i, int zero) {
     if constexpr (kCodes == CodeKind::bits4) {
-        return static_cast<float>(static_cast<int>(word >> (8 * (i / 2) + 16 * (i % 2) + 4 * half) & 15U) - zero);
+        const uint32_t codes = turned(word, kBits4Turn);
+        return static_cast<float>(static_cast<int>(codes >> (8 * (i / 2) + 16 * (i % 2) + 4 * half) & 15U) - zero);
     } else {
         const uint32_t byte = word >> (8 * (i / 2) + 16 * (i % 2)) & 0xFFU;
         if constexpr (kCodes == CodeKind::int8) return static_cast<float>(static_cast<int8_t>(byte));

@@ -1,6 +1,7 @@
 #include "compact/pack.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 namespace nanolith::cuda {
@@ -53,17 +54,16 @@ int first_column(int group, int step, int c) {
     return group == 16 ? 16 * step + 4 * c : 32 * (step / 2) + 8 * c + 4 * (step % 2);
 }
 
-// Adds four codes of a row to the two bytes of a step's word that 4-bit codes of rows 0 to 7 take; of rows 8 to 15 they
-// are 4 bits further.
+// Adds four codes of a row to a step's word of 4-bit codes. Those of rows 8 to 15 are 4 bits further.
 void add_bits4(const int8_t* codes, int row, std::byte* word) {
     uint32_t bits = 0;
-    std::memcpy(&bits, word, sizeof bits);
-    const int shift = row < kCompactTile / 2 ? 0 : 4;
     for (int j = 0; j < 4; ++j) {
-        const int place = 8 * (j / 2) + 16 * (j % 2) + shift;
+        const int place = 8 * (j / 2) + 16 * (j % 2) + (row < kCompactTile / 2 ? 0 : 4);
         bits |= (static_cast<uint32_t>(codes[j]) & 15U) << place;
     }
-    std::memcpy(word, &bits, sizeof bits);
+    uint32_t before = 0;
+    std::memcpy(&before, word, sizeof before);
+    put(before | std::rotl(bits, kBits4Turn), word);
 }
 
 // The codes of 64 columns of a row.

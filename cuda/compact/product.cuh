@@ -7,8 +7,9 @@
 
 namespace nanolith::cuda {
 
-// Minimums are multiplied with the means of x over each group, which are two numbers of T: the mean, and what rounding
-// took from it. Of a block: [2][groups] T.
+// What is subtracted from a group (its minimum, and what 4-bit codes were multiplied with beside themselves) is
+// multiplied with the mean of x over the group. That is two numbers of T: the mean, and what rounding took from it. Of a
+// block: [2][groups] T.
 template <typename Traits>
 constexpr int kMeanBytes = 2 * Traits::kGroups * 2;
 
@@ -16,7 +17,7 @@ constexpr int kMeanBytes = 2 * Traits::kGroups * 2;
 // each find different banks.
 template <typename Traits>
 __host__ __device__ constexpr int means_row_bytes(int blocks) {
-    return Traits::kMins ? (blocks * kMeanBytes<Traits> + 127) / 128 * 128 + 16 : 0;
+    return Traits::kMeans ? (blocks * kMeanBytes<Traits> + 127) / 128 * 128 + 16 : 0;
 }
 
 // sums[i] += what the lane has of C (device/mma.cuh), whose rows are the tile's and whose columns are rows of x.
@@ -25,22 +26,23 @@ __host__ __device__ constexpr int means_row_bytes(int blocks) {
 template <typename T, typename Traits>
 class BlockProduct {
   public:
-    __device__ BlockProduct(const std::byte* block, int lines, uint32_t zeros)
-        : block_(block), lines_(lines), zeros_(zeros), g_(lane() / 4), c_(lane() % 4) {}
+    // `power` is kPower in a register, `zero` the form's.
+    __device__ BlockProduct(const std::byte* block, int lines, uint32_t power, int zero)
+        : block_(block), lines_(lines), power_(power), zero_(zero), g_(lane() / 4), c_(lane() % 4) {}
 
     __device__ void add(const std::byte* x, const std::byte* means, float (&sums)[4]) const {
         float scaled[4] = {};
-        if constexpr (Traits::kScales == ScaleKind::none) {
-            add_unscaled(x, scaled);
+        if (lines_ == kLines) {
+            add_lines<true>(x, scaled);
         } else {
-            add_scaled(x, scaled);
+            add_lines<false>(x, scaled);
         }
         const auto* const of_rows = reinterpret_cast<const float*>(block_);
         const float scale[2] = {of_rows[g_] * kCodeFactor<T, Traits::kCodes>,
                                 of_rows[g_ + 8] * kCodeFactor<T, Traits::kCodes>};
+        if constexpr (Traits::kMeans) subtract_means(means, scale, sums);
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[i] = fmaf(scale[i / 2], scaled[i], sums[i]);
-        if constexpr (Traits::kMins) subtract_mins(means, sums);
     }
 
   private:
@@ -58,12 +60,12 @@ class BlockProduct {
         const std::byte* const codes = block_ + Traits::layout().code_offset() + line * Traits::layout().line_bytes();
         if constexpr (Traits::kCodes == CodeKind::bits4) {
             const uint2 words = *reinterpret_cast<const uint2*>(codes + lane() * 16 + pair * 8);
-            codes_of_step<T, CodeKind::bits4>(words.x, 0, zeros_, steps.a[0]);
-            codes_of_step<T, CodeKind::bits4>(words.y, 0, zeros_, steps.a[1]);
+            codes_of_step<T, CodeKind::bits4>(words.x, 0, power_, steps.a[0]);
+            codes_of_step<T, CodeKind::bits4>(words.y, 0, power_, steps.a[1]);
         } else {
             const uint4 words = *reinterpret_cast<const uint4*>(codes + pair * 512 + lane() * 16);
-            codes_of_step<T, Traits::kCodes>(words.x, words.y, zeros_, steps.a[0]);
-            codes_of_step<T, Traits::kCodes>(words.z, words.w, zeros_, steps.a[1]);
+            codes_of_step<T, Traits::kCodes>(words.x, words.y, power_, steps.a[0]);
+            codes_of_step<T, Traits::kCodes>(words.z, words.w, power_, steps.a[1]);
         }
         const std::byte* const columns = x + (line * kCompactUnit + 32 * pair) * 2;
         if constexpr (kNarrow) {
@@ -82,11 +84,22 @@ class BlockProduct {
         }
     }
 
+    // kAll: all lines of a whole block.
+    template <bool kAll>
+    __device__ void add_lines(const std::byte* x, float (&sums)[4]) const {
+        if constexpr (Traits::kScales == ScaleKind::none) {
+            add_unscaled<kAll>(x, sums);
+        } else {
+            add_scaled<kAll>(x, sums);
+        }
+    }
+
+    template <bool kAll>
     __device__ void add_unscaled(const std::byte* x, float (&sums)[4]) const {
         float odd[4] = {};
 #pragma unroll
         for (int line = 0; line < kLines; ++line) {
-            if (line >= lines_) break;
+            if (!kAll && line >= lines_) break;
 #pragma unroll
             for (int pair = 0; pair < 2; ++pair) {
                 Steps steps;
@@ -99,6 +112,7 @@ class BlockProduct {
         for (int i = 0; i < 4; ++i) sums[i] += odd[i];
     }
 
+    template <bool kAll>
     __device__ void add_scaled(const std::byte* x, float (&sums)[4]) const {
         const GroupScales<Traits> scales(block_, g_);
         const auto add_group = [&](const float(&products)[4], int group) {
@@ -108,7 +122,7 @@ class BlockProduct {
         };
 #pragma unroll
         for (int line = 0; line < kLines; ++line) {
-            if (line >= lines_) break;
+            if (!kAll && line >= lines_) break;
 #pragma unroll
             for (int pair = 0; pair < 2; ++pair) {
                 Steps steps;
@@ -127,42 +141,41 @@ class BlockProduct {
         }
     }
 
-    __device__ void subtract_mins(const std::byte* means, float (&sums)[4]) const {
-        using Mins = GroupMins<T, Traits>;
-        const Mins mins(block_, g_, c_);
-        uint32_t b[2][Mins::kPairs];  // the means, and what rounding took from them
+    __device__ void subtract_means(const std::byte* from, const float (&row_scale)[2], float (&sums)[4]) const {
+        using Pairs = GroupPairs<T, Traits>;
+        uint32_t means[2][Pairs::kPairs];
 #pragma unroll
         for (int part = 0; part < 2; ++part) {
 #pragma unroll
-            for (int i = 0; i < Mins::kPairs; ++i) {
-                b[part][i] = *reinterpret_cast<const uint32_t*>(means + 2 * (part * Traits::kGroups + 8 * i + 2 * c_));
+            for (int i = 0; i < Pairs::kPairs; ++i) {
+                means[part][i] =
+                    *reinterpret_cast<const uint32_t*>(from + 2 * (part * Traits::kGroups + 8 * i + 2 * c_));
             }
         }
-        float products[4] = {};
+        const auto subtract = [&](const Pairs& pairs, float low, float high) {
+            float products[4];
+            pairs.multiply_means(means, products);
 #pragma unroll
-        for (int part = 0; part < Mins::kParts; ++part) {
-            if constexpr (Mins::kPairs == 1) {
-                const uint32_t a[4] = {mins.pair(part, 0, 0), mins.pair(part, 1, 0), mins.pair(part, 0, 0),
-                                       mins.pair(part, 1, 0)};
-                multiply_add(products, a, b[0][0], b[1][0], T());
-            } else {
-                const uint32_t a[4] = {mins.pair(part, 0, 0), mins.pair(part, 1, 0), mins.pair(part, 0, 1),
-                                       mins.pair(part, 1, 1)};
-                multiply_add(products, a, b[0][0], b[0][1], T());
-                multiply_add(products, a, b[1][0], b[1][1], T());
-            }
+            for (int i = 0; i < 4; ++i) sums[i] = fmaf(-(i < 2 ? low : high), products[i], sums[i]);
+        };
+        if constexpr (Traits::kCodes == CodeKind::bits4) {
+            const auto zero = static_cast<float>(Traits::kGroup * (kBits4Zero<T> + zero_));
+            const Pairs scales(block_ + Traits::layout().group_scales(), true, g_, c_);
+            subtract(scales, zero * row_scale[0], zero * row_scale[1]);
         }
-        // Of factors the minimums' own scale; of float16 the row's.
-        const auto* const of_rows = reinterpret_cast<const float*>(
-            block_ + (Traits::kScales == ScaleKind::two ? Traits::layout().row_mins() : 0));
-        const float scale[2] = {of_rows[g_] * Traits::kGroup, of_rows[g_ + 8] * Traits::kGroup};
-#pragma unroll
-        for (int i = 0; i < 4; ++i) sums[i] = fmaf(-scale[i / 2], products[i], sums[i]);
+        if constexpr (Traits::kMins) {
+            // Of factors the minimums' own scale; of float16 the row's.
+            const auto* const of_rows = reinterpret_cast<const float*>(
+                block_ + (Traits::kScales == ScaleKind::two ? Traits::layout().row_mins() : 0));
+            const Pairs mins(block_ + Traits::layout().group_mins(), false, g_, c_);
+            subtract(mins, Traits::kGroup * of_rows[g_], Traits::kGroup * of_rows[g_ + 8]);
+        }
     }
 
     const std::byte* block_;
     const int lines_;
-    const uint32_t zeros_;
+    const uint32_t power_;
+    const int zero_;
     const int g_;
     const int c_;
 };

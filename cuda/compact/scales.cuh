@@ -8,6 +8,7 @@
 
 #include "compact/codes.cuh"
 #include "compact/layout.h"
+#include "device/mma.cuh"
 #include "device/number.cuh"
 
 namespace nanolith::cuda {
@@ -20,6 +21,8 @@ struct CompactTraits {
     static constexpr int kGroup = kGroupSize;
     static constexpr bool kMins = kHasMins;
     static constexpr int kGroups = kCompactColumns / kGroupSize;
+    // Whether something is subtracted from a group's sum that the mean of its x is multiplied with.
+    static constexpr bool kMeans = kHasMins || kCodeKind == CodeKind::bits4;
     __host__ __device__ static constexpr CompactLayout layout() {
         CompactLayout layout;
         layout.codes = kCodes;
@@ -30,10 +33,11 @@ struct CompactTraits {
     }
 };
 
-// The number in byte `i` of the word.
-__device__ inline float unsigned_byte(uint32_t word, int i) {
+// What a factor is as it is stored: byte `i` of the word.
+__device__ inline float factor_of_byte(uint32_t word, int i) {
     constexpr float k2To23 = 8388608;
-    return __uint_as_float(__byte_perm(word, __float_as_uint(k2To23), 0x7440U | static_cast<unsigned>(i))) - k2To23;
+    return __uint_as_float(__byte_perm(word, __float_as_uint(k2To23), 0x7440U | static_cast<unsigned>(i))) -
+           (k2To23 + static_cast<float>(kFactorZero));
 }
 
 // The scales of the groups of two rows, but for what all groups of a row have in common.
@@ -58,7 +62,7 @@ class GroupScales {
     // Of a group of row g (half 0) or g + 8 (half 1).
     [[nodiscard]] __device__ float of(int half, int group) const {
         if constexpr (Traits::kScales == ScaleKind::two) {
-            return unsigned_byte(words_[half][group / 4], group % 4) - static_cast<float>(kFactorZero);
+            return factor_of_byte(words_[half][group / 4], group % 4);
         } else {
             const uint32_t word = words_[half][group / 2];
             return __half2float(
@@ -72,32 +76,49 @@ class GroupScales {
     uint32_t words_[2][kWords];
 };
 
-// The minimums of two rows' groups as operands A of mma: pairs of groups 2 c and 2 c + 1, c being lane % 4 (and of 16
-// groups another one 8 further). In float16 and of factors they are exact; other minimums have a second part that is
-// added.
+// What two rows have for each group, scales or minimums, as operands A of mma: pairs of groups 2 c and 2 c + 1, c being
+// lane % 4 (and of 16 groups another one 8 further). In float16 they are exact, and so are factors; float16 as bfloat16
+// has a second part that is added.
 template <typename T, typename Traits>
-class GroupMins {
+class GroupPairs {
   public:
     static constexpr int kPairs = Traits::kGroups / 8;  // of a row
     static constexpr int kParts = Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;
 
-    __device__ GroupMins(const std::byte* block, int g, int c) {
-        const std::byte* const from = block + Traits::layout().group_mins();
+    // `from`: the array in shared memory. Scales' factors are biased.
+    __device__ GroupPairs(const std::byte* from, bool biased, int g, int c) {
+        constexpr uint32_t kBytesPower = kPower<T, CodeKind::int8>;
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
 #pragma unroll
             for (int i = 0; i < kPairs; ++i) {
                 const int first = (g + 8 * half) * Traits::kGroups + 8 * i + 2 * c;
                 if constexpr (Traits::kScales == ScaleKind::two) {
-                    const auto two = *reinterpret_cast<const uint16_t*>(from + first);
-                    pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(two, 0, 0x4140U));
+                    const uint32_t two = *reinterpret_cast<const uint16_t*>(from + first) ^ (biased ? 0x8080U : 0U);
+                    pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(two, 0, 0x4140U), kBytesPower);
                 } else {
                     set_halves(*reinterpret_cast<const uint32_t*>(from + 2 * first), half, i);
                 }
             }
         }
     }
-    [[nodiscard]] __device__ uint32_t pair(int part, int half, int i) const { return pairs_[part][half][i]; }
+
+    // The rows' products with the means of x over all groups: means[0] and what rounding took from them, as operands B.
+    __device__ void multiply_means(const uint32_t (&means)[2][kPairs], float (&products)[4]) const {
+#pragma unroll
+        for (float& product : products) product = 0;
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            const auto& row = pairs_[part];
+            if constexpr (kPairs == 1) {
+                multiply_add(products, {row[0][0], row[1][0], row[0][0], row[1][0]}, means[0][0], means[1][0], T());
+            } else {
+                const uint32_t a[4] = {row[0][0], row[1][0], row[0][1], row[1][1]};
+                multiply_add(products, a, means[0][0], means[0][1], T());
+                multiply_add(products, a, means[1][0], means[1][1], T());
+            }
+        }
+    }
 
   private:
     __device__ void set_halves(uint32_t bits, int half, int i) {

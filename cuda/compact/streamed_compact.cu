@@ -259,7 +259,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     __syncthreads();
     const int rows = input.normed.rows;
     const int size = matrix.size;
-    if constexpr (Traits::kMins) {
+    if constexpr (Traits::kMeans) {
         write_means<T, Traits>(parts.x, rows, size, parts.means);
         __syncthreads();
     }
@@ -268,7 +268,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     const int row = min(static_cast<int>(threadIdx.x) % kWarp / 4, rows - 1);
     const std::byte* const x = parts.x + row * streamed_row_bytes(size);
     const std::byte* const means = parts.means + row * means_row_bytes<Traits>(compact_blocks_of(size));
-    const uint32_t zeros = zeros_of<T>(matrix.layout.zero);
+    const uint32_t power = in_register(kPower<T, Traits::kCodes>);
     const int tile_floats = kStreamedWarps * rows * kCompactTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
     for (int group = parts.first; group < parts.end; group += kTiles) {
@@ -277,7 +277,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
             float sums[4] = {};
             while (ring.tile() == tile) {
                 const std::byte* const block = ring.wait();
-                BlockProduct<T, Traits>(block, ring.lines(), zeros)
+                BlockProduct<T, Traits>(block, ring.lines(), power, matrix.layout.zero)
                     .add(x + ring.block() * kCompactColumns * 2, means + ring.block() * kMeanBytes<Traits>, sums);
                 ring.advance();
             }

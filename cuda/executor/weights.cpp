@@ -65,6 +65,17 @@ CompactMatrix place_compact(const CompactForm& form, int64_t outputs, int64_t si
     return matrix;
 }
 
+// Where the part that begins with view `first` ends: views of one form are a part, as long as each but the last one is
+// whole tiles.
+size_t end_of_part(const MatrixViews& views, size_t first, WeightForm form) {
+    size_t end = first + 1;
+    while (end < views.size() && views[end - 1]->rows % kCompactTile == 0 &&
+           compact_form(*views[end], form) == compact_form(*views[first], form)) {
+        ++end;
+    }
+    return end;
+}
+
 // Decides where matrices are and whether they are compact. `gated`: two views that become one gated matrix where they
 // are of one form and have no biases.
 template <typename T>
@@ -82,8 +93,12 @@ DeviceMatrix<T> place_matrix(const MatrixViews& views, WeightForm form, bool gat
         matrix.parts = {place_compact(first, views.front()->rows, matrix.size, true, arena)};
         return matrix;
     }
-    for (const WeightView* view : views) {
-        matrix.parts.push_back(place_compact(compact_form(*view, form), view->rows, matrix.size, false, arena));
+    for (size_t i = 0; i < views.size();) {
+        const size_t end = end_of_part(views, i, form);
+        int64_t outputs = 0;
+        for (size_t j = i; j < end; ++j) outputs += views[j]->rows;
+        matrix.parts.push_back(place_compact(compact_form(*views[i], form), outputs, matrix.size, false, arena));
+        i = end;
     }
     return matrix;
 }
@@ -149,15 +164,23 @@ Result<void> upload_matrix(Uploader& uploader, const MatrixViews& views, WeightF
     if (to.gated()) {
         return uploader.upload_compact(views, compact_form(*views.front(), form), to.parts.front());
     }
-    T* wide = to.wide;
-    for (size_t i = 0; i < views.size(); ++i) {
-        if (to.compact()) {
-            const WeightView* const part[] = {views[i]};
-            NL_TRY(uploader.upload_compact(part, compact_form(*views[i], form), to.parts[i]));
-        } else {
-            NL_TRY(uploader.upload(*views[i], wide, kDTypeOf<T>));
-            wide += views[i]->rows * views[i]->cols;
+    if (to.compact()) {
+        size_t first = 0;
+        for (const CompactMatrix& part : to.parts) {
+            CompactMatrix rows = part;  // of one view
+            const size_t end = end_of_part(views, first, form);
+            for (; first < end; ++first) {
+                rows.outputs = static_cast<int>(views[first]->rows);
+                NL_TRY(uploader.upload_compact({&views[first], 1}, compact_form(*views[first], form), rows));
+                rows.tiles += rows.bytes();
+            }
         }
+        return {};
+    }
+    T* wide = to.wide;
+    for (const WeightView* view : views) {
+        NL_TRY(uploader.upload(*view, wide, kDTypeOf<T>));
+        wide += view->rows * view->cols;
     }
     return {};
 }

@@ -1,6 +1,10 @@
-// Decode of one sequence, batch size 1, with random weights of known models' shapes, after a prefill of its history.
+// Decode with random weights of known models' shapes, after a prefill of its history: of one sequence, or of several
+// that share it.
 //
-//   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N] [--profile yes]
+//   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--weights FORM] [--rows N] [--history TOKENS] [--steps N]
+//                [--profile yes]
+//
+// FORM is bf16 (default), fp8, int8 or int4: what matrices are quantised to when they are loaded.
 //
 // Each step is timed on the host from the call to the drawn token; the median is reported, with the bytes of weights
 // and KV cache that a step must read and what share of a read ceiling that makes (4.5 TB/s, a plain read's on an H200).
@@ -16,6 +20,7 @@
 
 #include "backend/backend.h"
 #include "backend/profile.h"
+#include "backend/weight_form.h"
 #include "bench/known_models.h"
 #include "support/steps.h"
 
@@ -35,6 +40,8 @@ constexpr int32_t kWarmUpSteps = 16;
 struct Arguments {
     std::string device = "cuda";
     std::string model;  // empty: all
+    WeightForm weights = WeightForm::wide;
+    int32_t rows = 1;
     int32_t history = 256;
     int32_t steps = 256;
     bool profile = false;
@@ -46,6 +53,32 @@ Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int
     std::vector<int32_t> tokens;
     for (int32_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((token + i * 7919LL) % kTokens));
     return sequence_step(table, first, std::move(tokens));
+}
+
+// Pages that each of several sequences has of its own, behind those that they share.
+int32_t own_pages(const Arguments& arguments) {
+    return (kWarmUpSteps + arguments.steps) / kPageSize + 1;
+}
+
+// The next row of each sequence, `step` steps after the pages that they share.
+Batch decode_batch(std::span<const int32_t> table, int32_t step, std::span<const int32_t> tokens,
+                   const Arguments& arguments) {
+    Batch batch;
+    const int32_t shared = arguments.history / kPageSize;
+    batch.page_table = table;
+    for (int32_t i = 0; i < arguments.rows; ++i) {
+        const int32_t own = shared + i * own_pages(arguments);
+        batch.tokens.push_back(tokens[static_cast<size_t>(i)]);
+        batch.positions.push_back(shared * kPageSize + step);
+        batch.key_positions.push_back(step);
+        batch.slots.push_back(table[static_cast<size_t>(own)] * kPageSize + step);
+        batch.sequences.push_back({i, 1, static_cast<int32_t>(batch.segments.size()), 2});
+        batch.segments.push_back({0, shared * kPageSize, 0});
+        batch.segments.push_back({own, step + 1, shared * kPageSize});
+        batch.output_rows.push_back(i);
+    }
+    batch.sampling.resize(static_cast<size_t>(arguments.rows));
+    return batch;
 }
 
 double seconds_since(Clock::time_point begin) {
@@ -63,25 +96,36 @@ Result<double> prefill(Executor& executor, std::span<const int32_t> table, int32
 }
 
 Result<double> median_step(Executor& executor, std::span<const int32_t> table, const Arguments& arguments) {
-    int32_t token[1] = {1};
+    std::vector<int32_t> tokens(static_cast<size_t>(arguments.rows), 1);
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
-        const Batch batch = batch_of(table, arguments.history + kWarmUpSteps + step, 1, token[0]);
+        const int32_t position = arguments.history + kWarmUpSteps + step;
+        const Batch batch = arguments.rows == 1
+                                ? batch_of(table, position, 1, tokens[0])
+                                : decode_batch(table, kWarmUpSteps + step, tokens, arguments);
         const auto begin = Clock::now();
-        NL_TRY(run_step(executor, batch, token));
+        NL_TRY(run_step(executor, batch, tokens));
         if (step >= 0) seconds.push_back(seconds_since(begin));
     }
     std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2), seconds.end());
     return seconds[seconds.size() / 2];
 }
 
+// Bytes of weights that a step reads: all but the embedding, unless it is the head too.
+double weight_bytes(const ModelWeights& weights, WeightForm form) {
+    ModelWeights read = weights;
+    read.embedding = read.head;
+    return static_cast<double>(stored_bytes(read, form, DType::bf16));
+}
+
 Result<void> measure(Backend& backend, const Shape& shape, const Arguments& arguments) {
     const int32_t context = arguments.history + kWarmUpSteps + arguments.steps;
     ExecutorOptions options;
     options.dtype = DType::bf16;
+    options.weights = arguments.weights;
     options.page_size = kPageSize;
-    options.num_pages = context / kPageSize + 1;
-    options.max_output_rows = 1;
+    options.num_pages = context / kPageSize + 1 + arguments.rows * own_pages(arguments);
+    options.max_output_rows = arguments.rows;
     options.max_kept_logits = 0;
     const std::vector<int32_t> table = table_of(options.num_pages);
     Profile profile;
@@ -93,12 +137,20 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments.history));
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
     const int32_t middle = arguments.history + kWarmUpSteps + arguments.steps / 2;
-    const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read;
-    std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3, 1 / seconds,
-                bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
+    const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read -
+                         weight_bytes(random.weights, WeightForm::wide) +
+                         weight_bytes(random.weights, arguments.weights);
+    std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3,
+                arguments.rows / seconds, bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
                 arguments.history / prefill_seconds);
     for (const std::string& line : profile.lines()) std::printf("%s\n", line.c_str());
     return {};
+}
+
+bool parse_form(const std::string& name, WeightForm& form) {
+    form = name == "fp8" ? WeightForm::fp8 : name == "int8" ? WeightForm::int8 : WeightForm::int4;
+    if (name == "bf16") form = WeightForm::wide;
+    return name == "bf16" || name == form_name(form);
 }
 
 bool parse(int argc, char** argv, Arguments& arguments) {
@@ -108,6 +160,10 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             arguments.device = argv[i + 1];
         } else if (name == "--model") {
             arguments.model = argv[i + 1];
+        } else if (name == "--weights") {
+            if (!parse_form(argv[i + 1], arguments.weights)) return false;
+        } else if (name == "--rows") {
+            arguments.rows = std::atoi(argv[i + 1]);
         } else if (name == "--history") {
             arguments.history = std::atoi(argv[i + 1]);
         } else if (name == "--steps") {
@@ -119,14 +175,15 @@ bool parse(int argc, char** argv, Arguments& arguments) {
         }
     }
     const bool known = arguments.model.empty() || find_shape(arguments.model) != nullptr;
-    return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1;
+    return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1 &&
+           arguments.rows >= 1 && (arguments.rows == 1 || arguments.history >= kPageSize);
 }
 
 Result<void> run(const Arguments& arguments) {
     NL_ASSIGN(const auto backend, open_device(arguments.device));
-    std::printf("Decode, batch size 1, bfloat16, %d tokens of history, median of %d steps, %s\n", arguments.history,
-                arguments.steps, backend->device_name().c_str());
-    std::printf("%-14s %10s %10s %10s %10s %10s %16s\n", "model", "ms/token", "tokens/s", "GB/token", "TB/s", "ceiling",
+    std::printf("Decode, batch size %d, weights %s, %d tokens of history, median of %d steps, %s\n", arguments.rows,
+                form_name(arguments.weights), arguments.history, arguments.steps, backend->device_name().c_str());
+    std::printf("%-14s %10s %10s %10s %10s %10s %16s\n", "model", "ms/step", "tokens/s", "GB/step", "TB/s", "ceiling",
                 "prefill tokens/s");
     for (const Shape& shape : kShapes) {
         if (arguments.model.empty() || arguments.model == shape.name) NL_TRY(measure(*backend, shape, arguments));
@@ -140,9 +197,10 @@ int main(int argc, char** argv) {
     Arguments arguments;
     if (!parse(argc, argv, arguments)) {
         std::fprintf(stderr,
-                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--history TOKENS] [--steps N] "
-                     "[--profile yes]\n"
-                     "       NAME is qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n");
+                     "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--weights FORM] [--rows N]\n"
+                     "                    [--history TOKENS] [--steps N] [--profile yes]\n"
+                     "       NAME is qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n"
+                     "       FORM is bf16, fp8, int8 or int4\n");
         return 2;
     }
     const Result<void> result = run(arguments);
