@@ -1,8 +1,8 @@
 // Tiling: a warp takes 64 columns of a tile at a time, whose codes are one or two loads of 16 bytes for each lane. A
 // lane has four or eight adjacent columns of two rows at once and writes them with one store each.
 //
-// Bytes: those of the codes and scales to read, sizeof(T) a weight to write. Bound by memory, or by L2 where the weights
-// are few enough to stay there until they are multiplied.
+// Bytes: those of the codes and scales to read, sizeof(T) a weight to write. Bound by memory, or by L2 where the
+// weights are few enough to stay there until they are multiplied.
 #include "compact/expand.h"
 
 #include "compact/numbers.cuh"
@@ -65,14 +65,14 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     const std::byte* const block = matrix.tiles + (first_tile + tile) * layout.tile_bytes(matrix.size) +
                                    column / kCompactColumns * layout.block_bytes(kCompactColumns);
     const int block_column = column % kCompactColumns;
-    const LineCodes<kCodes> line(
-        block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes(), lane);
+    const LineCodes<kCodes> line(block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes(),
+                                 lane);
     const int g = lane / 4;
     const int c = lane % 4;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int64_t row = matrix.gated ? (half * num_tiles + tile) * (kCompactTile / 2) + g
-                                         : tile * kCompactTile + 8 * half + g;
+        const int64_t row =
+            matrix.gated ? (half * num_tiles + tile) * (kCompactTile / 2) + g : tile * kCompactTile + 8 * half + g;
         T* const to_row = to + row * matrix.size;
         const RowScales scales{layout, block, g + 8 * half};
 #pragma unroll

@@ -32,11 +32,11 @@
 
 namespace nanolith::cuda {
 
-inline constexpr int kCompactTile = 16;         // rows
-inline constexpr int kCompactColumns = 256;     // of a block
-inline constexpr int kCompactUnit = 64;         // columns that a row's length is rounded up to
-inline constexpr int kFactorZero = 128;         // what is added to a group's factor
-inline constexpr int kBits4Turn = 3;            // bits that words of 4-bit codes are turned left by
+inline constexpr int kCompactTile = 16;      // rows
+inline constexpr int kCompactColumns = 256;  // of a block
+inline constexpr int kCompactUnit = 64;      // columns that a row's length is rounded up to
+inline constexpr int kFactorZero = 128;      // what is added to a group's factor
+inline constexpr int kBits4Turn = 3;         // bits that words of 4-bit codes are turned left by
 static_assert(kCompactColumns == kCompactBlock);
 
 // A form as it is stored here.
@@ -49,7 +49,10 @@ struct CompactLayout {
 
     CompactLayout() = default;
     explicit constexpr CompactLayout(const CompactForm& form)
-        : codes(form.codes), scales(form.scales), group(form.group < 32 ? form.group : 32), zero(form.zero),
+        : codes(form.codes),
+          scales(form.scales),
+          group(form.group < 32 ? form.group : 32),
+          zero(form.zero),
           mins(form.mins) {}
 
     // Whether codes can be stored: 8 bits have no zero here.
@@ -66,7 +69,9 @@ struct CompactLayout {
         return row_mins() + (scales == ScaleKind::two && mins ? 4 * kCompactTile : 0);
     }
     [[nodiscard]] __host__ __device__ constexpr int group_mins() const { return group_scales() + group_array(); }
-    [[nodiscard]] __host__ __device__ constexpr int code_offset() const { return group_mins() + (mins ? group_array() : 0); }
+    [[nodiscard]] __host__ __device__ constexpr int code_offset() const {
+        return group_mins() + (mins ? group_array() : 0);
+    }
 
     // Bytes of the codes of 64 columns.
     [[nodiscard]] __host__ __device__ constexpr int line_bytes() const {
@@ -96,8 +101,12 @@ struct CompactMatrix {
     int outputs = 0;                   // rows; of gate alone where `gated`
     bool gated = false;                // whether it is a gate with its up projection
 
-    [[nodiscard]] __host__ __device__ constexpr int rows_of_tile() const { return gated ? kCompactTile / 2 : kCompactTile; }
-    [[nodiscard]] __host__ __device__ constexpr int num_tiles() const { return (outputs + rows_of_tile() - 1) / rows_of_tile(); }
+    [[nodiscard]] __host__ __device__ constexpr int rows_of_tile() const {
+        return gated ? kCompactTile / 2 : kCompactTile;
+    }
+    [[nodiscard]] __host__ __device__ constexpr int num_tiles() const {
+        return (outputs + rows_of_tile() - 1) / rows_of_tile();
+    }
     [[nodiscard]] __host__ __device__ constexpr int64_t bytes() const { return num_tiles() * layout.tile_bytes(size); }
 };
 

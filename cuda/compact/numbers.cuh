@@ -73,8 +73,7 @@ __device__ float compact_weight(const CompactMatrix& matrix, int row, int column
     const int half = row % kCompactTile / 8;
     const std::byte* const line = block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes();
     const int word = kCodes == CodeKind::bits4 ? lane * 4 + step : step / 2 * 128 + lane * 4 + step % 2 * 2 + half;
-    const float code =
-        code_of<kCodes>(reinterpret_cast<const uint32_t*>(line)[word], half, column % 4, layout.zero);
+    const float code = code_of<kCodes>(reinterpret_cast<const uint32_t*>(line)[word], half, column % 4, layout.zero);
     const RowScales scales{layout, block, row % kCompactTile};
     const int group = block_column / layout.group;
     return scales.weight(code, scales.scale(group), scales.min(group));

@@ -9,8 +9,8 @@
 
 namespace nanolith::cuda {
 
-// Writes row `row` of a tile, of `size` columns, with its scale. `tile` has layout.tile_bytes(size) bytes and was filled
-// with zeros before its first row.
+// Writes row `row` of a tile, of `size` columns, with its scale. `tile` has layout.tile_bytes(size) bytes and was
+// filled with zeros before its first row.
 void pack_row(const CompactForm& form, std::span<const CompactBlock> blocks, float row_scale, int size, int row,
               std::byte* tile);
 

@@ -40,21 +40,20 @@ __device__ inline float factor_of_byte(uint32_t word, int i) {
            (k2To23 + static_cast<float>(kFactorZero));
 }
 
-// The scales of the groups of two rows, but for what all groups of a row have in common.
+// The scales that rows g and g + 8 have for the groups of 64 columns, but for what all groups of a row have in common.
 template <typename Traits>
 class GroupScales {
   public:
     // `block` in shared memory.
-    __device__ explicit GroupScales(const std::byte* block, int g) {
+    __device__ GroupScales(const std::byte* block, int line, int g) {
         const std::byte* const from = block + Traits::layout().group_scales();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const auto* const row = reinterpret_cast<const uint2*>(from + (g + 8 * half) * kRowBytes);
-#pragma unroll
-            for (int i = 0; i < kWords / 2; ++i) {
-                const uint2 two = row[i];
-                words_[half][2 * i] = two.x;
-                words_[half][2 * i + 1] = two.y;
+            const std::byte* const row = from + ((g + 8 * half) * Traits::kGroups + line * kGroups) * kBytes;
+            if constexpr (kGroups * kBytes == 2) {
+                words_[half] = *reinterpret_cast<const uint16_t*>(row);
+            } else {
+                words_[half] = *reinterpret_cast<const uint32_t*>(row);
             }
         }
     }
@@ -62,18 +61,17 @@ class GroupScales {
     // Of a group of row g (half 0) or g + 8 (half 1).
     [[nodiscard]] __device__ float of(int half, int group) const {
         if constexpr (Traits::kScales == ScaleKind::two) {
-            return factor_of_byte(words_[half][group / 4], group % 4);
+            return factor_of_byte(words_[half], group);
         } else {
-            const uint32_t word = words_[half][group / 2];
-            return __half2float(
-                __ushort_as_half(static_cast<unsigned short>(group % 2 == 0 ? word & 0xFFFFU : word >> 16)));
+            return __half2float(__ushort_as_half(static_cast<unsigned short>(words_[half] >> (16 * group))));
         }
     }
 
   private:
-    static constexpr int kRowBytes = Traits::kGroups * (Traits::kScales == ScaleKind::two ? 1 : 2);
-    static constexpr int kWords = kRowBytes / 4;
-    uint32_t words_[2][kWords];
+    static constexpr int kGroups = kCompactUnit / Traits::kGroup;  // of 64 columns
+    static constexpr int kBytes = Traits::kScales == ScaleKind::two ? 1 : 2;
+    static_assert(kGroups * kBytes == 2 || kGroups * kBytes == 4);
+    uint32_t words_[2];
 };
 
 // What two rows have for each group, scales or minimums, as operands A of mma: pairs of groups 2 c and 2 c + 1, c being

@@ -22,10 +22,10 @@ struct CompactX {
 // Where the outputs of a product go.
 struct CompactOutput {
     enum class Kind : uint8_t {
-        store16,     // to T
-        store32,     // to float32
-        add,         // added to float32
-        gate         // to T: activation(gate) * up, of a gated matrix
+        store16,  // to T
+        store32,  // to float32
+        add,      // added to float32
+        gate      // to T: activation(gate) * up, of a gated matrix
     };
     Kind kind = Kind::store16;
     void* to = nullptr;  // of the matrix's first output

@@ -55,8 +55,8 @@ __global__ void __launch_bounds__(kThreads)
 }  // namespace
 
 template <typename T>
-Result<void> begin_step(const DeviceMatrix<T>& table, const HostBatch& batch, const int32_t* drawn,
-                        int32_t* page_table, float factor, int rows, float* residual, cudaStream_t stream) {
+Result<void> begin_step(const DeviceMatrix<T>& table, const HostBatch& batch, const int32_t* drawn, int32_t* page_table,
+                        float factor, int rows, float* residual, cudaStream_t stream) {
     constexpr size_t kBlockBytes = kThreads * sizeof(uint4);
     const auto blocks = std::max(static_cast<size_t>(rows), (batch.bytes + kBlockBytes - 1) / kBlockBytes);
     const LaunchShape shape{dim3(static_cast<unsigned>(blocks)), dim3(kThreads)};

@@ -10,10 +10,10 @@
 namespace nanolith::cuda {
 
 // Copies the batch to the device, makes its changes in the page table, and embeds its tokens:
-// residual[row] = factor * table[token] as float32, table [vocab, hidden], wide or compact, residual [rows, hidden]. A token is the
-// row's, or what drawn[] has of the step before (drawn_by). Later launches see all of it.
+// residual[row] = factor * table[token] as float32, table [vocab, hidden], wide or compact, residual [rows, hidden]. A
+// token is the row's, or what drawn[] has of the step before (drawn_by). Later launches see all of it.
 template <typename T>
-Result<void> begin_step(const DeviceMatrix<T>& table, const HostBatch& batch, const int32_t* drawn,
-                        int32_t* page_table, float factor, int rows, float* residual, cudaStream_t stream);
+Result<void> begin_step(const DeviceMatrix<T>& table, const HostBatch& batch, const int32_t* drawn, int32_t* page_table,
+                        float factor, int rows, float* residual, cudaStream_t stream);
 
 }  // namespace nanolith::cuda

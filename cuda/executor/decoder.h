@@ -168,8 +168,11 @@ class Decoder {
             return products_.multiply_gate_up(normed_rows(weights.mlp_norm), weights.gate_up, spec_.activation, inner(),
                                               adds_streamed(weights.o, weights.o_bias, weights.attention_post_norm));
         }
-        T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(normalise(weights.mlp_norm, early()));
+        if (products_.takes_gated(rows(), weights.gate_up)) {
+            return products_.multiply_gated(rows(), normed(), weights.gate_up, spec_.activation, inner());
+        }
+        T* const gate_up = scratch_.gate_up.template as<T>();
         NL_TRY(products_.multiply(rows(), normed(), weights.gate_up, gate_up));
         return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), early(),
                     stream_);
@@ -250,9 +253,7 @@ class Decoder {
         return adds_streamed(layer.down, layer.down_bias, layer.mlp_post_norm);
     }
     // How this step's streamed products are launched behind one another.
-    [[nodiscard]] StreamedLaunch after_streamed() const {
-        return products_.streamed_launch(rows(), After::streamed);
-    }
+    [[nodiscard]] StreamedLaunch after_streamed() const { return products_.streamed_launch(rows(), After::streamed); }
 
     // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones, which
     // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its

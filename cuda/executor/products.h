@@ -1,9 +1,9 @@
 // The products of a step: which kernels compute them, for wide and for compact matrices.
 //
 // Few rows go to kernels that norm, activation and addition are fused into: streamed ones on Hopper, matrix-vector
-// kernels elsewhere and for float32. Many rows go to cuBLASLt, and so do all rows where a row must not depend on how
-// many others there are (batch_invariant). Compact matrices that no kernel takes are expanded, a part at a time, and
-// multiplied as wide ones.
+// kernels elsewhere and for float32. Compact matrices have kernels for up to 64 rows on Hopper besides. Many rows go to
+// cuBLASLt, and so do all rows where a row must not depend on how many others there are (batch_invariant). Compact
+// matrices that no kernel takes are expanded, a part at a time, and multiplied as wide ones.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,11 @@
 #include "backend/model_spec.h"
 #include "compact/expand.h"
 #include "compact/streamed_compact.h"
+#include "compact/tiled_compact.h"
 #include "executor/dtype_of.h"
-#include "linear/matrix.h"
 #include "executor/weights.h"
 #include "linear/matmul.h"
+#include "linear/matrix.h"
 #include "linear/matvec.h"
 #include "linear/streamed.h"
 #include "runtime/gpu_facts.h"
@@ -49,7 +50,11 @@ class Products {
         products.stream_ = stream;
         NL_ASSIGN(products.matmul_, Matmul::create());
         products.find_halves(weights);
-        NL_ASSIGN(products.expanded_, allocate_device(products.expanded_bytes(weights), "weights that are expanded"));
+        const Most most = most_of(weights);
+        NL_ASSIGN(products.expanded_, allocate_device(most.expanded * sizeof(T), "weights that are expanded"));
+        if (most.outputs > 0) {
+            NL_ASSIGN(products.tiled_, allocate_tiled_work(most.outputs, gpu.multiprocessors, stream));
+        }
         return products;
     }
 
@@ -63,17 +68,27 @@ class Products {
         }
         return false;
     }
-    // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact ones
-    // must be gated.
+    // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact
+    // ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
         return streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows));
     }
 
+    // Whether multiply_gated() takes such a gate with its up projection.
+    [[nodiscard]] bool takes_gated(int rows, const DeviceMatrix<T>& matrix) const {
+        return matrix.gated() && takes_tiled(rows, matrix);
+    }
+    // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T).
+    Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
+        if constexpr (kMayStream) {
+            return tile(rows, x, matrix.parts.front(), {CompactOutput::Kind::gate, y, matrix.outputs / 2, activation});
+        }
+        return fail(NL_ERROR_INTERNAL, "a gated product of float32");
+    }
+
     // Whether two streamed products of so many rows share each multiprocessor: where the memory that each needs allows
     // it.
-    [[nodiscard]] bool halves(int rows) const {
-        return rows <= kStreamedRows && halves_[static_cast<size_t>(rows)];
-    }
+    [[nodiscard]] bool halves(int rows) const { return rows <= kStreamedRows && halves_[static_cast<size_t>(rows)]; }
     // How a streamed product of so many rows is launched.
     [[nodiscard]] StreamedLaunch streamed_launch(int rows, After after) const {
         const bool beside_attention = after == After::short_attention && halves(rows);
@@ -83,7 +98,8 @@ class Products {
 
     // y [x.rows, outputs] = norm(x) W^T, for rows that takes_fused() says.
     template <typename Output>
-    Result<void> multiply_normed(const NormedRows<T>& x, const DeviceMatrix<T>& matrix, Output* y, bool after_streamed) {
+    Result<void> multiply_normed(const NormedRows<T>& x, const DeviceMatrix<T>& matrix, Output* y,
+                                 bool after_streamed) {
         if constexpr (kMayStream) {
             const After after = after_streamed ? After::streamed : After::other;
             if (matrix.compact()) return stream_parts(CompactX<T>{x}, matrix, kind_of<Output>(), y, after);
@@ -136,8 +152,6 @@ class Products {
     static constexpr bool kMayStream = sizeof(T) == 2;
     // Weights are expanded so many bytes at a time: enough for a product that fills the GPU, few enough to stay in L2.
     static constexpr int64_t kExpandedBytes = int64_t{48} << 20;
-    // Rows from which on expanding a matrix is faster than reading it once for every few rows.
-    static constexpr int kExpandedRows = 24;
     // Tiles are expanded in multiples of so many, so that parts of y are aligned well.
     static constexpr int kExpandedTiles = 16;
 
@@ -165,22 +179,27 @@ class Products {
         }
     }
 
-    [[nodiscard]] static size_t expanded_bytes(const DeviceWeights<T>& weights) {
-        int64_t most = 0;
+    // The most that compact matrices need.
+    struct Most {
+        size_t expanded = 0;  // elements that are expanded at a time
+        int outputs = 0;
+    };
+    [[nodiscard]] static Most most_of(const DeviceWeights<T>& weights) {
+        Most most;
         const auto see = [&](const DeviceMatrix<T>& matrix) {
             for (const CompactMatrix& part : matrix.parts) {
-                most = std::max(most, expanded_tiles(part) * tile_elements(part));
+                most.expanded =
+                    std::max(most.expanded, static_cast<size_t>(expanded_tiles(part) * tile_elements(part)));
+                most.outputs = std::max(most.outputs, part.num_tiles() * kCompactTile);
             }
         };
         see(weights.head);
         for (const DeviceLayer<T>& layer : weights.layers) {
             for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) see(*matrix);
         }
-        return static_cast<size_t>(most) * sizeof(T);
+        return most;
     }
-    [[nodiscard]] static int64_t tile_elements(const CompactMatrix& part) {
-        return int64_t{kCompactTile} * part.size;
-    }
+    [[nodiscard]] static int64_t tile_elements(const CompactMatrix& part) { return int64_t{kCompactTile} * part.size; }
     // Tiles of the matrix that are expanded at a time.
     [[nodiscard]] static int64_t expanded_tiles(const CompactMatrix& part) {
         const int64_t fit = kExpandedBytes / static_cast<int64_t>(sizeof(T)) / tile_elements(part);
@@ -222,18 +241,18 @@ class Products {
         const OutputRows<Output> to{y, matrix.outputs};
         if (!matrix.compact()) return multiply_wide(rows, x, matrix.wide, matrix.outputs, matrix.size, to, add);
         if constexpr (kMayStream) {
-            const int few = matrix.gated() || rows > kExpandedRows ? 0 : streamed_rows(rows, matrix);
-            if (few > 0) {
-                const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();
-                for (int first = 0; first < rows; first += few) {
-                    CompactX<T> part;
-                    part.normed.rows = std::min(few, rows - first);
-                    part.normed.size = matrix.size;
-                    part.plain = x + int64_t{first} * matrix.size;
-                    NL_TRY(stream_parts(part, matrix, kind, y + first * to.stride, after));
-                    after = rows - first >= 2 * few ? After::streamed : After::other;
-                }
-                return {};
+            if (streams(rows, matrix) && !matrix.gated()) {
+                CompactX<T> plain;
+                plain.normed.rows = rows;
+                plain.normed.size = matrix.size;
+                plain.plain = x;
+                return stream_parts(plain, matrix, add ? CompactOutput::Kind::add : kind_of<Output>(), y, after);
+            }
+            if (takes_tiled(rows, matrix) && !matrix.gated()) {
+                return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
+                    const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();
+                    return tile(rows, x, part, {kind, y + first, to.stride, {}});
+                });
             }
         }
         return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
@@ -241,12 +260,16 @@ class Products {
         });
     }
 
-    // Most rows, up to `rows`, of which a streamed kernel takes the matrix; 0: none.
-    [[nodiscard]] int streamed_rows(int rows, const DeviceMatrix<T>& matrix) const {
-        for (int few = std::min(rows, kStreamedRows); few > 0; --few) {
-            if (streams(few, matrix)) return few;
-        }
-        return 0;
+    // Whether kernels for compact matrices take so many rows, more than streams() does.
+    [[nodiscard]] bool takes_tiled(int rows, const DeviceMatrix<T>& matrix) const {
+        return kMayStream && !batch_invariant_ && matrix.compact() &&
+               std::ranges::all_of(matrix.parts, [&](const CompactMatrix& part) {
+                   return tiled_compact_supports(part.layout, rows, part.size, gpu_);
+               });
+    }
+    Result<void> tile(int rows, const T* x, const CompactMatrix& part,
+                      const CompactOutput& output) requires kMayStream {
+        return tiled_compact(x, rows, part, output, tiled_, gpu_.multiprocessors, stream_);
     }
 
     // The same by expanding the matrix, some of its tiles at a time.
@@ -273,8 +296,7 @@ class Products {
     template <typename Output>
     Result<void> multiply_wide(int rows, const T* x, const T* weight, int outputs, int size, OutputRows<Output> y,
                                bool add) {
-        const MatmulShape shape{0,   size, outputs, static_cast<int32_t>(y.stride), kDTypeOf<T>, kDTypeOf<Output>,
-                                add};
+        const MatmulShape shape{0, size, outputs, static_cast<int32_t>(y.stride), kDTypeOf<T>, kDTypeOf<Output>, add};
         NL_ASSIGN(const bool done, multiply_blocks(shape, rows, x, weight, y.to));
         if (done) return {};
         const int step = batch_invariant_ ? 1 : kMatvecRows;
@@ -294,8 +316,8 @@ class Products {
     }
 
     // The same by cuBLASLt. With batch_invariant it is computed in blocks of kInvariantRows rows, so that one algorithm
-    // does for every number of rows; otherwise all at once. False, with nothing done, where the rows are few or cuBLASLt
-    // has no algorithm.
+    // does for every number of rows; otherwise all at once. False, with nothing done, where the rows are few or
+    // cuBLASLt has no algorithm.
     template <typename Output>
     Result<bool> multiply_blocks(MatmulShape shape, int rows, const T* x, const T* weight, Output* y) {
         if (takes_matvec(rows)) return false;
@@ -313,6 +335,7 @@ class Products {
     cudaStream_t stream_ = nullptr;
     std::unique_ptr<Matmul> matmul_;
     DeviceBuffer expanded_;  // weights that are being expanded
+    TiledWork tiled_;
     std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
 };
 

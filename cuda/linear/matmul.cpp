@@ -88,8 +88,7 @@ Result<Preference> create_preference(bool y_is_part) {
     if (!y_is_part) return preference;
     for (const auto attribute :
          {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
-        NL_CUBLAS_TRY(
-            cublasLtMatmulPreferenceSetAttribute(created, attribute, &kPartAlignment, sizeof kPartAlignment));
+        NL_CUBLAS_TRY(cublasLtMatmulPreferenceSetAttribute(created, attribute, &kPartAlignment, sizeof kPartAlignment));
     }
     return preference;
 }

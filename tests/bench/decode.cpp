@@ -100,9 +100,8 @@ Result<double> median_step(Executor& executor, std::span<const int32_t> table, c
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
         const int32_t position = arguments.history + kWarmUpSteps + step;
-        const Batch batch = arguments.rows == 1
-                                ? batch_of(table, position, 1, tokens[0])
-                                : decode_batch(table, kWarmUpSteps + step, tokens, arguments);
+        const Batch batch = arguments.rows == 1 ? batch_of(table, position, 1, tokens[0])
+                                                : decode_batch(table, kWarmUpSteps + step, tokens, arguments);
         const auto begin = Clock::now();
         NL_TRY(run_step(executor, batch, tokens));
         if (step >= 0) seconds.push_back(seconds_since(begin));
@@ -175,8 +174,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
         }
     }
     const bool known = arguments.model.empty() || find_shape(arguments.model) != nullptr;
-    return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1 &&
-           arguments.rows >= 1 && (arguments.rows == 1 || arguments.history >= kPageSize);
+    return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1 && arguments.rows >= 1 &&
+           (arguments.rows == 1 || arguments.history >= kPageSize);
 }
 
 Result<void> run(const Arguments& arguments) {

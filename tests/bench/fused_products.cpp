@@ -167,8 +167,13 @@ class Layer {
     Result<void> product(bool by_cublas, const Number* x, int size, int outputs, Output* to) {
         const Number* const w = weight(outputs, size);
         if (!by_cublas) return streamed(x, w, rows_, size, outputs, to, how(false));
-        const MatmulShape shape = {
-            product_rows(rows_), size, outputs, outputs, DType::bf16, sizeof(Output) == 4 ? DType::f32 : DType::bf16, false};
+        const MatmulShape shape = {product_rows(rows_),
+                                   size,
+                                   outputs,
+                                   outputs,
+                                   DType::bf16,
+                                   sizeof(Output) == 4 ? DType::f32 : DType::bf16,
+                                   false};
         NL_ASSIGN(const bool done, matmul_->multiply(shape, x, w, to, stream_.get()));
         if (!done) return fail(NL_ERROR_UNSUPPORTED, "cuBLASLt has no algorithm for ", outputs, " x ", size);
         return {};

@@ -370,7 +370,7 @@ namespace Nanolith
     /// <summary>How matrices of weights are kept in memory. Activations, norms, biases and the routers of experts are not quantised: whatever is chosen here, they have NL_OPTION_DTYPE's format or a wider one. The 8-bit floats of a checkpoint are widened before they are quantised. Since 0.2. A newer library may know more values.</summary>
     public enum Weights
     {
-        /// <summary>as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE</summary>
+        /// <summary>As in the files, where the device computes with that form: blocks of a GGUF file stay 8 or 4 bits on the CPU and on Hopper GPUs (there not with experts). Else as NL_WEIGHTS_WIDE</summary>
         Auto = 0,
         /// <summary>in NL_OPTION_DTYPE's format</summary>
         Wide = 1,
@@ -429,7 +429,7 @@ namespace Nanolith
         StoreServer = 21,
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         StoreDeadlineMs = 22,
-        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts, and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every product, as they are for prefills everywhere. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
         Weights = 23,
     }
 

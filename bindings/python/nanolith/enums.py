@@ -382,7 +382,8 @@ class Weights(OpenEnum):
     widened before they are quantised. Since 0.2.
     """
 
-    #: as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE
+    #: As in the files, where the device computes with that form: blocks of a GGUF file stay 8 or 4 bits on the CPU and
+    #: on Hopper GPUs (there not with experts). Else as NL_WEIGHTS_WIDE
     AUTO = 0
     #: in NL_OPTION_DTYPE's format
     WIDE = 1
@@ -485,8 +486,9 @@ class EngineOption(OpenEnum):
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     STORE_DEADLINE_MS = 22
     #: How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    #: give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. [NL_WEIGHTS_AUTO (default)
-    #: to NL_WEIGHTS_FP8]
+    #: give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts,
+    #: and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every
+    #: product, as they are for prefills everywhere. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     WEIGHTS = 23
 
 

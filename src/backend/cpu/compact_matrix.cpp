@@ -64,7 +64,8 @@ void store_block(const CompactForm& form, const CompactBlock& block, int64_t col
 }
 
 // Reads the row of this output and stores it in its strip, which begins at `strip`. Gives the row's scale.
-float load_compact_row(CompactReader& reader, const CompactForm& form, int64_t depth, int64_t output, std::byte* strip) {
+float load_compact_row(CompactReader& reader, const CompactForm& form, int64_t depth, int64_t output,
+                       std::byte* strip) {
     const float scale = reader.read(output);
     int64_t first = 0;
     for (const CompactBlock& block : reader.blocks()) {

@@ -83,19 +83,18 @@ TEST_P(CompactWeightsTest, AreThoseThatWereQuantised) {
 TEST_P(CompactWeightsTest, OfManySizes) {
     Random random(seed_);
     for (const WeightForm form : kForms) {
-        for (int32_t turn = 0; turn < 3; ++turn) {
-            RandomShape shape = some_shape();
-            shape.hidden_size = 64 * (1 + random.below(9));
-            shape.intermediate_size = 64 * (1 + random.below(13));
-            shape.num_heads = shape.num_kv_heads * (1 + random.below(4));
-            shape.head_dim = 64;
-            shape.vocab_size = 50 + random.below(400);
-            shape.post_norms = turn == 1;
-            shape.tied = shape.mlp_bias = turn == 2;
-            SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", MLP " +
-                         std::to_string(shape.intermediate_size) + ", heads " + std::to_string(shape.num_heads));
-            expect_reference(shape, form, random.below(2) == 0);
-        }
+        const int32_t kind = random.below(3);
+        RandomShape shape = some_shape();
+        shape.hidden_size = 64 * (1 + random.below(9));
+        shape.intermediate_size = 64 * (1 + random.below(13));
+        shape.num_heads = shape.num_kv_heads * (1 + random.below(4));
+        shape.head_dim = 64;
+        shape.vocab_size = 50 + random.below(400);
+        shape.post_norms = kind == 1;
+        shape.tied = shape.mlp_bias = kind == 2;
+        SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", MLP " +
+                     std::to_string(shape.intermediate_size) + ", heads " + std::to_string(shape.num_heads));
+        expect_reference(shape, form, random.below(2) == 0);
     }
 }
 

@@ -293,7 +293,8 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
 
-/// as in the files, where the device computes with that form; else as NL_WEIGHTS_WIDE
+/// As in the files, where the device computes with that form: blocks of a GGUF file stay 8 or 4 bits on the CPU and
+/// on Hopper GPUs (there not with experts). Else as NL_WEIGHTS_WIDE
 pub const NL_WEIGHTS_AUTO: i32 = 0;
 /// in NL_OPTION_DTYPE's format
 pub const NL_WEIGHTS_WIDE: i32 = 1;
@@ -390,8 +391,9 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
 /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-/// give the same codes. On CUDA NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED. \[NL_WEIGHTS_AUTO (default)
-/// to NL_WEIGHTS_FP8]
+/// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts,
+/// and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every
+/// product, as they are for prefills everywhere. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
 pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
