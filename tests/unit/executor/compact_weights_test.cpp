@@ -31,9 +31,7 @@ class CompactWeightsTest : public ExecutorTest {
         ExecutorOptions wanted = options(16, 40);
         wanted.weights = from_source ? WeightForm::source : form;
         wanted.batch_invariant = batch_invariant;
-        const ModelWeights original = model.weights;
-        if (from_source) model.weights = dequantised.compact;
-        PagedHarness harness(*backend_, model, wanted, seed_);
+        PagedHarness harness(*backend_, model, from_source ? dequantised.compact : model.weights, wanted, seed_);
         ASSERT_TRUE(harness.ready()) << what;
         harness.pretend(model.spec, dequantised.weights);
         Store a, b;
@@ -57,7 +55,7 @@ class CompactWeightsTest : public ExecutorTest {
         expect_close(together, what);
         // float32's bound tells these weights from those before they were quantised.
         if (GetParam().dtype != DType::f32) return;
-        harness.pretend(model.spec, original);
+        harness.pretend(model.spec, model.weights);
         Store c;
         Job job{&c, 0, {}, harness.tokens(40)};
         EXPECT_GT(measure(GetParam().dtype, harness.run({job})), bound(GetParam().dtype).limit) << what;
@@ -123,8 +121,7 @@ TEST_P(CompactWeightsTest, AreWidenedWhereAsked) {
     const Dequantised dequantised(model.weights, CodeKind::int8, CodeKind::int8);
     ExecutorOptions wanted = options(16, 40);
     wanted.weights = WeightForm::wide;
-    model.weights = dequantised.compact;
-    PagedHarness harness(*backend_, model, wanted, seed_);
+    PagedHarness harness(*backend_, model, dequantised.compact, wanted, seed_);
     ASSERT_TRUE(harness.ready());
     harness.pretend(model.spec, dequantised.weights);
     Store a;

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <ostream>
 #include <random>
@@ -55,7 +57,9 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         if (!opened.ok() && GetParam().cuda) GTEST_SKIP() << "no GPU: " << opened.error().message;
         ASSERT_TRUE(opened.ok()) << opened.error().message;
         backend_ = std::move(*opened);
-        seed_ = std::random_device{}();
+        // NANOLITH_TEST_SEED runs a test again.
+        const char* const told = std::getenv("NANOLITH_TEST_SEED");
+        seed_ = told != nullptr ? std::strtoull(told, nullptr, 10) : std::random_device{}();
         RecordProperty("seed", std::to_string(seed_));
         std::printf("seed %llu\n", static_cast<unsigned long long>(seed_));
     }

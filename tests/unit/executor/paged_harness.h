@@ -72,12 +72,16 @@ struct OwnedBatch : Batch {
 class PagedHarness {
   public:
     PagedHarness(Backend& backend, RandomModel& model, ExecutorOptions options, uint64_t seed)
+        : PagedHarness(backend, model, model.weights, options, seed) {}
+    // The executor gets `weights` instead of the model's: compact ones, say, which the reference can't read.
+    PagedHarness(Backend& backend, RandomModel& model, const ModelWeights& weights, ExecutorOptions options,
+                 uint64_t seed)
         : model_(model), random_(seed), options_(options) {
         poison_token_ = model.spec.vocab_size - 1;
         const bool float8_pages = options.page_dtype() == DType::f8_e4m3;
         reference_ = std::make_unique<ReferenceModel>(model.spec, model.weights, float8_pages);
         model.poison(poison_token_);
-        auto made = backend.create_executor(model.spec, model.weights, options, Progress());
+        auto made = backend.create_executor(model.spec, weights, options, Progress());
         if (!made.ok()) {
             ADD_FAILURE() << made.error().message;
             return;
