@@ -79,20 +79,23 @@ __device__ inline uint32_t pair_of_bytes<__nv_bfloat16>(uint32_t word, uint32_t 
     return subtract_pairs<__nv_bfloat16>(masked_or<0x007F007FU>(word, power), masked_or<0x00800080U>(word, power));
 }
 
-// The e4m3 in bits 8 to 15 of both halves, divided by kCodeFactor.
-template <typename T>
-__device__ uint32_t pair_of_e4m3(uint32_t word);
-template <>
-__device__ inline uint32_t pair_of_e4m3<__half>(uint32_t word) {
-    return (word & 0x80008000U) | ((word >> 1) & 0x3F803F80U);
-}
-// With its exponent in the place of bfloat16's it is too small by 2^120. (As float32, such numbers could be too small
-// to be multiplied.)
-template <>
-__device__ inline uint32_t pair_of_e4m3<__nv_bfloat16>(uint32_t word) {
-    constexpr uint32_t k2To120 = 0x7B807B80U;
-    const uint32_t small = (word & 0x80008000U) | ((word >> 4) & 0x07F007F0U);
-    return bits_of_pair(__hmul2(as_pair<__nv_bfloat16>(small), as_pair<__nv_bfloat16>(k2To120)));
+// The e4m3 in bits 0 to 7 (or, where kHigh, 8 to 15) of both halves, divided by kCodeFactor. Shifts to the left cost
+// less than those to the right, since units with more room can do them as multiplications.
+template <typename T, bool kHigh>
+__device__ uint32_t pair_of_e4m3(uint32_t word) {
+    constexpr uint32_t kSigns = 0x80008000U;
+    const uint32_t signs = kHigh ? word : word << 8;
+    if constexpr (kIsBFloat16<T>) {
+        // With its exponent in the place of bfloat16's it is too small by 2^120. (As float32, such numbers could be too
+        // small to be multiplied.)
+        constexpr uint32_t k2To120 = 0x7B807B80U;
+        const uint32_t rest = kHigh ? word >> 4 : word << 4;
+        const uint32_t small = (signs & kSigns) | (rest & 0x07F007F0U);
+        return bits_of_pair(__hmul2(as_pair<T>(small), as_pair<T>(k2To120)));
+    } else {
+        const uint32_t rest = kHigh ? word >> 1 : word << 7;
+        return (signs & kSigns) | (rest & 0x3F803F80U);
+    }
 }
 
 // The word turned right by that many bits.
@@ -116,10 +119,10 @@ __device__ void codes_of_step(uint32_t first, uint32_t second, uint32_t power, u
         a[2] = pair_of_bytes<T>(first >> 8, power);
         a[3] = pair_of_bytes<T>(second >> 8, power);
     } else {
-        a[0] = pair_of_e4m3<T>(first << 8);
-        a[1] = pair_of_e4m3<T>(second << 8);
-        a[2] = pair_of_e4m3<T>(first);
-        a[3] = pair_of_e4m3<T>(second);
+        a[0] = pair_of_e4m3<T, false>(first);
+        a[1] = pair_of_e4m3<T, false>(second);
+        a[2] = pair_of_e4m3<T, true>(first);
+        a[3] = pair_of_e4m3<T, true>(second);
     }
 }
 

@@ -1,5 +1,6 @@
-// Tiling: a warp takes 64 columns of a tile at a time, whose codes are one or two loads of 16 bytes for each lane. A
-// lane has four or eight adjacent columns of two rows at once and writes them with one store each.
+// Tiling: a warp takes 64 columns of a tile at a time, whose codes are one or two loads of 16 bytes for each lane. The
+// four lanes that have 32 columns of a row between them exchange pairs of weights, after which each has eight adjacent
+// ones and writes them with one store.
 //
 // Bytes: those of the codes and scales to read, sizeof(T) a weight to write. Bound by memory, or by L2 where the
 // weights are few enough to stay there until they are multiplied.
@@ -52,6 +53,26 @@ struct LineCodes {
     }
 };
 
+// Of four lanes, lane c has pairs of adjacent columns: columns 2 c of each eight of 32. Afterwards it has columns 8 c
+// to 8 c + 7. All lanes of the warp make the call.
+__device__ void make_adjacent(float (&weights)[8], int c) {
+    // Pairs `low` and `high` are exchanged with the lane whose number differs in `bit`, one each.
+    const auto exchange = [&](int low, int high, int bit) {
+        const bool sends_low = (c & bit) != 0;
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float& first = weights[2 * low + i];
+            float& second = weights[2 * high + i];
+            const float got = __shfl_xor_sync(kAllLanes, sends_low ? first : second, bit);
+            (sends_low ? first : second) = got;
+        }
+    };
+    exchange(0, 1, 1);
+    exchange(2, 3, 1);
+    exchange(0, 2, 2);
+    exchange(1, 3, 2);
+}
+
 template <typename T, CodeKind kCodes>
 __global__ void __launch_bounds__(kWarps* kWarp)
     expand_kernel(const CompactMatrix matrix, int first_tile, int num_tiles, T* to) {
@@ -88,14 +109,8 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 #pragma unroll
                 for (int i = 0; i < 4; ++i) weights[4 * part + i] = scales.weight(weights[4 * part + i], scale, min);
             }
-            if (layout.group == 16) {
-                const float low[4] = {weights[0], weights[1], weights[2], weights[3]};
-                const float high[4] = {weights[4], weights[5], weights[6], weights[7]};
-                store_columns(low, column + 32 * pair + 4 * c, matrix.size, to_row);
-                store_columns(high, column + 32 * pair + 16 + 4 * c, matrix.size, to_row);
-            } else {
-                store_columns(weights, column + 32 * pair + 8 * c, matrix.size, to_row);
-            }
+            make_adjacent(weights, c);
+            store_columns(weights, column + 32 * pair + 8 * c, matrix.size, to_row);
         }
     }
 }

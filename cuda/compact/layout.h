@@ -12,11 +12,9 @@
 //   ScaleKind::two:  the block's scale times the row's, float32; if the form has minimums the same of theirs, float32;
 //                    the groups' factors, a byte that is 128 more; if the form has minimums their factors, a byte.
 //
-// Then come the codes, as the tensor cores take them (device/mma.cuh): a step is 16 columns of all 16 rows, and lane
-// 4 g + c of a warp has four columns of rows g and g + 8, the operand A of one mma. Which columns these are is free, so
-// that a lane's columns of x are adjacent: columns 8 c + 4 s + (0 to 3) of every 32, in step s of them; with groups of
-// 16, so that a step is in one group, columns 4 c + (0 to 3) of every 16. Lanes have 16 bytes each, one after the
-// other:
+// Then come the codes, as the tensor cores take them (device/mma.cuh): a step is 16 columns of all 16 rows, the operand
+// A of one mma, of which lane 4 g + c of a warp has columns 2 c, 2 c + 1, 2 c + 8 and 2 c + 9 of rows g and g + 8.
+// Lanes have 16 bytes each, one after the other:
 //   bits4: of four steps, a word of 32 bits each. Turned right by three bits (so that a shift less brings them to where
 //   codes.cuh wants them) its bits 4 i + (0 to 3) and 16 + 4 i + (0 to 3) are a[i] of the step.
 //   int8, e4m3: of two steps, two words each. The first is of row g: its bytes 0 and 2 are a[0], its bytes 1 and 3

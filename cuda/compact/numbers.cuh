@@ -54,7 +54,7 @@ __device__ float code_of(uint32_t word, int half, int i, int zero) {
     } else {
         const uint32_t byte = word >> (8 * (i / 2) + 16 * (i % 2)) & 0xFFU;
         if constexpr (kCodes == CodeKind::int8) return static_cast<float>(static_cast<int8_t>(byte));
-        const float2 wide = __half22float2(as_pair<__half>(pair_of_e4m3<__half>(byte << 8)));
+        const float2 wide = __half22float2(as_pair<__half>(pair_of_e4m3<__half, false>(byte)));
         return wide.x * kCodeFactor<__half, CodeKind::e4m3>;
     }
 }
@@ -66,14 +66,14 @@ __device__ float compact_weight(const CompactMatrix& matrix, int row, int column
     const int block_column = column % kCompactColumns;
     const std::byte* const block = matrix.tiles + row / kCompactTile * layout.tile_bytes(matrix.size) +
                                    column / kCompactColumns * layout.block_bytes(kCompactColumns);
-    const bool narrow = layout.group == 16;
-    const int in_line = block_column % kCompactUnit;
-    const int step = narrow ? in_line / 16 : in_line / 32 * 2 + in_line % 8 / 4;
-    const int lane = row % 8 * 4 + (narrow ? in_line % 16 / 4 : in_line % 32 / 8);
+    const int step = block_column % kCompactUnit / 16;
+    const int in_step = column % 16;
+    const int lane = row % 8 * 4 + in_step % 8 / 2;
     const int half = row % kCompactTile / 8;
     const std::byte* const line = block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes();
     const int word = kCodes == CodeKind::bits4 ? lane * 4 + step : step / 2 * 128 + lane * 4 + step % 2 * 2 + half;
-    const float code = code_of<kCodes>(reinterpret_cast<const uint32_t*>(line)[word], half, column % 4, layout.zero);
+    const float code = code_of<kCodes>(reinterpret_cast<const uint32_t*>(line)[word], half,
+                                       in_step / 8 * 2 + in_step % 2, layout.zero);
     const RowScales scales{layout, block, row % kCompactTile};
     const int group = block_column / layout.group;
     return scales.weight(code, scales.scale(group), scales.min(group));

@@ -49,11 +49,6 @@ void put_scales(const CompactForm& form, const CompactBlock& block, float row_sc
     put_groups(form, layout, block.min_factors, columns, row, as_it_is, to + layout.group_mins());
 }
 
-// Where a lane's four columns of a row are: these of the 64 columns of a line.
-int first_column(int group, int step, int c) {
-    return group == 16 ? 16 * step + 4 * c : 32 * (step / 2) + 8 * c + 4 * (step % 2);
-}
-
 // Adds four codes of a row to a step's word of 4-bit codes. Those of rows 8 to 15 are 4 bits further.
 void add_bits4(const int8_t* codes, int row, std::byte* word) {
     uint32_t bits = 0;
@@ -71,7 +66,8 @@ void put_line(const CompactLayout& layout, const int8_t* codes, int row, std::by
     for (int step = 0; step < 4; ++step) {
         for (int c = 0; c < 4; ++c) {
             const int lane = row % 8 * 4 + c;
-            const int8_t* const four = codes + first_column(layout.group, step, c);
+            const int8_t* const of_lane = codes + 16 * step + 2 * c;
+            const int8_t four[4] = {of_lane[0], of_lane[1], of_lane[8], of_lane[9]};
             if (layout.codes == CodeKind::bits4) {
                 add_bits4(four, row, line + lane * 16 + step * 4);
                 continue;

@@ -31,6 +31,12 @@ constexpr int kMostRingStages = 12;
 
 // ---- Shared memory of a block: rings, x, means of x, partials, barriers of all rings ------------------------
 
+// Bytes from one row of activations of `size` columns to the next in shared memory: those of 16 columns of eight rows,
+// which are loaded together, are in different banks.
+__host__ __device__ constexpr int compact_x_bytes(int size) {
+    return (size * 2 + 127) / 128 * 128 + 16;
+}
+
 struct CompactShared {
     int stage = 0;     // bytes of a ring's stage: a block of weights
     int stages = 0;    // of each warp's ring: a block and a barrier each
@@ -47,7 +53,7 @@ template <typename Traits>
 CompactShared shared_of(int rows, int size, SharedPart part) {
     CompactShared sizes;
     sizes.stage = Traits::layout().block_bytes(kCompactColumns);
-    sizes.x = rows * streamed_row_bytes(size);
+    sizes.x = rows * compact_x_bytes(size);
     sizes.means = rows * means_row_bytes<Traits>(compact_blocks_of(size));
     sizes.partials = 2 * kTiles * kStreamedWarps * rows * kCompactTile * static_cast<int>(sizeof(float));
     const int limit = (part == SharedPart::all              ? kSharedOfMultiprocessor
@@ -206,7 +212,7 @@ __device__ void write_means(const std::byte* x, int rows, int size, std::byte* m
                          group % Traits::kGroups;
         const int column = group * Traits::kGroup;
         if (column < size) {
-            write_mean(x + row * streamed_row_bytes(size) + 2 * column, Traits::kGroup, to, Traits::kGroups);
+            write_mean(x + row * compact_x_bytes(size) + 2 * column, Traits::kGroup, to, Traits::kGroups);
         } else {
             to[0] = to[Traits::kGroups] = from_float<T>(0);
         }
@@ -216,9 +222,9 @@ __device__ void write_means(const std::byte* x, int rows, int size, std::byte* m
 template <typename T>
 __device__ void load_x(const CompactX<T>& input, std::byte* to) {
     if (input.plain != nullptr) {
-        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}}.load(to);
+        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}}.load(to, compact_x_bytes(input.normed.size));
     } else {
-        NormedX<T>{input.normed}.load(to);
+        NormedX<T>{input.normed}.load(to, compact_x_bytes(input.normed.size));
     }
 }
 
@@ -245,9 +251,10 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     }
 
     // Columns of C beyond the rows of x are those of the last one, and go nowhere.
-    const int row = min(static_cast<int>(threadIdx.x) % kWarp / 4, rows - 1);
-    const std::byte* const x = parts.x + row * streamed_row_bytes(size);
-    const std::byte* const means = parts.means + row * means_row_bytes<Traits>(compact_blocks_of(size));
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+    const std::byte* const x = parts.x + min(lane % 8, rows - 1) * compact_x_bytes(size) + lane / 8 * 16;
+    const std::byte* const means =
+        parts.means + min(lane / 4, rows - 1) * means_row_bytes<Traits>(compact_blocks_of(size));
     const uint32_t power = in_register(kPower<T, Traits::kCodes>);
     const int tile_floats = kStreamedWarps * rows * kCompactTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
@@ -257,9 +264,8 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
             float sums[1][4] = {};
             while (ring.tile() == tile) {
                 const std::byte* const block = ring.wait();
-                const XRows rows_of_x{x + ring.block() * kCompactColumns * 2, 0,
-                                      means + ring.block() * kMeanBytes<Traits>, 0};
-                BlockProduct<T, Traits, 1>(block, ring.lines(), power, matrix.layout.zero).add(rows_of_x, sums);
+                const BlockProduct<T, Traits> product({block, ring.lines(), power, matrix.layout.zero});
+                product.add(x + ring.block() * kCompactColumns * 2, means + ring.block() * kMeanBytes<Traits>, sums);
                 ring.advance();
             }
             write_partials(sums[0], rows, partials + (tile - group) * tile_floats);

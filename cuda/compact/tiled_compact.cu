@@ -1,342 +1,334 @@
-// Tiling: a block of eight warps has a strip of 256 weight rows (16 tiles, two a warp) and a share of their columns,
-// which it goes through 256 at a time: x comes to shared memory with cp.async, two stages for all warps, and a warp's
-// blocks of weights with the copy engine to a ring of its own. Their codes are widened once, as the operands A of mma
-// whose operands B are 16, 32 or 64 rows of x. Columns are shared out so that there are about as many blocks as
-// multiprocessors: each leaves its sums in device memory, and the last one of a strip adds them up, always in the same
-// order.
+// Tiling: a block of four warpgroups has a strip of up to 256 weight rows, a tile of 16 for each warp, and a share of
+// their columns, which it goes through 256 at a time: x comes to shared memory with cp.async, two or three stages for
+// all warps, and a warp's blocks of weights with the copy engine to a ring of its own. Their codes, widened in
+// registers, are the operand A of wgmma, x is B. Where there are fewer strips than multiprocessors, a cluster of up to
+// eight blocks shares the columns of a strip: each leaves its sums in its shared memory, and each adds up those of a
+// part of the strip, in the order of the blocks.
 //
-// Bytes: those of the matrix, each read once; x from L2 for every strip; the sums 4 bytes an output, row and share to
-// write and to read. Flops: 2 * 64 * outputs * size. Two warps a scheduler do not hide how long mma and the scaling of
-// its sums take: on an H100 64 rows come at a quarter of memory's rate.
+// Bytes: those of the matrix, each read once; x from L2 for every strip. Flops: 2 * 64 * outputs * size. Rings are
+// filled before the wait for the launches before this one, so that weights flow while those end. 96 to 128 registers;
+// forms with groups of 16 spill up to 64 bytes (sm_90a, nvcc 13.0).
+//
+// Bound by the issue of instructions, most of which widen codes (about 5 for two codes of 8 bits, on units that take
+// one every second cycle) or, with groups, scale their sums: on an H100 gate and up of Llama-3.1-8B come at 65% of
+// memory's rate in e4m3 with 64 rows. Matrices of few outputs wait for x, and for the blocks of their clusters,
+// besides.
 #include "compact/tiled_compact.h"
 
 #include <algorithm>
 #include <type_traits>
-#include <utility>
 
 #include "compact/forms.h"
 #include "compact/output.cuh"
-#include "compact/product.cuh"
-#include "device/async_copy.cuh"
+#include "compact/tiled_product.cuh"
+#include "compact/tiled_x.cuh"
+#include "device/cluster.cuh"
+#include "device/dependent.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/mbarrier.cuh"
 #include "device/reduce.cuh"
 #include "device/tma.cuh"
 #include "runtime/check.h"
-#include "runtime/launch.h"
+#include "runtime/cluster_launch.h"
 
 namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kWarps = 8;
+constexpr int kWarps = 16;  // each has a tile
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kTilesOfWarp = 2;
-constexpr int kTilesOfStrip = kWarps * kTilesOfWarp;
-constexpr int kXStages = 2;
-constexpr int kMostRing = 4;  // stages of a warp's ring
-// Bytes from one row of x to the next in shared memory: lanes of two rows that read 64 bytes each find other banks.
-constexpr int kXRowBytes = kCompactColumns * 2 + 64;
-constexpr int kMostSplits = 16;
-constexpr int kSharedOfBlock = 227 * 1024 - 1024;  // without static arrays
+constexpr int kGroupWarps = 4;  // of a warpgroup
+constexpr int kXStages = 3;     // of x; with little room for weights the fewest
+constexpr int kFewestXStages = 2;
+constexpr int kMostRing = 4;                       // stages of a warp's ring
+constexpr int kSharedOfBlock = 227 * 1024 - 1024;  // what aligning its beginning may take is left out
 
-template <typename Traits>
-constexpr int kTiledMeans = Traits::kMeans ? kMeanBytes<Traits> + 16 : 0;
+// The sums of a strip in shared memory, [rows of x][kSumsRow] float: lanes of eight weight rows and four rows of x find
+// different banks.
+constexpr int kSumsRow = kWarps * kCompactTile + 4;
 
-// How a product is divided, and where a block's shared memory has what.
-struct TiledShape {
-    int splits = 1;  // shares of the columns
+// ---- How a product is divided -------------------------------------------------------------------------------
+
+struct TiledDivision {
+    int tiles = kWarps;  // of a strip
+    int splits = 1;      // blocks that share its columns
+    int strips = 1;
+    int x_stages = 2;
     int stages = 0;  // of each warp's ring
-    int rings = 0;   // bytes of all of them, with their barriers behind
-    int x = 0;       // bytes of the stages of x
-    int means = 0;
-    [[nodiscard]] int bytes() const { return rings + x + means + kWarps * stages * 8; }
+    int means = 0;   // where a block's shared memory has the means, the rings and their barriers; before them is x
+    int rings = 0;
+    int barriers = 0;
+    int bytes = 0;
 };
 
-template <typename Traits, int kNTiles>
-TiledShape tiled_shape(const CompactMatrix& matrix, int multiprocessors) {
-    TiledShape shape;
-    shape.x = kXStages * 8 * kNTiles * kXRowBytes;
-    shape.means = 8 * kNTiles * kTiledMeans<Traits>;
-    const int stage = kWarps * (Traits::layout().block_bytes(kCompactColumns) + 8);
-    shape.stages = std::min((kSharedOfBlock - shape.x - shape.means) / stage, kMostRing);
-    shape.rings = kWarps * shape.stages * Traits::layout().block_bytes(kCompactColumns);
-    const int strips = (matrix.num_tiles() + kTilesOfStrip - 1) / kTilesOfStrip;
-    const int most = std::min(kMostSplits, compact_blocks_of(matrix.size));
-    shape.splits = std::clamp(multiprocessors / strips, 1, most);
-    return shape;
+// Divides so that the busiest multiprocessor has least to read.
+inline void divide(const CompactMatrix& matrix, int x_bytes, const TiledClusters& clusters, TiledDivision& division) {
+    // What the meeting of a cluster takes, in bytes that are read meanwhile.
+    constexpr int64_t kMeeting = 40 * 1024;
+    const int num_blocks = compact_blocks_of(matrix.size);
+    const int64_t block_bytes = matrix.layout.block_bytes(kCompactColumns);
+    int64_t least = INT64_MAX;
+    for (int splits = 1; splits <= std::min(kTiledSplits, num_blocks); ++splits) {
+        if (clusters.most[static_cast<size_t>(splits)] == 0) continue;
+        for (int tiles = kWarps; tiles >= kGroupWarps; --tiles) {
+            const int strips = (matrix.num_tiles() + tiles - 1) / tiles;
+            const int most = clusters.most[static_cast<size_t>(splits)];
+            const int64_t steps = int64_t{(strips + most - 1) / most} * ((num_blocks + splits - 1) / splits);
+            // x comes from L2, twice as fast.
+            const int64_t cost = steps * (tiles * block_bytes + x_bytes / 2) + (splits > 1 ? kMeeting : 0);
+            if (cost >= least) continue;
+            least = cost;
+            division.tiles = tiles;
+            division.splits = splits;
+            division.strips = strips;
+        }
+    }
 }
 
-// A warp's blocks of weights, in order: for each block of columns those of its tiles. All lanes make every call.
+template <typename X, int kRows>
+TiledDivision divide_for(const CompactMatrix& matrix, const TiledClusters& clusters) {
+    TiledDivision division;
+    divide(matrix, X::kStageBytes, clusters, division);
+    const int stage = matrix.layout.block_bytes(kCompactColumns);
+    const auto place = [&](int x_stages) {
+        division.x_stages = x_stages;
+        division.means = x_stages * X::kStageBytes;
+        division.rings = division.means + kRows * X::kMeansRowBytes;
+        const int fit = (kSharedOfBlock - division.rings) / (division.tiles * (stage + 8));
+        division.stages = std::min(fit, kMostRing);
+    };
+    place(kXStages);
+    if (division.stages < 2) place(kFewestXStages);
+    division.barriers = division.rings + division.tiles * division.stages * stage;
+    const int sums = kRows * kSumsRow * static_cast<int>(sizeof(float));
+    division.bytes = std::max(division.barriers + division.tiles * division.stages * 8, sums) + 1024;
+    return division;
+}
+
+// ---- The kernel ---------------------------------------------------------------------------------------------
+
+// A warp's ring of blocks of one tile. All lanes make every call.
 template <typename Traits>
 class TiledRing {
   public:
-    // Blocks [first, end) of columns of the tiles from `tile` on, `tiles` of them.
-    __device__ TiledRing(const CompactMatrix& matrix, std::byte* stages, uint64_t* filled, int num_stages, int tile,
-                         int tiles, int first, int end)
-        : matrix_(matrix),
-          stages_(stages),
+    // Blocks [first, end) of the tile; none where they are the same.
+    __device__ TiledRing(const CompactMatrix& matrix, std::byte* blocks, uint64_t* filled, int stages, int tile,
+                         int first, int end)
+        : from_(matrix.tiles + tile * Traits::layout().tile_bytes(matrix.size)),
+          size_(matrix.size),
+          blocks_(blocks),
           filled_(filled),
-          num_stages_(num_stages),
-          tile_(tile),
-          tiles_(tiles),
-          first_(first),
-          count_(tiles * (end - first)) {
+          stages_(stages),
+          fetched_(first),
+          end_(end) {
         if (lane() == 0) {
-            for (int i = 0; i < num_stages; ++i) barrier_init(filled + i, 1);
+            for (int i = 0; i < stages; ++i) barrier_init(filled + i, 1);
             fence_barrier_init();
         }
         __syncwarp();
-        for (int i = 0; i < num_stages; ++i) fetch(i);
+        for (int i = 0; i < stages; ++i) fetch(i);
     }
 
-    __device__ const std::byte* wait() const {
-        barrier_wait(filled_ + next_ % num_stages_, static_cast<uint32_t>(next_ / num_stages_) & 1U, "compact weights");
-        return stages_ + next_ % num_stages_ * kStage;
-    }
+    [[nodiscard]] __device__ const std::byte* block() const { return blocks_ + stage_ * kStage; }
+    __device__ void wait() const { barrier_wait(filled_ + stage_, parity_, "compact weights"); }
+    // Goes to the next block, and fetches another one to where this one was.
     __device__ void advance() {
         __syncwarp();  // all lanes have read the block
-        fetch(next_ + num_stages_);
-        ++next_;
+        fetch(stage_);
+        if (++stage_ == stages_) {
+            stage_ = 0;
+            parity_ ^= 1U;
+        }
     }
 
   private:
     static constexpr int kStage = Traits::layout().block_bytes(kCompactColumns);
     __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
 
-    __device__ void fetch(int i) {
-        if (i >= count_ || lane() != 0) return;
-        const int block = first_ + i / tiles_;
-        const int columns = min(kCompactColumns, matrix_.size - block * kCompactColumns);
-        const auto bytes = static_cast<uint32_t>(Traits::layout().block_bytes(columns));
-        const std::byte* const from = matrix_.tiles + (tile_ + i % tiles_) * Traits::layout().tile_bytes(matrix_.size) +
-                                      static_cast<int64_t>(block) * kStage;
-        barrier_arrive_expect(filled_ + i % num_stages_, bytes);
-        bulk_load(stages_ + i % num_stages_ * kStage, from, bytes, filled_ + i % num_stages_);
+    __device__ void fetch(int stage) {
+        if (fetched_ >= end_) return;
+        if (lane() == 0) {
+            const int columns = min(kCompactColumns, size_ - fetched_ * kCompactColumns);
+            const auto bytes = static_cast<uint32_t>(Traits::layout().block_bytes(columns));
+            barrier_arrive_expect(filled_ + stage, bytes);
+            bulk_load(blocks_ + stage * kStage, from_ + static_cast<int64_t>(fetched_) * kStage, bytes,
+                      filled_ + stage);
+        }
+        ++fetched_;
     }
 
-    const CompactMatrix& matrix_;
-    std::byte* stages_;
+    const std::byte* from_;
+    const int size_;
+    std::byte* blocks_;
     uint64_t* filled_;
-    const int num_stages_;
-    const int tile_;
-    const int tiles_;
-    const int first_;
-    const int count_;
-    int next_ = 0;
+    const int stages_;
+    int fetched_;
+    const int end_;
+    int stage_ = 0;
+    uint32_t parity_ = 0;
 };
 
-// Starts to copy 256 columns of x, those that there are, to shared memory. Rows beyond x are its last one.
-template <typename T, int kNTiles>
-__device__ void fetch_x(const T* x, int rows, int size, int block, std::byte* to) {
-    constexpr int kPieces = kCompactColumns * 2 / 16;  // of a row
-    const int columns = min(kCompactColumns, size - block * kCompactColumns);
-    for (int i = static_cast<int>(threadIdx.x); i < 8 * kNTiles * kPieces; i += kThreads) {
-        const int row = i / kPieces;
-        const int column = i % kPieces * 8;
-        if (column >= columns) continue;
-        const T* const from = x + static_cast<int64_t>(min(row, rows - 1)) * size + block * kCompactColumns + column;
-        copy_async(to + row * kXRowBytes + column * 2, from, true);
-    }
-}
-
-// Writes the means of the groups of 256 columns of x. Each warp has eight rows: a product with ones adds up their
-// groups.
-template <typename T, typename Traits, int kNTiles>
-__device__ void write_tiled_means(const std::byte* x, int lines, std::byte* means) {
-    constexpr bool kNarrow = Traits::kGroup == 16;
-    constexpr uint32_t kOne = kIsBFloat16<T> ? 0x3F803F80U : 0x3C003C00U;
+// Writes the warp's sums to its tile's columns of the strip's.
+template <int kRows>
+__device__ void leave_sums(const Fragment<kRows>& sums, float* memory) {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    if (warp >= kNTiles) return;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const std::byte* const row = x + (8 * warp + lane / 4) * kXRowBytes;
-    const uint32_t ones[4] = {kOne, kOne, kOne, kOne};
-    const auto write = [&](int group, const float(&sums)[4]) {
-        if (group % 8 != lane / 4) return;
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            const float mean = sums[i] / Traits::kGroup;
-            const T rounded = from_float<T>(mean);
-            auto* const to = reinterpret_cast<T*>(means + (8 * warp + 2 * (lane % 4) + i) * kTiledMeans<Traits>);
-            to[group] = rounded;
-            to[Traits::kGroups + group] = from_float<T>(mean - to_float(rounded));
-        }
-    };
-    for (int pair = 0; pair < kCompactColumns / 32; ++pair) {
-        float sums[4] = {};
-        float second[4] = {};
-        if (pair < 2 * lines) {
-            uint32_t b[2][2];
-            load_steps<kNarrow>(row + 64 * pair, lane % 4, b);
-            multiply(sums, ones, b[0][0], b[0][1], T());
-            multiply_add(kNarrow ? second : sums, ones, b[1][0], b[1][1], T());
-        }
-        if constexpr (kNarrow) {
-            write(2 * pair, sums);
-            write(2 * pair + 1, second);
-        } else {
-            write(pair, sums);
-        }
-    }
-}
-
-// Puts the warp's sums of a tile where they belong, by way of `memory`, [8 kNTiles][kCompactTile] float of the warp.
-template <typename T, int kNTiles>
-__device__ void put_sums(const float (&sums)[kNTiles][4], int tile, int rows, const CompactMatrix& matrix,
-                         const CompactOutput& output, float* memory) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
-    for (int n = 0; n < kNTiles; ++n) {
+    for (int octet = 0; octet < kRows / 8; ++octet) {
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            memory[(8 * n + lane % 4 * 2 + i % 2) * kCompactTile + lane / 4 + i / 2 * 8] = sums[n][i];
+            const int row = 8 * octet + Fragment<kRows>::first_column(lane) + i % 2;
+            memory[row * kSumsRow + warp * kCompactTile + lane / 4 + i / 2 * 8] = sums.octets[octet][i];
         }
     }
-    __syncwarp();
-    const int r = lane % kCompactTile;
-#pragma unroll 1
-    for (int row = lane / kCompactTile; row < rows; row += kWarp / kCompactTile) {
-        const float* const of_row = memory + row * kCompactTile;
-        put_output<T>(output, matrix, row, tile, r, of_row[r], of_row[r ^ (kCompactTile / 2)]);
-    }
-    __syncwarp();
 }
 
-// Whether the calling block is the last of its strip to have come here. What the others wrote before can be read then.
-__device__ bool is_last_of_strip(int* counter, int splits) {
-    __shared__ int before;
-    __threadfence();
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        before = atomicAdd(counter, 1);
-        if (before == splits - 1) *counter = 0;
+// sums = those of four columns that the cluster's `splits` blocks have left at the same place.
+__device__ void add_up(const float* at, int splits, float (&sums)[4]) {
+    float4 parts[kTiledSplits];
+#pragma unroll
+    for (int i = 0; i < kTiledSplits; ++i) {
+        if (i < splits) parts[i] = *reinterpret_cast<const float4*>(in_block(at, i));
     }
-    __syncthreads();
-    __threadfence();
-    return before == splits - 1;
+    sums[0] = sums[1] = sums[2] = sums[3] = 0;
+#pragma unroll
+    for (int i = 0; i < kTiledSplits; ++i) {
+        if (i >= splits) break;
+        sums[0] += parts[i].x;
+        sums[1] += parts[i].y;
+        sums[2] += parts[i].z;
+        sums[3] += parts[i].w;
+    }
 }
 
-template <typename T, typename Traits, int kNTiles>
-__global__ void __launch_bounds__(kThreads)
-    tiled_compact_kernel(const CompactMatrix matrix, const TiledShape shape, const T* x, int rows,
-                         const CompactOutput output, float4* work, int* counters) {
+// Adds up the sums that the cluster's blocks have left, of this block's share of the strip's tiles, and puts them where
+// they belong. `first`: the strip's first tile.
+template <typename T>
+__device__ void put_sums(const float* memory, int first, int rows, const CompactMatrix& matrix,
+                         const TiledDivision& division, const CompactOutput& output) {
+    const int rank = cluster_rank();
+    const int begin = division.tiles * rank / division.splits;
+    const int end = min(division.tiles * (rank + 1) / division.splits, matrix.num_tiles() - first);
+    const int quads = matrix.rows_of_tile() / 4;
+    const int columns = (end - begin) * quads;
+    for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += kThreads) {
+        const int row = i / columns;
+        const int tile = begin + i % columns / quads;
+        const int r = i % columns % quads * 4;
+        const float* const at = memory + row * kSumsRow + tile * kCompactTile + r;
+        float sums[4];
+        float others[4] = {};
+        add_up(at, division.splits, sums);
+        if (matrix.gated) add_up(at + kCompactTile / 2, division.splits, others);
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            put_output<T>(output, matrix, row, first + tile, r + j, sums[j], others[j]);
+        }
+    }
+}
+
+template <typename T, typename Traits, int kRows>
+__global__ void __launch_bounds__(kThreads, 1)
+    tiled_compact_kernel(const CompactMatrix matrix, const TiledDivision division, const T* x, int rows,
+                         const CompactOutput output) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
     __trap();
 #else
-    const int strip = static_cast<int>(blockIdx.x) / shape.splits;
-    const int split = static_cast<int>(blockIdx.x) % shape.splits;
+    using X = TiledX<T, Traits, kRows, kThreads>;
+    let_next_launch_begin();
+    const int split = cluster_rank();
+    const int first_tile = static_cast<int>(blockIdx.x) / division.splits * division.tiles;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int blocks = compact_blocks_of(matrix.size);
-    const int first = blocks * split / shape.splits;
-    const int end = blocks * (split + 1) / shape.splits;
-    const int tile = strip * kTilesOfStrip + warp * kTilesOfWarp;
-    const int tiles = max(0, min(kTilesOfWarp, matrix.num_tiles() - tile));
+    const int tiles = min(division.tiles, matrix.num_tiles() - first_tile);
+    const int num_blocks = compact_blocks_of(matrix.size);
+    const int first = num_blocks * split / division.splits;
+    const int end = num_blocks * (split + 1) / division.splits;
 
-    std::byte* const rings = dynamic_shared();
-    std::byte* const x_stages = rings + shape.rings;
-    std::byte* const means = x_stages + shape.x;
-    auto* const filled = reinterpret_cast<uint64_t*>(means + shape.means);
-    TiledRing<Traits> ring(matrix, rings + warp * shape.stages * Traits::layout().block_bytes(kCompactColumns),
-                           filled + warp * shape.stages, shape.stages, tile, max(tiles, 1), first,
-                           tiles == 0 ? first : end);
-    constexpr int kXStage = 8 * kNTiles * kXRowBytes;
-    fetch_x<T, kNTiles>(x, rows, matrix.size, first, x_stages);
-    commit_copies();
+    std::byte* const shared = dynamic_shared_1024();
+    std::byte* const means = shared + division.means;
+    const int slot = min(warp, division.tiles - 1);
+    TiledRing<Traits> ring(
+        matrix, shared + division.rings + slot * division.stages * Traits::layout().block_bytes(kCompactColumns),
+        reinterpret_cast<uint64_t*>(shared + division.barriers) + slot * division.stages,
+        warp < division.tiles ? division.stages : 0, first_tile + warp, first, warp < tiles ? end : first);
+    wait_for_launches_before();
 
-    float sums[kTilesOfWarp][kNTiles][4] = {};
-    const uint32_t power = in_register(kPower<T, Traits::kCodes>);
-    for (int block = first; block < end; ++block) {
-        std::byte* const x_stage = x_stages + (block - first) % kXStages * kXStage;
-        if (block + 1 < end) {
-            fetch_x<T, kNTiles>(x, rows, matrix.size, block + 1, x_stages + (block + 1 - first) % kXStages * kXStage);
-        }
+    const X source(x, rows, matrix.size);
+    const int ahead = division.x_stages - 1;
+    for (int i = 0; i < ahead; ++i) {
+        if (first + i < end) source.fetch(first + i, shared + i * X::kStageBytes);
         commit_copies();
-        wait_for_copies<1>();
-        __syncthreads();
+    }
+    Fragment<kRows> sums = {};
+    const uint32_t power = in_register(kPower<T, Traits::kCodes>);
+    int at = 0;  // the stage of the block
+    for (int block = first; block < end; ++block) {
+        std::byte* const stage = shared + at * X::kStageBytes;
+        if (ahead == 1) {
+            wait_for_copies<0>();
+        } else {
+            wait_for_copies<kXStages - 2>();
+        }
+        fence_async_proxy();
+        __syncthreads();  // the stage is there, and all have read the one before
+        if (block + ahead < end) source.fetch(block + ahead, shared + (at == 0 ? ahead : at - 1) * X::kStageBytes);
+        commit_copies();
+        if (++at == division.x_stages) at = 0;
         const int lines = min(kCompactColumns, matrix.size - block * kCompactColumns) / kCompactUnit;
         if constexpr (Traits::kMeans) {
-            write_tiled_means<T, Traits, kNTiles>(x_stage, lines, means);
+            X::write_means(stage, lines, means);
             __syncthreads();
         }
-        const XRows rows_of_x{x_stage + lane / 4 * kXRowBytes, kXRowBytes, means + lane / 4 * kTiledMeans<Traits>,
-                              kTiledMeans<Traits>};
-#pragma unroll
-        for (int t = 0; t < kTilesOfWarp; ++t) {
-            if (t >= tiles) break;
-            const BlockProduct<T, Traits, kNTiles> product(ring.wait(), lines, power, matrix.layout.zero);
-            product.add(rows_of_x, sums[t]);
-            ring.advance();
-        }
-        __syncthreads();  // all warps have read x
+        if (warp / kGroupWarps * kGroupWarps >= tiles) continue;
+        if (warp < tiles) ring.wait();
+        const TiledProduct<T, Traits, X, kRows> product({ring.block(), lines, power, matrix.layout.zero});
+        product.add(stage, means + static_cast<int>(threadIdx.x) % kWarp / 4 * X::kMeansRowBytes, sums);
+        if (warp < tiles) ring.advance();
     }
 
-    if (shape.splits > 1) {
-        // [strips, splits, tiles of a strip, kNTiles, lanes]
-        const auto place = [&](int of_split, int t, int n) {
-            const int64_t of_tile =
-                (int64_t{strip} * shape.splits + of_split) * kTilesOfStrip + warp * kTilesOfWarp + t;
-            return work + (of_tile * kNTiles + n) * kWarp + lane;
-        };
-#pragma unroll
-        for (int t = 0; t < kTilesOfWarp; ++t) {
-#pragma unroll
-            for (int n = 0; n < kNTiles; ++n) {
-                const float(&of)[4] = sums[t][n];
-                *place(split, t, n) = make_float4(of[0], of[1], of[2], of[3]);
-            }
-        }
-        if (!is_last_of_strip(counters + strip, shape.splits)) return;
-#pragma unroll
-        for (int t = 0; t < kTilesOfWarp; ++t) {
-#pragma unroll
-            for (int n = 0; n < kNTiles; ++n) {
-                float(&of)[4] = sums[t][n];
-                of[0] = of[1] = of[2] = of[3] = 0;
-                for (int i = 0; i < shape.splits; ++i) {
-                    const float4 more = *place(i, t, n);
-                    of[0] += more.x;
-                    of[1] += more.y;
-                    of[2] += more.z;
-                    of[3] += more.w;
-                }
-            }
-        }
-    }
-    // All warps have read x.
-    auto* const memory = reinterpret_cast<float*>(x_stages) + warp * 8 * kNTiles * kCompactTile;
-    static_assert(kWarps * 8 * kNTiles * kCompactTile * sizeof(float) <= kXStages * kXStage);
-#pragma unroll
-    for (int t = 0; t < kTilesOfWarp; ++t) {
-        if (t < tiles) put_sums<T, kNTiles>(sums[t], tile + t, rows, matrix, output, memory);
-    }
+    __syncthreads();  // all have read x and their blocks
+    auto* const memory = reinterpret_cast<float*>(shared);
+    leave_sums(sums, memory);
+    __syncwarp();
+    cluster_arrive();
+    cluster_wait();
+    put_sums<T>(memory, first_tile, rows, matrix, division, output);
+    cluster_arrive_after_reading();  // no block ends while others read its sums
+    cluster_wait();
 #endif
 }
 
-// Calls use(traits, number of tiles of eight rows as an integral_constant).
-template <typename Use, typename Otherwise>
-auto with_tiles(const CompactLayout& layout, int rows, const Use& use, const Otherwise& otherwise) {
-    const auto with_form = [&](auto tiles) {
-        return CompactForms::with(
-            layout, [&](auto traits) { return use(traits, tiles); }, otherwise);
-    };
-    if (rows <= 16) return with_form(std::integral_constant<int, 2>());
-    if (rows <= 32) return with_form(std::integral_constant<int, 4>());
-    return with_form(std::integral_constant<int, 8>());
+template <typename T, typename Traits, int kRows>
+Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
+                   const TiledClusters& clusters, cudaStream_t stream) {
+    const auto division = divide_for<TiledX<T, Traits, kRows, kThreads>, kRows>(matrix, clusters);
+    const LaunchShape shape{dim3(static_cast<unsigned>(division.strips * division.splits)), dim3(kThreads),
+                            static_cast<size_t>(division.bytes), true};
+    return launch_cluster(tiled_compact_kernel<T, Traits, kRows>, shape, division.splits, stream, matrix, division, x,
+                          rows, output);
 }
 
 }  // namespace
 
-Result<TiledWork> allocate_tiled_work(int max_outputs, int multiprocessors, cudaStream_t stream) {
-    const size_t strips = static_cast<size_t>(max_outputs) / (kTilesOfStrip * kCompactTile) + 2;
-    // Blocks that leave sums: as many as multiprocessors where columns are shared out.
-    const size_t blocks = static_cast<size_t>(multiprocessors);
-    TiledWork work;
-    NL_ASSIGN(work.sums,
-              allocate_device(blocks * kTilesOfStrip * (kTiledRows / 8) * kWarp * sizeof(float4), "sums of products"));
-    NL_ASSIGN(work.counters, allocate_device(strips * sizeof(int), "counters of products"));
-    NL_CUDA_TRY(cudaMemsetAsync(work.counters.data(), 0, strips * sizeof(int), stream));
-    return Result<TiledWork>(std::move(work));
+Result<TiledClusters> find_tiled_clusters() {
+    // All kernels of this file take a multiprocessor for each block.
+    using Traits = CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>;
+    const void* const kernel = reinterpret_cast<const void*>(tiled_compact_kernel<__half, Traits, kTiledRows>);
+    NL_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedOfBlock));
+    TiledClusters clusters;
+    for (int blocks = 1; blocks <= kTiledSplits; ++blocks) {
+        cudaLaunchAttribute size{};
+        size.id = cudaLaunchAttributeClusterDimension;
+        size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(static_cast<unsigned>(blocks));
+        config.blockDim = dim3(kThreads);
+        config.dynamicSmemBytes = kSharedOfBlock;
+        config.attrs = &size;
+        config.numAttrs = 1;
+        NL_CUDA_TRY(cudaOccupancyMaxActiveClusters(&clusters.most[static_cast<size_t>(blocks)], kernel, &config));
+    }
+    return clusters;
 }
 
 bool tiled_compact_supports(const CompactLayout& layout, int rows, int size, const GpuFacts& gpu) {
@@ -347,26 +339,23 @@ bool tiled_compact_supports(const CompactLayout& layout, int rows, int size, con
 
 template <typename T>
 Result<void> tiled_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                           const TiledWork& work, int multiprocessors, cudaStream_t stream) {
-    const auto start = [&](auto traits, auto tiles) {
+                           const TiledClusters& clusters, cudaStream_t stream) {
+    const auto use = [&](auto traits) {
         using Traits = decltype(traits);
-        constexpr int kNTiles = decltype(tiles)::value;
-        const TiledShape shape = tiled_shape<Traits, kNTiles>(matrix, multiprocessors);
-        const int strips = (matrix.num_tiles() + kTilesOfStrip - 1) / kTilesOfStrip;
-        const LaunchShape launch_shape{dim3(static_cast<unsigned>(strips * shape.splits)), dim3(kThreads),
-                                       static_cast<size_t>(shape.bytes())};
-        return launch(tiled_compact_kernel<T, Traits, kNTiles>, launch_shape, stream, matrix, shape, x, rows, output,
-                      work.sums.as<float4>(), work.counters.as<int>());
+        const auto kernel = rows <= 16   ? start<T, Traits, 16>
+                            : rows <= 32 ? start<T, Traits, 32>
+                                         : start<T, Traits, 64>;
+        return kernel(x, rows, matrix, output, clusters, stream);
     };
     const auto refuse = []() -> Result<void> {
         return fail(NL_ERROR_INTERNAL, "compact weights: expected a form that tiled_compact_supports()");
     };
-    return with_tiles(matrix.layout, rows, start, refuse);
+    return CompactForms::with(matrix.layout, use, refuse);
 }
 
-template Result<void> tiled_compact(const __half*, int, const CompactMatrix&, const CompactOutput&, const TiledWork&,
-                                    int, cudaStream_t);
+template Result<void> tiled_compact(const __half*, int, const CompactMatrix&, const CompactOutput&,
+                                    const TiledClusters&, cudaStream_t);
 template Result<void> tiled_compact(const __nv_bfloat16*, int, const CompactMatrix&, const CompactOutput&,
-                                    const TiledWork&, int, cudaStream_t);
+                                    const TiledClusters&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -41,6 +41,14 @@ __device__ inline void cluster_arrive() {
     __trap();
 #endif
 }
+// As cluster_arrive(), of a thread that wrote nothing for others.
+__device__ inline void cluster_arrive_after_reading() {
+#ifdef NL_HOPPER
+    asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#else
+    __trap();
+#endif
+}
 __device__ inline void cluster_wait() {
 #ifdef NL_HOPPER
     asm volatile("barrier.cluster.wait.acquire;" ::: "memory");

@@ -23,6 +23,15 @@ __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
                  : "memory");
 }
 
+// The same of memory that was complete when `after` was made and has not changed since, so that the compiler may move
+// the load to anywhere after that.
+__device__ inline void load_matrices_after(uint32_t after, uint32_t (&r)[4], const void* row) {
+    const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(row));
+    asm("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+        : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+        : "r"(from), "r"(after));
+}
+
 // The same, transposed: r[i] becomes the elements (2c..2c+1, g).
 __device__ inline void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
     const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(row));

@@ -53,9 +53,12 @@ __device__ inline void wgmma_hold(Fragment<kColumns>& d) {
 template <typename T, int kN>
 struct Wgmma;
 
-#define NL_REGISTERS_0_31                                                                             \
-    "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, %16, %17, %18, %19, %20, " \
-    "%21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define NL_REGISTERS_0_7 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define NL_REGISTERS_0_15 NL_REGISTERS_0_7 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define NL_REGISTERS_0_31              \
+    NL_REGISTERS_0_15                  \
+    ", %16, %17, %18, %19, %20, %21, " \
+    "%22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define NL_REGISTERS_32_47 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
 #define NL_REGISTERS_48_63 ", %48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define NL_REGISTERS_64_127                                                                             \
@@ -67,8 +70,10 @@ struct Wgmma;
 #define NL_UPDATE(x) "+f"(x)
 #define NL_EACH_4(C, d, i) \
     C((d).octets[(i) / 4][0]), C((d).octets[(i) / 4][1]), C((d).octets[(i) / 4][2]), C((d).octets[(i) / 4][3])
+#define NL_EACH_8(C, d) NL_EACH_4(C, d, 0), NL_EACH_4(C, d, 4)
 #define NL_EACH_16(C, d, i) \
     NL_EACH_4(C, d, i), NL_EACH_4(C, d, (i) + 4), NL_EACH_4(C, d, (i) + 8), NL_EACH_4(C, d, (i) + 12)
+#define NL_EACH_FIRST_16(C, d) NL_EACH_16(C, d, 0)
 #define NL_EACH_32(C, d) NL_EACH_16(C, d, 0), NL_EACH_16(C, d, 16)
 #define NL_EACH_48(C, d) NL_EACH_32(C, d), NL_EACH_16(C, d, 32)
 #define NL_EACH_64(C, d) NL_EACH_48(C, d), NL_EACH_16(C, d, 48)
@@ -107,6 +112,8 @@ struct Wgmma;
         }                                                                                                           \
     };
 #define NL_DEFINE_WGMMAS(T, TYPE)                                                                                      \
+    NL_DEFINE_WGMMA(T, TYPE, 16, NL_REGISTERS_0_7, NL_EACH_8, 8, 9, 10, 11, 12, 13, 14)                                \
+    NL_DEFINE_WGMMA(T, TYPE, 32, NL_REGISTERS_0_15, NL_EACH_FIRST_16, 16, 17, 18, 19, 20, 21, 22)                      \
     NL_DEFINE_WGMMA(T, TYPE, 64, NL_REGISTERS_0_31, NL_EACH_32, 32, 33, 34, 35, 36, 37, 38)                            \
     NL_DEFINE_WGMMA(T, TYPE, 96, NL_REGISTERS_0_31 NL_REGISTERS_32_47, NL_EACH_48, 48, 49, 50, 51, 52, 53, 54)         \
     NL_DEFINE_WGMMA(T, TYPE, 128, NL_REGISTERS_0_31 NL_REGISTERS_32_47 NL_REGISTERS_48_63, NL_EACH_64, 64, 65, 66, 67, \
@@ -122,7 +129,9 @@ NL_DEFINE_WGMMAS(__nv_bfloat16, "bf16")
 #undef NL_EACH_64
 #undef NL_EACH_48
 #undef NL_EACH_32
+#undef NL_EACH_FIRST_16
 #undef NL_EACH_16
+#undef NL_EACH_8
 #undef NL_EACH_4
 #undef NL_UPDATE
 #undef NL_WRITE
@@ -130,5 +139,7 @@ NL_DEFINE_WGMMAS(__nv_bfloat16, "bf16")
 #undef NL_REGISTERS_48_63
 #undef NL_REGISTERS_32_47
 #undef NL_REGISTERS_0_31
+#undef NL_REGISTERS_0_15
+#undef NL_REGISTERS_0_7
 
 }  // namespace nanolith::cuda

@@ -50,10 +50,10 @@ class Products {
         products.stream_ = stream;
         NL_ASSIGN(products.matmul_, Matmul::create());
         products.find_halves(weights);
-        const Most most = most_of(weights);
-        NL_ASSIGN(products.expanded_, allocate_device(most.expanded * sizeof(T), "weights that are expanded"));
-        if (most.outputs > 0) {
-            NL_ASSIGN(products.tiled_, allocate_tiled_work(most.outputs, gpu.multiprocessors, stream));
+        const size_t expanded = most_expanded(weights);
+        NL_ASSIGN(products.expanded_, allocate_device(expanded * sizeof(T), "weights that are expanded"));
+        if (kMayStream && expanded > 0 && gpu.major == 9) {
+            NL_ASSIGN(products.clusters_, find_tiled_clusters());
         }
         return products;
     }
@@ -179,25 +179,19 @@ class Products {
         }
     }
 
-    // The most that compact matrices need.
-    struct Most {
-        size_t expanded = 0;  // elements that are expanded at a time
-        int outputs = 0;
-    };
-    [[nodiscard]] static Most most_of(const DeviceWeights<T>& weights) {
-        Most most;
+    // The most elements of a compact matrix that are expanded at a time.
+    [[nodiscard]] static size_t most_expanded(const DeviceWeights<T>& weights) {
+        int64_t most = 0;
         const auto see = [&](const DeviceMatrix<T>& matrix) {
             for (const CompactMatrix& part : matrix.parts) {
-                most.expanded =
-                    std::max(most.expanded, static_cast<size_t>(expanded_tiles(part) * tile_elements(part)));
-                most.outputs = std::max(most.outputs, part.num_tiles() * kCompactTile);
+                most = std::max(most, expanded_tiles(part) * tile_elements(part));
             }
         };
         see(weights.head);
         for (const DeviceLayer<T>& layer : weights.layers) {
             for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) see(*matrix);
         }
-        return most;
+        return static_cast<size_t>(most);
     }
     [[nodiscard]] static int64_t tile_elements(const CompactMatrix& part) { return int64_t{kCompactTile} * part.size; }
     // Tiles of the matrix that are expanded at a time.
@@ -269,7 +263,7 @@ class Products {
     }
     Result<void> tile(int rows, const T* x, const CompactMatrix& part,
                       const CompactOutput& output) requires kMayStream {
-        return tiled_compact(x, rows, part, output, tiled_, gpu_.multiprocessors, stream_);
+        return tiled_compact(x, rows, part, output, clusters_, stream_);
     }
 
     // The same by expanding the matrix, some of its tiles at a time.
@@ -335,7 +329,7 @@ class Products {
     cudaStream_t stream_ = nullptr;
     std::unique_ptr<Matmul> matmul_;
     DeviceBuffer expanded_;  // weights that are being expanded
-    TiledWork tiled_;
+    TiledClusters clusters_;
     std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
 };
 

@@ -89,10 +89,10 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     if (block.empty()) return;
     choose_all(logits, rows, routing, experts, shares);
     auto ring = block.ring<T>(GateUpChunks{&map, experts, rows.hidden, tiles_of_pair});
-    input.load(block.x);
+    const int row_bytes = streamed_row_bytes(rows.hidden);
+    input.load(block.x, row_bytes);
     __syncthreads();
 
-    const int row_bytes = streamed_row_bytes(rows.hidden);
     const auto multiply = [&](auto& from, float(&sums)[2][4]) {
         const int row = from.tile() / (tiles_of_pair * top_k);
         from.multiply(block.x + row * row_bytes + from.chunk() * kChunkColumns * 2, 0, 1, sums);

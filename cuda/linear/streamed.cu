@@ -66,11 +66,11 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     input.prefetch_norm();
     wait_for_launches_before();
     if (block.empty()) return;
-    input.load(block.x);
+    const int row_bytes = streamed_row_bytes(input.rows.size);
+    input.load(block.x, row_bytes);
     __syncthreads();
 
     const int x_rows = input.rows.rows;
-    const int row_bytes = streamed_row_bytes(input.rows.size);
     const auto multiply = [&](auto& from, float(&sums)[2][4]) {
         from.multiply(block.x + from.chunk() * kChunkColumns * 2, row_bytes, x_rows, sums);
     };

@@ -1,5 +1,4 @@
-// The activations of a streamed product, which the whole block writes to shared memory as T: rows of
-// streamed_row_bytes(size).
+// The activations of a streamed product, which the whole block writes to shared memory as T.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +43,8 @@ struct NormedX {
         }
     }
 
-    __device__ void load(std::byte* x) const {
+    // `row_bytes`: from one row to the next in shared memory.
+    __device__ void load(std::byte* x, int row_bytes) const {
         __shared__ float squares[kStreamedWarps];
         const WarpsOfRow mine(rows.rows);
         const bool has_row = mine.row < rows.rows;
@@ -69,7 +69,7 @@ struct NormedX {
         const float scale = rsqrtf(sum / static_cast<float>(rows.size) + rows.norm.epsilon);
 
         const auto* const weights = reinterpret_cast<const float4*>(rows.norm.weight);
-        std::byte* const to = x + mine.row * streamed_row_bytes(rows.size);
+        std::byte* const to = x + mine.row * row_bytes;
 #pragma unroll 4
         for (int i = mine.thread; i < packs; i += mine.threads()) {
             const float4 v = from[i];
@@ -94,11 +94,11 @@ struct PlainX {
 
     __device__ void prefetch_norm() const {}
 
-    __device__ void load(std::byte* x) const {
+    __device__ void load(std::byte* x, int row_bytes) const {
         const WarpsOfRow mine(rows.rows);
         if (mine.row >= rows.rows) return;
         const auto* const from = reinterpret_cast<const uint4*>(rows.x + static_cast<int64_t>(mine.row) * rows.size);
-        auto* const to = reinterpret_cast<uint4*>(x + mine.row * streamed_row_bytes(rows.size));
+        auto* const to = reinterpret_cast<uint4*>(x + mine.row * row_bytes);
 #pragma unroll 4
         for (int i = mine.thread; i < rows.size / kPack<T>; i += mine.threads()) to[i] = from[i];
     }

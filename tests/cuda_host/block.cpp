@@ -38,6 +38,10 @@ struct Fiber {
     unsigned arrivals = 0;  // at barriers of the cluster
 };
 
+// Dynamic shared memory begins at the same address in every block, as far as an alignment of so many bytes tells; it is
+// aligned to 16 alone.
+constexpr size_t kSharedLine = 1024;
+
 struct Warp {
     unsigned arrived = 0;
     unsigned exchanges = 0;  // the parity tells which half of `values` is in use
@@ -148,7 +152,7 @@ void prepare(Block& block, unsigned threads, size_t shared_bytes) {
         makecontext(&fiber.start, fiber_main, 0);
     }
     block.warps.assign((threads + kLanes - 1) / kLanes, Warp());
-    block.shared.assign(shared_bytes + 16, std::byte{0xff});
+    block.shared.assign(shared_bytes + 2 * kSharedLine, std::byte{0xff});
     block.live = threads;
     block.at_barrier = 0;
     for (Fiber& fiber : block.fibers) fiber.state = State::done;
@@ -203,7 +207,7 @@ std::byte* shared_memory() {
     Block& block = cluster.running();
     void* at = block.shared.data();
     size_t space = block.shared.size();
-    return static_cast<std::byte*>(std::align(16, 0, at, space));
+    return static_cast<std::byte*>(std::align(kSharedLine, 0, at, space)) + 16;
 }
 
 unsigned cluster_rank() {

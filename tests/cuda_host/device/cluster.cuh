@@ -20,6 +20,9 @@ T* in_block(T* shared, int rank) {
 inline void cluster_arrive() {
     cuda_host::arrive_at_cluster();
 }
+inline void cluster_arrive_after_reading() {
+    cuda_host::arrive_at_cluster();
+}
 inline void cluster_wait() {
     cuda_host::wait_for_cluster();
 }

@@ -56,6 +56,10 @@ inline void load_matrices(uint32_t (&r)[4], const void* row) {
     }
 }
 
+inline void load_matrices_after(uint32_t, uint32_t (&r)[4], const void* row) {
+    load_matrices(r, row);
+}
+
 inline void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const char* const* const all = emulated::all_lanes(static_cast<const char*>(row));

@@ -1,0 +1,94 @@
+// What is subtracted from the sums of groups of compact weights: their minimums, and what 4-bit codes are multiplied
+// with beside themselves (codes.cuh). Both are multiplied with the mean of x over the group.
+//
+// A mean is two numbers of T: it rounded, and what rounding took from it. Of a block (layout.h): [2][groups] T.
+#pragma once
+
+#include "compact/block.cuh"
+#include "compact/scales.cuh"
+#include "device/mma.cuh"
+
+namespace nanolith::cuda {
+
+template <typename Traits>
+constexpr int kMeanBytes = 2 * Traits::kGroups * 2;
+
+// Bytes from the means of one row of x to the next, for rows of so many blocks: lanes of eight rows that read 16 bytes
+// each find different banks.
+template <typename Traits>
+__host__ __device__ constexpr int means_row_bytes(int blocks) {
+    return Traits::kMeans ? (blocks * kMeanBytes<Traits> + 127) / 128 * 128 + 16 : 0;
+}
+
+// Writes the mean of a group's columns of x to means[0] and what rounding takes from it to means[distance].
+template <typename T>
+__device__ void put_mean(float mean, T* means, int distance) {
+    const T rounded = from_float<T>(mean);
+    means[0] = rounded;
+    means[distance] = from_float<T>(mean - to_float(rounded));
+}
+
+// The same of `group` columns of x in shared memory.
+template <typename T>
+__device__ void write_mean(const std::byte* x, int group, T* means, int distance) {
+    float sum = 0;
+    for (int i = 0; i < group; i += 8) {
+        float eight[8];
+        load_pack(reinterpret_cast<const T*>(x) + i, eight);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) sum += eight[j];
+    }
+    put_mean(sum / static_cast<float>(group), means, distance);
+}
+
+// products = what a tile's rows have for each group times the means of eight rows of x over them. `means` are those of
+// row lane / 4 of the eight.
+template <typename T, typename Traits>
+__device__ void multiply_means(const GroupPairs<T, Traits>& pairs, const std::byte* means, float (&products)[4]) {
+    constexpr int kPairs = GroupPairs<T, Traits>::kPairs;
+    const int c = static_cast<int>(threadIdx.x) % 4;
+    uint32_t operands[2][kPairs];
+#pragma unroll
+    for (int part = 0; part < 2; ++part) {
+#pragma unroll
+        for (int i = 0; i < kPairs; ++i) {
+            operands[part][i] =
+                *reinterpret_cast<const uint32_t*>(means + 2 * (part * Traits::kGroups + 8 * i + 2 * c));
+        }
+    }
+    pairs.multiply_means(operands, products);
+}
+
+// Subtracts it from a warp's sums of a block with kOctets times eight rows of x. `means`: those of row lane / 4 of the
+// first eight, the next rows' are `row_bytes` further each. `zero` is the form's.
+template <typename T, typename Traits, int kOctets>
+__device__ void subtract_means(const std::byte* block, int zero, const RowFactors<T, Traits>& factors,
+                               const std::byte* means, int row_bytes, float (&sums)[kOctets][4]) {
+    constexpr CompactLayout kLayout = Traits::layout();
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    const int g = lane / 4;
+    const int c = lane % 4;
+    const auto subtract = [&](const GroupPairs<T, Traits>& pairs, float low, float high) {
+#pragma unroll
+        for (int octet = 0; octet < kOctets; ++octet) {
+            float products[4];
+            multiply_means(pairs, means + 8 * octet * row_bytes, products);
+#pragma unroll
+            for (int i = 0; i < 4; ++i) sums[octet][i] = fmaf(-(i < 2 ? low : high), products[i], sums[octet][i]);
+        }
+    };
+    if constexpr (Traits::kCodes == CodeKind::bits4) {
+        const auto added = static_cast<float>(Traits::kGroup * (kBits4Zero<T> + zero));
+        const GroupPairs<T, Traits> scales(block + kLayout.group_scales(), true, g, c);
+        subtract(scales, added * factors.of[0], added * factors.of[1]);
+    }
+    if constexpr (Traits::kMins) {
+        // Of factors the minimums' own scale; of float16 the row's.
+        const auto* const of_rows =
+            reinterpret_cast<const float*>(block + (Traits::kScales == ScaleKind::two ? kLayout.row_mins() : 0));
+        const GroupPairs<T, Traits> mins(block + kLayout.group_mins(), false, g, c);
+        subtract(mins, Traits::kGroup * of_rows[g], Traits::kGroup * of_rows[g + 8]);
+    }
+}
+
+}  // namespace nanolith::cuda

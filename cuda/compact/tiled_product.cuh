@@ -1,0 +1,141 @@
+// A warpgroup's product of four blocks of compact weights (layout.h), a warp's 16 rows of 256 columns each, with 16, 32
+// or 64 rows of activations. Codes alone are multiplied: each group's sum is scaled in float32, so that nothing but x
+// was ever rounded.
+#pragma once
+
+#include "compact/tiled_x.cuh"
+
+namespace nanolith::cuda {
+
+// X: a TiledX. All warps of the warpgroup make every call together; a warp that has no tile calculates with what is in
+// its shared memory, and must not use its sums.
+template <typename T, typename Traits, typename X, int kRows>
+class TiledProduct {
+  public:
+    // `block`: the warp's.
+    __device__ explicit TiledProduct(const SharedBlock& block)
+        : block_(block), g_(static_cast<int>(threadIdx.x) % 32 / 4) {}
+
+    // sums += the product. `x`: the stage with the block's columns, `means`: of row lane / 4.
+    __device__ void add(const std::byte* x, const std::byte* means, Fragment<kRows>& sums) const {
+        const RowFactors<T, Traits> factors(block_.bytes, g_);
+        if constexpr (Traits::kScales == ScaleKind::none) {
+            add_unscaled(x, factors, sums);
+        } else {
+            add_scaled(x, factors, sums);
+        }
+        if constexpr (Traits::kMeans) {
+            subtract_means<T, Traits, kRows / 8>(block_.bytes, block_.zero, factors, means, X::kMeansRowBytes,
+                                                 sums.octets);
+        }
+    }
+
+  private:
+    static constexpr int kLines = kCompactColumns / kCompactUnit;
+    static constexpr int kPairs = 2 * kLines;  // of steps of 16 columns
+    static constexpr bool kNarrow = Traits::kGroup == 16;
+
+    // Widens kCount pairs of steps and loads those that are widened after them. A block of fewer columns ends with what
+    // comes behind it in shared memory, which goes nowhere.
+    template <int kCount>
+    struct Codes {
+        CodesOfPair<Traits> next[kCount];
+
+        __device__ void load(const std::byte* block, int pair) {
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) {
+                if (pair + i < kPairs) next[i].load(block, pair + i);
+            }
+        }
+        __device__ void widen(uint32_t power, uint32_t (&a)[kCount][2][4]) const {
+#pragma unroll
+            for (int i = 0; i < kCount; ++i) next[i].template widen<T>(power, a[i]);
+        }
+    };
+
+    // Products of a whole block are added up in order; codes are widened while the products before are under way.
+    __device__ void add_unscaled(const std::byte* x, const RowFactors<T, Traits>& factors,
+                                 Fragment<kRows>& sums) const {
+        Fragment<kRows> products;
+        Codes<1> codes;
+        uint32_t a[2][1][2][4];
+        codes.load(block_.bytes, 0);
+        codes.widen(block_.power, a[0]);
+        codes.load(block_.bytes, 1);
+#pragma unroll
+        for (int pair = 0; pair < kPairs; ++pair) {
+            if (pair / 2 >= block_.lines) break;
+            wgmma_fence();
+            multiply(x, 2 * pair, a[pair % 2][0][0], products, pair > 0);
+            multiply(x, 2 * pair + 1, a[pair % 2][0][1], products, true);
+            wgmma_commit();
+            wgmma_wait<1>();
+            if (pair + 1 < kPairs) {
+                codes.widen(block_.power, a[(pair + 1) % 2]);
+                codes.load(block_.bytes, pair + 2);
+            }
+        }
+        wgmma_wait<0>();
+        wgmma_hold(products);
+        add_group(products, factors.of, sums);
+    }
+
+    // Groups' products are scaled one by one: those of 64 columns are under way together where registers allow it.
+    __device__ void add_scaled(const std::byte* x, const RowFactors<T, Traits>& factors, Fragment<kRows>& sums) const {
+        constexpr int kOfGroup = kNarrow ? 1 : 2;           // steps of a group
+        constexpr int kSteps = kRows <= 32 ? 4 : kOfGroup;  // under way together
+        constexpr int kHeld = kSteps == 4 ? 2 : 1;          // pairs of steps whose codes are widened together
+        Fragment<kRows> products[kSteps / kOfGroup];
+        Codes<kHeld> codes;
+        uint32_t a[2][kHeld][2][4];
+        codes.load(block_.bytes, 0);
+        codes.widen(block_.power, a[0]);
+        codes.load(block_.bytes, kHeld);
+#pragma unroll
+        for (int step = 0; step < 2 * kPairs; step += kSteps) {
+            if (step / 4 >= block_.lines) break;
+            const int held = step / (2 * kHeld);
+            wgmma_fence();
+#pragma unroll
+            for (int i = 0; i < kSteps; ++i) {
+                multiply(x, step + i, a[held % 2][(step + i) / 2 % kHeld][(step + i) % 2], products[i / kOfGroup],
+                         i % kOfGroup > 0);
+            }
+            wgmma_commit();
+            const GroupScales<Traits> scales(block_.bytes, step / 4, g_);
+            if (step % (2 * kHeld) == 0 && (held + 1) * kHeld < kPairs) {
+                codes.widen(block_.power, a[(held + 1) % 2]);
+                codes.load(block_.bytes, (held + 2) * kHeld);
+            }
+            wgmma_wait<0>();
+#pragma unroll
+            for (int i = 0; i < kSteps / kOfGroup; ++i) {
+                const int group = step % 4 / kOfGroup + i;
+                const float scale[2] = {factors.of[0] * scales.of(0, group), factors.of[1] * scales.of(1, group)};
+                wgmma_hold(products[i]);
+                add_group(products[i], scale, sums);
+            }
+        }
+    }
+
+    // Starts the product of a step of 16 columns, which is added to `to` or, where `adds` is false, is what it becomes.
+    __device__ static void multiply(const std::byte* x, int step, const uint32_t (&a)[4], Fragment<kRows>& to,
+                                    bool adds) {
+        Wgmma<T, kRows>::template multiply_add<false>(to, a, X::operand(x, step / 4, step % 4), adds);
+    }
+
+    __device__ static void add_group(const Fragment<kRows>& products, const float (&scale)[2], Fragment<kRows>& sums) {
+#pragma unroll
+        for (int octet = 0; octet < kRows / 8; ++octet) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                sums.octets[octet][i] = fmaf(scale[i / 2], products.octets[octet][i], sums.octets[octet][i]);
+            }
+        }
+    }
+
+    const SharedBlock block_;
+    const int g_;
+};
+
+}  // namespace nanolith::cuda
