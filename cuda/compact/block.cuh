@@ -15,35 +15,35 @@ struct SharedBlock {
     int zero;        // of the form
 };
 
-// The codes of two steps of 16 columns, as they are stored.
-template <typename Traits>
+// The codes that a lane has of two steps of 16 columns, as they are stored.
+template <CodeKind kCodes>
 class CodesOfPair {
   public:
-    // Those of steps 2 `pair` and 2 `pair` + 1 of the block.
-    __device__ void load(const std::byte* block, int pair) {
-        constexpr CompactLayout kLayout = Traits::layout();
+    // Those of steps 2 `pair` and 2 `pair` + 1 behind `codes`, where the codes of a block or of one of its lines begin.
+    __device__ void load(const std::byte* codes, int pair) {
+        constexpr int kLineBytes = kCompactTile * kCompactUnit / (kCodes == CodeKind::bits4 ? 2 : 1);
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        const std::byte* const codes = block + kLayout.code_offset() + pair / 2 * kLayout.line_bytes();
-        if constexpr (Traits::kCodes == CodeKind::bits4) {
-            words_ = *reinterpret_cast<const uint2*>(codes + lane * 16 + pair % 2 * 8);
+        const std::byte* const line = codes + pair / 2 * kLineBytes;
+        if constexpr (kCodes == CodeKind::bits4) {
+            words_ = *reinterpret_cast<const uint2*>(line + lane * 16 + pair % 2 * 8);
         } else {
-            words_ = *reinterpret_cast<const uint4*>(codes + pair % 2 * 512 + lane * 16);
+            words_ = *reinterpret_cast<const uint4*>(line + pair % 2 * 512 + lane * 16);
         }
     }
-    // As operands A (device/mma.cuh). `power` is kPower in a register.
+    // As operands A (device/mma.cuh) of T. `power` is kPower in a register.
     template <typename T>
     __device__ void widen(uint32_t power, uint32_t (&a)[2][4]) const {
-        if constexpr (Traits::kCodes == CodeKind::bits4) {
+        if constexpr (kCodes == CodeKind::bits4) {
             codes_of_step<T, CodeKind::bits4>(words_.x, 0, power, a[0]);
             codes_of_step<T, CodeKind::bits4>(words_.y, 0, power, a[1]);
         } else {
-            codes_of_step<T, Traits::kCodes>(words_.x, words_.y, power, a[0]);
-            codes_of_step<T, Traits::kCodes>(words_.z, words_.w, power, a[1]);
+            codes_of_step<T, kCodes>(words_.x, words_.y, power, a[0]);
+            codes_of_step<T, kCodes>(words_.z, words_.w, power, a[1]);
         }
     }
 
   private:
-    std::conditional_t<Traits::kCodes == CodeKind::bits4, uint2, uint4> words_;
+    std::conditional_t<kCodes == CodeKind::bits4, uint2, uint4> words_;
 };
 
 // The scales of rows g and g + 8 of the tile, with what codes_of_step() leaves to be multiplied.

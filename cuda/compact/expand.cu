@@ -1,12 +1,16 @@
-// Tiling: a warp takes 64 columns of a tile at a time, whose codes are one or two loads of 16 bytes for each lane. The
+// Tiling: a warp takes 64 columns of a tile at a time, whose codes each lane widens as the operands A of products. The
 // four lanes that have 32 columns of a row between them exchange pairs of weights, after which each has eight adjacent
-// ones and writes them with one store.
+// ones and writes them with stores of 16 bytes.
 //
-// Bytes: those of the codes and scales to read, sizeof(T) a weight to write. Bound by memory, or by L2 where the
-// weights are few enough to stay there until they are multiplied.
+// Bytes: those of the codes and scales to read, sizeof(T) a weight to write. About ten instructions a weight. Bound by
+// memory, or by L2 where the weights are few enough to stay there until they are multiplied.
 #include "compact/expand.h"
 
+#include <cstring>
+
+#include "compact/block.cuh"
 #include "compact/numbers.cuh"
+#include "device/pair.cuh"
 #include "device/reduce.cuh"
 #include "runtime/launch.h"
 
@@ -16,66 +20,70 @@ namespace {
 
 constexpr int kWarps = 8;
 
-// Writes N adjacent columns, those of them that the row has.
-template <typename T, int N>
-__device__ void store_columns(const float (&weights)[N], int column, int size, T* row) {
-    if (size % N == 0) {
-        if (column < size) store_values<T, N>(row + column, weights);
-        return;
-    }
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-        if (column + i < size) row[column + i] = from_float<T>(weights[i]);
-    }
-}
+// Eight weights of a row as T: pairs of adjacent ones, in words of 32 bits.
+template <typename T>
+struct EightWeights {
+    static constexpr int kWords = sizeof(T) / 2;  // of a pair
+    uint32_t pairs[4][kWords];
 
-// The words of the 64 columns that the calling lane has.
-template <CodeKind kCodes>
-struct LineCodes {
-    static constexpr int kWords = kCodes == CodeKind::bits4 ? 4 : 8;
-    uint32_t words[kWords];
-
-    __device__ LineCodes(const std::byte* line, int lane) {
-#pragma unroll
-        for (int i = 0; i < kWords / 4; ++i) {
-            const uint4 four = reinterpret_cast<const uint4*>(line)[i * kWarp + lane];
-            words[4 * i] = four.x;
-            words[4 * i + 1] = four.y;
-            words[4 * i + 2] = four.z;
-            words[4 * i + 3] = four.w;
+    __device__ void set_pair(int i, float first, float second) {
+        if constexpr (sizeof(T) == 2) {
+            pairs[i][0] = pack_pair(first, second, T());
+        } else {
+            pairs[i][0] = __float_as_uint(first);
+            pairs[i][1] = __float_as_uint(second);
         }
     }
-    // Codes of row g (half 0) or g + 8 in the step.
-    __device__ void codes(int step, int half, int zero, float* to) const {
-        const uint32_t word = words[kCodes == CodeKind::bits4 ? step : 2 * step + half];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) to[i] = code_of<kCodes>(word, half, i, zero);
-    }
-};
 
-// Of four lanes, lane c has pairs of adjacent columns: columns 2 c of each eight of 32. Afterwards it has columns 8 c
-// to 8 c + 7. All lanes of the warp make the call.
-__device__ void make_adjacent(float (&weights)[8], int c) {
+    // Of four lanes, lane c has columns 2 c and 2 c + 1 of each eight of 32. Afterwards it has columns 8 c to 8 c + 7.
+    // All lanes of the warp make the call.
+    __device__ void make_adjacent(int c) {
+        exchange(0, 1, 1, c);
+        exchange(2, 3, 1, c);
+        exchange(0, 2, 2, c);
+        exchange(1, 3, 2, c);
+    }
+
+    // Writes those of columns `column` and on that a row of `size` columns has.
+    __device__ void store(T* row, int column, int size) const {
+        if (size % 8 == 0) {
+            if (column >= size) return;
+#pragma unroll
+            for (int i = 0; i < kWords; ++i) {
+                uint4 four;
+                memcpy(&four, pairs[i * 4 / kWords], sizeof four);
+                reinterpret_cast<uint4*>(row + column)[i] = four;
+            }
+            return;
+        }
+        T weights[8];
+        memcpy(weights, pairs, sizeof weights);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            if (column + i < size) row[column + i] = weights[i];
+        }
+    }
+
+  private:
     // Pairs `low` and `high` are exchanged with the lane whose number differs in `bit`, one each.
-    const auto exchange = [&](int low, int high, int bit) {
+    __device__ void exchange(int low, int high, int bit, int c) {
         const bool sends_low = (c & bit) != 0;
 #pragma unroll
-        for (int i = 0; i < 2; ++i) {
-            float& first = weights[2 * low + i];
-            float& second = weights[2 * high + i];
-            const float got = __shfl_xor_sync(kAllLanes, sends_low ? first : second, bit);
-            (sends_low ? first : second) = got;
+        for (int i = 0; i < kWords; ++i) {
+            const uint32_t got = __shfl_xor_sync(kAllLanes, sends_low ? pairs[low][i] : pairs[high][i], bit);
+            if (sends_low) {
+                pairs[low][i] = got;
+            } else {
+                pairs[high][i] = got;
+            }
         }
-    };
-    exchange(0, 1, 1);
-    exchange(2, 3, 1);
-    exchange(0, 2, 2);
-    exchange(1, 3, 2);
-}
+    }
+};
 
 template <typename T, CodeKind kCodes>
 __global__ void __launch_bounds__(kWarps* kWarp)
     expand_kernel(const CompactMatrix matrix, int first_tile, int num_tiles, T* to) {
+    using Exact = __nv_bfloat16;  // all codes are numbers of bfloat16
     const CompactLayout& layout = matrix.layout;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int lines = (matrix.size + kCompactUnit - 1) / kCompactUnit;
@@ -86,31 +94,33 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     const std::byte* const block = matrix.tiles + (first_tile + tile) * layout.tile_bytes(matrix.size) +
                                    column / kCompactColumns * layout.block_bytes(kCompactColumns);
     const int block_column = column % kCompactColumns;
-    const LineCodes<kCodes> line(block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes(),
-                                 lane);
+    const std::byte* const line = block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes();
     const int g = lane / 4;
     const int c = lane % 4;
+    const uint32_t power = in_register(kPower<Exact, kCodes>);
+    const float zero = kCodes == CodeKind::bits4 ? static_cast<float>(kBits4Zero<Exact> + layout.zero) : 0.0F;
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        const int64_t row =
-            matrix.gated ? (half * num_tiles + tile) * (kCompactTile / 2) + g : tile * kCompactTile + 8 * half + g;
-        T* const to_row = to + row * matrix.size;
-        const RowScales scales{layout, block, g + 8 * half};
+    for (int pair = 0; pair < 2; ++pair) {  // of steps
+        CodesOfPair<kCodes> codes;
+        uint32_t a[2][4];
+        codes.load(line, pair);
+        codes.template widen<Exact>(power, a);
 #pragma unroll
-        for (int pair = 0; pair < 2; ++pair) {  // of steps
-            float weights[8];
-            line.codes(2 * pair, half, layout.zero, weights);
-            line.codes(2 * pair + 1, half, layout.zero, weights + 4);
+        for (int half = 0; half < 2; ++half) {
+            const RowScales scales{layout, block, g + 8 * half};
+            EightWeights<T> weights;
 #pragma unroll
-            for (int part = 0; part < 2; ++part) {
-                const int group = (block_column + 32 * pair + 16 * part) / layout.group;
+            for (int i = 0; i < 4; ++i) {  // eight columns
+                const int group = (block_column + 32 * pair + 8 * i) / layout.group;
                 const float scale = scales.scale(group);
                 const float min = scales.min(group);
-#pragma unroll
-                for (int i = 0; i < 4; ++i) weights[4 * part + i] = scales.weight(weights[4 * part + i], scale, min);
+                const float2 two = unpack_pair(a[i / 2][i % 2 * 2 + half], Exact());
+                weights.set_pair(i, scales.weight(two.x - zero, scale, min), scales.weight(two.y - zero, scale, min));
             }
-            make_adjacent(weights, c);
-            store_columns(weights, column + 32 * pair + 8 * c, matrix.size, to_row);
+            weights.make_adjacent(c);
+            const int64_t row =
+                matrix.gated ? (half * num_tiles + tile) * (kCompactTile / 2) + g : tile * kCompactTile + 8 * half + g;
+            weights.store(to + row * matrix.size, column + 32 * pair + 8 * c, matrix.size);
         }
     }
 }

@@ -46,8 +46,8 @@ class BlockProduct {
         }
     }
     __device__ void load_codes(int line, int pair, uint32_t (&a)[2][4]) const {
-        CodesOfPair<Traits> codes;
-        codes.load(block_.bytes, 2 * line + pair);
+        CodesOfPair<Traits::kCodes> codes;
+        codes.load(block_.bytes + Traits::layout().code_offset(), 2 * line + pair);
         codes.template widen<T>(block_.power, a);
     }
     // The columns of x of two steps as operands B, the second one's behind the first one's.

@@ -39,12 +39,12 @@ class TiledProduct {
     // comes behind it in shared memory, which goes nowhere.
     template <int kCount>
     struct Codes {
-        CodesOfPair<Traits> next[kCount];
+        CodesOfPair<Traits::kCodes> next[kCount];
 
-        __device__ void load(const std::byte* block, int pair) {
+        __device__ void load(const SharedBlock& block, int pair) {
 #pragma unroll
             for (int i = 0; i < kCount; ++i) {
-                if (pair + i < kPairs) next[i].load(block, pair + i);
+                if (pair + i < kPairs) next[i].load(block.bytes + Traits::layout().code_offset(), pair + i);
             }
         }
         __device__ void widen(uint32_t power, uint32_t (&a)[kCount][2][4]) const {
@@ -59,9 +59,9 @@ class TiledProduct {
         Fragment<kRows> products;
         Codes<1> codes;
         uint32_t a[2][1][2][4];
-        codes.load(block_.bytes, 0);
+        codes.load(block_, 0);
         codes.widen(block_.power, a[0]);
-        codes.load(block_.bytes, 1);
+        codes.load(block_, 1);
 #pragma unroll
         for (int pair = 0; pair < kPairs; ++pair) {
             if (pair / 2 >= block_.lines) break;
@@ -72,7 +72,7 @@ class TiledProduct {
             wgmma_wait<1>();
             if (pair + 1 < kPairs) {
                 codes.widen(block_.power, a[(pair + 1) % 2]);
-                codes.load(block_.bytes, pair + 2);
+                codes.load(block_, pair + 2);
             }
         }
         wgmma_wait<0>();
@@ -88,9 +88,9 @@ class TiledProduct {
         Fragment<kRows> products[kSteps / kOfGroup];
         Codes<kHeld> codes;
         uint32_t a[2][kHeld][2][4];
-        codes.load(block_.bytes, 0);
+        codes.load(block_, 0);
         codes.widen(block_.power, a[0]);
-        codes.load(block_.bytes, kHeld);
+        codes.load(block_, kHeld);
 #pragma unroll
         for (int step = 0; step < 2 * kPairs; step += kSteps) {
             if (step / 4 >= block_.lines) break;
@@ -105,7 +105,7 @@ class TiledProduct {
             const GroupScales<Traits> scales(block_.bytes, step / 4, g_);
             if (step % (2 * kHeld) == 0 && (held + 1) * kHeld < kPairs) {
                 codes.widen(block_.power, a[(held + 1) % 2]);
-                codes.load(block_.bytes, (held + 2) * kHeld);
+                codes.load(block_, (held + 2) * kHeld);
             }
             wgmma_wait<0>();
 #pragma unroll

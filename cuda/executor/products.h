@@ -150,8 +150,8 @@ class Products {
 
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
-    // Weights are expanded so many bytes at a time: enough for a product that fills the GPU, few enough to stay in L2.
-    static constexpr int64_t kExpandedBytes = int64_t{48} << 20;
+    // Weights are expanded so many bytes at a time: with fewer the products of a part do not fill the GPU.
+    static constexpr int64_t kExpandedBytes = int64_t{96} << 20;
     // Tiles are expanded in multiples of so many, so that parts of y are aligned well.
     static constexpr int kExpandedTiles = 16;
 
