@@ -1,18 +1,21 @@
-// Tiling: a block of four warpgroups has a strip of up to 256 weight rows, a tile of 16 for each warp, and a share of
-// their columns, which it goes through 256 at a time: x comes to shared memory with cp.async, two or three stages for
-// all warps, and a warp's blocks of weights with the copy engine to a ring of its own. Their codes, widened in
-// registers, are the operand A of wgmma, x is B. Where there are fewer strips than multiprocessors, a cluster of up to
-// eight blocks shares the columns of a strip: each leaves its sums in its shared memory, and each adds up those of a
-// part of the strip, in the order of the blocks.
+// Tiling: the weight rows are divided into strips of up to 256. A thread block has 16 warps, each of which computes the
+// outputs of one tile of 16 weight rows. The thread block goes through the strip's columns 256 at a time. Its warps
+// share those columns of x, which cp.async copies to two or three stages in shared memory. Each warp has a ring of its
+// own for the weights, which the copy engine fills with blocks of the tile (layout.h). The warp widens the codes in
+// registers, from which wgmma takes them as its operand A; its operand B is x.
 //
-// Bytes: those of the matrix, each read once; x from L2 for every strip. Flops: 2 * 64 * outputs * size. Rings are
-// filled before the wait for the launches before this one, so that weights flow while those end. 96 to 128 registers;
-// forms with groups of 16 spill up to 64 bytes (sm_90a, nvcc 13.0).
+// Where there are fewer strips than multiprocessors, up to eight thread blocks, a cluster, share the columns of a
+// strip. When all have their partial sums in shared memory, each of them adds up the sums of some of the strip's tiles,
+// always in the order of the thread blocks, and writes those outputs.
 //
-// Bound by the issue of instructions, most of which widen codes (about 5 for two codes of 8 bits, on units that take
-// one every second cycle) or, with groups, scale their sums: on an H100 gate and up of Llama-3.1-8B come at 65% of
-// memory's rate in e4m3 with 64 rows. Matrices of few outputs wait for x, and for the blocks of their clusters,
-// besides.
+// Bytes: each weight is read once from memory, x once from L2 for every strip. Flops: 2 * 64 * outputs * size. The
+// first weights are fetched before the wait for the launches before this one, so that they arrive while those end. 96
+// to 128 registers; forms with groups of 16 spill up to 64 bytes (sm_90a, nvcc 13.0).
+//
+// Bound by the issue of instructions: widening two 8-bit codes takes about five, most of them on units that accept one
+// every second cycle, and forms with groups scale each group's sums besides. Gate and up of Llama-3.1-8B in e4m3 reach
+// 65% of memory's bandwidth with 64 rows on an H100. Matrices of few outputs also lose time waiting for x and for the
+// other thread blocks of their clusters.
 #include "compact/tiled_compact.h"
 
 #include <algorithm>
@@ -37,51 +40,56 @@ namespace {
 
 constexpr int kWarps = 16;  // each has a tile
 constexpr int kThreads = kWarps * kWarp;
-constexpr int kGroupWarps = 4;  // of a warpgroup
-constexpr int kXStages = 3;     // of x; with little room for weights the fewest
-constexpr int kFewestXStages = 2;
-constexpr int kMostRing = 4;                       // stages of a warp's ring
-constexpr int kSharedOfBlock = 227 * 1024 - 1024;  // what aligning its beginning may take is left out
+constexpr int kGroupWarps = 4;     // of a warpgroup
+constexpr int kXStages = 3;        // of x in shared memory,
+constexpr int kFewestXStages = 2;  // or so many where three would leave a ring fewer than two blocks
+constexpr int kMostRing = 4;       // stages of a warp's ring
+constexpr int kAlignment = 1024;   // of x's stages, for wgmma's swizzle
+constexpr int kSharedOfBlock = 227 * 1024 - kAlignment;  // bytes that are left once the beginning is aligned
 
-// The sums of a strip in shared memory, [rows of x][kSumsRow] float: lanes of eight weight rows and four rows of x find
-// different banks.
+// The partial sums of a strip in shared memory are [rows of x][kSumsRow] float32: four more than the strip's 256 weight
+// rows, so that the lanes of a warp, which write eight weight rows of four rows of x at once, use different banks.
 constexpr int kSumsRow = kWarps * kCompactTile + 4;
 
 // ---- How a product is divided -------------------------------------------------------------------------------
 
 struct TiledDivision {
     int tiles = kWarps;  // of a strip
-    int splits = 1;      // blocks that share its columns
+    int splits = 1;      // thread blocks that share a strip's columns: the size of a cluster
     int strips = 1;
-    int x_stages = 2;
-    int stages = 0;  // of each warp's ring
-    int means = 0;   // where a block's shared memory has the means, the rings and their barriers; before them is x
+    int x_stages = kFewestXStages;
+    int stages = 0;  // blocks of weights that each warp's ring holds
+    // Where a thread block's shared memory has the other parts, in bytes; x's stages are at its beginning.
+    int means = 0;
     int rings = 0;
     int barriers = 0;
-    int bytes = 0;
+    int bytes = 0;  // of shared memory in all
 };
 
-// Divides so that the busiest multiprocessor has least to read.
-inline void divide(const CompactMatrix& matrix, int x_bytes, const TiledClusters& clusters, TiledDivision& division) {
-    // What the meeting of a cluster takes, in bytes that are read meanwhile.
-    constexpr int64_t kMeeting = 40 * 1024;
+// Chooses tiles, splits and strips so that the thread block with most work has as little as possible, measured in bytes
+// that it loads. `x_bytes`: of a stage of x.
+void divide(const CompactMatrix& matrix, int x_bytes, const TiledClusters& clusters, TiledDivision& division) {
+    // The time in which a cluster adds up its partial sums, as the bytes of weights that a thread block could load in
+    // it.
+    constexpr int64_t kClusterCost = 40 * 1024;
+    const auto divide_up = [](int n, int by) { return (n + by - 1) / by; };
+    const int num_tiles = matrix.num_tiles();
     const int num_blocks = compact_blocks_of(matrix.size);
-    const int64_t block_bytes = matrix.layout.block_bytes(kCompactColumns);
     int64_t least = INT64_MAX;
     for (int splits = 1; splits <= std::min(kTiledSplits, num_blocks); ++splits) {
-        if (clusters.most[static_cast<size_t>(splits)] == 0) continue;
-        for (int tiles = kWarps; tiles >= kGroupWarps; --tiles) {
-            const int strips = (matrix.num_tiles() + tiles - 1) / tiles;
-            const int most = clusters.most[static_cast<size_t>(splits)];
-            const int64_t steps = int64_t{(strips + most - 1) / most} * ((num_blocks + splits - 1) / splits);
-            // x comes from L2, twice as fast.
-            const int64_t cost = steps * (tiles * block_bytes + x_bytes / 2) + (splits > 1 ? kMeeting : 0);
-            if (cost >= least) continue;
-            least = cost;
-            division.tiles = tiles;
-            division.splits = splits;
-            division.strips = strips;
-        }
+        const int at_once = clusters.most[static_cast<size_t>(splits)];
+        if (at_once == 0) continue;
+        // The fewest waves of clusters, and with that many waves the fewest tiles in a strip.
+        const int waves = divide_up(divide_up(num_tiles, kWarps), at_once);
+        const int tiles = std::max(divide_up(num_tiles, waves * at_once), kGroupWarps);
+        // x comes from L2, about twice as fast as weights come from memory.
+        const int64_t step = tiles * matrix.layout.block_bytes(kCompactColumns) + x_bytes / 2;
+        const int64_t cost = waves * divide_up(num_blocks, splits) * step + (splits > 1 ? kClusterCost : 0);
+        if (cost >= least) continue;
+        least = cost;
+        division.tiles = tiles;
+        division.splits = splits;
+        division.strips = divide_up(num_tiles, tiles);
     }
 }
 
@@ -101,17 +109,18 @@ TiledDivision divide_for(const CompactMatrix& matrix, const TiledClusters& clust
     if (division.stages < 2) place(kFewestXStages);
     division.barriers = division.rings + division.tiles * division.stages * stage;
     const int sums = kRows * kSumsRow * static_cast<int>(sizeof(float));
-    division.bytes = std::max(division.barriers + division.tiles * division.stages * 8, sums) + 1024;
+    division.bytes = std::max(division.barriers + division.tiles * division.stages * 8, sums) + kAlignment;
     return division;
 }
 
 // ---- The kernel ---------------------------------------------------------------------------------------------
 
-// A warp's ring of blocks of one tile. All lanes make every call.
+// A warp's ring in shared memory, through which the blocks of one tile pass in order. All lanes must make every call.
 template <typename Traits>
 class TiledRing {
   public:
-    // Blocks [first, end) of the tile; none where they are the same.
+    // Starts to fetch the first of the blocks [first, end) of `tile`. A warp that has no tile gives no stages and no
+    // blocks.
     __device__ TiledRing(const CompactMatrix& matrix, std::byte* blocks, uint64_t* filled, int stages, int tile,
                          int first, int end)
         : from_(matrix.tiles + tile * Traits::layout().tile_bytes(matrix.size)),
@@ -131,7 +140,7 @@ class TiledRing {
 
     [[nodiscard]] __device__ const std::byte* block() const { return blocks_ + stage_ * kStage; }
     __device__ void wait() const { barrier_wait(filled_ + stage_, parity_, "compact weights"); }
-    // Goes to the next block, and fetches another one to where this one was.
+    // Starts to fetch a further block to where the current one is, and goes to the next one.
     __device__ void advance() {
         __syncwarp();  // all lanes have read the block
         fetch(stage_);
@@ -168,7 +177,7 @@ class TiledRing {
     uint32_t parity_ = 0;
 };
 
-// Writes the warp's sums to its tile's columns of the strip's.
+// Writes the warp's partial sums to its tile's place in [rows of x][kSumsRow] float32.
 template <int kRows>
 __device__ void leave_sums(const Fragment<kRows>& sums, float* memory) {
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -183,7 +192,9 @@ __device__ void leave_sums(const Fragment<kRows>& sums, float* memory) {
     }
 }
 
-// sums = those of four columns that the cluster's `splits` blocks have left at the same place.
+// Adds up four adjacent partial sums over the cluster's `splits` thread blocks. `at`: where this one has its own; the
+// others have theirs at the same place of their shared memory. All are loaded before the first is added, so that the
+// loads overlap.
 __device__ void add_up(const float* at, int splits, float (&sums)[4]) {
     float4 parts[kTiledSplits];
 #pragma unroll
@@ -201,8 +212,8 @@ __device__ void add_up(const float* at, int splits, float (&sums)[4]) {
     }
 }
 
-// Adds up the sums that the cluster's blocks have left, of this block's share of the strip's tiles, and puts them where
-// they belong. `first`: the strip's first tile.
+// Adds up the partial sums of this thread block's share of the strip's tiles and writes those outputs. `memory`: its
+// own partial sums; those of the cluster's other thread blocks must be complete too. `first`: the strip's first tile.
 template <typename T>
 __device__ void put_sums(const float* memory, int first, int rows, const CompactMatrix& matrix,
                          const TiledDivision& division, const CompactOutput& output) {
@@ -246,6 +257,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
     std::byte* const shared = dynamic_shared_1024();
     std::byte* const means = shared + division.means;
+    // A warp without a tile takes part in its warpgroup's products with the last ring's codes; its sums go nowhere.
     const int slot = min(warp, division.tiles - 1);
     TiledRing<Traits> ring(
         matrix, shared + division.rings + slot * division.stages * Traits::layout().block_bytes(kCompactColumns),
@@ -261,7 +273,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     Fragment<kRows> sums = {};
     const uint32_t power = in_register(kPower<T, Traits::kCodes>);
-    int at = 0;  // the stage of the block
+    int at = 0;  // the stage that has the block's columns of x
     for (int block = first; block < end; ++block) {
         std::byte* const stage = shared + at * X::kStageBytes;
         if (ahead == 1) {
@@ -270,7 +282,7 @@ __global__ void __launch_bounds__(kThreads, 1)
             wait_for_copies<kXStages - 2>();
         }
         fence_async_proxy();
-        __syncthreads();  // the stage is there, and all have read the one before
+        __syncthreads();  // x is there for all warps, and all have done with the columns before
         if (block + ahead < end) source.fetch(block + ahead, shared + (at == 0 ? ahead : at - 1) * X::kStageBytes);
         commit_copies();
         if (++at == division.x_stages) at = 0;
@@ -286,14 +298,14 @@ __global__ void __launch_bounds__(kThreads, 1)
         if (warp < tiles) ring.advance();
     }
 
-    __syncthreads();  // all have read x and their blocks
+    __syncthreads();  // the partial sums overwrite x and rings, which all have read now
     auto* const memory = reinterpret_cast<float*>(shared);
     leave_sums(sums, memory);
     __syncwarp();
     cluster_arrive();
     cluster_wait();
     put_sums<T>(memory, first_tile, rows, matrix, division, output);
-    cluster_arrive_after_reading();  // no block ends while others read its sums
+    cluster_arrive_after_reading();  // a thread block must not end while others read its sums
     cluster_wait();
 #endif
 }
@@ -311,7 +323,7 @@ Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const Comp
 }  // namespace
 
 Result<TiledClusters> find_tiled_clusters() {
-    // All kernels of this file take a multiprocessor for each block.
+    // Any kernel of this file will do: a thread block of any of them fills a multiprocessor.
     using Traits = CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>;
     const void* const kernel = reinterpret_cast<const void*>(tiled_compact_kernel<__half, Traits, kTiledRows>);
     NL_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kSharedOfBlock));
