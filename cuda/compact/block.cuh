@@ -1,4 +1,5 @@
-// What a warp's product reads of a block of compact weights (layout.h) in shared memory, besides the scales.
+// Reading a block of compact weights (layout.h) for a product: its codes, widened to 16-bit floats, and the scales of
+// its rows. The scales of groups are read in scales.cuh.
 #pragma once
 
 #include <type_traits>
@@ -7,30 +8,31 @@
 
 namespace nanolith::cuda {
 
-// A block in shared memory.
+// A block in shared memory, and what is needed to widen its codes.
 struct SharedBlock {
     const std::byte* bytes;
-    int lines;       // times 64 columns that it has
-    uint32_t power;  // kPower in a register
-    int zero;        // of the form
+    int lines;       // how many lines of 64 columns the block has: 1 to 4
+    uint32_t power;  // kPower (codes.cuh), in a register
+    int zero;        // CompactLayout::zero
 };
 
-// The codes that a lane has of two steps of 16 columns, as they are stored.
+// The codes that the calling lane has of a pair of steps (32 columns), as they are stored.
 template <CodeKind kCodes>
 class CodesOfPair {
   public:
-    // Those of steps 2 `pair` and 2 `pair` + 1 behind `codes`, where the codes of a block or of one of its lines begin.
+    // Loads those of steps 2 `pair` and 2 `pair` + 1, counted from `codes`: the address of a block's codes, or of the
+    // codes of one of its lines of 64 columns.
     __device__ void load(const std::byte* codes, int pair) {
-        constexpr int kLineBytes = kCompactTile * kCompactUnit / (kCodes == CodeKind::bits4 ? 2 : 1);
         const int lane = static_cast<int>(threadIdx.x) % 32;
-        const std::byte* const line = codes + pair / 2 * kLineBytes;
+        const std::byte* const line = codes + pair / 2 * compact_line_bytes(kCodes);
         if constexpr (kCodes == CodeKind::bits4) {
             words_ = *reinterpret_cast<const uint2*>(line + lane * 16 + pair % 2 * 8);
         } else {
             words_ = *reinterpret_cast<const uint4*>(line + pair % 2 * 512 + lane * 16);
         }
     }
-    // As operands A (device/mma.cuh) of T. `power` is kPower in a register.
+    // Writes the codes as numbers of T to `a`: the operand A (device/mma.cuh) of each of the two steps. `power` is
+    // kPower (codes.cuh), in a register.
     template <typename T>
     __device__ void widen(uint32_t power, uint32_t (&a)[2][4]) const {
         if constexpr (kCodes == CodeKind::bits4) {
@@ -46,7 +48,8 @@ class CodesOfPair {
     std::conditional_t<kCodes == CodeKind::bits4, uint2, uint4> words_;
 };
 
-// The scales of rows g and g + 8 of the tile, with what codes_of_step() leaves to be multiplied.
+// The float32 scales of rows g and g + 8 of the tile, multiplied by kCodeFactor: what sums of widened codes must be
+// multiplied by.
 template <typename T, typename Traits>
 struct RowFactors {
     float of[2];

@@ -79,15 +79,17 @@ __device__ inline uint32_t pair_of_bytes<__nv_bfloat16>(uint32_t word, uint32_t 
     return subtract_pairs<__nv_bfloat16>(masked_or<0x007F007FU>(word, power), masked_or<0x00800080U>(word, power));
 }
 
-// The e4m3 in bits 0 to 7 (or, where kHigh, 8 to 15) of both halves, divided by kCodeFactor. Shifts to the left cost
-// less than those to the right, since units with more room can do them as multiplications.
+// Converts two e4m3 numbers to a pair of T, divided by kCodeFactor. They are in bits 0 to 7 of the word's two halves,
+// or in bits 8 to 15 where kHigh is true. A shift to the left is preferred to one to the right: it can be compiled to a
+// multiplication, which runs on the multiply-add units while the logic units are busy with the masks.
 template <typename T, bool kHigh>
 __device__ uint32_t pair_of_e4m3(uint32_t word) {
     constexpr uint32_t kSigns = 0x80008000U;
     const uint32_t signs = kHigh ? word : word << 8;
     if constexpr (kIsBFloat16<T>) {
-        // With its exponent in the place of bfloat16's it is too small by 2^120. (As float32, such numbers could be too
-        // small to be multiplied.)
+        // The exponent's bias is 7 in e4m3 and 127 in bfloat16, so that with its bits moved to their places the number
+        // is too small by 2^120. It is multiplied here and not through the row's scale, because sums of products that
+        // small would leave float32's range.
         constexpr uint32_t k2To120 = 0x7B807B80U;
         const uint32_t rest = kHigh ? word >> 4 : word << 4;
         const uint32_t small = (signs & kSigns) | (rest & 0x07F007F0U);

@@ -1,9 +1,9 @@
-// Tiling: a warp takes 64 columns of a tile at a time, whose codes each lane widens as the operands A of products. The
-// four lanes that have 32 columns of a row between them exchange pairs of weights, after which each has eight adjacent
-// ones and writes them with stores of 16 bytes.
+// Tiling: a warp expands 64 columns of a tile of 16 rows. Each lane widens the codes that it would have as the operand
+// A of a product. Four lanes share each row: of every 32 columns a lane first has four separate pairs; the lanes
+// exchange them, so that each has eight adjacent weights and writes them with stores of 16 bytes.
 //
-// Bytes: those of the codes and scales to read, sizeof(T) a weight to write. About ten instructions a weight. Bound by
-// memory, or by L2 where the weights are few enough to stay there until they are multiplied.
+// Bytes: codes and scales are read, sizeof(T) bytes a weight are written. About ten instructions a weight. Bound by
+// writing to memory.
 #include "compact/expand.h"
 
 #include <cstring>
@@ -20,10 +20,10 @@ namespace {
 
 constexpr int kWarps = 8;
 
-// Eight weights of a row as T: pairs of adjacent ones, in words of 32 bits.
+// Eight weights of a row, rounded to T: four pairs of adjacent ones, in words of 32 bits.
 template <typename T>
 struct EightWeights {
-    static constexpr int kWords = sizeof(T) / 2;  // of a pair
+    static constexpr int kWords = sizeof(T) / 2;  // words in a pair
     uint32_t pairs[4][kWords];
 
     __device__ void set_pair(int i, float first, float second) {
@@ -35,8 +35,8 @@ struct EightWeights {
         }
     }
 
-    // Of four lanes, lane c has columns 2 c and 2 c + 1 of each eight of 32. Afterwards it has columns 8 c to 8 c + 7.
-    // All lanes of the warp make the call.
+    // Transposes the pairs of the four lanes that share 32 columns of a row. Before, pair i of lane c is columns 8 i +
+    // 2 c and 8 i + 2 c + 1; afterwards lane c has columns 8 c to 8 c + 7 in order. All lanes of the warp must call it.
     __device__ void make_adjacent(int c) {
         exchange(0, 1, 1, c);
         exchange(2, 3, 1, c);
@@ -44,7 +44,7 @@ struct EightWeights {
         exchange(1, 3, 2, c);
     }
 
-    // Writes those of columns `column` and on that a row of `size` columns has.
+    // Writes the eight weights to row[column] and on, but none beyond the row's end at `size` columns.
     __device__ void store(T* row, int column, int size) const {
         if (size % 8 == 0) {
             if (column >= size) return;
@@ -65,7 +65,8 @@ struct EightWeights {
     }
 
   private:
-    // Pairs `low` and `high` are exchanged with the lane whose number differs in `bit`, one each.
+    // A step of the transposition, with the lane whose number differs in `bit` alone: the lane that has the bit set
+    // sends its pair `low` and the other one its pair `high`, and each stores what it gets in place of what it sent.
     __device__ void exchange(int low, int high, int bit, int c) {
         const bool sends_low = (c & bit) != 0;
 #pragma unroll
@@ -83,7 +84,7 @@ struct EightWeights {
 template <typename T, CodeKind kCodes>
 __global__ void __launch_bounds__(kWarps* kWarp)
     expand_kernel(const CompactMatrix matrix, int first_tile, int num_tiles, T* to) {
-    using Exact = __nv_bfloat16;  // all codes are numbers of bfloat16
+    using Exact = __nv_bfloat16;  // holds every code exactly
     const CompactLayout& layout = matrix.layout;
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int lines = (matrix.size + kCompactUnit - 1) / kCompactUnit;
@@ -100,7 +101,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     const uint32_t power = in_register(kPower<Exact, kCodes>);
     const float zero = kCodes == CodeKind::bits4 ? static_cast<float>(kBits4Zero<Exact> + layout.zero) : 0.0F;
 #pragma unroll
-    for (int pair = 0; pair < 2; ++pair) {  // of steps
+    for (int pair = 0; pair < 2; ++pair) {  // 32 columns each
         CodesOfPair<kCodes> codes;
         uint32_t a[2][4];
         codes.load(line, pair);
@@ -110,7 +111,7 @@ __global__ void __launch_bounds__(kWarps* kWarp)
             const RowScales scales{layout, block, g + 8 * half};
             EightWeights<T> weights;
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {  // eight columns
+            for (int i = 0; i < 4; ++i) {  // the lane's pair in every eight columns
                 const int group = (block_column + 32 * pair + 8 * i) / layout.group;
                 const float scale = scales.scale(group);
                 const float min = scales.min(group);

@@ -12,9 +12,9 @@
 //   ScaleKind::two:  the block's scale times the row's, float32; if the form has minimums the same of theirs, float32;
 //                    the groups' factors, a byte that is 128 more; if the form has minimums their factors, a byte.
 //
-// Then come the codes, as the tensor cores take them (device/mma.cuh): a step is 16 columns of all 16 rows, the operand
-// A of one mma, of which lane 4 g + c of a warp has columns 2 c, 2 c + 1, 2 c + 8 and 2 c + 9 of rows g and g + 8.
-// Lanes have 16 bytes each, one after the other:
+// Then come the codes, in the order in which a warp's lanes need them as the operand A of mma and wgmma
+// (device/mma.cuh). A step is 16 columns of all 16 rows, the operand A of one instruction: lane 4 g + c has columns 2
+// c, 2 c + 1, 2 c + 8 and 2 c + 9 of rows g and g + 8. Lane 0's 16 bytes are followed by lane 1's, and so on:
 //   bits4: of four steps, a word of 32 bits each. Turned right by three bits (so that a shift less brings them to where
 //   codes.cuh wants them) its bits 4 i + (0 to 3) and 16 + 4 i + (0 to 3) are a[i] of the step.
 //   int8, e4m3: of two steps, two words each. The first is of row g: its bytes 0 and 2 are a[0], its bytes 1 and 3
@@ -36,6 +36,11 @@ inline constexpr int kCompactUnit = 64;      // columns that a row's length is r
 inline constexpr int kFactorZero = 128;      // what is added to a group's factor
 inline constexpr int kBits4Turn = 3;         // bits that words of 4-bit codes are turned left by
 static_assert(kCompactColumns == kCompactBlock);
+
+// Bytes of the codes of a tile's 16 rows in 64 columns.
+__host__ __device__ constexpr int compact_line_bytes(CodeKind codes) {
+    return kCompactTile * kCompactUnit / (codes == CodeKind::bits4 ? 2 : 1);
+}
 
 // A form as it is stored here.
 struct CompactLayout {
@@ -72,9 +77,7 @@ struct CompactLayout {
     }
 
     // Bytes of the codes of 64 columns.
-    [[nodiscard]] __host__ __device__ constexpr int line_bytes() const {
-        return kCompactTile * kCompactUnit / (codes == CodeKind::bits4 ? 2 : 1);
-    }
+    [[nodiscard]] __host__ __device__ constexpr int line_bytes() const { return compact_line_bytes(codes); }
     [[nodiscard]] __host__ __device__ constexpr int block_bytes(int columns) const {
         return code_offset() + columns / kCompactUnit * line_bytes();
     }

@@ -1,7 +1,12 @@
-// What is subtracted from the sums of groups of compact weights: their minimums, and what 4-bit codes are multiplied
-// with beside themselves (codes.cuh). Both are multiplied with the mean of x over the group.
+// Corrections of a product that depend on a group's columns of x through their sum alone.
 //
-// A mean is two numbers of T: it rounded, and what rounding took from it. Of a block (layout.h): [2][groups] T.
+// From a product of codes with x two terms must be subtracted for each group: the group's minimum times the sum of x
+// over the group; and, for 4-bit codes, the constant that widening adds to every code (kBits4Zero in codes.cuh, and the
+// form's zero) times the same sum and the group's scale. Each is computed for all groups of a block at once: the tensor
+// cores multiply the minimums or scales with the means of x.
+//
+// To keep float32's accuracy a mean is stored as two numbers of T: the mean rounded to T, and the rest that rounding
+// left, also rounded to T. For one row of x and one block of weights (layout.h) they are an array [2][groups] of T.
 #pragma once
 
 #include "compact/block.cuh"
@@ -13,14 +18,14 @@ namespace nanolith::cuda {
 template <typename Traits>
 constexpr int kMeanBytes = 2 * Traits::kGroups * 2;
 
-// Bytes from the means of one row of x to the next, for rows of so many blocks: lanes of eight rows that read 16 bytes
-// each find different banks.
+// Bytes from the means of one row of x to the next, where a row has `blocks` blocks. Not a multiple of 128, so that
+// lanes which read the same 16 bytes of eight rows use different banks of shared memory.
 template <typename Traits>
 __host__ __device__ constexpr int means_row_bytes(int blocks) {
     return Traits::kMeans ? (blocks * kMeanBytes<Traits> + 127) / 128 * 128 + 16 : 0;
 }
 
-// Writes the mean of a group's columns of x to means[0] and what rounding takes from it to means[distance].
+// Writes `mean`, rounded, to means[0] and the rest that rounding left to means[distance].
 template <typename T>
 __device__ void put_mean(float mean, T* means, int distance) {
     const T rounded = from_float<T>(mean);
@@ -28,7 +33,7 @@ __device__ void put_mean(float mean, T* means, int distance) {
     means[distance] = from_float<T>(mean - to_float(rounded));
 }
 
-// The same of `group` columns of x in shared memory.
+// Computes the mean of `group` adjacent columns of x in shared memory and writes it as put_mean() does.
 template <typename T>
 __device__ void write_mean(const std::byte* x, int group, T* means, int distance) {
     float sum = 0;
@@ -41,8 +46,8 @@ __device__ void write_mean(const std::byte* x, int group, T* means, int distance
     put_mean(sum / static_cast<float>(group), means, distance);
 }
 
-// products = what a tile's rows have for each group times the means of eight rows of x over them. `means` are those of
-// row lane / 4 of the eight.
+// Multiplies the scales or minimums of a tile's rows, [16, groups], with the means of eight rows of x, [groups, 8]. The
+// lane's four results are those of C in device/mma.cuh. `means`: those of row lane / 4 of the eight.
 template <typename T, typename Traits>
 __device__ void multiply_means(const GroupPairs<T, Traits>& pairs, const std::byte* means, float (&products)[4]) {
     constexpr int kPairs = GroupPairs<T, Traits>::kPairs;
@@ -59,8 +64,8 @@ __device__ void multiply_means(const GroupPairs<T, Traits>& pairs, const std::by
     pairs.multiply_means(operands, products);
 }
 
-// Subtracts it from a warp's sums of a block with kOctets times eight rows of x. `means`: those of row lane / 4 of the
-// first eight, the next rows' are `row_bytes` further each. `zero` is the form's.
+// Subtracts both terms from a warp's sums of a block with 8 kOctets rows of x. `means`: those of row lane / 4; those of
+// each further row are `row_bytes` behind. `zero`: CompactLayout::zero.
 template <typename T, typename Traits, int kOctets>
 __device__ void subtract_means(const std::byte* block, int zero, const RowFactors<T, Traits>& factors,
                                const std::byte* means, int row_bytes, float (&sums)[kOctets][4]) {
@@ -83,7 +88,7 @@ __device__ void subtract_means(const std::byte* block, int zero, const RowFactor
         subtract(scales, added * factors.of[0], added * factors.of[1]);
     }
     if constexpr (Traits::kMins) {
-        // Of factors the minimums' own scale; of float16 the row's.
+        // Minimums that are factors have a scale of their own for each row; float16 ones share the row's scale.
         const auto* const of_rows =
             reinterpret_cast<const float*>(block + (Traits::kScales == ScaleKind::two ? kLayout.row_mins() : 0));
         const GroupPairs<T, Traits> mins(block + kLayout.group_mins(), false, g, c);

@@ -1,6 +1,6 @@
 // A warp's product of one block of compact weights (layout.h), 16 rows of 256 columns, with up to eight rows of
-// activations. Codes alone are multiplied: each group's sum is scaled in float32, so that nothing but x was ever
-// rounded.
+// activations. The tensor cores multiply codes, which 16-bit floats hold exactly, and each group's sum is multiplied by
+// the group's scale in float32: weights are never rounded to 16 bits.
 #pragma once
 
 #include "compact/means.cuh"
@@ -8,18 +8,20 @@
 
 namespace nanolith::cuda {
 
-// sums[i] += what the lane has of C (device/mma.cuh), whose rows are the tile's and whose columns are rows of x.
+// The result is [16 weight rows, 8 rows of x]; each lane has four numbers of it, those of C in device/mma.cuh.
 template <typename T, typename Traits>
 class BlockProduct {
   public:
-    // block.power was made when x was complete.
+    // block.power must have been set after x was complete in shared memory: load_matrices_after() relies on it.
     __device__ explicit BlockProduct(const SharedBlock& block)
         : block_(block), g_(static_cast<int>(threadIdx.x) % 32 / 4) {}
 
-    // `x`, in shared memory: columns 8 (lane / 8) and on of the block, of row lane % 8; `means`: those of row lane / 4.
+    // Adds the lane's part of the product to `sums`. Both pointers are into shared memory and differ from lane to lane.
+    // `x`: row lane % 8 at the block's column 8 (lane / 8), the address that ldmatrix wants from this lane. `means`:
+    // the means (means.cuh) of row lane / 4 for this block.
     __device__ void add(const std::byte* x, const std::byte* means, float (&sums)[1][4]) const {
         float scaled[4] = {};
-        // Whole blocks get code of their own, without branches.
+        // A whole block, as most are, gets unrolled code without branches.
         if (block_.lines == kLines) {
 #pragma unroll
             for (int line = 0; line < kLines; ++line) add_line(x, line, scaled);
@@ -50,13 +52,14 @@ class BlockProduct {
         codes.load(block_.bytes + Traits::layout().code_offset(), 2 * line + pair);
         codes.template widen<T>(block_.power, a);
     }
-    // The columns of x of two steps as operands B, the second one's behind the first one's.
+    // Loads the 32 columns of x of a pair of steps as operands B: b[0] and b[1] of the first step, b[2] and b[3] of the
+    // second.
     __device__ void load_x(const std::byte* x, int line, int pair, uint32_t (&b)[4]) const {
         load_matrices_after(block_.power, b, x + (line * kCompactUnit + 32 * pair) * 2);
     }
 
     __device__ void add_unscaled(const std::byte* x, int line, float (&sums)[4]) const {
-        float odd[4] = {};  // two sums, so that fewer products wait for one another
+        float odd[4] = {};  // every second step's sums: two chains of products run side by side
 #pragma unroll
         for (int pair = 0; pair < 2; ++pair) {
             uint32_t a[2][4];

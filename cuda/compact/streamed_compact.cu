@@ -31,8 +31,8 @@ constexpr int kMostRingStages = 12;
 
 // ---- Shared memory of a block: rings, x, means of x, partials, barriers of all rings ------------------------
 
-// Bytes from one row of activations of `size` columns to the next in shared memory: those of 16 columns of eight rows,
-// which are loaded together, are in different banks.
+// Bytes from one row of x, of `size` columns, to the next in shared memory: 16 more than a multiple of 128, so that the
+// same 16 bytes of eight rows, which ldmatrix loads at once, are in different banks.
 __host__ __device__ constexpr int compact_x_bytes(int size) {
     return (size * 2 + 127) / 128 * 128 + 16;
 }

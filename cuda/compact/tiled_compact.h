@@ -15,10 +15,10 @@ namespace nanolith::cuda {
 // Most rows that the function below takes.
 constexpr int kTiledRows = 64;
 
-// Most blocks that share a product's columns, as a cluster.
+// Most thread blocks that share the columns of a strip, as a cluster.
 constexpr int kTiledSplits = 8;
 
-// How many clusters of each number of blocks run at the same time: facts of a GPU.
+// What the GPU allows: most[n] is how many clusters of n thread blocks run at the same time, 0 where none does.
 struct TiledClusters {
     std::array<int, kTiledSplits + 1> most = {};
 };

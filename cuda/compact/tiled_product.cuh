@@ -1,22 +1,23 @@
-// A warpgroup's product of four blocks of compact weights (layout.h), a warp's 16 rows of 256 columns each, with 16, 32
-// or 64 rows of activations. Codes alone are multiplied: each group's sum is scaled in float32, so that nothing but x
-// was ever rounded.
+// A warpgroup's product of four blocks of compact weights (layout.h), 16 rows of 256 columns for each of its warps,
+// with 16, 32 or 64 rows of activations. The tensor cores multiply codes, which 16-bit floats hold exactly, and each
+// group's sum is multiplied by the group's scale in float32: weights are never rounded to 16 bits.
 #pragma once
 
 #include "compact/tiled_x.cuh"
 
 namespace nanolith::cuda {
 
-// X: a TiledX. All warps of the warpgroup make every call together; a warp that has no tile calculates with what is in
-// its shared memory, and must not use its sums.
+// X is a TiledX. All four warps must make every call together, as wgmma requires. A warp that has no tile passes any
+// readable block of shared memory and ignores its sums.
 template <typename T, typename Traits, typename X, int kRows>
 class TiledProduct {
   public:
-    // `block`: the warp's.
+    // `block`: the calling warp's own.
     __device__ explicit TiledProduct(const SharedBlock& block)
         : block_(block), g_(static_cast<int>(threadIdx.x) % 32 / 4) {}
 
-    // sums += the product. `x`: the stage with the block's columns, `means`: of row lane / 4.
+    // Adds the calling warp's part of the product, [16 weight rows, kRows], to `sums`. `x`: the stage (TiledX) that has
+    // the block's columns. `means`: the means (means.cuh) of those columns for row lane / 4 of x.
     __device__ void add(const std::byte* x, const std::byte* means, Fragment<kRows>& sums) const {
         const RowFactors<T, Traits> factors(block_.bytes, g_);
         if constexpr (Traits::kScales == ScaleKind::none) {
@@ -32,11 +33,11 @@ class TiledProduct {
 
   private:
     static constexpr int kLines = kCompactColumns / kCompactUnit;
-    static constexpr int kPairs = 2 * kLines;  // of steps of 16 columns
+    static constexpr int kPairs = 2 * kLines;  // pairs of steps of 16 columns in a block
     static constexpr bool kNarrow = Traits::kGroup == 16;
 
-    // Widens kCount pairs of steps and loads those that are widened after them. A block of fewer columns ends with what
-    // comes behind it in shared memory, which goes nowhere.
+    // The stored codes of kCount adjacent pairs of steps, which are loaded well before they are widened. In a block of
+    // fewer columns the last loads read what lies behind it in shared memory; those codes are never multiplied.
     template <int kCount>
     struct Codes {
         CodesOfPair<Traits::kCodes> next[kCount];
@@ -53,7 +54,8 @@ class TiledProduct {
         }
     };
 
-    // Products of a whole block are added up in order; codes are widened while the products before are under way.
+    // For forms without groups: the tensor cores add up the whole block's products, and the sum is scaled once. While
+    // they multiply one pair of steps, the warp widens the codes of the next pair.
     __device__ void add_unscaled(const std::byte* x, const RowFactors<T, Traits>& factors,
                                  Fragment<kRows>& sums) const {
         Fragment<kRows> products;
@@ -80,11 +82,13 @@ class TiledProduct {
         add_group(products, factors.of, sums);
     }
 
-    // Groups' products are scaled one by one: those of 64 columns are under way together where registers allow it.
+    // For forms with groups: each group's products are added up in registers of their own, and scaled when they are
+    // complete. With up to 32 rows there are registers for all groups of 64 columns, which are multiplied together;
+    // with 64 rows it is one group at a time. Meanwhile the warp widens the codes that come next.
     __device__ void add_scaled(const std::byte* x, const RowFactors<T, Traits>& factors, Fragment<kRows>& sums) const {
-        constexpr int kOfGroup = kNarrow ? 1 : 2;           // steps of a group
-        constexpr int kSteps = kRows <= 32 ? 4 : kOfGroup;  // under way together
-        constexpr int kHeld = kSteps == 4 ? 2 : 1;          // pairs of steps whose codes are widened together
+        constexpr int kOfGroup = kNarrow ? 1 : 2;           // steps in a group
+        constexpr int kSteps = kRows <= 32 ? 4 : kOfGroup;  // steps that are multiplied together
+        constexpr int kHeld = kSteps == 4 ? 2 : 1;          // pairs of steps that are widened together
         Fragment<kRows> products[kSteps / kOfGroup];
         Codes<kHeld> codes;
         uint32_t a[2][kHeld][2][4];
@@ -118,7 +122,8 @@ class TiledProduct {
         }
     }
 
-    // Starts the product of a step of 16 columns, which is added to `to` or, where `adds` is false, is what it becomes.
+    // Starts the product of one step. It is added to `to`, or replaces what `to` has where `adds` is false; it is
+    // complete after wgmma_wait().
     __device__ static void multiply(const std::byte* x, int step, const uint32_t (&a)[4], Fragment<kRows>& to,
                                     bool adds) {
         Wgmma<T, kRows>::template multiply_add<false>(to, a, X::operand(x, step / 4, step % 4), adds);

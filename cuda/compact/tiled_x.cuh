@@ -1,8 +1,7 @@
-// Rows of activations in shared memory for products of compact weights with up to 64 of them: as operands B of wgmma
-// (device/wgmma.cuh), K-major, 256 columns a stage, those of each 64 columns together.
+// Rows of activations in shared memory for products of compact weights with up to 64 rows. A stage has 256 columns of
+// all rows, as four arrays of 64 columns ("lines"), each [rows, 64] in the K-major layout that wgmma takes as its
+// operand B (device/wgmma.cuh).
 #pragma once
-
-#include <algorithm>
 
 #include "compact/means.cuh"
 #include "device/async_copy.cuh"
@@ -11,23 +10,26 @@
 
 namespace nanolith::cuda {
 
-// kRows: 16, 32 or 64, with rows that repeat the last one where there are fewer. kThreads: of the block.
+// kRows: 16, 32 or 64; where x has fewer rows its last one is repeated. kThreads: threads of the thread block.
 template <typename T, typename Traits, int kRows, int kThreads>
 class TiledX {
   public:
-    static constexpr int kLineBytes = kRows * kCompactUnit * 2;  // of 64 columns
+    static constexpr int kLineBytes = kRows * kCompactUnit * 2;  // 64 columns of all rows
     static constexpr int kStageBytes = kCompactColumns / kCompactUnit * kLineBytes;
-    // Bytes from the means of one row to the next: lanes of eight rows that read 16 bytes each find different banks.
+    // Bytes from the means of one row to the next. Not a multiple of 128, so that lanes which read the same 16 bytes of
+    // eight rows use different banks.
     static constexpr int kMeansRowBytes = Traits::kMeans ? kMeanBytes<Traits> + 16 : 0;
 
     // x [rows, size] in device memory.
     __device__ TiledX(const T* x, int rows, int size) : x_(x), rows_(rows), size_(size) {}
 
-    // Starts to copy columns 256 `block` and on, those that there are, to a stage.
+    // Starts to copy the 256 columns from 256 `block` on, or as many as x has there, to a stage. All threads of the
+    // thread block take part, each with the same eight columns of several rows.
     __device__ void fetch(int block, std::byte* stage) const {
-        constexpr int kChunks = kCompactColumns / 8;  // of 16 bytes, of a row
+        constexpr int kChunks = kCompactColumns / 8;  // copies of 16 bytes in a row
         constexpr int kOfLine = kCompactUnit / 8;
-        static_assert(kThreads / kChunks % 8 == 0);  // a thread's rows have the same place in their eight
+        // A thread's rows are a multiple of eight apart, so that the swizzle moves all its copies to the same columns.
+        static_assert(kThreads / kChunks % 8 == 0);
         const int chunk = static_cast<int>(threadIdx.x) % kChunks;
         const int first = static_cast<int>(threadIdx.x) / kChunks;
         const int column = block * kCompactColumns + 8 * chunk;
@@ -40,14 +42,14 @@ class TiledX {
         }
     }
 
-    // The operand B of step `step` of the line, 16 columns.
+    // The descriptor of an operand B: the 16 columns of step `step` (0 to 3) of a line, for all rows.
     __device__ static uint64_t operand(const std::byte* stage, int line, int step) {
         constexpr uint32_t kEightRows = 8 * kCompactUnit * 2;
         return wgmma_operand(shared_address(stage + line * kLineBytes + step * 32), kEightRows);
     }
 
-    // Writes the means of all groups of a stage that has `lines` times 64 columns: zeros of the others. Products with
-    // ones add up the columns.
+    // Computes the means (means.cuh) of all groups of a stage, of which the first `lines` lines are filled; the means
+    // of the others are zero. The sums are products with a matrix of ones on the tensor cores.
     __device__ static void write_means(const std::byte* stage, int lines, std::byte* means) {
         constexpr int kOctets = kRows / 8;
         constexpr int kLines = kCompactColumns / kCompactUnit;
@@ -69,8 +71,8 @@ class TiledX {
   private:
     static constexpr bool kNarrow = Traits::kGroup == 16;
 
-    // Puts the means of 32 columns of eight rows, number `pair` of the stage, given as operands B of two steps.
-    // `means`: those of row 2 c of the eight.
+    // Writes the means of the stage's columns 32 `pair` to 32 `pair` + 31 for eight rows of x. `b`: these columns as
+    // the operands B of two steps. `means`: where the means of row 2 (lane % 4) of the eight begin.
     __device__ static void put_means(const uint32_t (&b)[4], int pair, std::byte* means) {
         constexpr uint32_t kOne = kIsBFloat16<T> ? 0x3F803F80U : 0x3C003C00U;
         constexpr uint32_t kOnes[4] = {kOne, kOne, kOne, kOne};
@@ -85,7 +87,8 @@ class TiledX {
             put_group(sums, pair, means);
         }
     }
-    // All rows of the product have the same sums: those of two rows of x in each lane.
+    // All rows of the product with ones are the same: sums[0] and sums[1] belong to two adjacent rows of x in every
+    // lane. Eight lanes have those of the same rows; one of them writes them.
     __device__ static void put_group(const float (&sums)[4], int group, std::byte* means) {
         if (static_cast<int>(threadIdx.x) % 32 / 4 != group % 8) return;
 #pragma unroll

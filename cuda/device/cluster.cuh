@@ -41,7 +41,8 @@ __device__ inline void cluster_arrive() {
     __trap();
 #endif
 }
-// As cluster_arrive(), of a thread that wrote nothing for others.
+// The first half of the barrier for a thread that has only read other blocks' memory since the last one: its own writes
+// need not become visible to them, so that it costs less (PTX "barrier.cluster.arrive.relaxed").
 __device__ inline void cluster_arrive_after_reading() {
 #ifdef NL_HOPPER
     asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");

@@ -23,8 +23,8 @@ __device__ inline void load_matrices(uint32_t (&r)[4], const void* row) {
                  : "memory");
 }
 
-// The same of memory that was complete when `after` was made and has not changed since, so that the compiler may move
-// the load to anywhere after that.
+// The same for memory that nobody writes any more once `after` has its value. Unlike load_matrices() the compiler may
+// move this load, but not to before the instruction that sets `after`.
 __device__ inline void load_matrices_after(uint32_t after, uint32_t (&r)[4], const void* row) {
     const auto from = static_cast<uint32_t>(__cvta_generic_to_shared(row));
     asm("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"

@@ -150,7 +150,8 @@ class Products {
 
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
-    // Weights are expanded so many bytes at a time: with fewer the products of a part do not fill the GPU.
+    // A larger matrix is expanded and multiplied in parts of this many bytes. Smaller parts have too few outputs for
+    // cuBLASLt to keep all multiprocessors busy.
     static constexpr int64_t kExpandedBytes = int64_t{96} << 20;
     // Tiles are expanded in multiples of so many, so that parts of y are aligned well.
     static constexpr int kExpandedTiles = 16;
@@ -179,7 +180,7 @@ class Products {
         }
     }
 
-    // The most elements of a compact matrix that are expanded at a time.
+    // Elements of the largest part that is expanded at a time, over all compact matrices.
     [[nodiscard]] static size_t most_expanded(const DeviceWeights<T>& weights) {
         int64_t most = 0;
         const auto see = [&](const DeviceMatrix<T>& matrix) {

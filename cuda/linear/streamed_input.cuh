@@ -1,4 +1,4 @@
-// The activations of a streamed product, which the whole block writes to shared memory as T.
+// The activations of a streamed product: all threads of the block together copy them to shared memory, rounded to T.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +43,7 @@ struct NormedX {
         }
     }
 
-    // `row_bytes`: from one row to the next in shared memory.
+    // Writes the rows to `x` in shared memory, each `row_bytes` bytes behind the one before.
     __device__ void load(std::byte* x, int row_bytes) const {
         __shared__ float squares[kStreamedWarps];
         const WarpsOfRow mine(rows.rows);

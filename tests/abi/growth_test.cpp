@@ -25,9 +25,9 @@ size_t heap_bytes() {
     return least;
 }
 
-// Runs `body` a few times to warm up, for which what it keeps repeats itself, then `rounds` times, and expects the heap
-// to stay within `slack` bytes. A leak of one small object a round would exceed it, each time: once is not enough,
-// since threads keep lists of blocks to use again, which grow whenever the threads take turns in a new way.
+// Runs `body` a few times, until what it keeps for later runs is there, then `rounds` times, and expects the heap to
+// grow by at most `slack` bytes. Tries again when it grows by more: a leak of one small object a round exceeds `slack`
+// in every try, while threads' lists of free blocks, which the C library keeps, grow now and then and stop.
 void expect_flat(int rounds, size_t slack, const std::function<void(int)>& body) {
     constexpr int kWarmUp = 20;
     constexpr int kTries = 3;

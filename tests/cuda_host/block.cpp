@@ -38,8 +38,8 @@ struct Fiber {
     unsigned arrivals = 0;  // at barriers of the cluster
 };
 
-// Dynamic shared memory begins at the same address in every block, as far as an alignment of so many bytes tells; it is
-// aligned to 16 alone.
+// On a GPU dynamic shared memory begins at the same address in every block, so that blocks of a cluster that align a
+// part of it have it at the same offset. Here it begins 16 bytes behind a multiple of this many bytes in every block.
 constexpr size_t kSharedLine = 1024;
 
 struct Warp {

@@ -9,7 +9,7 @@
 
 namespace nanolith::cuda {
 
-// Counts from the beginning of the block's dynamic shared memory.
+// The emulated address of shared memory: its distance from the beginning of the block's dynamic shared memory.
 inline uint32_t shared_address(const void* pointer) {
     return static_cast<uint32_t>(static_cast<const std::byte*>(pointer) - cuda_host::shared_memory());
 }

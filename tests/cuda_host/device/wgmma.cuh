@@ -1,6 +1,7 @@
-// Stands in for the part of cuda/device/wgmma.cuh that compact products use: A in registers, B in shared memory,
-// K-major. Products are complete at once. The warps of a warpgroup do not meet: the rows of A that a warp needs are its
-// own lanes'.
+// Stands in for the part of cuda/device/wgmma.cuh that compact products use: products whose operand A is in registers
+// and whose operand B is in shared memory, K-major. A product is computed when it is started, so that there is nothing
+// to wait for. Only the lanes of a warp exchange values: its 16 rows of the result need its own lanes' rows of A and no
+// other warp's.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace nanolith::cuda {
 
-// The address in the lower half, what the next 8 rows are further in the upper one.
+// An emulated descriptor: in bits 0 to 31 the operand's address, in bits 32 to 63 the distance in bytes from one group
+// of eight rows to the next.
 inline uint64_t wgmma_operand(uint32_t at, uint32_t eight_rows) {
     return uint64_t{eight_rows} << 32 | at;
 }

@@ -73,7 +73,7 @@ class PagedHarness {
   public:
     PagedHarness(Backend& backend, RandomModel& model, ExecutorOptions options, uint64_t seed)
         : PagedHarness(backend, model, model.weights, options, seed) {}
-    // The executor gets `weights` instead of the model's: compact ones, say, which the reference can't read.
+    // The executor gets `weights` instead of the model's, such as compact ones, which the reference can't read.
     PagedHarness(Backend& backend, RandomModel& model, const ModelWeights& weights, ExecutorOptions options,
                  uint64_t seed)
         : model_(model), random_(seed), options_(options) {
