@@ -1,4 +1,5 @@
-// The forms of compact weights that product kernels are compiled for: those of GGUF files and of quantised_form().
+// The forms of compact weights that product kernels are compiled for: those of GGUF files, of quantised checkpoints and
+// of quantised_form().
 #pragma once
 
 #include "compact/layout.h"
@@ -31,6 +32,7 @@ struct FormList<Form, Others...> {
 
 using CompactForms = FormList<CompactTraits<CodeKind::bits4, ScaleKind::half, 32, false>,  // Q4_0
                               CompactTraits<CodeKind::bits4, ScaleKind::half, 32, true>,   // Q4_1
+                              CompactTraits<CodeKind::bits4, ScaleKind::zeros, 32, true>,  // AWQ, GPTQ with zero points
                               CompactTraits<CodeKind::bits4, ScaleKind::two, 16, false>,   // Q3_K
                               CompactTraits<CodeKind::bits4, ScaleKind::two, 16, true>,    // Q2_K
                               CompactTraits<CodeKind::bits4, ScaleKind::two, 32, true>,    // Q4_K, int4
@@ -39,6 +41,7 @@ using CompactForms = FormList<CompactTraits<CodeKind::bits4, ScaleKind::half, 32
                               CompactTraits<CodeKind::int8, ScaleKind::two, 16, false>,    // Q6_K
                               CompactTraits<CodeKind::int8, ScaleKind::two, 32, false>,    // IQ4_XS
                               CompactTraits<CodeKind::int8, ScaleKind::two, 32, true>,     // Q5_K
+                              CompactTraits<CodeKind::e4m3, ScaleKind::half, 32, false>,   // fp8 with scales of blocks
                               CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>>;  // fp8
 
 }  // namespace nanolith::cuda

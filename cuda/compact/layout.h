@@ -7,9 +7,10 @@
 //
 // A block begins with its scales, each array by row, [16] or [16][groups]; groups of more than 32 columns are stored as
 // several of 32:
-//   ScaleKind::none: the rows' scales, float32;
-//   ScaleKind::half: the rows' scales, float32; the groups' scales, float16; if the form has minimums those, float16;
-//   ScaleKind::two:  the block's scale times the row's, float32; if the form has minimums the same of theirs, float32;
+//   ScaleKind::none:  the rows' scales, float32;
+//   ScaleKind::half:  the rows' scales, float32; the groups' scales, float16; if the form has minimums those, float16;
+//   ScaleKind::zeros: the rows' scales, float32; the groups' scales, float16; their zero points, int8;
+//   ScaleKind::two:   the block's scale times the row's, float32; if the form has minimums the same of theirs, float32;
 //                    the groups' factors, a byte that is 128 more; if the form has minimums their factors, a byte.
 //
 // Then come the codes, in the order in which a warp's lanes need them as the operand A of mma and wgmma
@@ -58,9 +59,9 @@ struct CompactLayout {
           zero(form.zero),
           mins(form.mins) {}
 
-    // Whether codes can be stored: 8 bits have no zero here.
+    // Whether codes can be stored: 8 bits have no zero here, and no kernels for zero points.
     [[nodiscard]] static constexpr bool stores(const CompactForm& form) {
-        return form.codes == CodeKind::bits4 || form.zero == 0;
+        return form.codes == CodeKind::bits4 || (form.zero == 0 && form.scales != ScaleKind::zeros);
     }
 
     // Groups of a block, also of one with fewer columns.
@@ -71,9 +72,11 @@ struct CompactLayout {
     [[nodiscard]] __host__ __device__ constexpr int group_scales() const {
         return row_mins() + (scales == ScaleKind::two && mins ? 4 * kCompactTile : 0);
     }
-    [[nodiscard]] __host__ __device__ constexpr int group_mins() const { return group_scales() + group_array(); }
+    [[nodiscard]] __host__ __device__ constexpr int group_mins() const {
+        return group_scales() + group_array(scales == ScaleKind::none ? 0 : scales == ScaleKind::two ? 1 : 2);
+    }
     [[nodiscard]] __host__ __device__ constexpr int code_offset() const {
-        return group_mins() + (mins ? group_array() : 0);
+        return group_mins() + (mins ? group_array(scales == ScaleKind::half ? 2 : 1) : 0);
     }
 
     // Bytes of the codes of 64 columns.
@@ -88,8 +91,8 @@ struct CompactLayout {
     }
 
   private:
-    [[nodiscard]] __host__ __device__ constexpr int group_array() const {
-        const int bytes = scales == ScaleKind::none ? 0 : scales == ScaleKind::half ? 2 : 1;
+    // Of an array with so many bytes for each group of each row.
+    [[nodiscard]] __host__ __device__ constexpr int group_array(int bytes) const {
         return bytes * kCompactTile * groups();
     }
 };

@@ -84,14 +84,14 @@ __device__ void subtract_means(const std::byte* block, int zero, const RowFactor
     };
     if constexpr (Traits::kCodes == CodeKind::bits4) {
         const auto added = static_cast<float>(Traits::kGroup * (kBits4Zero<T> + zero));
-        const GroupPairs<T, Traits> scales(block + kLayout.group_scales(), true, g, c);
+        const auto scales = GroupPairs<T, Traits>::of_scales(block, g, c);
         subtract(scales, added * factors.of[0], added * factors.of[1]);
     }
     if constexpr (Traits::kMins) {
-        // Minimums that are factors have a scale of their own for each row; float16 ones share the row's scale.
+        // Minimums that are factors have a scale of their own for each row; others share the row's scale.
         const auto* const of_rows =
             reinterpret_cast<const float*>(block + (Traits::kScales == ScaleKind::two ? kLayout.row_mins() : 0));
-        const GroupPairs<T, Traits> mins(block + kLayout.group_mins(), false, g, c);
+        const auto mins = GroupPairs<T, Traits>::of_mins(block, g, c);
         subtract(mins, Traits::kGroup * of_rows[g], Traits::kGroup * of_rows[g + 8]);
     }
 }

@@ -21,7 +21,7 @@ struct RowScales {
     [[nodiscard]] __device__ float scale(int group) const {
         if (layout.scales == ScaleKind::none) return 1;
         const std::byte* const from = block + layout.group_scales();
-        if (layout.scales == ScaleKind::half) return half_at(from, group);
+        if (layout.scales != ScaleKind::two) return half_at(from, group);
         const auto factor = reinterpret_cast<const uint8_t*>(from)[row * layout.groups() + group];
         return of_row() * static_cast<float>(static_cast<int>(factor) - kFactorZero);
     }
@@ -30,6 +30,7 @@ struct RowScales {
         const std::byte* const from = block + layout.group_mins();
         if (layout.scales == ScaleKind::half) return half_at(from, group);
         const auto factor = reinterpret_cast<const int8_t*>(from)[row * layout.groups() + group];
+        if (layout.scales == ScaleKind::zeros) return scale(group) * static_cast<float>(factor);
         return reinterpret_cast<const float*>(block + layout.row_mins())[row] * static_cast<float>(factor);
     }
     // A weight of a group with these numbers.

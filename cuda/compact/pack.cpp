@@ -29,6 +29,7 @@ void put_scales(const CompactForm& form, const CompactBlock& block, float row_sc
     const CompactLayout layout(form);
     std::byte* const of_row = to + 4 * row;
     const auto as_half = [](Half half) { return half.bits; };
+    const auto as_it_is = [](int8_t factor) { return factor; };
     switch (form.scales) {
         case ScaleKind::none:
             return put(row_scale, of_row);
@@ -37,6 +38,10 @@ void put_scales(const CompactForm& form, const CompactBlock& block, float row_sc
             put_groups(form, layout, block.scales, columns, row, as_half, to + layout.group_scales());
             if (form.mins) put_groups(form, layout, block.mins, columns, row, as_half, to + layout.group_mins());
             return;
+        case ScaleKind::zeros:
+            put(row_scale, of_row);
+            put_groups(form, layout, block.scales, columns, row, as_half, to + layout.group_scales());
+            return put_groups(form, layout, block.min_factors, columns, row, as_it_is, to + layout.group_mins());
         case ScaleKind::two:
             break;
     }
@@ -45,7 +50,6 @@ void put_scales(const CompactForm& form, const CompactBlock& block, float row_sc
     put_groups(form, layout, block.factors, columns, row, biased, to + layout.group_scales());
     if (!form.mins) return;
     put(row_scale * to_float(block.min), of_row + layout.row_mins());
-    const auto as_it_is = [](int8_t factor) { return factor; };
     put_groups(form, layout, block.min_factors, columns, row, as_it_is, to + layout.group_mins());
 }
 

@@ -10,6 +10,7 @@
 #include "compact/layout.h"
 #include "device/mma.cuh"
 #include "device/number.cuh"
+#include "device/pair.cuh"
 
 namespace nanolith::cuda {
 
@@ -75,30 +76,46 @@ class GroupScales {
 };
 
 // What two rows have for each group, scales or minimums, as operands A of mma: pairs of groups 2 c and 2 c + 1, c being
-// lane % 4 (and of 16 groups another one 8 further). In float16 they are exact, and so are factors; float16 as bfloat16
-// has a second part that is added.
+// lane % 4 (and of 16 groups another one 8 further). They are exact: factors and, where T is float16, float16 scales
+// are numbers of T, and the others are sums of two.
 template <typename T, typename Traits>
 class GroupPairs {
   public:
     static constexpr int kPairs = Traits::kGroups / 8;  // of a row
-    static constexpr int kParts = Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;
+    static constexpr int kParts =
+        Traits::kScales == ScaleKind::zeros || (Traits::kScales == ScaleKind::half && kIsBFloat16<T>) ? 2 : 1;
 
-    // `from`: the array in shared memory. Scales' factors are biased.
-    __device__ GroupPairs(const std::byte* from, bool biased, int g, int c) {
-        constexpr uint32_t kBytesPower = kPower<T, CodeKind::int8>;
-#pragma unroll
-        for (int half = 0; half < 2; ++half) {
-#pragma unroll
-            for (int i = 0; i < kPairs; ++i) {
-                const int first = (g + 8 * half) * Traits::kGroups + 8 * i + 2 * c;
-                if constexpr (Traits::kScales == ScaleKind::two) {
-                    const uint32_t two = *reinterpret_cast<const uint16_t*>(from + first) ^ (biased ? 0x8080U : 0U);
-                    pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(two, 0, 0x4140U), kBytesPower);
-                } else {
-                    set_halves(*reinterpret_cast<const uint32_t*>(from + 2 * first), half, i);
-                }
+    // The scales of rows g and g + 8 of a block in shared memory, without what all groups of a row have in common.
+    __device__ static GroupPairs of_scales(const std::byte* block, int g, int c) {
+        const std::byte* const from = block + Traits::layout().group_scales();
+        GroupPairs pairs;
+        for_pairs(g, c, [&](int first, int side, int i) {
+            if constexpr (Traits::kScales == ScaleKind::two) {
+                pairs.set_factors(bytes_at(from, first) ^ 0x8080U, side, i);
+            } else {
+                pairs.set_numbers(halves_at(from, first), side, i);
             }
-        }
+        });
+        return pairs;
+    }
+    // The same of minimums.
+    __device__ static GroupPairs of_mins(const std::byte* block, int g, int c) {
+        const std::byte* const from = block + Traits::layout().group_mins();
+        GroupPairs pairs;
+        for_pairs(g, c, [&](int first, int side, int i) {
+            if constexpr (Traits::kScales == ScaleKind::two) {
+                pairs.set_factors(bytes_at(from, first), side, i);
+            } else if constexpr (Traits::kScales == ScaleKind::half) {
+                pairs.set_numbers(halves_at(from, first), side, i);
+            } else {
+                const float2 scales = halves_at(block + Traits::layout().group_scales(), first);
+                const uint32_t zeros = bytes_at(from, first);
+                pairs.set_numbers(make_float2(scales.x * static_cast<float>(static_cast<int8_t>(zeros & 0xFFU)),
+                                              scales.y * static_cast<float>(static_cast<int8_t>(zeros >> 8))),
+                                  side, i);
+            }
+        });
+        return pairs;
     }
 
     // The rows' products with the means of x over all groups: means[0] and what rounding took from them, as operands B.
@@ -119,15 +136,33 @@ class GroupPairs {
     }
 
   private:
-    __device__ void set_halves(uint32_t bits, int half, int i) {
-        if constexpr (kParts == 1) {
-            pairs_[0][half][i] = bits;
-        } else {
-            const float2 exact = __half22float2(as_pair<__half>(bits));
-            const __nv_bfloat162 most = __floats2bfloat162_rn(exact.x, exact.y);
-            const float2 got = __bfloat1622float2(most);
-            pairs_[0][half][i] = bits_of_pair(most);
-            pairs_[1][half][i] = bits_of_pair(__floats2bfloat162_rn(exact.x - got.x, exact.y - got.y));
+    GroupPairs() = default;
+
+    // Calls work(the place of the first number in an array [16][groups], row g or g + 8, pair) for all pairs.
+    template <typename Work>
+    __device__ static void for_pairs(int g, int c, const Work& work) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+            for (int i = 0; i < kPairs; ++i) work((g + 8 * half) * Traits::kGroups + 8 * i + 2 * c, half, i);
+        }
+    }
+    __device__ static uint32_t bytes_at(const std::byte* from, int first) {
+        return *reinterpret_cast<const uint16_t*>(from + first);
+    }
+    __device__ static float2 halves_at(const std::byte* from, int first) {
+        return __half22float2(as_pair<__half>(*reinterpret_cast<const uint32_t*>(from + 2 * first)));
+    }
+
+    // Two int8.
+    __device__ void set_factors(uint32_t bytes, int half, int i) {
+        pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(bytes, 0, 0x4140U), kPower<T, CodeKind::int8>);
+    }
+    __device__ void set_numbers(float2 exact, int half, int i) {
+        pairs_[0][half][i] = pack_pair(exact.x, exact.y, T());
+        if constexpr (kParts > 1) {
+            const float2 got = unpack_pair(pairs_[0][half][i], T());
+            pairs_[1][half][i] = pack_pair(exact.x - got.x, exact.y - got.y, T());
         }
     }
     uint32_t pairs_[kParts][2][kPairs];

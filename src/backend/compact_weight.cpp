@@ -103,6 +103,8 @@ double bits_of(const CompactForm& form) {
             return code;
         case ScaleKind::half:
             return code + stored * 16 / form.group;
+        case ScaleKind::zeros:
+            return code + 24.0 / form.group;
         case ScaleKind::two:
             break;
     }
@@ -113,6 +115,10 @@ ScaleAndMin scale_and_min(const CompactForm& form, const CompactBlock& block, in
     if (form.scales == ScaleKind::none) return {1, 0};
     if (form.scales == ScaleKind::half)
         return {to_float(block.scales[group]), form.mins ? to_float(block.mins[group]) : 0};
+    if (form.scales == ScaleKind::zeros) {
+        const float scale = to_float(block.scales[group]);
+        return {scale, scale * static_cast<float>(block.min_factors[group])};
+    }
     const float scale = to_float(block.scale) * static_cast<float>(block.factors[group]);
     const float min = form.mins ? to_float(block.min) * static_cast<float>(block.min_factors[group]) : 0;
     return {scale, min};
@@ -137,9 +143,10 @@ void expand_block(const CompactForm& form, const CompactBlock& block, float row_
 
 bool is_finite(const CompactForm& form, const CompactBlock& block) {
     const auto finite = [](Half half) { return (half.bits & 0x7C00U) != 0x7C00U; };
-    if (form.scales == ScaleKind::half &&
-        !(std::ranges::all_of(block.scales, finite) && (!form.mins || std::ranges::all_of(block.mins, finite))))
+    if ((form.scales == ScaleKind::half || form.scales == ScaleKind::zeros) &&
+        !std::ranges::all_of(block.scales, finite))
         return false;
+    if (form.scales == ScaleKind::half && form.mins && !std::ranges::all_of(block.mins, finite)) return false;
     if (form.scales == ScaleKind::two && !(finite(block.scale) && (!form.mins || finite(block.min)))) return false;
     return form.codes != CodeKind::e4m3 ||
            std::ranges::none_of(block.codes, [](int8_t code) { return (code & 0x7F) == 0x7F; });

@@ -31,9 +31,10 @@ enum class CodeKind : uint8_t {
 
 // How the scales and minimums of groups are stored. A product of a block's with a group's is exact in float32.
 enum class ScaleKind : uint8_t {
-    none,  // the row's scale alone; no minimums
-    half,  // float16 a group
-    two    // float16 a block, multiplied by an int8 a group
+    none,   // the row's scale alone; no minimums
+    half,   // float16 a group
+    zeros,  // scales as float16 a group; a minimum is the scale times the group's zero point, an int8
+    two     // float16 a block, multiplied by an int8 a group
 };
 
 struct CompactForm {
@@ -41,7 +42,7 @@ struct CompactForm {
     ScaleKind scales = ScaleKind::half;
     int32_t group = 32;  // weights along the row that share a scale and a minimum: 16, 32, 64, 128 or 256
     int32_t zero = 0;    // what is subtracted from every code; 0 with e4m3
-    bool mins = false;   // whether groups have minimums
+    bool mins = false;   // whether groups have minimums; with ScaleKind::zeros they do
 
     bool operator==(const CompactForm&) const = default;
 };
@@ -49,14 +50,14 @@ struct CompactForm {
 // One block of a row. Codes beyond the row's end are `zero`; groups beyond it have scales and minimums of 0.
 struct CompactBlock {
     int8_t codes[kCompactBlock];
-    // By group: of ScaleKind::half.
-    Half scales[kMostCompactGroups];
-    Half mins[kMostCompactGroups];
+    // By group.
+    Half scales[kMostCompactGroups];         // of ScaleKind::half and zeros
+    Half mins[kMostCompactGroups];           // of ScaleKind::half
+    int8_t factors[kMostCompactGroups];      // of ScaleKind::two
+    int8_t min_factors[kMostCompactGroups];  // of ScaleKind::two; the zero points of ScaleKind::zeros
     // Of ScaleKind::two.
     Half scale;
     Half min;
-    int8_t factors[kMostCompactGroups];
-    int8_t min_factors[kMostCompactGroups];
 };
 
 constexpr int64_t compact_blocks(int64_t cols) {

@@ -16,21 +16,6 @@ T unaligned(const std::byte* from) {
     return value;
 }
 
-float element(DType dtype, const std::byte* data, int64_t i) {
-    const std::byte* const at = data + static_cast<size_t>(i) * dtype_bytes(dtype);
-    switch (dtype) {
-        case DType::f32:
-            return unaligned<float>(at);
-        case DType::f16:
-            return to_float(Half{unaligned<uint16_t>(at)});
-        case DType::bf16:
-            return to_float(BFloat16{unaligned<uint16_t>(at)});
-        case DType::f8_e4m3:
-            break;
-    }
-    return to_float(Float8E4M3{unaligned<uint8_t>(at)});
-}
-
 // Consecutive elements. Those that must be converted go through a buffer on the stack, a part at a time.
 void read_run(const WeightView& weight, int64_t first, int64_t count, float* to) {
     if (weight.dtype == DType::f32) return read_elements(weight, first, count, to);
@@ -39,7 +24,7 @@ void read_run(const WeightView& weight, int64_t first, int64_t count, float* to)
     for (int64_t done = 0; done < count; done += kPiece) {
         const int64_t part = std::min(kPiece, count - done);
         read_elements(weight, first + done, part, piece);
-        for (int64_t i = 0; i < part; ++i) to[done + i] = element(weight.dtype, piece, i);
+        for (int64_t i = 0; i < part; ++i) to[done + i] = number_at(weight.dtype, piece, i);
     }
 }
 
@@ -49,7 +34,7 @@ void scale_run(const WeightScales& scales, int64_t row, int64_t first, int64_t c
     for (int64_t done = 0; done < count;) {
         const int64_t col = first + done;
         const int64_t part = std::min(scales.block_cols - col % scales.block_cols, count - done);
-        const float factor = element(scales.dtype, scales.data, factors + col / scales.block_cols);
+        const float factor = number_at(scales.dtype, scales.data, factors + col / scales.block_cols);
         for (int64_t i = 0; i < part; ++i) values[done + i] *= factor;
         done += part;
     }
@@ -70,6 +55,21 @@ void expand_run(const WeightView& weight, int64_t row, int64_t first, int64_t co
 }
 
 }  // namespace
+
+float number_at(DType dtype, const std::byte* data, int64_t i) {
+    const std::byte* const at = data + static_cast<size_t>(i) * dtype_bytes(dtype);
+    switch (dtype) {
+        case DType::f32:
+            return unaligned<float>(at);
+        case DType::f16:
+            return to_float(Half{unaligned<uint16_t>(at)});
+        case DType::bf16:
+            return to_float(BFloat16{unaligned<uint16_t>(at)});
+        case DType::f8_e4m3:
+            break;
+    }
+    return to_float(Float8E4M3{unaligned<uint8_t>(at)});
+}
 
 int64_t stored_row(const WeightView& weight, int64_t output) {
     if (weight.order.empty()) return output;

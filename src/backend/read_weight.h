@@ -7,6 +7,9 @@
 
 namespace nanolith {
 
+// Number i of those at `data`, which need no alignment.
+float number_at(DType dtype, const std::byte* data, int64_t i);
+
 // Copies the elements [first, first + count) as they lie in the data, in its dtype.
 void read_elements(const WeightView& weight, int64_t first, int64_t count, void* to);
 

@@ -12,7 +12,7 @@
 
 namespace nanolith::testing {
 
-// Forms of weights as files have them, by the names of GGUF's types, and forms of other kinds.
+// Forms of weights as files have them, by the names of GGUF's types, and forms of other files and kinds.
 struct NamedForm {
     const char* name;
     CompactForm form;
@@ -29,6 +29,9 @@ inline const NamedForm kCompactForms[] = {
     {"Q5_K", {CodeKind::int8, ScaleKind::two, 32, 0, true}},
     {"Q6_K", {CodeKind::int8, ScaleKind::two, 16, 0, false}},
     {"groups of 128", {CodeKind::bits4, ScaleKind::half, 128, 0, true}},
+    {"4 bits with zero points", {CodeKind::bits4, ScaleKind::zeros, 32, 0, true}},
+    {"8 bits with zero points", {CodeKind::int8, ScaleKind::zeros, 128, 0, true}},
+    {"e4m3 in groups of 128", {CodeKind::e4m3, ScaleKind::half, 128, 0, false}},
     {"rows of int8", {CodeKind::int8, ScaleKind::none, 256, 0, false}},
     {"rows of e4m3", {CodeKind::e4m3, ScaleKind::none, 256, 0, false}},
 };
@@ -102,6 +105,9 @@ class RandomCompact : public BlocksInMemory {
         if (form.scales == ScaleKind::half) {
             scale = to_float(block.scales[group]);
             min = form.mins ? to_float(block.mins[group]) : 0;
+        } else if (form.scales == ScaleKind::zeros) {
+            scale = to_float(block.scales[group]);
+            min = scale * block.min_factors[group];
         } else if (form.scales == ScaleKind::two) {
             scale = static_cast<double>(to_float(block.scale)) * block.factors[group];
             min = form.mins ? static_cast<double>(to_float(block.min)) * block.min_factors[group] : 0;

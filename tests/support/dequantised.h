@@ -1,8 +1,11 @@
 // A model's weights as they are once an executor has made them compact, in float32.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <deque>
-#include <map>
+#include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -27,20 +30,64 @@ class QuantisedMatrix : public BlocksInMemory {
     }
 };
 
+// Rows in groups that have their scale and what ScaleKind::zeros calls their zero point, or e4m3 codes with a scale for
+// each group, as quantised checkpoints have them.
+class GroupedMatrix : public BlocksInMemory {
+  public:
+    static constexpr CompactForm kZeros = {
+        .codes = CodeKind::bits4, .scales = ScaleKind::zeros, .group = 64, .mins = true};
+    static constexpr CompactForm kE4M3 = {.codes = CodeKind::e4m3, .scales = ScaleKind::half, .group = 128};
+
+    // `form`: one of these.
+    GroupedMatrix(const WeightView& weight, const CompactForm& form) : BlocksInMemory(form, weight.rows, weight.cols) {
+        std::vector<float> row(static_cast<size_t>(weight.cols));
+        for (int64_t i = 0; i < weight.rows; ++i) {
+            read_weight(weight, i * weight.cols, weight.cols, row.data());
+            set_scale(i, 0.5F);
+            for (int64_t first = 0; first < weight.cols; first += form.group) {
+                const int64_t count = std::min<int64_t>(form.group, weight.cols - first);
+                CompactBlock& block = blocks_of(i)[first / kCompactBlock];
+                quantise(row.data() + first, count, first % kCompactBlock, block);
+            }
+        }
+    }
+
+  private:
+    void quantise(const float* weights, int64_t count, int64_t first, CompactBlock& to) const {
+        const auto [low, high] = std::minmax_element(weights, weights + count);
+        const bool zeros = form().scales == ScaleKind::zeros;
+        const float most = std::max(std::fabs(*low), std::fabs(*high));
+        const int64_t group = first / form().group;
+        to.scales[group] = to_half(2 * (zeros ? (*high - *low) / 15 : most / 448));
+        const float scale = to_float(to.scales[group]) / 2;
+        const float zero = zeros ? std::nearbyint(-*low / scale) : 0;
+        to.min_factors[group] = static_cast<int8_t>(zero);
+        for (int64_t i = 0; i < count; ++i) {
+            const float steps = weights[i] / scale;
+            to.codes[first + i] = static_cast<int8_t>(zeros ? std::clamp(std::nearbyint(steps) + zero, 0.0F, 15.0F)
+                                                            : to_float8_e4m3(steps).bits);
+        }
+    }
+};
+
 // Owns what its weights point to, beside what the original's vectors do.
 class Dequantised {
   public:
+    using Make = std::function<std::unique_ptr<BlocksInMemory>(const WeightView&)>;
+
     ModelWeights weights;  // float32
     ModelWeights compact;  // the same, as a file of compact weights would give them
 
     Dequantised(const ModelWeights& original, CodeKind codes, CodeKind of_tables)
-        : weights(original), compact(original), codes_(codes) {
-        change(&ModelWeights::embedding, of_tables);
+        : Dequantised(original, quantise_to(codes), quantise_to(of_tables)) {}
+    Dequantised(const ModelWeights& original, const Make& make, const Make& make_table)
+        : weights(original), compact(original) {
+        change(weights.embedding, compact.embedding, make_table);
         if (original.head.data == original.embedding.data) {
             weights.head = weights.embedding;
             compact.head = compact.embedding;
         } else {
-            change(&ModelWeights::head, of_tables);
+            change(weights.head, compact.head, make_table);
         }
         for (size_t i = 0; i < weights.layers.size(); ++i) {
             LayerWeights& wide = weights.layers[i];
@@ -48,11 +95,11 @@ class Dequantised {
             for (WeightView LayerWeights::*weight :
                  {&LayerWeights::q_proj, &LayerWeights::k_proj, &LayerWeights::v_proj, &LayerWeights::o_proj,
                   &LayerWeights::gate_proj, &LayerWeights::up_proj, &LayerWeights::down_proj})
-                change(wide.*weight, small.*weight, codes_);
+                change(wide.*weight, small.*weight, make);
             for (size_t e = 0; e < wide.experts.size(); ++e) {
                 for (WeightView ExpertWeights::*weight :
                      {&ExpertWeights::gate_proj, &ExpertWeights::up_proj, &ExpertWeights::down_proj})
-                    change(wide.experts[e].*weight, small.experts[e].*weight, codes_);
+                    change(wide.experts[e].*weight, small.experts[e].*weight, make);
             }
         }
     }
@@ -60,19 +107,20 @@ class Dequantised {
     Dequantised& operator=(const Dequantised&) = delete;
 
   private:
-    void change(WeightView ModelWeights::*weight, CodeKind codes) { change(weights.*weight, compact.*weight, codes); }
-    void change(WeightView& wide, WeightView& small, CodeKind codes) {
+    static Make quantise_to(CodeKind codes) {
+        return [codes](const WeightView& weight) { return std::make_unique<QuantisedMatrix>(weight, codes); };
+    }
+    void change(WeightView& wide, WeightView& small, const Make& make) {
         if (!wide.present()) return;
-        const QuantisedMatrix& matrix = matrices_.emplace_back(wide, codes);
+        // Weights that are compact in their file stay as they are.
+        if (wide.compact == nullptr) small = matrices_.emplace_back(make(wide))->view();
         std::vector<float>& values = values_.emplace_back(static_cast<size_t>(wide.rows * wide.cols));
-        read_weight(matrix.view(), 0, wide.rows * wide.cols, values.data());
-        small = matrix.view();
+        read_weight(small, 0, wide.rows * wide.cols, values.data());
         const WeightView view{DType::f32, wide.rows, wide.cols, reinterpret_cast<const std::byte*>(values.data())};
         wide = view;
     }
 
-    CodeKind codes_;
-    std::deque<QuantisedMatrix> matrices_;
+    std::deque<std::unique_ptr<BlocksInMemory>> matrices_;
     std::deque<std::vector<float>> values_;
 };
 

@@ -34,6 +34,9 @@ void store_scales(const CompactForm& form, const CompactBlock& block, int64_t gr
     if (form.scales == ScaleKind::half) {
         to = store_groups(form, block.scales, groups, lane, to);
         if (form.mins) store_groups(form, block.mins, groups, lane, to);
+    } else if (form.scales == ScaleKind::zeros) {
+        to = store_groups(form, block.scales, groups, lane, to);
+        store_groups(form, block.min_factors, groups, lane, to);
     } else if (form.scales == ScaleKind::two) {
         put(block.scale, to + lane * kHalf);
         put(form.mins ? block.min : Half{}, to + (kStrip + lane) * kHalf);
@@ -96,13 +99,14 @@ class StoredBlock {
 
     [[nodiscard]] float scale(int64_t group) const {
         if (form_.scales == ScaleKind::none) return 1;
-        if (form_.scales == ScaleKind::half) return half(group);
-        return half(0) * static_cast<float>(factor(group));
+        if (form_.scales != ScaleKind::two) return half(group);
+        return half(0) * static_cast<float>(factor(4, group));
     }
     [[nodiscard]] float min(int64_t group) const {
         if (!form_.mins) return 0;
         if (form_.scales == ScaleKind::half) return half(groups_ + group);
-        return half(1) * static_cast<float>(factor(groups_ + group));
+        if (form_.scales == ScaleKind::zeros) return half(group) * static_cast<float>(factor(2 * groups_, group));
+        return half(1) * static_cast<float>(factor(4, groups_ + group));
     }
     // A code without its zero.
     [[nodiscard]] float code(int64_t column) const {
@@ -123,7 +127,10 @@ class StoredBlock {
 
   private:
     [[nodiscard]] float half(int64_t i) const { return to_float(get<Half>(scales_ + 2 * (i * kStrip + lane_))); }
-    [[nodiscard]] int8_t factor(int64_t i) const { return get<int8_t>(scales_ + 4 * kStrip + i * kStrip + lane_); }
+    // Factor i of those that begin `behind` bytes a row behind the block's first byte.
+    [[nodiscard]] int8_t factor(int64_t behind, int64_t i) const {
+        return get<int8_t>(scales_ + (behind + i) * kStrip + lane_);
+    }
 
     const CompactForm& form_;
     const int64_t groups_;

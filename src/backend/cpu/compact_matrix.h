@@ -6,8 +6,9 @@
 // strip is filled up with rows of zeros.
 //
 // Scales and minimums are stored group after group, 16 rows each:
-//   ScaleKind::half: scales [groups][16], then minimums [groups][16] if the form has minimums; all float16;
-//   ScaleKind::two:  the block's scales [16] and its minimums' scales [16] as float16; then the factors of the scales
+//   ScaleKind::half:  scales [groups][16], then minimums [groups][16] if the form has minimums; all float16;
+//   ScaleKind::zeros: scales [groups][16] as float16, then zero points [groups][16] as int8;
+//   ScaleKind::two:   the block's scales [16] and its minimums' scales [16] as float16; then the factors of the scales
 //                    [groups][16] and, if the form has minimums, those of the minimums [groups][16] as int8.
 //
 // Codes are stored in lines of 64 bytes: a word of 32 bits for each of the 16 rows, which has 8 consecutive columns of
@@ -52,10 +53,12 @@ constexpr int64_t line_columns(CodeKind codes) {
 }
 // Of a strip: bytes of the scales and minimums of so many groups, a multiple of a line.
 constexpr int64_t scale_bytes(const CompactForm& form, int64_t groups) {
-    const int64_t stored = (form.mins ? 2 : 1) * kStrip * groups;
-    const int64_t bytes = form.scales == ScaleKind::none   ? 0
-                          : form.scales == ScaleKind::half ? 2 * stored
-                                                           : 4 * kStrip + stored;
+    const int64_t numbers = kStrip * groups;
+    const int64_t stored = (form.mins ? 2 : 1) * numbers;
+    const int64_t bytes = form.scales == ScaleKind::none    ? 0
+                          : form.scales == ScaleKind::half  ? 2 * stored
+                          : form.scales == ScaleKind::zeros ? 3 * numbers
+                                                            : 4 * kStrip + stored;
     return (bytes + kLine - 1) / kLine * kLine;
 }
 constexpr int64_t code_bytes(const CompactForm& form, int64_t columns) {

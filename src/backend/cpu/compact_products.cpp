@@ -10,7 +10,7 @@
 //   that is 0.08 instructions a weight;
 // - rows stored as words: a vector of 8 lanes has 64 codes. It takes one load, six instructions to separate the codes
 //   and, for each row of x, four multiplications of pairs and four additions: 0.3 instructions a weight;
-// - rows of float32: each code is shifted, masked, converted and multiplied.
+// - rows of float32: each code is shifted, masked, converted and, for each row of x, multiplied.
 //
 // A product of one row is bound by memory, one of more rows by the multipliers.
 #include "backend/cpu/compact_products.h"
@@ -75,6 +75,17 @@ NL_INLINE Ints<Lanes> add_bytes(Ints<Lanes> sums, Words<Lanes> codes, Words<Lane
     }
     return sums;
 #endif
+}
+
+// sum + a * b, rounded once where the level of instructions has that. Whether a compiler fuses the plain expression
+// depends on the code around it, but a row must not depend on how many others are computed beside it.
+template <int Lanes>
+NL_INLINE Vec<Lanes> add_product(Vec<Lanes> sum, Vec<Lanes> a, Vec<Lanes> b) {
+#if defined(__x86_64__) && !defined(__clang__)
+    if constexpr (Lanes == 16) return __builtin_ia32_vfmaddps512_mask(a, b, sum, 0xFFFF, 4);
+    if constexpr (Lanes == 8) return __builtin_ia32_vfmaddps256(a, b, sum);
+#endif
+    return sum + a * b;
 }
 
 // The 32 bits at `from` in all lanes. GCC brings them through a general register, or takes vectors apart in memory.
@@ -171,12 +182,15 @@ class Tile {
             const std::byte* const strip = block + strip_at(v);
             const Vec<Lanes> scales = group_scales<Lanes>(of_.form, strip, g, lane_of(v));
             NL_UNROLL for (int r = 0; r < Rows; ++r) {
-                const float step = kFixed ? facts_of(facts, r).steps[g * kParts] : 1.0F;
-                sums_[r][v] += scales * step * added[r][v];
+                const Vec<Lanes> of_row = kFixed ? scales * facts_of(facts, r).steps[g * kParts] : scales;
+                sums_[r][v] = add_product<Lanes>(sums_[r][v], of_row, added[r][v]);
             }
             if (!of_.form.mins) continue;
             const Vec<Lanes> mins = group_mins<Lanes>(of_.form, strip, groups, g, lane_of(v));
-            NL_UNROLL for (int r = 0; r < Rows; ++r) sums_[r][v] -= mins * total_of(facts_of(facts, r).sums, g);
+            NL_UNROLL for (int r = 0; r < Rows; ++r) {
+                const Vec<Lanes> total = broadcast<Lanes>(-total_of(facts_of(facts, r).sums, g));
+                sums_[r][v] = add_product<Lanes>(sums_[r][v], mins, total);
+            }
         }
     }
 
@@ -270,8 +284,10 @@ class Tile {
             NL_UNROLL for (int column = 0; column < kColumns; ++column) {
                 NL_UNROLL for (int v = 0; v < kVectors; ++v) {
                     const Vec<Lanes> of_column = codes_of_column<Lanes, Kind>(words[v], column);
-                    NL_UNROLL for (int r = 0; r < Rows; ++r) added[r][v] +=
-                        of_column * x[r * x_stride_ + line * kColumns + column];
+                    NL_UNROLL for (int r = 0; r < Rows; ++r) {
+                        const Vec<Lanes> number = broadcast<Lanes>(x[r * x_stride_ + line * kColumns + column]);
+                        added[r][v] = add_product<Lanes>(added[r][v], of_column, number);
+                    }
                 }
             }
         }
@@ -307,6 +323,12 @@ NL_INLINE void some_rows(const CompactProducts& of, int64_t row, int64_t outputs
 }
 
 // As many rows and strips at a time as there are registers for.
+template <int Lanes, CodeKind Kind, int Group>
+NL_INLINE void float_rows(const CompactProducts& of, int64_t rows, int64_t outputs) {
+    int64_t row = 0;
+    for (; row + 4 <= rows; row += 4) some_rows<Lanes, 4, 1, Kind, Group, RowKind::floats>(of, row, outputs);
+    for (; row < rows; ++row) some_rows<Lanes, 1, Lanes == 4 ? 1 : 2, Kind, Group, RowKind::floats>(of, row, outputs);
+}
 template <int Lanes, CodeKind Kind, int Group, RowKind Row>
 NL_INLINE void integer_rows(const CompactProducts& of, int64_t rows, int64_t outputs) {
     constexpr bool kManyRegisters = Lanes == 16;
@@ -323,12 +345,11 @@ NL_INLINE void integer_rows(const CompactProducts& of, int64_t rows, int64_t out
         integer_rows<Lanes, kind, group, RowKind::words>(of, rows, outputs);               \
     }                                                                                      \
     NL_DISPATCH(name, (const CompactProducts& of, int64_t rows, int64_t outputs), (of, rows, outputs))
-#define NL_FLOATS_KIND(name, kind, group)                                                            \
-    template <int Lanes>                                                                             \
-    NL_INLINE void name##_body(const CompactProducts& of, int64_t rows, int64_t outputs) {           \
-        for (int64_t row = 0; row < rows; ++row)                                                     \
-            some_rows<Lanes, 1, Lanes == 4 ? 1 : 2, kind, group, RowKind::floats>(of, row, outputs); \
-    }                                                                                                \
+#define NL_FLOATS_KIND(name, kind, group)                                                  \
+    template <int Lanes>                                                                   \
+    NL_INLINE void name##_body(const CompactProducts& of, int64_t rows, int64_t outputs) { \
+        float_rows<Lanes, kind, group>(of, rows, outputs);                                 \
+    }                                                                                      \
     NL_DISPATCH(name, (const CompactProducts& of, int64_t rows, int64_t outputs), (of, rows, outputs))
 #define NL_BYTES_KIND(name, kind, group)                                                    \
     NL_TARGET_V4_VNNI void name(const CompactProducts& of, int64_t rows, int64_t outputs) { \

@@ -75,7 +75,7 @@ NL_INLINE Vec<Lanes> load_halves(const std::byte* from) {
 template <int Lanes>
 NL_INLINE Vec<Lanes> group_scales(const CompactForm& form, const std::byte* block, int64_t group, int64_t lane) {
     if (form.scales == ScaleKind::none) return broadcast<Lanes>(1);
-    if (form.scales == ScaleKind::half) return load_halves<Lanes>(block + 2 * (group * kStrip + lane));
+    if (form.scales != ScaleKind::two) return load_halves<Lanes>(block + 2 * (group * kStrip + lane));
     return load_halves<Lanes>(block + 2 * lane) * load_int8<Lanes>(block + (4 + group) * kStrip + lane);
 }
 
@@ -85,6 +85,10 @@ template <int Lanes>
 NL_INLINE Vec<Lanes> group_mins(const CompactForm& form, const std::byte* block, int64_t groups, int64_t group,
                                 int64_t lane) {
     if (form.scales == ScaleKind::half) return load_halves<Lanes>(block + 2 * ((groups + group) * kStrip + lane));
+    if (form.scales == ScaleKind::zeros) {
+        return load_halves<Lanes>(block + 2 * (group * kStrip + lane)) *
+               load_int8<Lanes>(block + (2 * groups + group) * kStrip + lane);
+    }
     return load_halves<Lanes>(block + 2 * (kStrip + lane)) *
            load_int8<Lanes>(block + (4 + groups + group) * kStrip + lane);
 }

@@ -23,11 +23,21 @@ CodeKind table_codes(WeightForm form) {
 
 class CompactWeightsTest : public ExecutorTest {
   protected:
-    // Prefill in slices that go through every kind of product, and decode.
     void expect_reference(const RandomShape& shape, WeightForm form, bool from_source, bool batch_invariant = false) {
         const std::string what = std::string(form_name(form)) + (from_source ? " from its source" : "");
         RandomModel model(shape, GetParam().dtype, seed_);
         const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
+        expect_reference(what, model, dequantised, form, from_source, batch_invariant);
+    }
+    // Of matrices that a source has in this form.
+    void expect_reference(const RandomShape& shape, const CompactForm& form, const std::string& what) {
+        RandomModel model(shape, GetParam().dtype, seed_);
+        const auto make = [&](const WeightView& weight) { return std::make_unique<GroupedMatrix>(weight, form); };
+        expect_reference(what, model, {model.weights, make, make}, WeightForm::source, true, false);
+    }
+    // Prefill in slices that go through every kind of product, and decode.
+    void expect_reference(const std::string& what, RandomModel& model, const Dequantised& dequantised, WeightForm form,
+                          bool from_source, bool batch_invariant) {
         ExecutorOptions wanted = options(16, 40);
         wanted.weights = from_source ? WeightForm::source : form;
         wanted.batch_invariant = batch_invariant;
@@ -94,6 +104,21 @@ TEST_P(CompactWeightsTest, OfManySizes) {
         SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", MLP " +
                      std::to_string(shape.intermediate_size) + ", heads " + std::to_string(shape.num_heads));
         expect_reference(shape, form, random.below(2) == 0);
+    }
+}
+
+// The forms that quantised checkpoints have and quantised_form() does not give.
+TEST_P(CompactWeightsTest, OfCheckpoints) {
+    Random random(seed_);
+    for (const auto& [form, what] : {std::pair(GroupedMatrix::kZeros, "zero points"),
+                                     std::pair(GroupedMatrix::kE4M3, "e4m3 with scales of blocks")}) {
+        RandomShape shape = some_shape();
+        expect_reference(shape, form, what);
+        shape.hidden_size = 64 * (1 + random.below(9));
+        shape.intermediate_size = 64 * (1 + random.below(13));
+        shape.head_dim = 64;
+        shape.mlp_bias = random.below(2) == 0;
+        expect_reference(shape, form, what);
     }
 }
 
@@ -259,6 +284,12 @@ TEST_P(CompactFamilies, LogitsAndGreedyTokensAreTheQuantisedModels) {
         ++families;
         std::vector<int32_t> prompt(36);
         for (int32_t& token : prompt) token = random.below(spec.vocab_size);
+        {
+            SCOPED_TRACE(fixture.path().filename().string());
+            const Run expected = run(spec, (*model)->weights, WeightForm::wide, prompt, {});
+            const Run got = run(spec, (*model)->weights, WeightForm::source, prompt, expected.tokens);
+            ASSERT_NO_FATAL_FAILURE(expect_same(got, expected));
+        }
         for (const WeightForm form : kForms) {
             SCOPED_TRACE(fixture.path().filename().string() + ", " + form_name(form));
             const Dequantised dequantised((*model)->weights, codes_of(form), table_codes(form));
