@@ -1,12 +1,8 @@
 #include "model/decoded_weights.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
-#include <system_error>
 #include <utility>
 
 namespace nanolith {
@@ -19,10 +15,6 @@ static_assert(kPiece % kMaxBlockElements == 0 && kPiece % kCompactBlock == 0);
 constexpr int64_t kPieceBytes = kPiece * kMaxElementBytes;  // that these are at most, in blocks
 
 }  // namespace
-
-DecodedWeights::~DecodedWeights() {
-    if (!mapping_.empty()) ::munmap(const_cast<std::byte*>(mapping_.data()), mapping_.size());
-}
 
 void DecodedWeights::add(std::string name, const BlockType& type, std::span<const std::byte> blocks, WeightFile& file,
                          float added) {
@@ -38,14 +30,8 @@ void DecodedWeights::add(std::string name, const BlockType& type, std::span<cons
 }
 
 Result<void> DecodedWeights::map() {
-    if (size_ == 0) return {};
-    const auto size = static_cast<size_t>(size_ * kElementBytes);
-    void* const data = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data == MAP_FAILED)
-        return fail(NL_ERROR_OUT_OF_MEMORY, "cannot map addresses for ", size,
-                    " bytes of decoded weights: ", std::generic_category().message(errno));
-    mapping_ = {static_cast<const std::byte*>(data), size};
-    for (Tensor& tensor : tensors_) tensor.data = mapping_.data() + tensor.begin * kElementBytes;
+    NL_ASSIGN(addresses_, AddressRange::reserve(static_cast<size_t>(size_ * kElementBytes)));
+    for (Tensor& tensor : tensors_) tensor.data = addresses_.data() + tensor.begin * kElementBytes;
     return {};
 }
 
@@ -60,7 +46,7 @@ const CompactSource* DecodedWeights::compact(size_t i) const {
 }
 
 void DecodedWeights::read(const std::byte* from, size_t size, void* to) noexcept {
-    const int64_t first = (from - mapping_.data()) / kElementBytes;
+    const int64_t first = (from - addresses_.data()) / kElementBytes;
     const auto next = std::ranges::upper_bound(tensors_, first, {}, &Tensor::begin);
     const Tensor& tensor = *std::prev(next);
     const int64_t count = static_cast<int64_t>(size) / kElementBytes;

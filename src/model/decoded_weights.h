@@ -16,6 +16,7 @@
 #include "backend/compact_weight.h"
 #include "backend/weight_view.h"
 #include "base/result.h"
+#include "model/address_range.h"
 #include "model/weight_file.h"
 
 namespace nanolith {
@@ -27,7 +28,6 @@ class DecodedWeights final : public WeightSource {
     DecodedWeights() = default;
     DecodedWeights(const DecodedWeights&) = delete;
     DecodedWeights& operator=(const DecodedWeights&) = delete;
-    ~DecodedWeights() override;
 
     // A tensor of whole blocks at addresses of `file`, which must outlive this; `added` is added to each element.
     void add(std::string name, const BlockType& type, std::span<const std::byte> blocks, WeightFile& file,
@@ -69,8 +69,8 @@ class DecodedWeights final : public WeightSource {
     static void read_part(const Tensor& tensor, int64_t first, int64_t count, std::byte* to) noexcept;
 
     std::deque<Tensor> tensors_;
-    int64_t size_ = 0;                    // of all tensors, in elements
-    std::span<const std::byte> mapping_;  // addresses of all of them
+    int64_t size_ = 0;        // of all tensors, in elements
+    AddressRange addresses_;  // of all of them
     std::map<const std::byte*, std::vector<std::byte>> kept_;
 };
 

@@ -40,7 +40,10 @@ std::string weights_text(const WeightView& weight) {
     const CompactForm form = weight.compact->form();
     const std::string codes = form.codes == CodeKind::bits4 ? "4 bits" : form.codes == CodeKind::int8 ? "int8" : "e4m3";
     if (form.scales == ScaleKind::none) return codes + " with a scale for each row";
-    return codes + (form.mins ? " with a scale and a minimum for " : " with a scale for ") + std::to_string(form.group);
+    const char* const scales = form.scales == ScaleKind::zeros ? " with a scale and a zero point for "
+                               : form.mins                     ? " with a scale and a minimum for "
+                                                               : " with a scale for ";
+    return codes + scales + std::to_string(form.group);
 }
 
 // The format of a folder's projections; of a GGUF file each type with its bytes: "Q4_K 120 MB, F32 0.3 MB".

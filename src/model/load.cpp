@@ -34,7 +34,7 @@ Result<std::unique_ptr<Model>> load_model(const std::string& path, int64_t max_c
     NL_ASSIGN(Config config, parse_config(config_text, config_path, max_context));
     NL_ASSIGN(WeightFiles files, open_weight_files(folder, place));
     auto model = std::make_unique<Model>();
-    NL_ASSIGN(model->weights, assemble_weights(config, files.tensors, folder));
+    NL_ASSIGN(model->weights, assemble_weights(config, files.tensors, folder, model->packed));
     model->head_order = std::move(config.head_order);  // its elements, which the weights point to, stay where they are
     NL_ASSIGN(model->end_tokens, load_end_tokens(folder, config));
     model->spec = std::move(config.spec);
@@ -58,6 +58,7 @@ Result<std::vector<NotFinite>> finish_loading(Model& model, bool in_place) {
     }
     if (!in_place) {
         model.weights = {};
+        model.packed.clear();
         model.decoded.reset();
         model.files.clear();
     }

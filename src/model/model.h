@@ -11,6 +11,7 @@
 #include "backend/model_weights.h"
 #include "base/result.h"
 #include "model/decoded_weights.h"
+#include "model/packed/packed_matrix.h"
 #include "model/weight_file.h"
 
 namespace nanolith {
@@ -33,11 +34,12 @@ struct Model {
     int64_t num_parameters = 0;       // a tied head counted once
     std::vector<int32_t> head_order;  // the weights point into it
     std::vector<std::unique_ptr<WeightFile>> files;
+    PackedMatrices packed;                    // of a folder with packed weights
     std::unique_ptr<DecodedWeights> decoded;  // of a GGUF file; null else
-    std::string format = "safetensors";
-    std::vector<StoredType> stored;       // of a GGUF file: its types, those with the most bytes first
-    std::string folder;                   // or file that it was loaded from; empty: it was made in memory
-    std::vector<FileFacts> weight_files;  // what was loaded, in no particular order
+    std::string format = "safetensors";       // with the method that quantised it: "safetensors, awq"
+    std::vector<StoredType> stored;           // of a GGUF file: its types, those with the most bytes first
+    std::string folder;                       // or file that it was loaded from; empty: it was made in memory
+    std::vector<FileFacts> weight_files;      // what was loaded, in no particular order
 };
 
 // Loads the model at `path`: a GGUF file (see load_gguf_model), or a folder with config.json, generation_config.json

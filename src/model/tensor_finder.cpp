@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "files/json.h"
+#include "model/fp8_source.h"
 
 namespace nanolith {
 namespace {
@@ -32,7 +33,7 @@ Result<void> TensorFinder::fused(const std::string& name, int64_t cols, const st
         WeightView& part = *parts[i];
         part = whole;
         part.rows = sizes[i];
-        part.data += static_cast<size_t>(row * cols) * dtype_bytes(whole.dtype);
+        if (whole.wide()) part.data += static_cast<size_t>(row * cols) * dtype_bytes(whole.dtype);
         part.scales.first_row = row;
         row += sizes[i];
     }
@@ -40,6 +41,10 @@ Result<void> TensorFinder::fused(const std::string& name, int64_t cols, const st
 }
 
 Result<void> TensorFinder::find(const std::string& name, const std::vector<int64_t>& shape, WeightView& weight) const {
+    if (shape.size() == 2 && !packed_name(tensors_, quantization_, name).empty()) {
+        NL_ASSIGN(weight, find_packed(tensors_, quantization_, where_, name, shape[0], shape[1], packed_));
+        return {};
+    }
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) {
         return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", name, " is missing: expected one of shape ",
@@ -51,21 +56,27 @@ Result<void> TensorFinder::find(const std::string& name, const std::vector<int64
                     ": expected ", show_shape(shape), " by the model's sizes");
     }
     const std::optional<DType> dtype = weight_dtype(tensor.dtype);
-    const bool quantized = dtype == DType::f8_e4m3;
-    if (!dtype || (quantized && (!quantization_.fp8 || shape.size() != 2))) {
+    const bool is_fp8 = dtype == DType::f8_e4m3;
+    if (!dtype || (is_fp8 && (quantization_.method != QuantMethod::fp8 || shape.size() != 2))) {
         return fail(NL_ERROR_UNSUPPORTED, where_, ": tensor ", name, " has the dtype ", show_json(tensor.dtype),
-                    ": expected F32, F16 or BF16", quantized ? " where config.json has no fp8 quantization" : "");
+                    ": expected F32, F16 or BF16", is_fp8 ? " where config.json has no fp8 quantization" : "");
     }
     weight = WeightView{*dtype, shape.size() == 2 ? shape[0] : 1, shape.back(), tensor.bytes.data()};
     weight.source = tensor.source;
     weight.compact = shape.size() == 2 ? tensor.compact : nullptr;
-    return quantized ? find_scales(name, weight) : Result<void>();
+    return is_fp8 ? find_fp8(name, weight) : Result<void>();
+}
+
+Result<void> TensorFinder::find_fp8(const std::string& name, WeightView& weight) const {
+    NL_TRY(find_scales(name, weight));
+    weight.compact = fp8_source(weight);
+    return {};
 }
 
 // One scale of the matrix, one of each row, or one of each block.
 Result<void> TensorFinder::find_scales(const std::string& name, WeightView& weight) const {
     const std::string inverse = name + "_scale_inv";
-    const std::string scale_name = has(inverse) ? inverse : name + "_scale";
+    const std::string scale_name = has_tensor(inverse) ? inverse : name + "_scale";
     const auto found = tensors_.find(scale_name);
     if (found == tensors_.end()) {
         return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", scale_name, " is missing: expected the scales of ", name);

@@ -131,8 +131,9 @@ void for_each_weight(const LayerWeights& layer, const Visit& visit) {
 
 }  // namespace
 
-Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& tensors, const std::string& where) {
-    const TensorFinder finder(tensors, config.quantization, where);
+Result<ModelWeights> assemble_weights(const Config& config, const TensorMap& tensors, const std::string& where,
+                                      PackedMatrices& packed) {
+    const TensorFinder finder(tensors, config.quantization, where, packed);
     const TensorNames& names = config.tensors;
     const ModelSpec& spec = config.spec;
     ModelWeights weights;

@@ -25,7 +25,7 @@ void read(std::span<const std::byte> bytes) {
 // In its order and with its scales, up to a size that keeps runs quick: the last elements are those that matter.
 void read(const nanolith::WeightView& weight) {
     if (!weight.present()) return;
-    read({weight.data, weight.bytes()});
+    if (weight.wide() && weight.source == nullptr) read({weight.data, weight.bytes()});
     const int64_t size = weight.rows * weight.cols;
     std::vector<float> values(std::min<int64_t>(size, 4096));
     const auto count = static_cast<int64_t>(values.size());
@@ -45,7 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         for (const auto& [name, tensor] : *tensors) read(tensor.bytes);
     }
     if (!config.ok() || !tensors.ok()) return 0;
-    const auto weights = nanolith::assemble_weights(*config, *tensors, "folder");
+    nanolith::PackedMatrices packed;
+    const auto weights = nanolith::assemble_weights(*config, *tensors, "folder", packed);
     if (!weights.ok()) return 0;
     for (const auto& weight : {weights->embedding, weights->final_norm, weights->head}) read(weight);
     for (const nanolith::LayerWeights& layer : weights->layers) {

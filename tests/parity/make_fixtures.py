@@ -1,6 +1,6 @@
 """Makes the parity fixtures: tiny random models as Hugging Face folders, and what Transformers computes with them.
 
-    pip install torch transformers sentencepiece
+    pip install torch transformers sentencepiece compressed-tensors
     python3 make_fixtures.py                     every tiny model, into fixtures/
     python3 make_fixtures.py qwen3_tied          one of them
     python3 make_fixtures.py --example           the reference of examples/model, into fixtures/example
@@ -17,7 +17,8 @@ logits.f32      little-endian float32, one row [vocab_size] for each prompt and 
 states.f32      little-endian float32, two rows [hidden_size] for each prompt: its `last_hidden_state`, of the last token
                 and the mean over all tokens, computed likewise.
 
-The reference of a checkpoint with float8 weights is the model with those times their scales, in float32 as it comes:
+The reference of a checkpoint with weights of 8 or 4 bits is the model with those times their scales, in float32 as it
+comes:
 Transformers itself would round the products to bfloat16, or the activations to float8.
 """
 
@@ -38,6 +39,7 @@ from transformers import AutoModelForCausalLM
 
 import families  # noqa: F401
 import fp8_files
+import packed_files
 import tiny
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -71,8 +73,9 @@ def save(model, folder, tiny_model):
 
 
 def load(folder, dtype):
-    if "quantization_config" in json.loads((folder / "config.json").read_text()):
-        return fp8_files.load(folder, dtype)
+    config = json.loads((folder / "config.json").read_text())
+    if "quantization_config" in config:
+        return (packed_files if packed_files.kind_of(config) else fp8_files).load(folder, dtype)
     return AutoModelForCausalLM.from_pretrained(
         folder, dtype=dtype, attn_implementation="eager", experts_implementation="eager"
     ).eval()
@@ -231,16 +234,18 @@ def make_tiny(name):
         model = tiny.build(tiny_model.config())
         tiny.randomize(model, random, tiny_model)
         save(model, folder, tiny_model)
-        if tiny_model.fp8:
-            fp8_files.quantize_files(folder, tiny_model.fp8, random)
+        files = fp8_files if tiny_model.fp8 else packed_files
+        stored_as = tiny_model.fp8 or tiny_model.packed
+        if stored_as:
+            files.quantize_files(folder, stored_as, random)
             model = load(folder, torch.float32)
         prompts = [draw_prompt(model, random, length) for length in tiny_model.prompt_lengths]
         assert np.allclose(logits_after(load(folder, torch.float32), prompts[-1]),
                            logits_after(model, prompts[-1]), atol=1e-4), "the saved model is another one"  # fmt: skip
         effects = effects_of_features(model, prompts[-1], tiny_model.without)
-        if tiny_model.fp8:
+        if stored_as:
             whole = logits_after(model, prompts[-1])
-            for weight, other in fp8_files.models_with_other_scales(folder):
+            for weight, other in files.models_with_other_scales(folder):
                 effects[f"scales of {weight}"] = rms(logits_after(other, prompts[-1]) - whole) / rms(whole)
         weight, effect = min([least_effect(model, prompts[-1]), *effects.items()], key=lambda item: item[1])
         if effect < LEAST_EFFECT:

@@ -23,6 +23,8 @@ class Tiny:
     max_shard_size: str | None = None
     # The layout of its float8 weights, of fp8_files.PARTS.
     fp8: str | None = None
+    # The layout of its packed weights, of packed_files.CONFIGS.
+    packed: str | None = None
     # What the model has, and the config fields that would switch it off: each changes the logits clearly.
     without: dict = dataclasses.field(default_factory=dict)
     prompt_lengths: tuple = (1, 7, 33, 70)

@@ -124,7 +124,7 @@ Result<std::unique_ptr<Model>> load_gguf_model(const std::string& path, int64_t 
     auto model = std::make_unique<Model>();
     model->decoded = std::make_unique<DecodedWeights>();
     NL_ASSIGN(const TensorMap tensors, TensorMaker(files, read.norms_have_one).make(*model->decoded));
-    NL_ASSIGN(model->weights, assemble_weights(config, tensors, path));
+    NL_ASSIGN(model->weights, assemble_weights(config, tensors, path, model->packed));
     // The weights point to its elements, which a move leaves in place.
     model->head_order = std::move(config.head_order);
     model->end_tokens = std::move(config.end_tokens);

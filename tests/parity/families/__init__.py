@@ -1,3 +1,3 @@
 """The tiny random models of the parity fixtures, family by family."""
 
-from families import ernie, fp8, gemma, llama, mistral, phi, qwen, smollm  # noqa: F401
+from families import ernie, fp8, gemma, llama, mistral, packed, phi, qwen, smollm  # noqa: F401

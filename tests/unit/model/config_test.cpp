@@ -38,7 +38,7 @@ TEST(Config, ReadsEveryField) {
     }
     EXPECT_EQ(spec.experts.count, 0);
     EXPECT_TRUE(config->head_order.empty());
-    EXPECT_FALSE(config->quantization.fp8);
+    EXPECT_EQ(config->quantization.method, QuantMethod::none);
     EXPECT_FALSE(config->tied_head);
     EXPECT_FALSE(config->attention_bias);
     EXPECT_FALSE(config->mlp_bias);

@@ -1,0 +1,225 @@
+#include "model/packed/packed_matrix.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "backend/read_weight.h"
+#include "model/scale_split.h"
+
+namespace nanolith {
+namespace {
+
+constexpr int64_t kWideBytes = 2;  // of a weight that is read wide
+// The groups that backends have kernels for are of this many columns, or a multiple.
+constexpr int64_t kLeastGroup = 32;
+
+// A tensor whose bytes are in memory or, where there was no memory for them, are read one by one.
+struct Bytes {
+    PassingBytes::Copy copy;
+    const PassingBytes* source = nullptr;
+
+    [[nodiscard]] uint32_t word(int64_t i, int64_t bytes) const {
+        uint32_t word = 0;
+        if (copy != nullptr) {
+            std::memcpy(&word, copy.get() + i * bytes, static_cast<size_t>(bytes));
+        } else {
+            source->read(i * bytes, static_cast<size_t>(bytes), &word);
+        }
+        return word;
+    }
+    [[nodiscard]] float number(DType dtype, int64_t i) const {
+        if (copy != nullptr) return number_at(dtype, copy.get(), i);
+        const auto bytes = static_cast<int64_t>(dtype_bytes(dtype));
+        std::array<std::byte, sizeof(float)> number;
+        source->read(i * bytes, static_cast<size_t>(bytes), number.data());
+        return number_at(dtype, number.data(), 0);
+    }
+    void unpack(const PackedIntegers& packed, int64_t row, int64_t first, int64_t count, int32_t* to) const {
+        const auto word_at = [&](int64_t i) { return word(i, packed.word_bytes()); };
+        unpack_integers(packed, row, first, count, word_at, to);
+    }
+};
+
+Error no_memory(const char* what) {
+    return fail(NL_ERROR_OUT_OF_MEMORY, "there is no memory for the ", what, " of a packed weight");
+}
+
+}  // namespace
+
+struct PackedMatrix::InMemory {
+    Bytes codes;
+    Bytes scales;
+    Bytes zeros;
+};
+
+PackedMatrix::PackedMatrix(PackedParts parts)
+    : parts_(std::move(parts)),
+      codes_(*parts_.code_tensor, parts_.rows * parts_.cols),
+      scales_(*parts_.scale_tensor, parts_.rows * parts_.cols) {
+    if (parts_.zero_tensor != nullptr) zeros_.emplace(*parts_.zero_tensor, parts_.rows * parts_.cols);
+}
+
+Result<std::unique_ptr<PackedMatrix>> PackedMatrix::create(PackedParts parts) {
+    std::unique_ptr<PackedMatrix> matrix(new PackedMatrix(std::move(parts)));
+    NL_TRY(matrix->look_at_zeros());
+    NL_TRY(matrix->look_at_scales());
+    matrix->choose_form();
+    if (!matrix->exact_) {
+        const auto weights = static_cast<size_t>(matrix->parts_.rows * matrix->parts_.cols);
+        NL_ASSIGN(matrix->addresses_, AddressRange::reserve(weights * kWideBytes));
+    }
+    return matrix;
+}
+
+// Zero points that are all the same need not be stored with each group.
+Result<void> PackedMatrix::look_at_zeros() {
+    if (!zeros_) return {};
+    const Bytes bytes{zeros_->take(0), &*zeros_};
+    if (bytes.copy == nullptr) return no_memory("zero points");
+    std::vector<int32_t> of_row(static_cast<size_t>(parts_.groups));
+    for (int64_t row = 0; row < parts_.rows; ++row) {
+        bytes.unpack(parts_.zeros, row, 0, parts_.groups, of_row.data());
+        if (row == 0) parts_.zero = of_row.front() + parts_.zero_shift;
+        for (const int32_t zero : of_row) {
+            if (zero + parts_.zero_shift != parts_.zero) return {};
+        }
+    }
+    zeros_.reset();
+    return {};
+}
+
+// One scale of a row is the row's. Several are float16 times a power of two where they can be, which those that are
+// float16 in the file always are.
+Result<void> PackedMatrix::look_at_scales() {
+    if (parts_.groups > 1 && parts_.scale_dtype == DType::f16) return {};
+    const Bytes bytes{scales_.take(0), &scales_};
+    if (bytes.copy == nullptr) return no_memory("scales");
+    const InMemory memory{.codes = {}, .scales = bytes, .zeros = {}};
+    row_scales_.resize(static_cast<size_t>(parts_.rows));
+    for (int64_t row = 0; row < parts_.rows; ++row) {
+        float& row_scale = row_scales_[static_cast<size_t>(row)];
+        if (parts_.groups == 1) {
+            row_scale = scale(memory, row, 0);
+            continue;
+        }
+        float most = 0;
+        for (int64_t group = 0; group < parts_.groups; ++group)
+            most = std::max(most, std::fabs(scale(memory, row, group)));
+        row_scale = row_power(most);
+        for (int64_t group = 0; group < parts_.groups; ++group)
+            exact_ = exact_ && splits_exactly(scale(memory, row, group), row_scale);
+    }
+    return {};
+}
+
+void PackedMatrix::choose_form() {
+    const bool whole_row = parts_.groups == 1;
+    exact_ = exact_ && parts_.group_of.empty() && (whole_row || parts_.group % kLeastGroup == 0);
+    if (!exact_) return;
+    form_.codes = parts_.codes.bits == 4 ? CodeKind::bits4 : CodeKind::int8;
+    form_.group = kCompactBlock;
+    while (!whole_row && parts_.group % form_.group != 0) form_.group /= 2;
+    // An 8-bit code that is stored without its zero point might need nine bits.
+    const bool has_zeros = zeros_.has_value() || (form_.codes == CodeKind::int8 && parts_.zero != 0);
+    form_.scales = has_zeros ? ScaleKind::zeros : ScaleKind::half;
+    form_.mins = has_zeros;
+    form_.zero = has_zeros ? 0 : parts_.zero;
+}
+
+WeightView PackedMatrix::view() {
+    // float32 scales come from checkpoints that are computed with in bfloat16.
+    const DType dtype = parts_.scale_dtype == DType::f32 ? DType::bf16 : parts_.scale_dtype;
+    WeightView view{dtype, parts_.rows, parts_.cols, parts_.code_tensor->bytes.data()};
+    if (exact_) {
+        view.compact = this;
+    } else {
+        view.data = addresses_.data();
+        view.source = this;
+    }
+    return view;
+}
+
+PackedMatrix::InMemory PackedMatrix::take(int64_t weights) const noexcept {
+    InMemory memory{{codes_.take(weights), &codes_}, {scales_.take(weights), &scales_}, {}};
+    if (zeros_) memory.zeros = {zeros_->take(weights), &*zeros_};
+    return memory;
+}
+
+float PackedMatrix::scale(const InMemory& memory, int64_t row, int64_t group) const noexcept {
+    return memory.scales.number(parts_.scale_dtype, row * parts_.scale_row_stride + group * parts_.scale_group_stride);
+}
+
+int32_t PackedMatrix::zero(const InMemory& memory, int64_t row, int64_t group) const noexcept {
+    if (!zeros_) return parts_.zero;
+    int32_t zero = 0;
+    memory.zeros.unpack(parts_.zeros, row, group, 1, &zero);
+    return zero + parts_.zero_shift;
+}
+
+float PackedMatrix::row_scale(const WeightView& view, int64_t row) const noexcept {
+    return row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(view.scales.first_row + row)];
+}
+
+void PackedMatrix::read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
+                               CompactBlock* to) const noexcept {
+    const int64_t weights = std::min((first + count) * kCompactBlock, parts_.cols) - first * kCompactBlock;
+    const InMemory memory = take(weights);
+    for (int64_t i = 0; i < count; ++i) read_block(memory, view.scales.first_row + row, first + i, to[i]);
+}
+
+void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block, CompactBlock& to) const noexcept {
+    const int64_t first = block * kCompactBlock;
+    const int64_t count = std::min(kCompactBlock, parts_.cols - first);
+    std::array<int32_t, kCompactBlock> codes;
+    memory.codes.unpack(parts_.codes, row, first, count, codes.data());
+    to = {};
+    std::ranges::fill(to.codes, static_cast<int8_t>(form_.zero));
+    for (int64_t i = 0; i < count; ++i) to.codes[i] = static_cast<int8_t>(codes[i] + parts_.code_shift);
+    const float row_scale = row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(row)];
+    for (int64_t i = 0; i * form_.group < count; ++i) {
+        const int64_t group = (first + i * form_.group) / parts_.group;
+        to.scales[i] = parts_.groups == 1 ? to_half(1) : divided_scale(scale(memory, row, group), row_scale);
+        if (form_.mins) to.min_factors[i] = static_cast<int8_t>(zero(memory, row, group));
+    }
+}
+
+void PackedMatrix::read(const std::byte* from, size_t size, void* to) noexcept {
+    int64_t first = (from - addresses_.data()) / kWideBytes;
+    auto left = static_cast<int64_t>(size) / kWideBytes;
+    const InMemory memory = take(left);
+    for (auto* out = static_cast<std::byte*>(to); left > 0;) {
+        const int64_t count = std::min(left, parts_.cols - first % parts_.cols);
+        read_row(memory, first / parts_.cols, first % parts_.cols, count, out);
+        out += count * kWideBytes;
+        first += count;
+        left -= count;
+    }
+}
+
+// Writes columns [first, first + count) of a row, rounded to 16 bits.
+void PackedMatrix::read_row(const InMemory& memory, int64_t row, int64_t first, int64_t count,
+                            std::byte* to) const noexcept {
+    for (int64_t col = first; col < first + count; ++col, to += kWideBytes) {
+        int32_t code = 0;
+        memory.codes.unpack(parts_.codes, row, col, 1, &code);
+        const int64_t group = parts_.group_of.empty() ? col / parts_.group : parts_.group_of[static_cast<size_t>(col)];
+        const int32_t steps = code + parts_.code_shift - zero(memory, row, group);
+        const float weight = scale(memory, row, group) * static_cast<float>(steps);
+        const uint16_t bits = parts_.scale_dtype == DType::f16 ? to_half(weight).bits : to_bfloat16(weight).bits;
+        std::memcpy(to, &bits, sizeof bits);
+    }
+}
+
+const std::byte* PackedMatrix::keep(std::span<const std::byte> bytes) {
+    const auto [place, is_new] = kept_.try_emplace(bytes.data());
+    if (is_new) {
+        place->second.resize(bytes.size());
+        read(bytes.data(), bytes.size(), place->second.data());
+    }
+    return place->second.data();
+}
+
+}  // namespace nanolith

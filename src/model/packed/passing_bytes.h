@@ -1,0 +1,37 @@
+// The bytes of a tensor that is read in another order than it is stored in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "model/safetensors.h"
+
+namespace nanolith {
+
+// Copies the whole tensor into memory when somebody first needs it, and lets go of the copy when all of it has been
+// needed once: so a model that is loaded takes the memory of the few tensors that are being read. Thread-safe.
+class PassingBytes {
+  public:
+    using Copy = std::shared_ptr<const std::byte[]>;
+
+    // `uses`: how often all of it together is needed once, in units of the caller's.
+    PassingBytes(const Tensor& tensor, int64_t uses) : bytes_(tensor.bytes), source_(tensor.source), uses_(uses) {}
+
+    // A copy of the tensor; null where there is no memory for one. `uses`: of it, that this call is for.
+    [[nodiscard]] Copy take(int64_t uses) noexcept;
+    // Bytes [first, first + size), read for this call alone.
+    void read(int64_t first, size_t size, void* to) const noexcept;
+
+  private:
+    const std::span<const std::byte> bytes_;
+    WeightSource* const source_;
+    const int64_t uses_;
+    std::mutex mutex_;
+    Copy copy_;
+    int64_t used_ = 0;
+};
+
+}  // namespace nanolith
