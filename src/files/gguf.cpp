@@ -1,12 +1,16 @@
 #include "files/gguf.h"
 
+#include <dirent.h>
+
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -399,11 +403,18 @@ bool is_model_file(const std::string& path) {
 }
 
 Result<void> check_no_gguf(const std::string& folder) {
-    std::error_code error;
+    // std::filesystem's iterator ends the process where it gets no memory for an entry's name.
+    struct Close {
+        void operator()(DIR* entries) const { ::closedir(entries); }
+    };
+    const std::unique_ptr<DIR, Close> entries(::opendir(folder.c_str()));
+    if (entries == nullptr) {
+        if (errno == ENOMEM) return fail(NL_ERROR_OUT_OF_MEMORY, "there is no memory for listing ", folder);
+        return {};
+    }
     std::string first;
-    for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end;
-         entry.increment(error)) {
-        const std::string name = entry->path().filename().string();
+    while (const dirent* const entry = ::readdir(entries.get())) {
+        const std::string_view name = entry->d_name;
         if (name.ends_with(".gguf") && (first.empty() || name < first)) first = name;
     }
     if (first.empty()) return {};

@@ -152,10 +152,10 @@ class ExhaustionTest : public testing::Test {
         EXPECT_EQ(nl_options_set_int(engine_options.get(), NL_OPTION_PAGE_SIZE, 16), NL_OK);
     }
 
-    nl_status create(nl_engine** engine) const {
+    nl_status create(nl_engine** engine) const { return create(model.path(), engine); }
+    nl_status create(const std::string& folder, nl_engine** engine) const {
         creates_engine = true;
-        const nl_status status =
-            nl_engine_create(model.path().data(), model.path().size(), engine_options.get(), engine);
+        const nl_status status = nl_engine_create(folder.data(), folder.size(), engine_options.get(), engine);
         creates_engine = false;
         return status;
     }
@@ -204,6 +204,16 @@ TEST_F(ExhaustionTest, Create) {
     refuse_each("create", [&] {
         nl_engine* engine = nullptr;
         const nl_status status = create(&engine);
+        nl_engine_free(engine);
+        return status;
+    });
+}
+
+TEST_F(ExhaustionTest, CreateOfPackedWeights) {
+    const std::string folder = std::string(NL_PARITY_FIXTURES) + "/awq";
+    refuse_each("create of packed weights", [&] {
+        nl_engine* engine = nullptr;
+        const nl_status status = create(folder, &engine);
         nl_engine_free(engine);
         return status;
     });

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/compact_reader.h"
 #include "backend/read_weight.h"
 #include "model/config.h"
 #include "model/safetensors.h"
@@ -30,6 +31,9 @@ void read(const nanolith::WeightView& weight) {
     std::vector<float> values(std::min<int64_t>(size, 4096));
     const auto count = static_cast<int64_t>(values.size());
     for (const int64_t first : {int64_t{0}, size - count}) nanolith::read_weight(weight, first, count, values.data());
+    if (weight.compact == nullptr) return;
+    nanolith::CompactReader reader(weight, weight.compact->form());
+    for (const int64_t row : {int64_t{0}, weight.rows - 1}) reader.read(row);
 }
 
 }  // namespace

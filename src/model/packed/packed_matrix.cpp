@@ -16,30 +16,28 @@ constexpr int64_t kWideBytes = 2;  // of a weight that is read wide
 // The groups that backends have kernels for are of this many columns, or a multiple.
 constexpr int64_t kLeastGroup = 32;
 
-// A tensor whose bytes are in memory or, where there was no memory for them, are read one by one.
+// A tensor whose bytes are in memory or, where there was no memory for them, are read a few at a time.
 struct Bytes {
     PassingBytes::Copy copy;
     const PassingBytes* source = nullptr;
 
-    [[nodiscard]] uint32_t word(int64_t i, int64_t bytes) const {
-        uint32_t word = 0;
-        if (copy != nullptr) {
-            std::memcpy(&word, copy.get() + i * bytes, static_cast<size_t>(bytes));
-        } else {
-            source->read(i * bytes, static_cast<size_t>(bytes), &word);
-        }
-        return word;
+    // Calls use(load), where load(first, size, to) reads bytes.
+    template <typename Use>
+    void with_load(const Use& use) const {
+        if (copy == nullptr)
+            return use([this](int64_t first, size_t size, void* to) { source->read(first, size, to); });
+        use([from = copy.get()](int64_t first, size_t size, void* to) { std::memcpy(to, from + first, size); });
     }
     [[nodiscard]] float number(DType dtype, int64_t i) const {
         if (copy != nullptr) return number_at(dtype, copy.get(), i);
-        const auto bytes = static_cast<int64_t>(dtype_bytes(dtype));
+        const size_t size = dtype_bytes(dtype);
         std::array<std::byte, sizeof(float)> number;
-        source->read(i * bytes, static_cast<size_t>(bytes), number.data());
+        source->read(i * static_cast<int64_t>(size), size, number.data());
         return number_at(dtype, number.data(), 0);
     }
-    void unpack(const PackedIntegers& packed, int64_t row, int64_t first, int64_t count, int32_t* to) const {
-        const auto word_at = [&](int64_t i) { return word(i, packed.word_bytes()); };
-        unpack_integers(packed, row, first, count, word_at, to);
+    void unpack(const PackedIntegers& packed, int64_t row, int64_t first, int64_t count, int32_t shift,
+                int8_t* to) const {
+        with_load([&](const auto& load) { unpack_integers(packed, row, first, count, shift, load, to); });
     }
 };
 
@@ -79,13 +77,11 @@ Result<void> PackedMatrix::look_at_zeros() {
     if (!zeros_) return {};
     const Bytes bytes{zeros_->take(0), &*zeros_};
     if (bytes.copy == nullptr) return no_memory("zero points");
-    std::vector<int32_t> of_row(static_cast<size_t>(parts_.groups));
+    std::vector<int8_t> of_row(static_cast<size_t>(parts_.groups));
     for (int64_t row = 0; row < parts_.rows; ++row) {
-        bytes.unpack(parts_.zeros, row, 0, parts_.groups, of_row.data());
-        if (row == 0) parts_.zero = of_row.front() + parts_.zero_shift;
-        for (const int32_t zero : of_row) {
-            if (zero + parts_.zero_shift != parts_.zero) return {};
-        }
+        bytes.unpack(parts_.zeros, row, 0, parts_.groups, parts_.zero_shift, of_row.data());
+        if (row == 0) parts_.zero = of_row.front();
+        if (!std::ranges::all_of(of_row, [&](int8_t zero) { return zero == parts_.zero; })) return {};
     }
     zeros_.reset();
     return {};
@@ -154,9 +150,9 @@ float PackedMatrix::scale(const InMemory& memory, int64_t row, int64_t group) co
 
 int32_t PackedMatrix::zero(const InMemory& memory, int64_t row, int64_t group) const noexcept {
     if (!zeros_) return parts_.zero;
-    int32_t zero = 0;
-    memory.zeros.unpack(parts_.zeros, row, group, 1, &zero);
-    return zero + parts_.zero_shift;
+    int8_t zero = 0;
+    memory.zeros.unpack(parts_.zeros, row, group, 1, parts_.zero_shift, &zero);
+    return zero;
 }
 
 float PackedMatrix::row_scale(const WeightView& view, int64_t row) const noexcept {
@@ -173,11 +169,9 @@ void PackedMatrix::read_blocks(const WeightView& view, int64_t row, int64_t firs
 void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block, CompactBlock& to) const noexcept {
     const int64_t first = block * kCompactBlock;
     const int64_t count = std::min(kCompactBlock, parts_.cols - first);
-    std::array<int32_t, kCompactBlock> codes;
-    memory.codes.unpack(parts_.codes, row, first, count, codes.data());
     to = {};
     std::ranges::fill(to.codes, static_cast<int8_t>(form_.zero));
-    for (int64_t i = 0; i < count; ++i) to.codes[i] = static_cast<int8_t>(codes[i] + parts_.code_shift);
+    memory.codes.unpack(parts_.codes, row, first, count, parts_.code_shift, to.codes);
     const float row_scale = row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(row)];
     for (int64_t i = 0; i * form_.group < count; ++i) {
         const int64_t group = (first + i * form_.group) / parts_.group;
@@ -203,10 +197,10 @@ void PackedMatrix::read(const std::byte* from, size_t size, void* to) noexcept {
 void PackedMatrix::read_row(const InMemory& memory, int64_t row, int64_t first, int64_t count,
                             std::byte* to) const noexcept {
     for (int64_t col = first; col < first + count; ++col, to += kWideBytes) {
-        int32_t code = 0;
-        memory.codes.unpack(parts_.codes, row, col, 1, &code);
+        int8_t code = 0;
+        memory.codes.unpack(parts_.codes, row, col, 1, parts_.code_shift, &code);
         const int64_t group = parts_.group_of.empty() ? col / parts_.group : parts_.group_of[static_cast<size_t>(col)];
-        const int32_t steps = code + parts_.code_shift - zero(memory, row, group);
+        const int32_t steps = code - zero(memory, row, group);
         const float weight = scale(memory, row, group) * static_cast<float>(steps);
         const uint16_t bits = parts_.scale_dtype == DType::f16 ? to_half(weight).bits : to_bfloat16(weight).bits;
         std::memcpy(to, &bits, sizeof bits);

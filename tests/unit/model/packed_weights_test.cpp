@@ -8,6 +8,7 @@
 #include "backend/compact_reader.h"
 #include "backend/read_weight.h"
 #include "model/model.h"
+#include "model/packed/packed_matrix.h"
 #include "support/model_files.h"
 #include "support/random_model.h"
 
@@ -337,6 +338,48 @@ TEST_F(PackedWeights, AreRefusedByTensor) {
     refused(kCompressed, packed(drawn, "BF16", true), ".weight_scale", flatten, NL_ERROR_BAD_MODEL,
             {kPackedUp + ".weight_scale has the shape [64]", "expected [16, 1]"});
     refused("null", gptq(drawn, 1), "", rename, NL_ERROR_BAD_MODEL, {kPackedUp + ".weight is missing"});
+}
+
+// Where there is no memory for the copy that a tensor is read from, it is read a few bytes at a time. Here the tensors
+// pretend to be too large for any memory.
+TEST_F(PackedWeights, AreReadWithoutMemoryForACopy) {
+    constexpr size_t kTooMuch = size_t{1} << 62U;
+    const Drawn drawn = draw(random_, 16, 320, 64, 4, true, as_half);
+    const Tensors files = gptq(drawn, 1);
+    const auto pretend = [&](const FileTensor& file) {
+        return Tensor{file.dtype, file.shape, {reinterpret_cast<const std::byte*>(file.bytes.data()), kTooMuch}};
+    };
+    const Tensor codes = pretend(files[0]);
+    const Tensor zeros = pretend(files[1]);
+    const Tensor scales = pretend(files[2]);
+    PackedParts parts;
+    parts.rows = drawn.rows;
+    parts.cols = drawn.cols;
+    parts.group = drawn.group;
+    parts.groups = drawn.groups();
+    parts.codes = pack_integers(drawn.rows, drawn.cols, 4, SharedBy::row, true);
+    parts.code_tensor = &codes;
+    parts.scale_row_stride = 1;
+    parts.scale_group_stride = drawn.rows;
+    parts.scale_tensor = &scales;
+    parts.zero = 8;
+    for (const bool in_order : {true, false}) {
+        if (!in_order) parts.group_of = drawn.group_of;
+        auto matrix = PackedMatrix::create(parts);
+        ASSERT_TRUE(matrix.ok()) << matrix.error().message;
+        const WeightView view = (*matrix)->view();
+        ASSERT_EQ(view.compact != nullptr, in_order);
+        std::vector<float> weights(static_cast<size_t>(drawn.rows * drawn.cols));
+        read_weight(view, 0, drawn.rows * drawn.cols, weights.data());
+        for (int64_t i = 0; i < drawn.rows * drawn.cols; ++i) {
+            const float weight = drawn.weight(i / drawn.cols, i % drawn.cols);
+            ASSERT_EQ(weights[i], in_order ? weight : as_half(weight)) << i;
+        }
+    }
+    // Zero points are looked at when the matrix is created.
+    parts.zeros = pack_integers(drawn.rows, drawn.groups(), 4, SharedBy::column, true);
+    parts.zero_tensor = &zeros;
+    expect_error(PackedMatrix::create(parts), NL_ERROR_OUT_OF_MEMORY, {"zero points"});
 }
 
 // NaN scales make the weights of their group NaN, and are counted.
