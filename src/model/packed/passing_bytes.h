@@ -1,6 +1,7 @@
 // The bytes of a tensor that is read in another order than it is stored in.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,17 +21,28 @@ class PassingBytes {
     // `uses`: how often all of it together is needed once, in units of the caller's.
     PassingBytes(const Tensor& tensor, int64_t uses) : bytes_(tensor.bytes), source_(tensor.source), uses_(uses) {}
 
-    // A copy of the tensor; null where there is no memory for one. `uses`: of it, that this call is for.
+    // A copy of the tensor; null where there is no memory for one. `uses`: of it, that this call is for. Threads that
+    // need a copy which is not complete yet share the reading.
     [[nodiscard]] Copy take(int64_t uses) noexcept;
     // Bytes [first, first + size), read for this call alone.
     void read(int64_t first, size_t size, void* to) const noexcept;
 
   private:
+    struct Filled {
+        std::unique_ptr<std::byte[]> bytes;
+        size_t begun = 0;  // bytes that are read or being read
+        size_t read = 0;   // bytes that are read
+    };
+
+    // Reads parts that nobody reads yet, then waits until all of them are read.
+    void fill(Filled& copy, std::unique_lock<std::mutex>& lock) noexcept;
+
     const std::span<const std::byte> bytes_;
     WeightSource* const source_;
     const int64_t uses_;
     std::mutex mutex_;
-    Copy copy_;
+    std::condition_variable filled_;
+    std::shared_ptr<Filled> copy_;
     int64_t used_ = 0;
 };
 
