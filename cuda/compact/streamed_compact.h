@@ -31,6 +31,14 @@ struct CompactOutput {
     void* to = nullptr;  // of the matrix's first output
     int64_t stride = 0;  // elements from one row to the next
     Activation activation = Activation::silu;
+
+    // The same without the first `rows` rows.
+    [[nodiscard]] CompactOutput behind_rows(int64_t rows) const {
+        const int64_t bytes = kind == Kind::store16 || kind == Kind::gate ? 2 : 4;
+        CompactOutput rest = *this;
+        rest.to = static_cast<std::byte*>(to) + rows * stride * bytes;
+        return rest;
+    }
 };
 
 // Whether there is a kernel for matrices of this form and `rows` rows of `size` elements.

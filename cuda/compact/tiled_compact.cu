@@ -344,7 +344,7 @@ Result<TiledClusters> find_tiled_clusters() {
 }
 
 bool tiled_compact_supports(const CompactLayout& layout, int rows, int size, const GpuFacts& gpu) {
-    if (gpu.major != 9 || rows > kTiledRows || size % kCompactUnit != 0) return false;
+    if (gpu.major != 9 || rows > kMostTiledRows || size % kCompactUnit != 0) return false;
     return CompactForms::with(
         layout, [](auto) { return true; }, [] { return false; });
 }
@@ -352,6 +352,11 @@ bool tiled_compact_supports(const CompactLayout& layout, int rows, int size, con
 template <typename T>
 Result<void> tiled_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
                            const TiledClusters& clusters, cudaStream_t stream) {
+    if (rows > kTiledRows) {
+        NL_TRY(tiled_compact(x, kTiledRows, matrix, output, clusters, stream));
+        return tiled_compact(x + int64_t{kTiledRows} * matrix.size, rows - kTiledRows, matrix,
+                             output.behind_rows(kTiledRows), clusters, stream);
+    }
     const auto use = [&](auto traits) {
         using Traits = decltype(traits);
         const auto kernel = rows <= 16   ? start<T, Traits, 16>

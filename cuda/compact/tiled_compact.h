@@ -1,4 +1,4 @@
-// Products of compact weights with up to 64 rows of 16-bit activations on Hopper: the codes are read once for all rows.
+// Products of compact weights with up to 128 rows of 16-bit activations on Hopper: the codes are read once for 64 rows.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,8 +12,10 @@
 
 namespace nanolith::cuda {
 
-// Most rows that the function below takes.
+// Most rows of a launch.
 constexpr int kTiledRows = 64;
+// Most rows that the function below takes, in two launches. For more it is faster to expand the weights (expand.h).
+constexpr int kMostTiledRows = 128;
 
 // Most thread blocks that share the columns of a strip, as a cluster.
 constexpr int kTiledSplits = 8;

@@ -122,6 +122,27 @@ TEST_P(CompactWeightsTest, OfCheckpoints) {
     }
 }
 
+// More rows than a kernel takes, and more than are multiplied with codes.
+TEST_P(CompactWeightsTest, OfManyRows) {
+    Random random(seed_);
+    RandomShape shape = some_shape();
+    shape.num_layers = 1;
+    shape.hidden_size = shape.intermediate_size = 192;
+    RandomModel model(shape, GetParam().dtype, seed_);
+    const WeightForm form = kForms[random.below(3)];
+    const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
+    ExecutorOptions wanted = options(16, 40, 200);
+    wanted.weights = form;
+    PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
+    ASSERT_TRUE(harness.ready()) << form_name(form);
+    harness.pretend(model.spec, dequantised.weights);
+    for (const int32_t rows : {65 + random.below(64), 129 + random.below(64)}) {
+        Store cache;
+        Job job{&cache, 0, {}, harness.tokens(rows)};
+        expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(rows)));
+    }
+}
+
 TEST_P(CompactWeightsTest, InOtherOrdersAndFromEightBits) {
     RandomShape shape = some_shape();
     shape.ordered = true;
