@@ -131,12 +131,12 @@ TEST_P(CompactWeightsTest, OfManyRows) {
     RandomModel model(shape, GetParam().dtype, seed_);
     const WeightForm form = kForms[random.below(3)];
     const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
-    ExecutorOptions wanted = options(16, 40, 200);
+    ExecutorOptions wanted = options(16, 40, 260);
     wanted.weights = form;
     PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
     ASSERT_TRUE(harness.ready()) << form_name(form);
     harness.pretend(model.spec, dequantised.weights);
-    for (const int32_t rows : {65 + random.below(64), 129 + random.below(64)}) {
+    for (const int32_t rows : {65 + random.below(64), 129 + random.below(64), 193 + random.below(64)}) {
         Store cache;
         Job job{&cache, 0, {}, harness.tokens(rows)};
         expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(rows)));
