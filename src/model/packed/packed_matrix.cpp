@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -41,6 +42,17 @@ struct Bytes {
     }
 };
 
+// Whether all words are the same and made of one integer, which is quick to see: symmetric GPTQ stores such zero
+// points.
+bool have_equal_words(const std::byte* words, size_t size, const PackedIntegers& packed) {
+    uint32_t first = 0;
+    if (packed.shared_by == SharedBy::none || size < sizeof first) return false;
+    std::memcpy(&first, words, sizeof first);
+    const uint32_t integers = first + packed.added;
+    return integers == std::rotl(integers, packed.bits) &&
+           std::memcmp(words, words + sizeof first, size - sizeof first) == 0;
+}
+
 Error no_memory(const char* what) {
     return fail(NL_ERROR_OUT_OF_MEMORY, "there is no memory for the ", what, " of a packed weight");
 }
@@ -77,6 +89,13 @@ Result<void> PackedMatrix::look_at_zeros() {
     if (!zeros_) return {};
     const Bytes bytes{zeros_->take(0), &*zeros_};
     if (bytes.copy == nullptr) return no_memory("zero points");
+    if (have_equal_words(bytes.copy.get(), parts_.zero_tensor->bytes.size(), parts_.zeros)) {
+        int8_t zero = 0;
+        bytes.unpack(parts_.zeros, 0, 0, 1, parts_.zero_shift, &zero);
+        parts_.zero = zero;
+        zeros_.reset();
+        return {};
+    }
     std::vector<int8_t> of_row(static_cast<size_t>(parts_.groups));
     for (int64_t row = 0; row < parts_.rows; ++row) {
         bytes.unpack(parts_.zeros, row, 0, parts_.groups, parts_.zero_shift, of_row.data());
@@ -94,6 +113,7 @@ Result<void> PackedMatrix::look_at_scales() {
     const Bytes bytes{scales_.take(0), &scales_};
     if (bytes.copy == nullptr) return no_memory("scales");
     const InMemory memory{.codes = {}, .scales = bytes, .zeros = {}};
+    std::vector<float> of_row(static_cast<size_t>(parts_.groups));
     row_scales_.resize(static_cast<size_t>(parts_.rows));
     for (int64_t row = 0; row < parts_.rows; ++row) {
         float& row_scale = row_scales_[static_cast<size_t>(row)];
@@ -101,12 +121,12 @@ Result<void> PackedMatrix::look_at_scales() {
             row_scale = scale(memory, row, 0);
             continue;
         }
+        for (int64_t group = 0; group < parts_.groups; ++group)
+            of_row[static_cast<size_t>(group)] = scale(memory, row, group);
         float most = 0;
-        for (int64_t group = 0; group < parts_.groups; ++group)
-            most = std::max(most, std::fabs(scale(memory, row, group)));
+        for (const float scale : of_row) most = std::max(most, std::fabs(scale));
         row_scale = row_power(most);
-        for (int64_t group = 0; group < parts_.groups; ++group)
-            exact_ = exact_ && splits_exactly(scale(memory, row, group), row_scale);
+        exact_ = exact_ && std::ranges::all_of(of_row, [&](float scale) { return splits_exactly(scale, row_scale); });
     }
     return {};
 }

@@ -54,8 +54,8 @@ class PackedMatrix final : public CompactSource, public WeightSource {
     // Reads zero points and scales as far as that decision needs them. The tensors' sources must outlive it.
     static Result<std::unique_ptr<PackedMatrix>> create(PackedParts parts);
 
-    // A view of the whole matrix. Views of some rows have these counted in scales.first_row or, where it is wide, in
-    // their data.
+    // A view of the whole matrix. A view of some of its rows tells the first one in scales.first_row; where it is wide,
+    // its data begin with that row instead.
     [[nodiscard]] WeightView view();
 
     // CompactSource.

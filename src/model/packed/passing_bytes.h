@@ -18,11 +18,12 @@ class PassingBytes {
   public:
     using Copy = std::shared_ptr<const std::byte[]>;
 
-    // `uses`: how often all of it together is needed once, in units of the caller's.
+    // `uses`: how many uses need all of the tensor once. What one use is, a weight say, is the caller's choice.
     PassingBytes(const Tensor& tensor, int64_t uses) : bytes_(tensor.bytes), source_(tensor.source), uses_(uses) {}
 
-    // A copy of the tensor; null where there is no memory for one. `uses`: of it, that this call is for. Threads that
-    // need a copy which is not complete yet share the reading.
+    // A copy of the tensor; null where there is no memory for one. `uses`: how many of them the caller is going to make
+    // of this copy; with 0 it stays for later calls. Threads that need a copy which is not complete yet share the
+    // reading.
     [[nodiscard]] Copy take(int64_t uses) noexcept;
     // Bytes [first, first + size), read for this call alone.
     void read(int64_t first, size_t size, void* to) const noexcept;

@@ -261,6 +261,17 @@ TEST_F(PackedWeights, OfGptq) {
     }
 }
 
+// A zero point of 0 can't be stored as one less: its bits are all set, those of the integers after it in the word too.
+// GPTQ's tools add one to the whole word, which makes it 0 and the others 1.
+TEST_F(PackedWeights, OfGptqWhoseZeroPointsOverflow) {
+    Drawn drawn = draw(random_, 16, 256, 64, 4, false, as_half);
+    for (size_t i = 0; i < drawn.zeros.size(); ++i)
+        drawn.zeros[i] = static_cast<int64_t>(i) / drawn.groups() % 8 == 0 ? 0 : 1;
+    const Tensors tensors = gptq(drawn, 1);
+    ASSERT_EQ(tensors[1].bytes, std::string(tensors[1].bytes.size(), '\xFF'));
+    expect_weights(kGptq, drawn, tensors, true);
+}
+
 TEST_F(PackedWeights, OfGptqInAnotherOrder) {
     Drawn drawn = draw(random_, 16, 256, 32, 4, false, as_half);
     for (size_t col = drawn.group_of.size(); col > 1; --col)
