@@ -53,31 +53,33 @@ void put_scales(const CompactForm& form, const CompactBlock& block, float row_sc
     put_groups(form, layout, block.min_factors, columns, row, as_it_is, to + layout.group_mins());
 }
 
-// Adds four codes of a row to a step's word of 4-bit codes. Those of rows 8 to 15 are 4 bits further.
-void add_bits4(const int8_t* codes, int row, std::byte* word) {
-    uint32_t bits = 0;
-    for (int j = 0; j < 4; ++j) {
-        const int place = 8 * (j / 2) + 16 * (j % 2) + (row < kCompactTile / 2 ? 0 : 4);
-        bits |= (static_cast<uint32_t>(codes[j]) & 15U) << place;
-    }
-    uint32_t before = 0;
-    std::memcpy(&before, word, sizeof before);
-    put(before | std::rotl(bits, kBits4Turn), word);
+// Of 16 codes of a row, those that lane c has: codes 2 c, 2 c + 8, 2 c + 1 and 2 c + 9, a byte each from the lowest on.
+// `mask`: the bits of a code.
+uint32_t codes_of_lane(const uint64_t (&codes)[2], int c, uint32_t mask) {
+    const auto two = [&](uint64_t eight) {
+        const auto pair = static_cast<uint32_t>(eight >> (16 * c));
+        return (pair & mask) | (pair & mask << 8U) << 8U;
+    };
+    return two(codes[0]) | two(codes[1]) << 8U;
 }
 
 // The codes of 64 columns of a row.
 void put_line(const CompactLayout& layout, const int8_t* codes, int row, std::byte* line) {
+    const bool is_4_bits = layout.codes == CodeKind::bits4;
     for (int step = 0; step < 4; ++step) {
+        uint64_t of_step[2];
+        std::memcpy(of_step, codes + 16 * step, sizeof of_step);
         for (int c = 0; c < 4; ++c) {
-            const int lane = row % 8 * 4 + c;
-            const int8_t* const of_lane = codes + 16 * step + 2 * c;
-            const int8_t four[4] = {of_lane[0], of_lane[1], of_lane[8], of_lane[9]};
-            if (layout.codes == CodeKind::bits4) {
-                add_bits4(four, row, line + lane * 16 + step * 4);
+            std::byte* const of_lane = line + (row % 8 * 4 + c) * 16;
+            const uint32_t four = codes_of_lane(of_step, c, is_4_bits ? 0x0FU : 0xFFU);
+            if (!is_4_bits) {
+                put(four, of_lane + step / 2 * 512 + step % 2 * 8 + row / 8 * 4);
                 continue;
             }
-            const int8_t ordered[4] = {four[0], four[2], four[1], four[3]};
-            std::memcpy(line + step / 2 * 512 + lane * 16 + step % 2 * 8 + row / 8 * 4, ordered, sizeof ordered);
+            // Two rows share the word: rows 8 to 15 have the upper four bits of each byte.
+            uint32_t word = 0;
+            std::memcpy(&word, of_lane + step * 4, sizeof word);
+            put(word | std::rotl(four << (row / 8 * 4), kBits4Turn), of_lane + step * 4);
         }
     }
 }
