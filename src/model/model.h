@@ -37,17 +37,18 @@ struct Model {
     PackedMatrices packed;                    // of a folder with packed weights
     std::unique_ptr<DecodedWeights> decoded;  // of a GGUF file; null else
     std::string format = "safetensors";
-    std::vector<StoredType> stored;           // of a GGUF file: its types, those with the most bytes first
-    std::string folder;                       // or file that it was loaded from; empty: it was made in memory
-    std::vector<FileFacts> weight_files;      // what was loaded, in no particular order
+    std::vector<StoredType> stored;       // of a GGUF file: its types, those with the most bytes first
+    std::string folder;                   // or file that it was loaded from; empty: it was made in memory
+    std::vector<FileFacts> weight_files;  // what was loaded, in no particular order
 };
 
 // Loads the model at `path`: a GGUF file (see load_gguf_model), or a folder with config.json, generation_config.json
-// where there is one, and model.safetensors or its shards. Reads no weights but the scales and zero points of those in 8 or 4 bits. Every
-// file is treated as hostile. `max_context` is the longest context wanted, 0 the model's own: it chooses among the
-// rotations of models that have one for short and one for long contexts. INVALID_ARGUMENT: it is more than the model
-// holds. NOT_FOUND: a file is missing. BAD_MODEL: one is damaged, or they contradict each other. UNSUPPORTED: a model
-// that is not computed here. The message names the file, the field or tensor, what it is and what was expected.
+// where there is one, and model.safetensors or its shards. Reads no weights but the scales and zero points of those in
+// 8 or 4 bits. Every file is treated as hostile. `max_context` is the longest context wanted, 0 the model's own: it
+// chooses among the rotations of models that have one for short and one for long contexts. INVALID_ARGUMENT: it is more
+// than the model holds. NOT_FOUND: a file is missing. BAD_MODEL: one is damaged, or they contradict each other.
+// UNSUPPORTED: a model that is not computed here. The message names the file, the field or tensor, what it is and what
+// was expected.
 Result<std::unique_ptr<Model>> load_model(const std::string& path, int64_t max_context = 0,
                                           WeightPlace place = WeightPlace::mapped);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "text/sentencepiece_file.h"
 #include "text/sentencepiece_tokenizer.h"
 #include "text/space_symbol.h"
+#include "text/utf8.h"
 
 namespace nanolith {
 namespace {
@@ -63,6 +65,7 @@ class Reader {
             return fail(NL_ERROR_NOT_FOUND, header_.path(), " has no tokenizer: expected ", kModel);
         NL_ASSIGN(vocabulary_, read_vocabulary(header_));
         if (vocabulary_.tokens.empty()) return header_.wrong(kTokens, "an array of tokens");
+        NL_TRY(check_texts(kTokens, vocabulary_.tokens));
         NL_TRY(read_config());
         if (*kind == "llama") return sentencepiece();
         if (*kind == "gpt2") return byte_pairs();
@@ -70,6 +73,14 @@ class Reader {
     }
 
   private:
+    // The strings of GGUF files are UTF-8, which all that follows relies on.
+    Result<void> check_texts(const char* key, std::span<const std::string_view> texts) const {
+        const auto bad = std::ranges::find_if_not(texts, is_valid_utf8);
+        if (bad == texts.end()) return {};
+        return fail(NL_ERROR_BAD_MODEL, header_.path(), ": ", key, " has text that is not UTF-8 at ",
+                    bad - texts.begin(), ": expected UTF-8");
+    }
+
     // The spelling of the token that a key names; empty where it names none.
     Result<std::string> spelling(const char* key, int64_t* id = nullptr) {
         const std::string name = std::string("tokenizer.ggml.") + key;
@@ -172,6 +183,7 @@ class Reader {
                         " twice: expected each once");
         NL_ASSIGN(const auto merges, header_.strings("tokenizer.ggml.merges"));
         if (merges.empty()) return header_.wrong("tokenizer.ggml.merges", "an array of merges");
+        NL_TRY(check_texts("tokenizer.ggml.merges", merges));
         Json::Array list;
         list.reserve(merges.size());
         for (const std::string_view merge : merges) list.emplace_back(Json::Value(std::string(merge)));

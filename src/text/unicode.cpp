@@ -118,6 +118,7 @@ char32_t first_character(std::string_view text, size_t& length) {
     length = lead < 0x80 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
     if (length == 1) return lead;
     char32_t character = lead & (0xFFU >> (length + 1));
+    length = std::min(length, text.size());
     for (size_t i = 1; i < length; ++i) character = character << 6U | (byte(i) & 0x3FU);
     return character;
 }

@@ -76,6 +76,24 @@ TEST(GgufTokenizers, HaveTheirSpecialTokensAndTemplate) {
     EXPECT_EQ(*gguf_end_tokens(header), std::vector<int64_t>{3}) << "a piece of text is no end";
 }
 
+// A character that is cut off at a text's end, a lone byte of one, an overlong one.
+TEST(GgufTokenizers, RefuseTextsThatAreNotUtf8) {
+    for (const std::string bad : {"a\xF0\x9F", "\xFF", "\x80", "\xC0\xAF"}) {
+        for (const char* kind : {"gpt2", "llama"}) {
+            test::GgufWriter tokens;
+            tokens.add_text("tokenizer.ggml.model", kind).add_text("tokenizer.ggml.pre", "gpt-2");
+            tokens.add_texts("tokenizer.ggml.tokens", {"a", bad, "b"}).add_texts("tokenizer.ggml.merges", {"a b"});
+            tokens.add_numbers<int32_t>("tokenizer.ggml.token_type", 5, {1, 3, 1});
+            expect_error(make_tokenizer(tokens), NL_ERROR_BAD_MODEL,
+                         {"FILE", "tokenizer.ggml.tokens has text that is not UTF-8 at 1"});
+        }
+        test::GgufWriter merges;
+        merges.add_text("tokenizer.ggml.model", "gpt2").add_text("tokenizer.ggml.pre", "gpt-2");
+        merges.add_texts("tokenizer.ggml.tokens", {"a", "b"}).add_texts("tokenizer.ggml.merges", {bad});
+        expect_error(make_tokenizer(merges), NL_ERROR_BAD_MODEL, {"tokenizer.ggml.merges has text that is not UTF-8"});
+    }
+}
+
 TEST(GgufTokenizers, NameWhatIsNotKnown) {
     expect_error(make_tokenizer(small_bpe("of the future")), NL_ERROR_UNSUPPORTED,
                  {"FILE", "tokenizer.ggml.pre is \"of the future\"", "llama-bpe"});

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
 #include "text/character_sets.h"
 
 namespace nanolith {
@@ -19,6 +22,17 @@ struct Case {
     std::u32string_view text;
     std::u32string_view package;  // what the package 0.23.3 makes of it
 };
+
+// A character that the text's end cuts off takes the bytes that are there.
+TEST(Unicode, ReadsNoByteBehindTheText) {
+    const std::string text = "\xF0\x9F\x98\x80";
+    for (size_t size = 1; size <= text.size(); ++size) {
+        size_t length = 0;
+        const std::vector<char> copy(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(size));
+        first_character({copy.data(), copy.size()}, length);
+        EXPECT_EQ(length, size);
+    }
+}
 
 // The package's normal forms are those of Unicode 9; newer versions decompose all of these, or put their marks in
 // another order.
