@@ -36,6 +36,11 @@ struct Bytes {
         source->read(i * static_cast<int64_t>(size), size, number.data());
         return number_at(dtype, number.data(), 0);
     }
+    [[nodiscard]] int32_t integer(const PackedIntegers& packed, int64_t row, int64_t col, int32_t shift) const {
+        int8_t integer = 0;
+        unpack(packed, row, col, 1, shift, &integer);
+        return integer;
+    }
     void unpack(const PackedIntegers& packed, int64_t row, int64_t first, int64_t count, int32_t shift,
                 int8_t* to) const {
         with_load([&](const auto& load) { unpack_integers(packed, row, first, count, shift, load, to); });
@@ -89,17 +94,14 @@ Result<void> PackedMatrix::look_at_zeros() {
     if (!zeros_) return {};
     const Bytes bytes{zeros_->take(0), &*zeros_};
     if (bytes.copy == nullptr) return no_memory("zero points");
+    parts_.zero = bytes.integer(parts_.zeros, 0, 0, parts_.zero_shift);
     if (have_equal_words(bytes.copy.get(), parts_.zero_tensor->bytes.size(), parts_.zeros)) {
-        int8_t zero = 0;
-        bytes.unpack(parts_.zeros, 0, 0, 1, parts_.zero_shift, &zero);
-        parts_.zero = zero;
         zeros_.reset();
         return {};
     }
     std::vector<int8_t> of_row(static_cast<size_t>(parts_.groups));
     for (int64_t row = 0; row < parts_.rows; ++row) {
         bytes.unpack(parts_.zeros, row, 0, parts_.groups, parts_.zero_shift, of_row.data());
-        if (row == 0) parts_.zero = of_row.front();
         if (!std::ranges::all_of(of_row, [&](int8_t zero) { return zero == parts_.zero; })) return {};
     }
     zeros_.reset();
@@ -170,9 +172,7 @@ float PackedMatrix::scale(const InMemory& memory, int64_t row, int64_t group) co
 
 int32_t PackedMatrix::zero(const InMemory& memory, int64_t row, int64_t group) const noexcept {
     if (!zeros_) return parts_.zero;
-    int8_t zero = 0;
-    memory.zeros.unpack(parts_.zeros, row, group, 1, parts_.zero_shift, &zero);
-    return zero;
+    return memory.zeros.integer(parts_.zeros, row, group, parts_.zero_shift);
 }
 
 float PackedMatrix::row_scale(const WeightView& view, int64_t row) const noexcept {
@@ -217,8 +217,7 @@ void PackedMatrix::read(const std::byte* from, size_t size, void* to) noexcept {
 void PackedMatrix::read_row(const InMemory& memory, int64_t row, int64_t first, int64_t count,
                             std::byte* to) const noexcept {
     for (int64_t col = first; col < first + count; ++col, to += kWideBytes) {
-        int8_t code = 0;
-        memory.codes.unpack(parts_.codes, row, col, 1, parts_.code_shift, &code);
+        const int32_t code = memory.codes.integer(parts_.codes, row, col, parts_.code_shift);
         const int64_t group = parts_.group_of.empty() ? col / parts_.group : parts_.group_of[static_cast<size_t>(col)];
         const int32_t steps = code - zero(memory, row, group);
         const float weight = scale(memory, row, group) * static_cast<float>(steps);
