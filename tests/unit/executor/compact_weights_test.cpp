@@ -305,11 +305,13 @@ TEST_P(CompactFamilies, LogitsAndGreedyTokensAreTheQuantisedModels) {
         ++families;
         std::vector<int32_t> prompt(36);
         for (int32_t& token : prompt) token = random.below(spec.vocab_size);
-        {
+        // Weights that are compact in their files stay as they are.
+        if ((*model)->weights.layers.back().down_proj.compact != nullptr) {
             SCOPED_TRACE(fixture.path().filename().string());
             const Run expected = run(spec, (*model)->weights, WeightForm::wide, prompt, {});
             const Run got = run(spec, (*model)->weights, WeightForm::source, prompt, expected.tokens);
             ASSERT_NO_FATAL_FAILURE(expect_same(got, expected));
+            continue;
         }
         for (const WeightForm form : kForms) {
             SCOPED_TRACE(fixture.path().filename().string() + ", " + form_name(form));
