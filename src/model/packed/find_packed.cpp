@@ -10,7 +10,7 @@
 namespace nanolith {
 namespace {
 
-using Shape = std::vector<int64_t>;
+using TensorShape = std::vector<int64_t>;
 
 constexpr uint32_t kOneInEach4Bits = 0x11111111U;
 constexpr uint32_t kOneInEachByte = 0x01010101U;
@@ -109,9 +109,9 @@ class PackedFinder {
     Result<void> find_compressed_scales() {
         const std::string name = module_ + kCompressedNames.scales;
         const auto found = tensors_.find(name);
-        const Shape shape = found == tensors_.end() ? Shape() : found->second.shape;
+        const TensorShape shape = found == tensors_.end() ? TensorShape() : found->second.shape;
         set_groups(0);
-        if (shape == Shape{1} || shape.empty()) return find_scales(kCompressedNames.scales, shape, 0, 0);
+        if (shape == TensorShape{1} || shape.empty()) return find_scales(kCompressedNames.scales, shape, 0, 0);
         const bool in_groups = shape.size() == 2 && shape[1] > 0 && parts_.cols % shape[1] == 0;
         if (in_groups) set_groups(parts_.cols / shape[1]);
         return find_scales(kCompressedNames.scales, {parts_.rows, parts_.groups}, parts_.groups, 1);
@@ -125,7 +125,7 @@ class PackedFinder {
         PassingBytes(*shape, 1).read(0, sizeof sizes, sizes);
         if (sizes[0] == parts_.rows && sizes[1] == parts_.cols) return {};
         return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", module_, kShape, " says ", show_shape(sizes),
-                    ": expected ", show_shape(Shape{parts_.rows, parts_.cols}), " by the model's sizes");
+                    ": expected ", show_shape(TensorShape{parts_.rows, parts_.cols}), " by the model's sizes");
     }
 
     // 0: a row is a group.
@@ -136,13 +136,13 @@ class PackedFinder {
 
     // Codes of 4 or of 8 bits, whichever has the tensor's shape.
     Result<void> find_codes(const char* end, SharedBy shared_by, bool transposed) {
-        const Shape shape = tensors_.find(module_ + end)->second.shape;
+        const TensorShape shape = tensors_.find(module_ + end)->second.shape;
         const auto shape_of = [&](int32_t bits) {
             parts_.codes = pack_integers(parts_.rows, parts_.cols, bits, shared_by, transposed);
-            return Shape{parts_.codes.shape()[0], parts_.codes.shape()[1]};
+            return TensorShape{parts_.codes.shape()[0], parts_.codes.shape()[1]};
         };
-        const Shape of_eight = shape_of(8);
-        const Shape of_four = shape_of(4);
+        const TensorShape of_eight = shape_of(8);
+        const TensorShape of_four = shape_of(4);
         if (shape != of_four && shape != of_eight)
             return fail(NL_ERROR_BAD_MODEL, where_, ": tensor ", module_, end, " has the shape ", show_shape(shape),
                         ": expected ", show_shape(of_four), " of 4 bits or ", show_shape(of_eight),
@@ -160,7 +160,7 @@ class PackedFinder {
                       parts_.zero_tensor);
     }
 
-    Result<void> find_scales(const char* end, const Shape& shape, int64_t row_stride, int64_t group_stride) {
+    Result<void> find_scales(const char* end, const TensorShape& shape, int64_t row_stride, int64_t group_stride) {
         parts_.scale_row_stride = row_stride;
         parts_.scale_group_stride = group_stride;
         NL_TRY(tensor(end, nullptr, shape, parts_.scale_tensor));
@@ -194,7 +194,7 @@ class PackedFinder {
     [[nodiscard]] bool has(const char* end) const { return tensors_.find(module_ + end) != tensors_.end(); }
 
     // `dtype`: null where the caller checks it.
-    Result<void> tensor(const char* end, const char* dtype, const Shape& shape, const Tensor*& to) const {
+    Result<void> tensor(const char* end, const char* dtype, const TensorShape& shape, const Tensor*& to) const {
         const std::string name = module_ + end;
         const auto found = tensors_.find(name);
         if (found == tensors_.end())
