@@ -18,8 +18,8 @@ std::string normalize_unicode(std::string_view text, NormalForm form);
 // Every character's full lower case by itself, without regard to its neighbours.
 std::string lower_case(std::string_view text);
 
-// The character at the front of `text`, which must not be empty, and how many bytes it takes: never more than there are.
-// In text that is not UTF-8 it is any character.
+// The character at the front of `text`, which must not be empty, and how many bytes it takes: never more than there
+// are. In text that is not UTF-8 it is any character.
 char32_t first_character(std::string_view text, size_t& length);
 void append_character(std::string& text, char32_t character);
 
