@@ -66,8 +66,8 @@ void add_model(Facts& facts, const Model& model) {
     facts.push_back({"parameters", model.num_parameters});
     facts.push_back({"format", model.format});
     facts.push_back({"weights", weights_of(model)});
-    // About what they take in memory by default. On a GPU compact weights become 16 bits where its backend does not keep
-    // them (Backend::keeps_compact).
+    // About what they take in memory by default. On a GPU compact weights become 16 bits where its backend does not
+    // keep them (Backend::keeps_compact).
     facts.push_back(
         {"weight bytes", static_cast<int64_t>(stored_bytes(model.weights, WeightForm::source, model.file_dtype))});
     if (!model.stored.empty()) facts.push_back({"computed with", dtype_name(model.file_dtype)});
