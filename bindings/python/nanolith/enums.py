@@ -382,9 +382,9 @@ class Weights(OpenEnum):
     are not quantised again: they stay as they are with all of these but NL_WEIGHTS_WIDE. Since 0.2.
     """
 
-    #: As in the files, where the device computes with that form: blocks of a GGUF file, and the integers and 8-bit floats
-    #: of AWQ, GPTQ, compressed-tensors and fp8 checkpoints, stay 8 or 4 bits on the CPU and on Hopper GPUs (there not
-    #: with experts). Else as NL_WEIGHTS_WIDE
+    #: As in the files, where the device computes with that form: blocks of a GGUF file, and the integers and 8-bit
+    #: floats of AWQ, GPTQ, compressed-tensors and fp8 checkpoints, stay 8 or 4 bits on the CPU and on Hopper GPUs
+    #: (there not with experts). Else as NL_WEIGHTS_WIDE
     AUTO = 0
     #: in NL_OPTION_DTYPE's format
     WIDE = 1
