@@ -1,5 +1,5 @@
-// Reading a block of compact weights (layout.h) for a product: its codes, widened to 16-bit floats, and the scales of
-// its rows. The scales of groups are read in scales.cuh.
+// Reads a block of compact weights (layout.h) out of shared memory for a product: the codes, which are widened to
+// 16-bit floats, and the scale of each row. scales.cuh reads the scales of groups.
 #pragma once
 
 #include <type_traits>
@@ -8,7 +8,8 @@
 
 namespace nanolith::cuda {
 
-// A block in shared memory, and what is needed to widen its codes.
+// A block of compact weights (layout.h) that has been copied to shared memory, and the numbers that widening and
+// scaling its codes takes.
 struct SharedBlock {
     const std::byte* bytes;
     int lines;       // how many lines of 64 columns the block has: 1 to 4

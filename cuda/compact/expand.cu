@@ -1,6 +1,6 @@
-// Tiling: a warp expands 64 columns of a tile of 16 rows. Each lane widens the codes that it would have as the operand
-// A of a product. Four lanes share each row: of every 32 columns a lane first has four separate pairs; the lanes
-// exchange them, so that each has eight adjacent weights and writes them with stores of 16 bytes.
+// Tiling: a warp expands 16 rows of 64 columns. Codes are stored in the order that the tensor cores want, in which four
+// lanes share a row and each lane has four separate pairs of columns in every 32. So a lane widens its pairs, the four
+// lanes exchange them until each has eight adjacent weights, and each writes those with stores of 16 bytes.
 //
 // Bytes: codes and scales are read, sizeof(T) bytes a weight are written. About ten instructions a weight. Bound by
 // writing to memory.
@@ -65,8 +65,9 @@ struct EightWeights {
     }
 
   private:
-    // A step of the transposition, with the lane whose number differs in `bit` alone: the lane that has the bit set
-    // sends its pair `low` and the other one its pair `high`, and each stores what it gets in place of what it sent.
+    // A step of the transposition: two lanes, whose numbers differ in `bit` alone, exchange a pair of weights. The lane
+    // without that bit gives its pair number `high` and gets the other lane's pair number `low`, and the other way
+    // round. Each keeps what it gets where it had what it gave.
     __device__ void exchange(int low, int high, int bit, int c) {
         const bool sends_low = (c & bit) != 0;
 #pragma unroll

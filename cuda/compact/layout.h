@@ -38,7 +38,7 @@ inline constexpr int kFactorZero = 128;      // what is added to a group's facto
 inline constexpr int kBits4Turn = 3;         // bits that words of 4-bit codes are turned left by
 static_assert(kCompactColumns == kCompactBlock);
 
-// Bytes of the codes of a tile's 16 rows in 64 columns.
+// Bytes that the codes of a line take: 64 columns of the 16 rows of a tile.
 __host__ __device__ constexpr int compact_line_bytes(CodeKind codes) {
     return kCompactTile * kCompactUnit / (codes == CodeKind::bits4 ? 2 : 1);
 }

@@ -1,9 +1,10 @@
 // Corrections of a product that depend on a group's columns of x through their sum alone.
 //
-// From a product of codes with x two terms must be subtracted for each group: the group's minimum times the sum of x
-// over the group; and, for 4-bit codes, the constant that widening adds to every code (kBits4Zero in codes.cuh, and the
-// form's zero) times the same sum and the group's scale. Each is computed for all groups of a block at once: the tensor
-// cores multiply the minimums or scales with the means of x.
+// A weight is scale * (code - zero) - minimum, but the tensor cores multiply x with the widened codes alone, and
+// widening leaves a constant added to each 4-bit code (kBits4Zero in codes.cuh). So two terms are subtracted from each
+// group's sum afterwards: minimum * sum(x), and for 4-bit codes scale * (constant + zero) * sum(x), where sum(x) is
+// over the group's columns. The tensor cores compute each term for all groups of a block at once, as a product of the
+// minimums or the scales with the means of x.
 //
 // To keep float32's accuracy a mean is stored as two numbers of T: the mean rounded to T, and the rest that rounding
 // left, also rounded to T. For one row of x and one block of weights (layout.h) they are an array [2][groups] of T.

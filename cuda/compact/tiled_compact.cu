@@ -1,8 +1,9 @@
 // Tiling: the weight rows are divided into strips of up to 256. A thread block has 16 warps, each of which computes the
-// outputs of one tile of 16 weight rows. The thread block goes through the strip's columns 256 at a time. Its warps
-// share those columns of x, which cp.async copies to two or three stages in shared memory. Each warp has a ring of its
-// own for the weights, which the copy engine fills with blocks of the tile (layout.h). The warp widens the codes in
-// registers, from which wgmma takes them as its operand A; its operand B is x.
+// outputs of one tile of 16 weight rows. The thread block goes through the strip's columns 256 at a time. All its warps
+// multiply with the same 256 columns of x: cp.async copies these to shared memory, which has room for two or three such
+// pieces. The weights of each warp's tile are its own: the copy engine brings their blocks (layout.h) to a ring of
+// buffers in shared memory. The warp widens the codes in registers, from which wgmma takes them as its operand A; its
+// operand B is x.
 //
 // Where there are fewer strips than multiprocessors, up to eight thread blocks, a cluster, share the columns of a
 // strip. When all have their partial sums in shared memory, each of them adds up the sums of some of the strip's tiles,
@@ -140,7 +141,8 @@ class TiledRing {
 
     [[nodiscard]] __device__ const std::byte* block() const { return blocks_ + stage_ * kStage; }
     __device__ void wait() const { barrier_wait(filled_ + stage_, parity_, "compact weights"); }
-    // Starts to fetch a further block to where the current one is, and goes to the next one.
+    // Goes to the next block of the ring. The buffer of the block before is free then, and a further block of the tile
+    // is fetched into it.
     __device__ void advance() {
         __syncwarp();  // all lanes have read the block
         fetch(stage_);

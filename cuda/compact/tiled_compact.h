@@ -19,7 +19,7 @@ constexpr int kTiledRows = 64;
 // 6.2 ms of int4.
 constexpr int kMostTiledRows = 192;
 
-// Most thread blocks that share the columns of a strip, as a cluster.
+// The largest cluster: the thread blocks that divide the columns of one strip of weight rows among them.
 constexpr int kTiledSplits = 8;
 
 // What the GPU allows: most[n] is how many clusters of n thread blocks run at the same time, 0 where none does.

@@ -82,9 +82,10 @@ class TiledProduct {
         add_group(products, factors.of, sums);
     }
 
-    // For forms with groups: each group's products are added up in registers of their own, and scaled when they are
-    // complete. With up to 32 rows there are registers for all groups of 64 columns, which are multiplied together;
-    // with 64 rows it is one group at a time. Meanwhile the warp widens the codes that come next.
+    // For forms with groups: the tensor cores add up each group's products by itself, and the sum is scaled when it is
+    // complete. With up to 32 rows of x a thread has registers for the sums of all groups of 64 columns, so that these
+    // are multiplied at the same time; with 64 rows of x it has them for one group. While the tensor cores multiply,
+    // the warp widens the codes of the next columns.
     __device__ void add_scaled(const std::byte* x, const RowFactors<T, Traits>& factors, Fragment<kRows>& sums) const {
         constexpr int kOfGroup = kNarrow ? 1 : 2;           // steps in a group
         constexpr int kSteps = kRows <= 32 ? 4 : kOfGroup;  // steps that are multiplied together

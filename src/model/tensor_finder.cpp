@@ -41,7 +41,7 @@ Result<void> TensorFinder::fused(const std::string& name, int64_t cols, const st
 }
 
 Result<void> TensorFinder::find(const std::string& name, const std::vector<int64_t>& shape, WeightView& weight) const {
-    if (shape.size() == 2 && !packed_name(tensors_, quantization_, name).empty()) {
+    if (shape.size() == 2 && is_packed(tensors_, quantization_, name)) {
         NL_ASSIGN(weight, find_packed(tensors_, quantization_, where_, name, shape[0], shape[1], packed_));
         return {};
     }

@@ -31,7 +31,7 @@ class TensorFinder {
                                      const std::vector<WeightView*>& parts) const;
     // Whether the weight is there, as it is or packed.
     [[nodiscard]] bool has(const std::string& name) const {
-        return has_tensor(name) || !packed_name(tensors_, quantization_, name).empty();
+        return has_tensor(name) || is_packed(tensors_, quantization_, name);
     }
 
   private:

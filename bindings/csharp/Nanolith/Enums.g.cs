@@ -370,7 +370,7 @@ namespace Nanolith
     /// <summary>How matrices of weights are kept in memory. Activations, norms, biases and the routers of experts are not quantised: whatever is chosen here, they have NL_OPTION_DTYPE's format or a wider one. Matrices that a file has in 8 or 4 bits are not quantised again: they stay as they are with all of these but NL_WEIGHTS_WIDE. Since 0.2. A newer library may know more values.</summary>
     public enum Weights
     {
-        /// <summary>As in the files, where the device computes with that form: blocks of a GGUF file, and the integers and 8-bit floats of AWQ, GPTQ, compressed-tensors and fp8 checkpoints, stay 8 or 4 bits on the CPU and on Hopper GPUs (there not with experts). Else as NL_WEIGHTS_WIDE</summary>
+        /// <summary>In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE</summary>
         Auto = 0,
         /// <summary>in NL_OPTION_DTYPE's format</summary>
         Wide = 1,

@@ -382,9 +382,9 @@ class Weights(OpenEnum):
     are not quantised again: they stay as they are with all of these but NL_WEIGHTS_WIDE. Since 0.2.
     """
 
-    #: As in the files, where the device computes with that form: blocks of a GGUF file, and the integers and 8-bit
-    #: floats of AWQ, GPTQ, compressed-tensors and fp8 checkpoints, stay 8 or 4 bits on the CPU and on Hopper GPUs
-    #: (there not with experts). Else as NL_WEIGHTS_WIDE
+    #: In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no
+    #: experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept
+    #: in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE
     AUTO = 0
     #: in NL_OPTION_DTYPE's format
     WIDE = 1

@@ -127,9 +127,9 @@ class StoredBlock {
 
   private:
     [[nodiscard]] float half(int64_t i) const { return to_float(get<Half>(scales_ + 2 * (i * kStrip + lane_))); }
-    // Factor i of those that begin `behind` bytes a row behind the block's first byte.
-    [[nodiscard]] int8_t factor(int64_t behind, int64_t i) const {
-        return get<int8_t>(scales_ + (behind + i) * kStrip + lane_);
+    // The row's int8 number i of an array [][16] that stands behind `bytes_before` bytes for each of the 16 rows.
+    [[nodiscard]] int8_t factor(int64_t bytes_before, int64_t i) const {
+        return get<int8_t>(scales_ + (bytes_before + i) * kStrip + lane_);
     }
 
     const CompactForm& form_;

@@ -220,23 +220,22 @@ class PackedFinder {
 
 }  // namespace
 
-std::string packed_name(const TensorMap& tensors, const Quantization& quantization, const std::string& name) {
+bool is_packed(const TensorMap& tensors, const Quantization& quantization, const std::string& name) {
     const auto there = [&](const std::string& tensor) { return tensors.find(tensor) != tensors.end(); };
     const std::string module = module_of(name);
     switch (quantization.method) {
         case QuantMethod::gptq:
         case QuantMethod::awq:
-            return there(module + kGptqNames.codes) ? module + kGptqNames.codes : "";
+            return there(module + kGptqNames.codes);
         case QuantMethod::integers: {
-            if (there(module + kCompressedNames.codes)) return module + kCompressedNames.codes;
             const auto found = tensors.find(name);
-            return found != tensors.end() && found->second.dtype == "I8" ? name : "";
+            return there(module + kCompressedNames.codes) || (found != tensors.end() && found->second.dtype == "I8");
         }
         case QuantMethod::none:
         case QuantMethod::fp8:
             break;
     }
-    return "";
+    return false;
 }
 
 Result<WeightView> find_packed(const TensorMap& tensors, const Quantization& quantization, const std::string& where,

@@ -12,11 +12,11 @@
 
 namespace nanolith {
 
-// The name of the tensor that has the codes of the weight `name` ("... .weight"), or an empty name where the tensors
-// have none: the weight is stored as it is, or is missing.
-std::string packed_name(const TensorMap& tensors, const Quantization& quantization, const std::string& name);
+// Whether the tensors have integer codes of the weight `name` ("... .weight"). If not, it is stored as it is, or
+// missing.
+bool is_packed(const TensorMap& tensors, const Quantization& quantization, const std::string& name);
 
-// The weight `name`, whose codes are in a tensor that packed_name() has found: [rows, cols]. `matrices` owns what the
+// The weight `name` [rows, cols], for which is_packed() holds. `matrices` owns what the
 // view reads through. BAD_MODEL: a tensor is missing, has another shape or an index that is too large. UNSUPPORTED: it
 // has a dtype that is not read. OUT_OF_MEMORY. Messages begin with `where` and name the tensor.
 Result<WeightView> find_packed(const TensorMap& tensors, const Quantization& quantization, const std::string& where,

@@ -176,7 +176,7 @@ int32_t PackedMatrix::zero(const InMemory& memory, int64_t row, int64_t group) c
 }
 
 float PackedMatrix::row_scale(const WeightView& view, int64_t row) const noexcept {
-    return row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(view.scales.first_row + row)];
+    return scale_of_row(view.scales.first_row + row);
 }
 
 void PackedMatrix::read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
@@ -192,7 +192,7 @@ void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block
     to = {};
     std::ranges::fill(to.codes, static_cast<int8_t>(form_.zero));
     memory.codes.unpack(parts_.codes, row, first, count, parts_.code_shift, to.codes);
-    const float row_scale = row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(row)];
+    const float row_scale = scale_of_row(row);
     for (int64_t i = 0; i * form_.group < count; ++i) {
         const int64_t group = (first + i * form_.group) / parts_.group;
         to.scales[i] = parts_.groups == 1 ? to_half(1) : divided_scale(scale(memory, row, group), row_scale);

@@ -78,6 +78,9 @@ class PackedMatrix final : public CompactSource, public WeightSource {
     Result<void> look_at_scales();
     void choose_form();
 
+    [[nodiscard]] float scale_of_row(int64_t row) const noexcept {
+        return row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(row)];
+    }
     [[nodiscard]] InMemory take(int64_t weights) const noexcept;
     void read_block(const InMemory& memory, int64_t row, int64_t block, CompactBlock& to) const noexcept;
     void read_row(const InMemory& memory, int64_t row, int64_t first, int64_t count, std::byte* to) const noexcept;

@@ -76,7 +76,8 @@ TEST(GgufTokenizers, HaveTheirSpecialTokensAndTemplate) {
     EXPECT_EQ(*gguf_end_tokens(header), std::vector<int64_t>{3}) << "a piece of text is no end";
 }
 
-// A character that is cut off at a text's end, a lone byte of one, an overlong one.
+// Tokens and merges with a character whose last bytes are missing, with bytes that begin no character, and with a
+// character in more bytes than UTF-8 allows for it.
 TEST(GgufTokenizers, RefuseTextsThatAreNotUtf8) {
     for (const std::string bad : {"a\xF0\x9F", "\xFF", "\x80", "\xC0\xAF"}) {
         for (const char* kind : {"gpt2", "llama"}) {

@@ -293,9 +293,9 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
 
-/// As in the files, where the device computes with that form: blocks of a GGUF file, and the integers and 8-bit
-/// floats of AWQ, GPTQ, compressed-tensors and fp8 checkpoints, stay 8 or 4 bits on the CPU and on Hopper GPUs
-/// (there not with experts). Else as NL_WEIGHTS_WIDE
+/// In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no
+/// experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept
+/// in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE
 pub const NL_WEIGHTS_AUTO: i32 = 0;
 /// in NL_OPTION_DTYPE's format
 pub const NL_WEIGHTS_WIDE: i32 = 1;
