@@ -24,7 +24,7 @@ class CudaBackend final : public Backend {
 
     [[nodiscard]] std::string device_name() const override { return name_; }
     [[nodiscard]] bool supports(DType) const override { return true; }
-    [[nodiscard]] bool keeps_compact(const ModelSpec& spec) const override { return cuda::keeps_compact(spec, major_); }
+    [[nodiscard]] bool keeps_compact() const override { return cuda::keeps_compact(major_); }
 
     [[nodiscard]] Result<uint64_t> available_memory() const override {
         const DeviceGuard guard(index_);

@@ -93,7 +93,11 @@ __global__ void __launch_bounds__(kWarps* kWarp)
     const int tile = warp / lines;
     const int column = warp % lines * kCompactUnit;
     if (tile >= num_tiles) return;
-    const std::byte* const block = matrix.tiles + (first_tile + tile) * layout.tile_bytes(matrix.size) +
+    const int of_tile = matrix.rows_of_tile();
+    const int rows = min(num_tiles * of_tile, matrix.outputs - first_tile * of_tile);
+    to += blockIdx.y * int64_t{matrix.gated ? 2 * rows : rows} * matrix.size;
+    const std::byte* const block = matrix.tiles + blockIdx.y * matrix.bytes() +
+                                   (first_tile + tile) * layout.tile_bytes(matrix.size) +
                                    column / kCompactColumns * layout.block_bytes(kCompactColumns);
     const int block_column = column % kCompactColumns;
     const std::byte* const line = block + layout.code_offset() + block_column / kCompactUnit * layout.line_bytes();
@@ -120,9 +124,10 @@ __global__ void __launch_bounds__(kWarps* kWarp)
                 weights.set_pair(i, scales.weight(two.x - zero, scale, min), scales.weight(two.y - zero, scale, min));
             }
             weights.make_adjacent(c);
-            const int64_t row =
-                matrix.gated ? (half * num_tiles + tile) * (kCompactTile / 2) + g : tile * kCompactTile + 8 * half + g;
-            weights.store(to + row * matrix.size, column + 32 * pair + 8 * c, matrix.size);
+            const int row = tile * of_tile + g + (matrix.gated ? 0 : 8 * half);
+            if (row >= rows) continue;
+            const int64_t above = matrix.gated ? half * rows : 0;
+            weights.store(to + (above + row) * matrix.size, column + 32 * pair + 8 * c, matrix.size);
         }
     }
 }
@@ -130,9 +135,10 @@ __global__ void __launch_bounds__(kWarps* kWarp)
 }  // namespace
 
 template <typename T>
-Result<void> expand(const CompactMatrix& matrix, int first, int count, T* to, cudaStream_t stream) {
+Result<void> expand(const CompactMatrix& matrix, int first, int count, T* to, cudaStream_t stream, int matrices) {
     const int64_t lines = (matrix.size + kCompactUnit - 1) / kCompactUnit;
-    const LaunchShape shape{dim3(static_cast<unsigned>((lines * count + kWarps - 1) / kWarps)), dim3(kWarps * kWarp)};
+    const dim3 grid(static_cast<unsigned>((lines * count + kWarps - 1) / kWarps), static_cast<unsigned>(matrices));
+    const LaunchShape shape{grid, dim3(kWarps * kWarp)};
     switch (matrix.layout.codes) {
         case CodeKind::bits4:
             return launch(expand_kernel<T, CodeKind::bits4>, shape, stream, matrix, first, count, to);
@@ -144,8 +150,8 @@ Result<void> expand(const CompactMatrix& matrix, int first, int count, T* to, cu
     return launch(expand_kernel<T, CodeKind::e4m3>, shape, stream, matrix, first, count, to);
 }
 
-template Result<void> expand(const CompactMatrix&, int, int, float*, cudaStream_t);
-template Result<void> expand(const CompactMatrix&, int, int, __half*, cudaStream_t);
-template Result<void> expand(const CompactMatrix&, int, int, __nv_bfloat16*, cudaStream_t);
+template Result<void> expand(const CompactMatrix&, int, int, float*, cudaStream_t, int);
+template Result<void> expand(const CompactMatrix&, int, int, __half*, cudaStream_t, int);
+template Result<void> expand(const CompactMatrix&, int, int, __nv_bfloat16*, cudaStream_t, int);
 
 }  // namespace nanolith::cuda

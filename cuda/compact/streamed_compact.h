@@ -33,7 +33,7 @@ struct CompactOutput {
     Activation activation = Activation::silu;
 
     // The same without the first `rows` rows.
-    [[nodiscard]] CompactOutput behind_rows(int64_t rows) const {
+    [[nodiscard]] __host__ __device__ CompactOutput behind_rows(int64_t rows) const {
         const int64_t bytes = kind == Kind::store16 || kind == Kind::gate ? 2 : 4;
         CompactOutput rest = *this;
         rest.to = static_cast<std::byte*>(to) + rows * stride * bytes;

@@ -10,8 +10,19 @@
 
 namespace nanolith::cuda {
 
-// kRows: 16, 32 or 64; where x has fewer rows its last one is repeated. kThreads: threads of the thread block.
-template <typename T, typename Traits, int kRows, int kThreads>
+// Which rows of x are multiplied: the first ones, the last of which is repeated where they are fewer than the kernel's.
+struct FirstRows {
+    int count;
+    [[nodiscard]] __device__ int row(int i) const { return min(i, count - 1); }
+};
+// Or those of a list in shared memory, as many as the kernel has.
+struct ListedRows {
+    const int32_t* list;
+    [[nodiscard]] __device__ int row(int i) const { return list[i]; }
+};
+
+// kRows: 16, 32 or 64. kThreads: threads of the thread block. Rows: FirstRows or ListedRows.
+template <typename T, typename Traits, int kRows, int kThreads, typename Rows>
 class TiledX {
   public:
     static constexpr int kLineBytes = kRows * kCompactUnit * 2;  // 64 columns of all rows
@@ -20,8 +31,8 @@ class TiledX {
     // eight rows use different banks.
     static constexpr int kMeansRowBytes = Traits::kMeans ? kMeanBytes<Traits> + 16 : 0;
 
-    // x [rows, size] in device memory.
-    __device__ TiledX(const T* x, int rows, int size) : x_(x), rows_(rows), size_(size) {}
+    // x [*, size] in device memory.
+    __device__ TiledX(const T* x, const Rows& rows, int size) : x_(x), rows_(rows), size_(size) {}
 
     // Starts to copy the 256 columns from 256 `block` on, or as many as x has there, to a stage. All threads of the
     // thread block take part, each with the same eight columns of several rows.
@@ -37,8 +48,7 @@ class TiledX {
         std::byte* const to = stage + chunk / kOfLine * kLineBytes + ((chunk % kOfLine) ^ (first % 8)) * 16;
 #pragma unroll
         for (int row = first; row < kRows; row += kThreads / kChunks) {
-            copy_async(to + row * kCompactUnit * 2, x_ + static_cast<int64_t>(min(row, rows_ - 1)) * size_ + column,
-                       true);
+            copy_async(to + row * kCompactUnit * 2, x_ + static_cast<int64_t>(rows_.row(row)) * size_ + column, true);
         }
     }
 
@@ -99,7 +109,7 @@ class TiledX {
     }
 
     const T* x_;
-    const int rows_;
+    const Rows rows_;
     const int size_;
 };
 

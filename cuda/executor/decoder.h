@@ -69,9 +69,9 @@ class Decoder {
         stream_ = stream;
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
         NL_TRY(attention_.allocate(stream_));
-        NL_ASSIGN(experts_, Experts<T>::create(spec_, options_));
         NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, options_.weights, stream_, progress, share));
+        NL_ASSIGN(experts_, create_experts());
         NL_ASSIGN(products_, Products<T>::create(gpu_, options_.batch_invariant, weights_, stream_));
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
         return {};
@@ -181,11 +181,11 @@ class Decoder {
     Result<void> mlp_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         if (weights.router.present()) {
-            const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
             if constexpr (kMayStream) {
-                if (streams_experts(weights)) return experts_.stream_out(experts, rows(), residual(), after_streamed());
+                if (streams_experts(weights))
+                    return experts_.stream_out(weights.experts, rows(), residual(), after_streamed());
             }
-            return experts_.add(normed(), experts, rows(), residual(), stream_);
+            return experts_.add(normed(), weights.experts, rows(), residual(), stream_);
         }
         const bool streamed = fuses_gate(weights) && products_.streams(rows(), weights.gate_up);
         return add_output(inner(), weights.down, weights.down_bias, weights.mlp_post_norm,
@@ -230,10 +230,21 @@ class Decoder {
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
 
+    [[nodiscard]] Result<Experts<T>> create_experts() const {
+        std::vector<ExpertMatrix<T>> matrices;
+        for (const DeviceLayer<T>& layer : weights_.layers) {
+            if (!layer.router.present()) continue;
+            matrices.push_back(layer.experts.gate_up);
+            matrices.push_back(layer.experts.down);
+        }
+        return Experts<T>::create(spec_, options_, gpu_, matrices);
+    }
+
     // Whether the layer, which has experts, and its router are streamed products.
     [[nodiscard]] bool streams_experts(const DeviceLayer<T>& layer) const {
         if constexpr (kMayStream) {
-            return products_.streams(rows(), layer.router) &&
+            return products_.streams(rows(), layer.router) && !layer.experts.gate_up.compact() &&
+                   !layer.experts.down.compact() &&
                    streamed_experts_support<T>(experts_.rows_of(rows()), products_.halves(rows()), gpu_);
         }
         return false;
@@ -358,8 +369,7 @@ class Decoder {
         const bool streamed = adds_streamed(weights.o, weights.o_bias, weights.attention_post_norm);
         const NormedRows<T> x = normed_rows(weights.mlp_norm);
         NL_TRY(products_.multiply_normed(x, weights.router, experts_.logits(), streamed));
-        const ExpertLayer<T> experts{weights.expert_gate_up, weights.expert_down};
-        return experts_.stream_in(x, experts, after_streamed());
+        return experts_.stream_in(x, weights.experts, after_streamed());
     }
 
     // residual += norm(x W^T + bias). A null bias or norm is left out.

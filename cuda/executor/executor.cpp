@@ -467,17 +467,13 @@ Result<std::unique_ptr<Executor>> create_cuda_executor(int index, const ModelSpe
                                                        const ExecutorOptions& wanted, const Progress& progress) {
     ExecutorOptions options = wanted;
     NL_TRY(check_model(spec, weights, options));
-    const bool quantises = options.weights != WeightForm::source && options.weights != WeightForm::wide;
-    if (quantises && spec.experts.count > 0)
-        return fail(NL_ERROR_UNSUPPORTED, "weights as ", form_name(options.weights),
-                    " of a model with experts on a GPU: expected them as in the files, or 16 or 32 bits");
     const DeviceGuard guard(index);
     NL_TRY(guard.result());
     GpuFacts gpu;
     NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.multiprocessors, cudaDevAttrMultiProcessorCount, index));
     NL_CUDA_TRY(cudaDeviceGetAttribute(&gpu.major, cudaDevAttrComputeCapabilityMajor, index));
     NL_TRY(check_attention(attention_spec(spec, options), gpu));
-    if (options.weights == WeightForm::source && !keeps_compact(spec, gpu.major)) options.weights = WeightForm::wide;
+    if (options.weights == WeightForm::source && !keeps_compact(gpu.major)) options.weights = WeightForm::wide;
     switch (options.dtype) {
         case DType::f16:
             return create_typed<__half>(index, gpu, spec, weights, options, progress);

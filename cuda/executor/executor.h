@@ -12,8 +12,8 @@ namespace nanolith::cuda {
 
 // Whether compact weights stay compact by default on a GPU of compute capability `major`: where there are kernels that
 // multiply them as they are. Elsewhere they would be expanded for every product.
-constexpr bool keeps_compact(const ModelSpec& spec, int major) {
-    return major == 9 && spec.experts.count == 0;
+constexpr bool keeps_compact(int major) {
+    return major == 9;
 }
 
 // Checks the model, uploads its weights to device `index`, allocates pages and scratch memory there and, if the options

@@ -281,7 +281,7 @@ class Products {
             NL_TRY(multiply_wide(rows, x, weights, outputs, part.size, to, add));
             if (!part.gated) continue;
             const OutputRows<Output> of_up{to.to + part.outputs, y.stride};
-            const T* const up = weights + int64_t{count} * tile_rows * part.size;
+            const T* const up = weights + int64_t{outputs} * part.size;
             NL_TRY(multiply_wide(rows, x, up, outputs, part.size, of_up, add));
         }
         return {};

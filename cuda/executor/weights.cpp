@@ -55,12 +55,26 @@ MatrixViews gate_up_views(const LayerWeights& layer) {
     return {&layer.gate_proj, &layer.up_proj};
 }
 
-CompactMatrix place_compact(const CompactForm& form, int64_t outputs, int64_t size, bool gated, Arena& arena) {
+MatrixViews expert_gate_up_views(const ExpertWeights& expert) {
+    return {&expert.gate_proj, &expert.up_proj};
+}
+MatrixViews expert_down_views(const ExpertWeights& expert) {
+    return {&expert.down_proj};
+}
+using ViewsOfExpert = MatrixViews (*)(const ExpertWeights&);
+
+// Such a matrix without a place for its tiles.
+CompactMatrix compact_matrix(const CompactForm& form, int64_t outputs, int64_t size, bool gated) {
     CompactMatrix matrix;
     matrix.layout = CompactLayout(form);
     matrix.size = static_cast<int>(size);
     matrix.outputs = static_cast<int>(outputs);
     matrix.gated = gated;
+    return matrix;
+}
+
+CompactMatrix place_compact(const CompactForm& form, int64_t outputs, int64_t size, bool gated, Arena& arena) {
+    CompactMatrix matrix = compact_matrix(form, outputs, size, gated);
     matrix.tiles = arena.reserve<std::byte>(matrix.bytes());
     return matrix;
 }
@@ -103,6 +117,30 @@ DeviceMatrix<T> place_matrix(const MatrixViews& views, WeightForm form, bool gat
     return matrix;
 }
 
+// Decides where a matrix of all experts is and whether it is compact: where all experts have it in one form.
+template <typename T>
+ExpertMatrix<T> place_experts(const LayerWeights& layer, ViewsOfExpert views_of, WeightForm form, Arena& arena) {
+    const MatrixViews first = views_of(layer.experts.front());
+    const CompactForm first_form = compact_form(*first.front(), form);
+    const auto is_alike = [&](const ExpertWeights& expert) {
+        const MatrixViews views = views_of(expert);
+        return is_compact(views, form) && std::ranges::all_of(views, [&](const WeightView* view) {
+                   return compact_form(*view, form) == first_form;
+               });
+    };
+    const auto count = static_cast<int64_t>(layer.experts.size());
+    const int64_t rows = first.front()->rows;
+    const int64_t size = first.front()->cols;
+    ExpertMatrix<T> matrix;
+    if (!CompactLayout::stores(first_form) || !std::ranges::all_of(layer.experts, is_alike)) {
+        matrix.wide = arena.reserve<T>(count * static_cast<int64_t>(first.size()) * rows * size);
+        return matrix;
+    }
+    matrix.first = compact_matrix(first_form, rows, size, first.size() > 1);
+    matrix.first.tiles = arena.reserve<std::byte>(count * matrix.first.bytes());
+    return matrix;
+}
+
 template <typename T>
 DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, WeightForm form, Arena& arena) {
     const int64_t hidden = spec.hidden_size;
@@ -118,10 +156,9 @@ DeviceLayer<T> place_layer(const ModelSpec& spec, const LayerWeights& layer, Wei
     to.mlp_norm = arena.reserve<float>(hidden);
     if (layer.mlp_post_norm.present()) to.mlp_post_norm = arena.reserve<float>(hidden);
     if (layer.router.present()) {
-        const int64_t inner = int64_t{spec.experts.count} * spec.experts.intermediate_size;
         to.router = place_matrix<T>({&layer.router}, WeightForm::wide, false, arena);
-        to.expert_gate_up = arena.reserve<T>(2 * hidden * inner);
-        to.expert_down = arena.reserve<T>(hidden * inner);
+        to.experts.gate_up = place_experts<T>(layer, expert_gate_up_views, form, arena);
+        to.experts.down = place_experts<T>(layer, expert_down_views, form, arena);
         return to;
     }
     const bool has_gate_bias = layer.gate_bias.present();
@@ -237,13 +274,21 @@ class LayerUpload {
         return one(from.v_bias, to + q_rows + kv_rows);
     }
     Result<void> experts(const LayerWeights& from, const DeviceLayer<T>& to) {
-        const int64_t size = int64_t{spec_.hidden_size} * spec_.experts.intermediate_size;
         NL_TRY(one(from.router, to.router.wide));
         for (size_t i = 0; i < from.experts.size(); ++i) {
-            const ExpertWeights& expert = from.experts[i];
-            const auto at = static_cast<int64_t>(i) * size;
-            NL_TRY(parts({&expert.gate_proj, &expert.up_proj}, to.expert_gate_up + 2 * at));
-            NL_TRY(one(expert.down_proj, to.expert_down + at));
+            NL_TRY(expert(expert_gate_up_views(from.experts[i]), to.experts.gate_up, static_cast<int64_t>(i)));
+            NL_TRY(expert(expert_down_views(from.experts[i]), to.experts.down, static_cast<int64_t>(i)));
+        }
+        return {};
+    }
+    // A matrix of expert number `i`.
+    Result<void> expert(const MatrixViews& from, const ExpertMatrix<T>& to, int64_t i) {
+        if (to.compact()) return uploader_.upload_compact(from, compact_form(*from.front(), form_), to.of(i));
+        T* wide = to.wide;
+        for (const WeightView* view : from) wide += i * view->rows * view->cols;
+        for (const WeightView* view : from) {
+            NL_TRY(one(*view, wide));
+            wide += view->rows * view->cols;
         }
         return {};
     }

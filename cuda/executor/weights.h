@@ -9,6 +9,7 @@
 #include "backend/model_weights.h"
 #include "backend/progress.h"
 #include "backend/weight_form.h"
+#include "experts/expert_matrix.h"
 #include "linear/matrix.h"
 #include "runtime/memory.h"
 
@@ -16,7 +17,7 @@ namespace nanolith::cuda {
 
 // Norms are float32, with ModelSpec::norm_offset added. Weights that are multiplied with the same input follow each
 // other in memory, so that they are one product. What the model does not have is null. Matrices are wide or compact;
-// routers and experts are wide.
+// routers are wide.
 template <typename T>
 struct DeviceLayer {
     float* attention_norm = nullptr;       // [hidden]
@@ -34,9 +35,8 @@ struct DeviceLayer {
     T* down_bias = nullptr;                // [hidden]
     float* mlp_post_norm = nullptr;        // [hidden]
     // In place of gate_up and down where the layer has experts.
-    DeviceMatrix<T> router;       // [experts, hidden]
-    T* expert_gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
-    T* expert_down = nullptr;     // [experts, hidden, intermediate]
+    DeviceMatrix<T> router;  // [experts, hidden]
+    ExpertLayer<T> experts;
 };
 
 template <typename T>

@@ -3,15 +3,33 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
-#include "experts/grouped.h"
+#include <algorithm>
+
+#include "compact/expand.h"
+#include "experts/grouped_compact.h"
 #include "linear/gate.h"
 #include "linear/matmul.h"
 
 namespace nanolith::cuda {
 
+namespace {
+
+// Experts' matrices that no kernel takes are expanded so many bytes at a time, or one expert at least.
+constexpr int64_t kExpandedBytes = int64_t{96} << 20;
+
+// Elements of an expert's matrix, of gate and up where it is gated.
+int64_t expert_elements(const CompactMatrix& matrix) {
+    return int64_t{matrix.gated ? 2 : 1} * matrix.outputs * matrix.size;
+}
+
+}  // namespace
+
 template <typename T>
-Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptions& options) {
+Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptions& options, const GpuFacts& gpu,
+                                      std::span<const ExpertMatrix<T>> matrices) {
     Experts experts;
+    experts.gpu_ = gpu;
+    experts.batch_invariant_ = options.batch_invariant;
     experts.spec_ = spec.experts;
     experts.activation_ = spec.activation;
     experts.hidden_ = spec.hidden_size;
@@ -27,6 +45,17 @@ Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptio
     NL_ASSIGN(experts.inner_, allocate_device(pairs * inner * sizeof(T), "experts' activations"));
     NL_ASSIGN(experts.outputs_,
               allocate_device(pairs * static_cast<size_t>(spec.hidden_size) * sizeof(float), "experts' outputs"));
+    size_t expanded = 0;  // elements
+    for (const ExpertMatrix<T>& matrix : matrices) {
+        if (!matrix.compact() || experts.takes_codes(matrix)) continue;
+        const auto at_once = static_cast<size_t>(experts.expanded_experts(matrix));
+        expanded = std::max(expanded, at_once * static_cast<size_t>(expert_elements(matrix.first)));
+    }
+    NL_ASSIGN(experts.expanded_, allocate_device(expanded * sizeof(T), "experts' weights that are expanded"));
+    const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix); };
+    if (std::ranges::any_of(matrices, takes_codes)) {
+        NL_ASSIGN(experts.clusters_, find_tiled_clusters());
+    }
     return experts;
 }
 
@@ -51,22 +80,80 @@ template <typename T>
 Result<void> Experts<T>::add(const T* x, const ExpertLayer<T>& layer, int rows, float* residual, cudaStream_t stream) {
     const RoutingView view = routing();
     const int inner = spec_.intermediate_size;
-    T* const gated = inner_.as<T>();
     const int pairs = rows * spec_.top_k;
-    const GroupedProduct<T> up{x,           layer.gate_up, view.begins, view.pairs, pairs,
-                               spec_.top_k, spec_.count,   hidden_,     2 * inner};
-    NL_TRY(multiply_grouped(up, gate_up_.as<T>(), stream));
-    NL_TRY(gate<T>(gate_up_.as<T>(), nullptr, activation_, pairs, inner, gated, false, stream));
-    const GroupedProduct<T> down{gated,       layer.down,  view.begins, nullptr, pairs,
-                                 spec_.top_k, spec_.count, inner,       hidden_};
-    NL_TRY(multiply_grouped(down, outputs_.as<float>(), stream));
+    const GroupedProduct<T> up{x,           nullptr,     view.begins, view.pairs, pairs,
+                               spec_.top_k, spec_.count, hidden_,     2 * inner};
+    NL_TRY(multiply_gate_up(up, layer.gate_up, stream));
+    const GroupedProduct<T> down{inner_.as<T>(), nullptr,     view.begins, nullptr, pairs,
+                                 spec_.top_k,    spec_.count, inner,       hidden_};
+    NL_TRY(multiply_down(down, layer.down, stream));
     return add_experts(outputs_.as<float>(), view, spec_.top_k, rows, hidden_, residual, stream);
+}
+
+template <typename T>
+Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const ExpertMatrix<T>& matrix,
+                                          cudaStream_t stream) {
+    T* const to = inner_.as<T>();
+    const int inner = spec_.intermediate_size;
+    if constexpr (kMayMultiplyCodes) {
+        if (takes_codes(matrix)) {
+            const CompactOutput output{CompactOutput::Kind::gate, to, inner, activation_};
+            return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+        }
+    }
+    NL_TRY(multiply_wide(product, matrix, gate_up_.as<T>(), stream));
+    return gate<T>(gate_up_.as<T>(), nullptr, activation_, product.num_pairs, inner, to, false, stream);
+}
+
+template <typename T>
+Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix,
+                                       cudaStream_t stream) {
+    if constexpr (kMayMultiplyCodes) {
+        if (takes_codes(matrix)) {
+            const CompactOutput output{CompactOutput::Kind::store32, outputs_.data(), hidden_, {}};
+            return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+        }
+    }
+    return multiply_wide(product, matrix, outputs_.as<float>(), stream);
+}
+
+template <typename T>
+bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix) const {
+    return kMayMultiplyCodes && matrix.compact() && !batch_invariant_ &&
+           grouped_compact_supports(matrix.first.layout, matrix.first.size, gpu_);
+}
+
+template <typename T>
+int Experts<T>::expanded_experts(const ExpertMatrix<T>& matrix) const {
+    const int64_t bytes = expert_elements(matrix.first) * static_cast<int64_t>(sizeof(T));
+    return static_cast<int>(std::clamp<int64_t>(kExpandedBytes / bytes, 1, spec_.count));
+}
+
+template <typename T>
+template <typename Output>
+Result<void> Experts<T>::multiply_wide(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, Output* y,
+                                       cudaStream_t stream) {
+    if (!matrix.compact()) {
+        product.weight = matrix.wide;
+        return multiply_grouped(product, y, stream);
+    }
+    T* const expanded = expanded_.as<T>();
+    const int most = expanded_experts(matrix);
+    product.weight = expanded;
+    for (int first = 0; first < spec_.count; first += most) {
+        const CompactMatrix part = matrix.of(first);
+        product.experts = std::min(most, spec_.count - first);
+        NL_TRY(expand(part, 0, part.num_tiles(), expanded, stream, product.experts));
+        NL_TRY(multiply_grouped(product, y, stream));
+        product.begins += product.experts;
+    }
+    return {};
 }
 
 template <typename T>
 Result<void> Experts<T>::stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how) {
     if constexpr (sizeof(T) == 2) {
-        return streamed_experts_gate_up(rows_of(x.rows), x, logits(), activation_, layer.gate_up, routing(),
+        return streamed_experts_gate_up(rows_of(x.rows), x, logits(), activation_, layer.gate_up.wide, routing(),
                                         inner_.as<T>(), how);
     }
     return fail(NL_ERROR_INTERNAL, "streamed experts have 16-bit weights");
@@ -75,7 +162,7 @@ Result<void> Experts<T>::stream_in(const NormedRows<T>& x, const ExpertLayer<T>&
 template <typename T>
 Result<void> Experts<T>::stream_out(const ExpertLayer<T>& layer, int rows, float* residual, const StreamedLaunch& how) {
     if constexpr (sizeof(T) == 2) {
-        return streamed_experts_down(rows_of(rows), inner_.as<T>(), layer.down, routing(), residual, how);
+        return streamed_experts_down(rows_of(rows), inner_.as<T>(), layer.down.wide, routing(), residual, how);
     }
     return fail(NL_ERROR_INTERNAL, "streamed experts have 16-bit weights");
 }

@@ -3,32 +3,32 @@
 
 #include <cuda_runtime_api.h>
 
+#include <span>
+
 #include "backend/executor.h"
 #include "backend/model_spec.h"
+#include "compact/tiled_compact.h"
+#include "experts/expert_matrix.h"
+#include "experts/grouped.h"
 #include "experts/routing.h"
 #include "experts/streamed_experts.h"
 #include "runtime/memory.h"
 
 namespace nanolith::cuda {
 
-// What a layer's experts are, on the device.
-template <typename T>
-struct ExpertLayer {
-    const T* gate_up = nullptr;  // [experts, 2 * intermediate, hidden]
-    const T* down = nullptr;     // [experts, hidden, intermediate]
-};
-
 // The memory for the experts of one layer at a time, and their computation.
 template <typename T>
 class Experts {
   public:
     Experts() = default;  // for models without experts
-    static Result<Experts> create(const ModelSpec& spec, const ExecutorOptions& options);
+    // `matrices`: all that it will be called with.
+    static Result<Experts> create(const ModelSpec& spec, const ExecutorOptions& options, const GpuFacts& gpu,
+                                  std::span<const ExpertMatrix<T>> matrices);
 
     // Where the router's logits [rows, experts] belong.
     [[nodiscard]] float* logits() const { return logits_.as<float>(); }
 
-    // Few rows, where streamed_experts_support(): both steps of them are streamed products.
+    // Few rows of wide experts, where streamed_experts_support(): both steps of them are streamed products.
     [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
     // Chooses by logits() the experts of each of the rows x of the residual stream, and computes what these experts'
     // down projections take: activation(gate) * up of the normalised row.
@@ -42,8 +42,24 @@ class Experts {
     Result<void> add(const T* x, const ExpertLayer<T>& layer, int rows, float* residual, cudaStream_t stream);
 
   private:
+    static constexpr bool kMayMultiplyCodes = sizeof(T) == 2;
+
     [[nodiscard]] RoutingView routing() const;
 
+    // Whether products of the matrix are computed with its codes: others are expanded, if they are not wide.
+    [[nodiscard]] bool takes_codes(const ExpertMatrix<T>& matrix) const;
+    // y = the product with the wide matrix, or with the compact one that is expanded, some experts at a time.
+    template <typename Output>
+    Result<void> multiply_wide(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, Output* y,
+                               cudaStream_t stream);
+    // How many experts of the matrix are expanded at a time.
+    [[nodiscard]] int expanded_experts(const ExpertMatrix<T>& matrix) const;
+    // inner_ of all pairs, and outputs_.
+    Result<void> multiply_gate_up(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream);
+    Result<void> multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream);
+
+    GpuFacts gpu_;
+    bool batch_invariant_ = false;
     ExpertSpec spec_;
     Activation activation_ = Activation::silu;
     int hidden_ = 0;
@@ -53,6 +69,8 @@ class Experts {
     DeviceBuffer gate_up_;  // [pairs, 2 * intermediate] T
     DeviceBuffer inner_;    // [pairs, intermediate] T
     DeviceBuffer outputs_;  // [pairs, hidden] float32
+    DeviceBuffer expanded_;  // matrices of some experts
+    TiledClusters clusters_;
 };
 
 }  // namespace nanolith::cuda

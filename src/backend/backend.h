@@ -31,8 +31,8 @@ class Backend {
     [[nodiscard]] virtual std::string device_name() const = 0;  // "cuda:0 NVIDIA H200"
     // Whether weights and activations may be of this format.
     [[nodiscard]] virtual bool supports(DType dtype) const = 0;
-    // Whether the model's compact weights stay as their source has them (WeightForm::source); else they are widened.
-    [[nodiscard]] virtual bool keeps_compact(const ModelSpec& spec) const = 0;
+    // Whether compact weights stay as their source has them (WeightForm::source); else they are widened.
+    [[nodiscard]] virtual bool keeps_compact() const = 0;
     [[nodiscard]] virtual Result<uint64_t> available_memory() const = 0;  // bytes that an executor could take now
 
     // Copies the weights (or uses them in place, where the device can), reserves the page pool,

@@ -116,7 +116,7 @@ Result<void> Engine::start(std::unique_ptr<Backend> backend, const EngineOptions
     NL_ASSIGN(const DType kv_dtype, choose_kv_dtype(options.kv_dtype, dtype_));
     page_bytes_ = nanolith::page_bytes(spec(), page_size_, kv_dtype);
     NL_ASSIGN(const uint64_t memory, backend_->available_memory());
-    const bool is_wide = options.weights == WeightForm::source && !backend_->keeps_compact(spec());
+    const bool is_wide = options.weights == WeightForm::source && !backend_->keeps_compact();
     const uint64_t weight_bytes = stored_bytes(model_->weights, is_wide ? WeightForm::wide : options.weights, dtype_);
     NL_ASSIGN(const int32_t num_pages, choose_num_pages({.wanted = options.num_pages,
                                                          .page_bytes = page_bytes_,

@@ -260,7 +260,7 @@ class NoDevice final : public Backend {
   public:
     [[nodiscard]] std::string device_name() const override { return "none"; }
     [[nodiscard]] bool supports(DType) const override { return true; }
-    [[nodiscard]] bool keeps_compact(const ModelSpec&) const override { return false; }
+    [[nodiscard]] bool keeps_compact() const override { return false; }
     [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 45; }
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec&, const ModelWeights&, const ExecutorOptions&,
                                                       const Progress&) override {

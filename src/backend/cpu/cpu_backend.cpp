@@ -27,7 +27,7 @@ class CpuBackend final : public Backend {
 
     [[nodiscard]] std::string device_name() const override { return cpu::describe_threads(pool_->num_threads()); }
     [[nodiscard]] bool supports(DType dtype) const override { return dtype != DType::f16; }
-    [[nodiscard]] bool keeps_compact(const ModelSpec&) const override { return true; }
+    [[nodiscard]] bool keeps_compact() const override { return true; }
     [[nodiscard]] Result<uint64_t> available_memory() const override {
         const uint64_t bytes = cpu::available_memory();
         if (bytes == 0) return fail(NL_ERROR_DEVICE, "the system does not tell how much memory is available");

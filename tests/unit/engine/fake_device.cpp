@@ -333,7 +333,7 @@ class FakeBackend final : public Backend {
     FakeBackend(std::shared_ptr<FakeRecord> record, int32_t depth) : record_(std::move(record)), depth_(depth) {}
     [[nodiscard]] std::string device_name() const override { return "fake"; }
     [[nodiscard]] bool supports(DType) const override { return true; }
-    [[nodiscard]] bool keeps_compact(const ModelSpec&) const override { return false; }
+    [[nodiscard]] bool keeps_compact() const override { return false; }
     [[nodiscard]] Result<uint64_t> available_memory() const override { return uint64_t{1} << 40; }
     Result<std::unique_ptr<Executor>> create_executor(const ModelSpec& spec, const ModelWeights&,
                                                       const ExecutorOptions& options, const Progress&) override {
