@@ -242,12 +242,8 @@ class Decoder {
 
     // Whether the layer, which has experts, and its router are streamed products.
     [[nodiscard]] bool streams_experts(const DeviceLayer<T>& layer) const {
-        if constexpr (kMayStream) {
-            return products_.streams(rows(), layer.router) && !layer.experts.gate_up.compact() &&
-                   !layer.experts.down.compact() &&
-                   streamed_experts_support<T>(experts_.rows_of(rows()), products_.halves(rows()), gpu_);
-        }
-        return false;
+        return products_.streams(rows(), layer.router) &&
+               experts_.streams(rows(), layer.experts, products_.halves(rows()));
     }
     // Whether norm and activation are fused into the layer's gate and up projections.
     [[nodiscard]] bool fuses_gate(const DeviceLayer<T>& layer) const {

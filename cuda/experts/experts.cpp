@@ -151,8 +151,24 @@ Result<void> Experts<T>::multiply_wide(GroupedProduct<T> product, const ExpertMa
 }
 
 template <typename T>
+bool Experts<T>::streams(int rows, const ExpertLayer<T>& layer, bool half) const {
+    if constexpr (sizeof(T) == 2) {
+        const bool compact = layer.gate_up.compact();
+        if (layer.down.compact() != compact) return false;
+        if (!compact) return streamed_experts_support<T>(rows_of(rows), half, gpu_);
+        return streamed_compact_experts_support(rows_of(rows), layer.gate_up.first.layout, layer.down.first.layout,
+                                                half, gpu_);
+    }
+    return false;
+}
+
+template <typename T>
 Result<void> Experts<T>::stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how) {
     if constexpr (sizeof(T) == 2) {
+        if (layer.gate_up.compact()) {
+            return streamed_compact_gate_up(rows_of(x.rows), x, logits(), activation_, layer.gate_up.first, routing(),
+                                            inner_.as<T>(), how);
+        }
         return streamed_experts_gate_up(rows_of(x.rows), x, logits(), activation_, layer.gate_up.wide, routing(),
                                         inner_.as<T>(), how);
     }
@@ -162,6 +178,9 @@ Result<void> Experts<T>::stream_in(const NormedRows<T>& x, const ExpertLayer<T>&
 template <typename T>
 Result<void> Experts<T>::stream_out(const ExpertLayer<T>& layer, int rows, float* residual, const StreamedLaunch& how) {
     if constexpr (sizeof(T) == 2) {
+        if (layer.down.compact()) {
+            return streamed_compact_down(rows_of(rows), inner_.as<T>(), layer.down.first, routing(), residual, how);
+        }
         return streamed_experts_down(rows_of(rows), inner_.as<T>(), layer.down.wide, routing(), residual, how);
     }
     return fail(NL_ERROR_INTERNAL, "streamed experts have 16-bit weights");

@@ -28,8 +28,8 @@ class Experts {
     // Where the router's logits [rows, experts] belong.
     [[nodiscard]] float* logits() const { return logits_.as<float>(); }
 
-    // Few rows of wide experts, where streamed_experts_support(): both steps of them are streamed products.
-    [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
+    // Whether both steps of so few rows are streamed products. `half` is StreamedLaunch::half.
+    [[nodiscard]] bool streams(int rows, const ExpertLayer<T>& layer, bool half) const;
     // Chooses by logits() the experts of each of the rows x of the residual stream, and computes what these experts'
     // down projections take: activation(gate) * up of the normalised row.
     Result<void> stream_in(const NormedRows<T>& x, const ExpertLayer<T>& layer, const StreamedLaunch& how);
@@ -44,6 +44,7 @@ class Experts {
   private:
     static constexpr bool kMayMultiplyCodes = sizeof(T) == 2;
 
+    [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
     [[nodiscard]] RoutingView routing() const;
 
     // Whether products of the matrix are computed with its codes: others are expanded, if they are not wide.

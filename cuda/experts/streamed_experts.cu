@@ -10,7 +10,7 @@
 
 #include "device/activation.cuh"
 #include "device/dependent.cuh"
-#include "experts/choose.cuh"
+#include "experts/streamed_choice.cuh"
 #include "linear/streamed_input.cuh"
 #include "linear/streamed_tiles.cuh"
 
@@ -19,7 +19,6 @@ namespace nanolith::cuda {
 namespace {
 
 constexpr int kMostRows = 4;
-constexpr int kMostPairs = 64;
 
 // Gate and up: a tile is four rows of W_gate of a pair's expert and the rows of W_up with the same numbers. First come
 // all tiles of pair 0, then those of pair 1, and so on.
@@ -56,22 +55,6 @@ struct DownChunks {
                        tile % tiles_of_row * map->tile_rows, experts[pair(tile, chunk)]);
     }
 };
-
-// Chooses the experts of all rows, a warp for each. The last block, which always has tiles, keeps the choice.
-__device__ void choose_all(const float* logits, const ExpertRows& rows, const RoutingView& to, int32_t* experts,
-                           float* shares) {
-    const int row = static_cast<int>(threadIdx.x) / kWarp;
-    const int top_k = rows.spec.top_k;
-    if (row < rows.rows) {
-        choose_experts(logits + row * rows.spec.count, rows.spec, experts + row * top_k, shares + row * top_k);
-    }
-    __syncthreads();
-    if (blockIdx.x + 1 != gridDim.x) return;
-    for (int pair = static_cast<int>(threadIdx.x); pair < rows.rows * top_k; pair += kStreamedThreads) {
-        to.experts[pair] = experts[pair];
-        to.shares[pair] = shares[pair];
-    }
-}
 
 template <typename T>
 __global__ void __launch_bounds__(kStreamedThreads, 2)

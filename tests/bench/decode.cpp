@@ -12,6 +12,7 @@
 // phases follows its line; the steps are slower then.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -110,10 +111,16 @@ Result<double> median_step(Executor& executor, std::span<const int32_t> table, c
     return seconds[seconds.size() / 2];
 }
 
-// Bytes of weights that a step reads: all but the embedding, unless it is the head too.
-double weight_bytes(const ModelWeights& weights, WeightForm form) {
+// Bytes of weights that a step reads in which `rows` rows have chosen experts at random: all but the embedding, unless it
+// is the head too, and the experts that nobody chose.
+double weight_bytes(const ModelSpec& spec, const ModelWeights& weights, WeightForm form, int32_t rows) {
     ModelWeights read = weights;
     read.embedding = read.head;
+    if (spec.experts.count > 0) {
+        const double share = static_cast<double>(spec.experts.top_k) / spec.experts.count;
+        const double chosen = spec.experts.count * (1 - std::pow(1 - share, rows));
+        for (LayerWeights& layer : read.layers) layer.experts.resize(static_cast<size_t>(std::lround(chosen)));
+    }
     return static_cast<double>(stored_bytes(read, form, DType::bf16));
 }
 
@@ -137,8 +144,8 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
     const int32_t middle = arguments.history + kWarmUpSteps + arguments.steps / 2;
     const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read -
-                         weight_bytes(random.weights, WeightForm::wide) +
-                         weight_bytes(random.weights, arguments.weights);
+                         weight_bytes(spec, random.weights, WeightForm::wide, 1) +
+                         weight_bytes(spec, random.weights, arguments.weights, arguments.rows);
     std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3,
                 arguments.rows / seconds, bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
                 arguments.history / prefill_seconds);
