@@ -38,6 +38,7 @@ using CompactForms = FormList<CompactTraits<CodeKind::bits4, ScaleKind::half, 32
                               CompactTraits<CodeKind::bits4, ScaleKind::two, 32, true>,    // Q4_K, int4
                               CompactTraits<CodeKind::int8, ScaleKind::half, 32, false>,   // Q8_0, Q5_0, IQ4_NL, int8
                               CompactTraits<CodeKind::int8, ScaleKind::half, 32, true>,    // Q5_1
+                              CompactTraits<CodeKind::int8, ScaleKind::zeros, 32, true>,   // GPTQ with zero points
                               CompactTraits<CodeKind::int8, ScaleKind::two, 16, false>,    // Q6_K
                               CompactTraits<CodeKind::int8, ScaleKind::two, 32, false>,    // IQ4_XS
                               CompactTraits<CodeKind::int8, ScaleKind::two, 32, true>,     // Q5_K

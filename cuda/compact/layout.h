@@ -59,9 +59,9 @@ struct CompactLayout {
           zero(form.zero),
           mins(form.mins) {}
 
-    // Whether codes can be stored: 8 bits have no zero here, and no kernels for zero points.
+    // Whether codes can be stored: 8 bits have no zero here, but may have zero points.
     [[nodiscard]] static constexpr bool stores(const CompactForm& form) {
-        return form.codes == CodeKind::bits4 || (form.zero == 0 && form.scales != ScaleKind::zeros);
+        return form.codes == CodeKind::bits4 || form.zero == 0;
     }
 
     // Groups of a block, also of one with fewer columns.

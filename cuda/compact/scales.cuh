@@ -77,13 +77,18 @@ class GroupScales {
 
 // What two rows have for each group, scales or minimums, as operands A of mma: pairs of groups 2 c and 2 c + 1, c being
 // lane % 4 (and of 16 groups another one 8 further). They are exact: factors and, where T is float16, float16 scales
-// are numbers of T, and the others are sums of two.
+// are numbers of T, and the others are sums of two or three.
 template <typename T, typename Traits>
 class GroupPairs {
+    // A scale's 11 bits times a zero point's 4 or 8 are that many bits; a number of T has 11, or 8 of bfloat16.
+    static constexpr int parts() {
+        if (Traits::kScales == ScaleKind::zeros) return Traits::kCodes == CodeKind::int8 && kIsBFloat16<T> ? 3 : 2;
+        return Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;
+    }
+
   public:
     static constexpr int kPairs = Traits::kGroups / 8;  // of a row
-    static constexpr int kParts =
-        Traits::kScales == ScaleKind::zeros || (Traits::kScales == ScaleKind::half && kIsBFloat16<T>) ? 2 : 1;
+    static constexpr int kParts = parts();
 
     // The scales of rows g and g + 8 of a block in shared memory, without what all groups of a row have in common.
     __device__ static GroupPairs of_scales(const std::byte* block, int g, int c) {
@@ -159,10 +164,11 @@ class GroupPairs {
         pairs_[0][half][i] = pair_of_bytes<T>(__byte_perm(bytes, 0, 0x4140U), kPower<T, CodeKind::int8>);
     }
     __device__ void set_numbers(float2 exact, int half, int i) {
-        pairs_[0][half][i] = pack_pair(exact.x, exact.y, T());
-        if constexpr (kParts > 1) {
-            const float2 got = unpack_pair(pairs_[0][half][i], T());
-            pairs_[1][half][i] = pack_pair(exact.x - got.x, exact.y - got.y, T());
+#pragma unroll
+        for (int part = 0; part < kParts; ++part) {
+            pairs_[part][half][i] = pack_pair(exact.x, exact.y, T());
+            const float2 got = unpack_pair(pairs_[part][half][i], T());
+            exact = make_float2(exact.x - got.x, exact.y - got.y);
         }
     }
     uint32_t pairs_[kParts][2][kPairs];

@@ -16,7 +16,7 @@ namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kMostRows = 8;
+constexpr int kMostRows = 4;
 
 // Tiles of all experts, one expert's behind the other's, as blocks of weights (CompactRing).
 template <typename Traits>

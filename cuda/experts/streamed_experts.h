@@ -1,6 +1,6 @@
-// A layer's experts for up to four rows (compact ones: eight) of 16-bit activations on Hopper, in two launches. Each row
-// has chosen some of them; an expert's weights are read through shared memory to the tensor cores, as linear/streamed.h
-// and compact/streamed_compact.h do it, once for each row that has chosen it.
+// A layer's experts for up to four rows of 16-bit activations on Hopper, in two launches. Each row has chosen some of
+// them; an expert's weights are read through shared memory to the tensor cores, as linear/streamed.h and
+// compact/streamed_compact.h do it, once for each row that has chosen it.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -36,6 +36,8 @@ class GroupedMatrix : public BlocksInMemory {
   public:
     static constexpr CompactForm kZeros = {
         .codes = CodeKind::bits4, .scales = ScaleKind::zeros, .group = 64, .mins = true};
+    static constexpr CompactForm kZerosOf8 = {
+        .codes = CodeKind::int8, .scales = ScaleKind::zeros, .group = 128, .mins = true};
     static constexpr CompactForm kE4M3 = {.codes = CodeKind::e4m3, .scales = ScaleKind::half, .group = 128};
 
     // `form`: one of these.
@@ -58,14 +60,16 @@ class GroupedMatrix : public BlocksInMemory {
         const bool zeros = form().scales == ScaleKind::zeros;
         const float most = std::max(std::fabs(*low), std::fabs(*high));
         const int64_t group = first / form().group;
-        to.scales[group] = to_half(2 * (zeros ? (*high - *low) / 15 : most / 448));
+        const bool bits4 = form().codes == CodeKind::bits4;
+        const float least = bits4 ? 0 : -128;
+        to.scales[group] = to_half(2 * (zeros ? (*high - *low) / (bits4 ? 15 : 255) : most / 448));
         const float scale = to_float(to.scales[group]) / 2;
-        const float zero = zeros ? std::nearbyint(-*low / scale) : 0;
+        const float zero = zeros ? std::nearbyint(least - *low / scale) : 0;
         to.min_factors[group] = static_cast<int8_t>(zero);
         for (int64_t i = 0; i < count; ++i) {
             const float steps = weights[i] / scale;
-            to.codes[first + i] = static_cast<int8_t>(zeros ? std::clamp(std::nearbyint(steps) + zero, 0.0F, 15.0F)
-                                                            : to_float8_e4m3(steps).bits);
+            const float code = std::clamp(std::nearbyint(steps) + zero, least, bits4 ? 15.0F : 127.0F);
+            to.codes[first + i] = zeros ? static_cast<int8_t>(code) : static_cast<int8_t>(to_float8_e4m3(steps).bits);
         }
     }
 };

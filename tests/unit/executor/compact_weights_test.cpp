@@ -111,6 +111,7 @@ TEST_P(CompactWeightsTest, OfManySizes) {
 TEST_P(CompactWeightsTest, OfCheckpoints) {
     Random random(seed_);
     for (const auto& [form, what] : {std::pair(GroupedMatrix::kZeros, "zero points"),
+                                     std::pair(GroupedMatrix::kZerosOf8, "zero points of 8 bits"),
                                      std::pair(GroupedMatrix::kE4M3, "e4m3 with scales of blocks")}) {
         RandomShape shape = some_shape();
         expect_reference(shape, form, what);
