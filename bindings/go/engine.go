@@ -108,6 +108,19 @@ func (e *Engine) Describe() (string, error) {
 	})
 }
 
+// Metrics gives what the engine has counted, in Prometheus' text format: pages, chunks by tier, requests, and
+// histograms of steps and of generations. Not for a tenant's handle.
+func (e *Engine) Metrics() (string, error) {
+	pointer, err := e.handle.use()
+	if err != nil {
+		return "", err
+	}
+	defer e.handle.done()
+	return fillText(16384, func(buffer *C.char, capacity C.size_t, needed *C.size_t) C.nl_status {
+		return C.nl_engine_metrics((*C.nl_engine)(pointer), buffer, capacity, needed)
+	})
+}
+
 // Device is the device in words, for example "cpu (2 threads)".
 func (e *Engine) Device() (string, error) {
 	pointer, err := e.handle.use()

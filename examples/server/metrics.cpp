@@ -23,59 +23,6 @@ void simple(std::string& out, const std::string& name, const char* type, const s
     out += name + " " + std::to_string(value) + "\n";
 }
 
-struct EngineNumber {
-    int32_t fact;
-    const char* name;
-    const char* type;
-    const char* help;
-};
-
-constexpr std::array kEngineNumbers = {
-    EngineNumber{NL_ENGINE_PAGES_TOTAL, "nanolith_pages", "gauge", "Pages of keys and values in the pool."},
-    EngineNumber{NL_ENGINE_PAGES_FREE, "nanolith_pages_free", "gauge", "Pages on the free list."},
-    EngineNumber{NL_ENGINE_PAGES_EVICTABLE, "nanolith_pages_evictable", "gauge", "Pages of chunks that nobody uses."},
-    EngineNumber{NL_ENGINE_PAGE_BYTES, "nanolith_page_bytes", "gauge", "Bytes of a page over all layers."},
-    EngineNumber{NL_ENGINE_MISSES, "nanolith_chunk_misses_total", "counter", "Requests for chunks that were computed."},
-    EngineNumber{NL_ENGINE_EVICTIONS, "nanolith_chunk_evictions_total", "counter", "Chunks evicted from the device."},
-    EngineNumber{NL_ENGINE_TOKENS_REUSED, "nanolith_chunk_tokens_reused_total", "counter",
-                 "Tokens of chunks that did not have to be computed."},
-    EngineNumber{NL_ENGINE_TOKENS_COMPUTED, "nanolith_chunk_tokens_computed_total", "counter",
-                 "Tokens of chunks that had to be computed."},
-    EngineNumber{NL_ENGINE_SAVED_MS, "nanolith_store_saved_milliseconds", "gauge",
-                 "Time that the store has saved, an estimate."},
-};
-
-struct TierNumber {
-    const char* tier;
-    int32_t chunks, bytes, hits, moves;  // facts; 0 where the tier has none
-};
-
-constexpr std::array kTiers = {
-    TierNumber{"device", NL_ENGINE_CHUNKS, NL_ENGINE_CHUNK_BYTES, NL_ENGINE_HITS, NL_ENGINE_DEVICE_MOVES},
-    TierNumber{"host", NL_ENGINE_HOST_CHUNKS, NL_ENGINE_HOST_BYTES, NL_ENGINE_HOST_HITS, NL_ENGINE_HOST_MOVES},
-    TierNumber{"files", NL_ENGINE_FILE_CHUNKS, NL_ENGINE_FILE_BYTES, NL_ENGINE_FILE_HITS, NL_ENGINE_FILE_MOVES},
-    TierNumber{"server", 0, 0, NL_ENGINE_SERVER_HITS, NL_ENGINE_SERVER_MOVES},
-};
-
-// One metric with a line for each tier that has it.
-void by_tier(std::string& out, const nl_engine* engine, const std::string& name, const char* type,
-             const std::string& help, int32_t TierNumber::*member) {
-    head(out, name, type, help);
-    for (const TierNumber& tier : kTiers) {
-        if (tier.*member == 0) continue;
-        out += name + "{tier=\"" + tier.tier + "\"} " + std::to_string(fact(engine, tier.*member)) + "\n";
-    }
-}
-
-void write_engine(std::string& out, const nl_engine* engine) {
-    for (const EngineNumber& number : kEngineNumbers)
-        simple(out, number.name, number.type, number.help, fact(engine, number.fact));
-    by_tier(out, engine, "nanolith_chunks", "gauge", "Chunks in the tier.", &TierNumber::chunks);
-    by_tier(out, engine, "nanolith_chunk_bytes", "gauge", "Bytes of the tier's chunks.", &TierNumber::bytes);
-    by_tier(out, engine, "nanolith_chunk_hits_total", "counter", "Requests for chunks found there.", &TierNumber::hits);
-    by_tier(out, engine, "nanolith_chunk_moves_total", "counter", "Chunks copied there.", &TierNumber::moves);
-}
-
 // A label's value: quotes, backslashes and line ends are escaped.
 std::string label(const std::string& text) {
     std::string out;
@@ -127,7 +74,9 @@ std::string Metrics::text(const nl_engine* engine, const std::string& model) con
     first_token.write(out, "nanolith_first_token_seconds", "From a request's arrival to its first token.");
     token_gap.write(out, "nanolith_token_gap_seconds", "Between tokens of an answer.");
     total.write(out, "nanolith_answer_seconds", "From a request's arrival to the end of its answer.");
-    write_engine(out, engine);
+    out += text_of([&](char* buffer, size_t capacity, size_t* length) {
+        return nl_engine_metrics(engine, buffer, capacity, length);
+    });
     return out;
 }
 

@@ -32,7 +32,7 @@ class Histogram {
 class Metrics {
   public:
     void count(Outcome outcome) { outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed); }
-    // The text that /metrics gives: these counts and the engine's facts.
+    // The text that /metrics gives: these counts and the engine's.
     [[nodiscard]] std::string text(const nl_engine* engine, const std::string& model) const;
 
     // Generations under way: those that wait for their first token, and those that have it.

@@ -258,6 +258,16 @@ NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT i
  */
 NL_API nl_status nl_engine_describe(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                     NL_OUT size_t *length);
+/*
+ * What an engine has counted since it was made, as Prometheus reads it (its text format 0.0.4): pages; chunks, bytes,
+ * hits and moves by tier; requests that wait for their first step, and those that run; histograms of steps by the time
+ * that they took and by their rows; histograms of generations by the time to the first token and between tokens; and
+ * generations by why they ended. All names begin with "nanolith_"; later versions may add some. The text may be longer
+ * at the next call, since numbers grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT
+ * for the handle of a tenant, since steps are everybody's.
+ */
+NL_API nl_status nl_engine_metrics(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
+                                   NL_OUT size_t *length);
 /* The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1. */
 NL_API nl_status nl_engine_device(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                   NL_OUT size_t *length);

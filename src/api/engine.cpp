@@ -3,6 +3,7 @@
 #include "api/fact_table.h"
 #include "api/guard.h"
 #include "api/handles.h"
+#include "api/metrics_text.h"
 #include "api/options.h"
 #include "api/path.h"
 #include "text/json_writer.h"
@@ -198,6 +199,16 @@ nl_status nl_engine_describe(const nl_engine* engine, char* buffer, size_t capac
         NL_TRY(check_handle(engine, "engine"));
         NL_TRY(check_pointer(length, "length"));
         return give_text(as_json(*engine), buffer, capacity, length);
+    });
+}
+
+nl_status nl_engine_metrics(const nl_engine* engine, char* buffer, size_t capacity, size_t* length) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_handle(engine, "engine"));
+        NL_TRY(check_pointer(length, "length"));
+        if (engine->tenant != nullptr)
+            return fail(NL_ERROR_INVALID_ARGUMENT, "engine is the handle of a tenant: expected the engine's own");
+        return give_text(metrics_text(*engine->engine), buffer, capacity, length);
     });
 }
 

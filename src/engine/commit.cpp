@@ -64,13 +64,13 @@ void Scheduler::end_overdue() {
         if (request->cancelled) {
             if (request->generation) {
                 finish(*request, false);
-                request->generation->end(NL_END_CANCELLED, nullptr);
+                end(*request->generation, NL_END_CANCELLED);
             } else {
                 fail_call(*request->call, {NL_ERROR_CANCELLED, "cancelled"});
             }
         } else if (request->deadline && *request->deadline <= now) {
             finish(*request, false);
-            request->generation->end(NL_END_DEADLINE, nullptr);
+            end(*request->generation, NL_END_DEADLINE);
         }
     }
 }
@@ -215,13 +215,13 @@ void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const 
                            " ways of the constraint: expected a grammar that has fewer ways to read a text");
         return fail(request, error);
     }
-    int32_t end = request.generation->deliver(drawn.token, logprobs);
+    int32_t reason = request.generation->deliver(drawn.token, logprobs, metrics_);
     sequence.append_drawn(drawn);
     sequence.commit();
-    if (end == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) end = NL_END_CONTEXT_FULL;
-    if (end == NL_END_NONE) return;
+    if (reason == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) reason = NL_END_CONTEXT_FULL;
+    if (reason == NL_END_NONE) return;
     finish(request, true);
-    request.generation->end(end, nullptr);
+    end(*request.generation, reason);
 }
 
 // Either all caches of a call advance or none does: by now every token is drawn, and memory for it was reserved when
@@ -249,6 +249,11 @@ void Scheduler::finish(Request& request, bool keep) {
     sequence->request.reset();
 }
 
+void Scheduler::end(Generation& generation, int32_t reason, const Error* error) noexcept {
+    ++metrics_.ended[static_cast<size_t>(reason)];
+    generation.end(reason, error);
+}
+
 // Each caller that is woken wakes two more: a tree, so that many callers are awake soon.
 void Scheduler::wake_callers() noexcept {
     if (ended_calls_.empty()) return;
@@ -261,7 +266,7 @@ void Scheduler::fail(Request& request, const Error& error) noexcept {
     if (request.finished) return;
     if (request.call) return fail_call(*request.call, error);
     finish(request, false);
-    if (request.generation) request.generation->end(NL_END_ERROR, &error);
+    if (request.generation) end(*request.generation, NL_END_ERROR, &error);
 }
 
 void Scheduler::fail_call(Call& call, const Error& error) noexcept {

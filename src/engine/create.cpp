@@ -195,4 +195,9 @@ Engine::PageCounts Engine::page_counts() {
     return {pool_->num_pages(), pool_->num_free(), store_.evictable_pages() + blends_.evictable_pages()};
 }
 
+Scheduler::Report Engine::loop_report() {
+    const Lock lock(mutex_);
+    return scheduler_->report();
+}
+
 }  // namespace nanolith

@@ -82,6 +82,7 @@ class Engine {
         bool has_host = false, has_files = false, has_server = false;
         LevelCounts device_levels, host_levels;
     };
+    Scheduler::Report loop_report();
     // Of all chunks, or of those of one tenant. With levels, which takes a look at every chunk, or without.
     StoreReport store_report(const Tenant* tenant, bool with_levels);
 

@@ -98,7 +98,7 @@ bool Generation::follow(int32_t token) {
     return matcher_ == nullptr || matcher_->accept(token);
 }
 
-int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs) {
+int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprobs, LoopMetrics& metrics) {
     const std::lock_guard lock(mutex_);
     int32_t reason = end_after(token);
     if (matcher_ != nullptr && reason != NL_END_TOKEN && matcher_->complete()) reason = NL_END_COMPLETE;
@@ -120,8 +120,15 @@ int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprob
     tokens_.push_back(token);
     logprobs_.insert(logprobs_.end(), logprobs.begin(), logprobs.end());
     ++num_drawn_;
-    latest_token_ = Clock::now();
-    if (!first_token_) first_token_ = latest_token_;
+    const auto now = Clock::now();
+    const auto seconds = [](auto duration) { return std::chrono::duration<double>(duration).count(); };
+    if (latest_token_) {
+        metrics.token_gap_seconds.add(seconds(now - *latest_token_));
+    } else {
+        first_token_ = now;
+        metrics.first_token_seconds.add(seconds(now - started_));
+    }
+    latest_token_ = now;
     signal();
     return reason;
 }

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/loop_metrics.h"
 #include "engine/options.h"
 #include "engine/request.h"
 #include "grammar/matcher.h"
@@ -91,8 +92,9 @@ class Generation {
     // to follow them all (grammar::kMaxConfigs); true where it has no constraint.
     [[nodiscard]] bool follow(int32_t token);
     // Takes a drawn token and, where it wants them, 1 + top_logprobs() log-probabilities: the token's, and those of the
-    // most probable ones. Returns why it is the last one, or NL_END_NONE. After an exception only end() may be called.
-    int32_t deliver(int32_t token, std::span<const TokenLogprob> logprobs);
+    // most probable ones. Counts how long it took to come. Returns why it is the last one, or NL_END_NONE. After an
+    // exception only end() may be called.
+    int32_t deliver(int32_t token, std::span<const TokenLogprob> logprobs, LoopMetrics& metrics);
     // To be called when so many of its tokens were found in pages of other conversations.
     void reused(int32_t tokens);
     // To be called when `rows` rows were computed for it.

@@ -179,7 +179,13 @@ void Scheduler::collect_oldest(Lock& lock) {
     --num_in_flight_;
     const std::chrono::duration<double, std::micro> took = now - std::max(step.submitted, last_collected_);
     last_collected_ = now;
-    if (outcome.ok()) pacer_.ran(step.num_rows(), step.prefill_rows, took.count());
+    if (outcome.ok()) {
+        pacer_.ran(step.num_rows(), step.prefill_rows, took.count());
+        metrics_.step_seconds.add(took.count() * 1e-6);
+        metrics_.step_rows.add(step.num_rows());
+        metrics_.prefill_rows += step.prefill_rows;
+        metrics_.decode_rows += step.num_rows() - step.prefill_rows;
+    }
     commit(step, outcome);
 }
 
@@ -219,6 +225,15 @@ void Scheduler::sleep(Lock& lock, uint64_t seen) {
 }
 
 // ---- Called with the mutex held, from any thread ------------------------------------------------------------
+
+Scheduler::Report Scheduler::report() const {
+    Report report{metrics_};
+    for (const auto& request : queue_) {
+        if (request->finished || request->is_ahead()) continue;
+        ++(request->started ? report.running : report.waiting);
+    }
+    return report;
+}
 
 Result<void> Scheduler::run(Lock& lock, const std::shared_ptr<Call>& call) {
     if (call->requests.empty()) {

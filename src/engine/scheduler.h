@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "backend/executor.h"
+#include "engine/loop_metrics.h"
 #include "engine/pacer.h"
 #include "engine/page_move.h"
 #include "engine/step.h"
@@ -86,6 +87,12 @@ class Scheduler {
     void start(std::shared_ptr<PageMove> move);
     // Chunks that are evicted from now on go there. It outlives the scheduler's steps.
     void set_host_tier(HostTier* tier) { host_tier_ = tier; }
+    // What was counted so far, and the requests for answers or prefills that wait for their first step and that do not.
+    struct Report {
+        LoopMetrics counted;
+        int64_t waiting = 0, running = 0;
+    };
+    [[nodiscard]] Report report() const;
     // The executor's, for the moves. Without the mutex.
     Result<HostMemory> allocate_host(size_t bytes) { return executor_->allocate_host(bytes); }
 
@@ -140,6 +147,7 @@ class Scheduler {
     void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     void finish_call(Call& call);
     void finish(Request& request, bool keep);
+    void end(Generation& generation, int32_t reason, const Error* error = nullptr) noexcept;
     void wake_callers() noexcept;
     void fail(Request& request, const Error& error) noexcept;
     void fail_call(Call& call, const Error& error) noexcept;
@@ -158,6 +166,7 @@ class Scheduler {
     ChunkStore& store_;
     BlendStore& blends_;
     Pacer pacer_;
+    LoopMetrics metrics_;
     std::optional<Error> no_pages_;  // why the latest generation to ask for pages got none
 
     std::condition_variable work_;

@@ -173,11 +173,15 @@ TEST_F(AllocationTest, OptionsAreWholeOrNothing) {
                          [&] { EXPECT_EQ(length, 0U); });
 }
 
-TEST_F(AllocationTest, FactsAsJsonAreWholeOrNothing) {
+TEST_F(AllocationTest, FactsAsTextAreWholeOrNothing) {
     const CacheHandle cache = make_cache(engine.get());
     size_t length = 0;
     std::string text(8192, '\0');
     fail_each_allocation([&] { return nl_engine_describe(engine.get(), text.data(), text.size(), &length); },
+                         [&] { EXPECT_EQ(length, 0U); });
+    length = 0;
+    text.resize(16384);
+    fail_each_allocation([&] { return nl_engine_metrics(engine.get(), text.data(), text.size(), &length); },
                          [&] { EXPECT_EQ(length, 0U); });
     length = 0;
     fail_each_allocation([&] { return nl_cache_describe(cache.get(), text.data(), text.size(), &length); },

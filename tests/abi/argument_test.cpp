@@ -49,6 +49,8 @@ TEST_F(HandleArguments, Engine) {
         EXPECT_INVALID("fact is " + std::to_string(fact), nl_engine_query(engine_.get(), fact, &value_));
     EXPECT_INVALID("engine", nl_engine_describe(nullptr, nullptr, 0, &size_));
     EXPECT_INVALID("length", nl_engine_describe(engine_.get(), nullptr, 0, nullptr));
+    EXPECT_INVALID("engine", nl_engine_metrics(nullptr, nullptr, 0, &size_));
+    EXPECT_INVALID("length", nl_engine_metrics(engine_.get(), nullptr, 0, nullptr));
     EXPECT_INVALID("engine", nl_engine_device(nullptr, nullptr, 0, &size_));
     EXPECT_INVALID("length", nl_engine_device(engine_.get(), nullptr, 0, nullptr));
     EXPECT_INVALID("engine", nl_engine_is_end_token(nullptr, 2, &is_end));

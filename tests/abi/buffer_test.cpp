@@ -62,6 +62,12 @@ TEST_F(Buffers, FactsAsJson) {
                              '#');
 }
 
+TEST_F(Buffers, Metrics) {
+    check_buffer_rules<char>([&](char* buffer, size_t capacity,
+                                 size_t* size) { return nl_engine_metrics(engine_.get(), buffer, capacity, size); },
+                             '#');
+}
+
 TEST_F(Buffers, EncodeAndDecode) {
     const std::string text = "the lamp near the river";
     check_buffer_rules<int32_t>(

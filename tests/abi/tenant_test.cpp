@@ -148,6 +148,9 @@ TEST_F(TenantTest, DescribesWhatIsTheirOwn) {
     EXPECT_EQ(chunks(a.get()), (std::vector<int64_t>{2, 1, 1}));
     EXPECT_EQ(chunks(b.get()), (std::vector<int64_t>{1, 1, 0}));
     EXPECT_EQ(chunks(engine.get()), (std::vector<int64_t>{3, 2, 1}));
+    size_t length = 0;
+    EXPECT_EQ(nl_engine_metrics(a.get(), nullptr, 0, &length), NL_ERROR_INVALID_ARGUMENT);
+    EXPECT_NE(std::string(nl_last_error()).find("tenant"), std::string::npos) << nl_last_error();
     EXPECT_EQ(fact(b.get(), NL_ENGINE_CHUNK_BYTES), fact(of_b.get(), NL_CHUNK_BYTES));
 }
 

@@ -299,8 +299,9 @@ class Program {
         worked(nl_engine_query(engine(), number(), perhaps(&value)));
         worked(nl_engine_device(engine(), out, input_.ConsumeIntegralInRange<size_t>(0, 64), perhaps(&length)));
         worked(nl_engine_is_end_token(engine(), number(), perhaps(&flag)));
-        std::vector<char> json(input_.ConsumeBool() ? 8192 : 8);
+        std::vector<char> json(input_.ConsumeBool() ? 16384 : 8);
         worked(nl_engine_describe(engine(), json.data(), json.size(), perhaps(&length)));
+        worked(nl_engine_metrics(engine(), json.data(), json.size(), perhaps(&length)));
         worked(nl_cache_describe(caches_.any(input_), json.data(), json.size(), perhaps(&length)));
     }
     void describe() {

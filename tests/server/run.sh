@@ -4,7 +4,8 @@
 #
 #   tests/server/run.sh [--no-install] BUILD_DIR
 #
-# The openai package is installed from PyPI into build/server; without it what needs it is skipped.
+# The packages openai and prometheus-client are installed from PyPI into build/server; without them what needs them is
+# skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 . scripts/setup.sh
@@ -25,10 +26,10 @@ fi
 need_command chromium chromium
 install_missing $install || echo "Going on without chromium"
 python=$out/venv/bin/python
-if ! [ -x "$python" ] || ! "$python" -c 'import openai' 2>/dev/null; then
+if ! [ -x "$python" ] || ! "$python" -c 'import openai, prometheus_client' 2>/dev/null; then
     python=python3
     if [ $install = yes ] && python3 -m venv "$out/venv" >"$out/venv.log" 2>&1 &&
-        "$out/venv/bin/pip" install -q --disable-pip-version-check 'openai>=1.50' >>"$out/venv.log" 2>&1; then
+        "$out/venv/bin/pip" install -q --disable-pip-version-check 'openai>=1.50' prometheus-client >>"$out/venv.log" 2>&1; then
         python=$out/venv/bin/python
     fi
 fi

@@ -95,6 +95,19 @@ namespace Nanolith
             }
         }
 
+        /// <summary>
+        /// What the engine has counted, in Prometheus' text format: pages, chunks by tier, requests, and histograms of
+        /// steps and of generations. Not for a tenant's handle.
+        /// </summary>
+        public string Metrics()
+        {
+            using (NativeHandle.Use use = handle.Using())
+            {
+                return Call.FillText(16384, (byte[] buffer, UIntPtr capacity, out UIntPtr length) =>
+                    Native.nl_engine_metrics(use.Raw, buffer, capacity, out length));
+            }
+        }
+
         /// <summary>The device in words, for example "cpu (2 threads)".</summary>
         public string Device
         {

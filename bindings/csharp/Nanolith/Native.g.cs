@@ -50,6 +50,9 @@ namespace Nanolith
         internal static extern int nl_engine_describe(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_engine_metrics(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_engine_device(IntPtr engine, [In, Out] byte[] buffer, UIntPtr capacity, out UIntPtr length);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]

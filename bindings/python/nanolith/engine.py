@@ -21,6 +21,7 @@ from ._native import (
     nl_engine_device,
     nl_engine_free,
     nl_engine_is_end_token,
+    nl_engine_metrics,
     nl_engine_query,
     nl_engine_tenant,
     nl_engine_tokenizer,
@@ -96,6 +97,16 @@ class Engine(Handle):
         )
         facts: dict[str, Any] = json.loads(text)
         return facts
+
+    def metrics(self) -> str:
+        """What the engine has counted, in Prometheus' text format; not for a tenant's handle.
+
+        Pages, chunks by tier, requests, and histograms of steps and of generations.
+        """
+        owned = self._use()
+        return filled_text(
+            16384, lambda buffer, capacity, length: nl_engine_metrics(owned.raw, buffer, capacity, length)
+        )
 
     @property
     def device(self) -> str:

@@ -382,9 +382,9 @@ class Weights(OpenEnum):
     are not quantised again: they stay as they are with all of these but NL_WEIGHTS_WIDE. Since 0.2.
     """
 
-    #: In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no
-    #: experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept
-    #: in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE
+    #: In the files' own form where the device computes with it. On the CPU and on Hopper GPUs the blocks of a GGUF file
+    #: and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept in 8 or 4 bits. Everything else is
+    #: as with NL_WEIGHTS_WIDE
     AUTO = 0
     #: in NL_OPTION_DTYPE's format
     WIDE = 1
@@ -487,9 +487,9 @@ class EngineOption(OpenEnum):
     #: name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
     STORE_DEADLINE_MS = 22
     #: How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    #: give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts,
-    #: and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every
-    #: product, as they are for prefills everywhere. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+    #: give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
+    #: 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
+    #: [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     WEIGHTS = 23
 
 

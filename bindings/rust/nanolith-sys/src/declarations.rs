@@ -293,9 +293,9 @@ pub const NL_DTYPE_BF16: i32 = 3;
 /// to 448 (Micikevicius et al., FP8 Formats for Deep Learning, 2022)
 pub const NL_DTYPE_F8_E4M3: i32 = 4;
 
-/// In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no
-/// experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept
-/// in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE
+/// In the files' own form where the device computes with it. On the CPU and on Hopper GPUs the blocks of a GGUF file
+/// and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept in 8 or 4 bits. Everything else is
+/// as with NL_WEIGHTS_WIDE
 pub const NL_WEIGHTS_AUTO: i32 = 0;
 /// in NL_OPTION_DTYPE's format
 pub const NL_WEIGHTS_WIDE: i32 = 1;
@@ -392,9 +392,9 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
 /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-/// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts,
-/// and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every
-/// product, as they are for prefills everywhere. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+/// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
+/// 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
+/// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
 pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
@@ -610,6 +610,13 @@ functions! {
     /// tier. Later versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are
     /// enough for this version. Since 0.2.
     fn nl_engine_describe(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
+    /// What an engine has counted since it was made, as Prometheus reads it (its text format 0.0.4): pages; chunks, bytes,
+    /// hits and moves by tier; requests that wait for their first step, and those that run; histograms of steps by the time
+    /// that they took and by their rows; histograms of generations by the time to the first token and between tokens; and
+    /// generations by why they ended. All names begin with "nanolith_"; later versions may add some. The text may be longer
+    /// at the next call, since numbers grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT
+    /// for the handle of a tenant, since steps are everybody's.
+    fn nl_engine_metrics(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// Whether `token` ends an answer by the model's generation_config.json or config.json: \*is_end is 1 or 0. Since 0.1.

@@ -81,6 +81,15 @@ impl Engine {
         })
     }
 
+    /// What the engine has counted, in Prometheus' text format: pages, chunks by tier, requests, and histograms of steps
+    /// and of generations. Not for a tenant's handle.
+    pub fn metrics(&self) -> Result<String> {
+        // SAFETY: the handle lives, and the buffer has the given capacity.
+        ffi::fill_text(16384, |buffer, capacity, length| unsafe {
+            sys::nl_engine_metrics(self.handle.raw, buffer, capacity, length)
+        })
+    }
+
     /// The device in words, for example "cpu (2 threads)".
     pub fn device(&self) -> Result<String> {
         // SAFETY: the handle lives, and the buffer has the given capacity.

@@ -435,9 +435,9 @@ impl Dtype {
 pub struct Weights(pub i32);
 
 impl Weights {
-    /// In the files' own form where the device computes with it. On the CPU, and on Hopper GPUs if the model has no
-    /// experts, the blocks of a GGUF file and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept
-    /// in 8 or 4 bits. Everything else is as with NL_WEIGHTS_WIDE
+    /// In the files' own form where the device computes with it. On the CPU and on Hopper GPUs the blocks of a GGUF file
+    /// and the weights of AWQ, GPTQ, compressed-tensors and fp8 checkpoints are kept in 8 or 4 bits. Everything else is
+    /// as with NL_WEIGHTS_WIDE
     pub const AUTO: Weights = Weights(sys::NL_WEIGHTS_AUTO);
     /// in NL_OPTION_DTYPE's format
     pub const WIDE: Weights = Weights(sys::NL_WEIGHTS_WIDE);
@@ -542,9 +542,9 @@ impl EngineOption {
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub const STORE_DEADLINE_MS: EngineOption = EngineOption(sys::NL_OPTION_STORE_DEADLINE_MS);
     /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 are NL_ERROR_UNSUPPORTED for models with experts,
-    /// and make decoding faster on Hopper (compute capability 9.0) alone: elsewhere matrices are widened for every
-    /// product, as they are for prefills everywhere. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+    /// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
+    /// 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
+    /// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub const WEIGHTS: EngineOption = EngineOption(sys::NL_OPTION_WEIGHTS);
 }
 
