@@ -56,7 +56,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     let_next_launch_begin();
     const PartsOfBlock parts(sizes, matrix.num_tiles());
     const int size = matrix.size;
-    CompactRing<Traits, MatrixBlocks<Traits>> ring({matrix.tiles, size}, sizes, parts);
+    CompactRing<Traits, MatrixBlocks<Traits> > ring({matrix.tiles, size}, sizes, parts);
     if (input.plain == nullptr) NormedX<T>{input.normed}.prefetch_norm();
     wait_for_launches_before();
     if (parts.first == parts.end) return;

@@ -120,9 +120,7 @@ class CompactRing {
         barrier_wait(filled_ + next_.stage, next_.parity, "compact weights");
         return blocks_ + next_.stage * kStage;
     }
-    [[nodiscard]] __device__ int lines() const {
-        return source_.columns(next_.chunk) / kCompactUnit;
-    }
+    [[nodiscard]] __device__ int lines() const { return source_.columns(next_.chunk) / kCompactUnit; }
     // Goes to the block after it, and fetches another one to where it was.
     __device__ void advance() {
         __syncwarp();  // all lanes have read the block
@@ -171,7 +169,8 @@ __device__ inline void write_partials(const float (&sums)[4], int rows, float* p
 // lanes of a warp take part or none.
 template <typename Store>
 __device__ void store_tiles(const float* partials, int rows, int first, int end, const Store& store) {
-    static_assert(kStreamedThreads == kCompactGroup * kCompactTile * kStreamedRows && kCompactGroup * kCompactTile % kWarp == 0);
+    static_assert(kStreamedThreads == kCompactGroup * kCompactTile * kStreamedRows &&
+                  kCompactGroup * kCompactTile % kWarp == 0);
     const int thread = static_cast<int>(threadIdx.x);
     const int r = thread % kCompactTile;
     const int tile = thread / kCompactTile % kCompactGroup;

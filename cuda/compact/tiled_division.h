@@ -14,11 +14,11 @@ namespace nanolith::cuda {
 
 constexpr int kTiledWarps = 16;  // of a thread block: each has a tile
 constexpr int kTiledThreads = kTiledWarps * kWarp;
-constexpr int kWarpsOfGroup = 4;    // of a warpgroup
-constexpr int kXStages = 3;         // of x in shared memory,
-constexpr int kFewestXStages = 2;   // or so many where three would leave a ring fewer than two blocks
-constexpr int kMostRing = 4;        // stages of a warp's ring
-constexpr int kXAlignment = 1024;   // of x's stages, for wgmma's swizzle
+constexpr int kWarpsOfGroup = 4;   // of a warpgroup
+constexpr int kXStages = 3;        // of x in shared memory,
+constexpr int kFewestXStages = 2;  // or so many where three would leave a ring fewer than two blocks
+constexpr int kMostRing = 4;       // stages of a warp's ring
+constexpr int kXAlignment = 1024;  // of x's stages, for wgmma's swizzle
 constexpr int kTiledShared = 227 * 1024 - kXAlignment;  // bytes that are left once the beginning is aligned
 
 // The partial sums of a strip in shared memory are [rows of x][kSumsRow] float32: four more than the strip's 256 weight

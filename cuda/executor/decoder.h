@@ -72,7 +72,7 @@ class Decoder {
         NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
         NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, options_.weights, stream_, progress, share));
         NL_ASSIGN(experts_, create_experts());
-        NL_ASSIGN(products_, Products<T>::create(gpu_, options_.batch_invariant, weights_, stream_));
+        NL_ASSIGN(products_, Products<T>::create(gpu_, options_, weights_, stream_));
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
         return {};
     }

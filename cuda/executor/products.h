@@ -18,6 +18,7 @@
 #include "compact/tiled_compact.h"
 #include "executor/dtype_of.h"
 #include "executor/weights.h"
+#include "linear/gather.h"
 #include "linear/matmul.h"
 #include "linear/matrix.h"
 #include "linear/matvec.h"
@@ -42,16 +43,19 @@ struct OutputRows {
 template <typename T>
 class Products {
   public:
-    static Result<Products> create(const GpuFacts& gpu, bool batch_invariant, const DeviceWeights<T>& weights,
+    static Result<Products> create(const GpuFacts& gpu, const ExecutorOptions& options, const DeviceWeights<T>& weights,
                                    cudaStream_t stream) {
         Products products;
         products.gpu_ = gpu;
-        products.batch_invariant_ = batch_invariant;
+        products.batch_invariant_ = options.batch_invariant;
         products.stream_ = stream;
         NL_ASSIGN(products.matmul_, Matmul::create());
         products.find_halves(weights);
         const size_t expanded = most_expanded(weights);
         NL_ASSIGN(products.expanded_, allocate_device(expanded * sizeof(T), "weights that are expanded"));
+        const auto rows = static_cast<size_t>(padded_rows(options.max_rows, options.batch_invariant));
+        const size_t ordered = rows * longest_in_other_order(weights);
+        NL_ASSIGN(products.ordered_, allocate_device(ordered * sizeof(T), "activations in another order"));
         if (kMayStream && expanded > 0 && gpu.major == 9) {
             NL_ASSIGN(products.clusters_, find_tiled_clusters());
         }
@@ -71,7 +75,7 @@ class Products {
     // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact
     // ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
-        return streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows));
+        return matrix.columns == nullptr && (streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows)));
     }
 
     // Whether multiply_gated() takes such a gate with its up projection.
@@ -81,6 +85,7 @@ class Products {
     // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T).
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
         if constexpr (kMayStream) {
+            NL_ASSIGN(x, in_order_of(matrix, x, rows));
             return tile(rows, x, matrix.parts.front(), {CompactOutput::Kind::gate, y, matrix.outputs / 2, activation});
         }
         return fail(NL_ERROR_INTERNAL, "a gated product of float32");
@@ -134,6 +139,7 @@ class Products {
                                 streamed_launch(rows, After::other));
             }
         }
+        NL_ASSIGN(x, in_order_of(matrix, x, rows));
         return multiply_any(rows, x, matrix, y, false, After::other);
     }
 
@@ -145,7 +151,8 @@ class Products {
                                     streamed_launch(rows, after));
             }
         }
-        return multiply_any(rows, x, matrix, residual, true, after);
+        NL_ASSIGN(x, in_order_of(matrix, x, rows));
+        return multiply_any(rows, x, matrix, residual, true, matrix.columns != nullptr ? After::other : after);
     }
 
   private:
@@ -180,19 +187,37 @@ class Products {
         }
     }
 
-    // Elements of the largest part that is expanded at a time, over all compact matrices.
-    [[nodiscard]] static size_t most_expanded(const DeviceWeights<T>& weights) {
-        int64_t most = 0;
-        const auto see = [&](const DeviceMatrix<T>& matrix) {
-            for (const CompactMatrix& part : matrix.parts) {
-                most = std::max(most, expanded_tiles(part) * tile_elements(part));
-            }
-        };
+    // Calls see(matrix) for all matrices that may be compact and are multiplied here.
+    template <typename See>
+    static void for_matrices(const DeviceWeights<T>& weights, const See& see) {
         see(weights.head);
         for (const DeviceLayer<T>& layer : weights.layers) {
             for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) see(*matrix);
         }
+    }
+    // Elements of the largest part that is expanded at a time, over all compact matrices.
+    [[nodiscard]] static size_t most_expanded(const DeviceWeights<T>& weights) {
+        int64_t most = 0;
+        for_matrices(weights, [&](const DeviceMatrix<T>& matrix) {
+            for (const CompactMatrix& part : matrix.parts) {
+                most = std::max(most, expanded_tiles(part) * tile_elements(part));
+            }
+        });
         return static_cast<size_t>(most);
+    }
+    // Columns of the largest matrix whose columns are in another order; 0 where there is none.
+    [[nodiscard]] static size_t longest_in_other_order(const DeviceWeights<T>& weights) {
+        int most = 0;
+        for_matrices(weights, [&](const DeviceMatrix<T>& matrix) {
+            if (matrix.columns != nullptr) most = std::max(most, matrix.size);
+        });
+        return static_cast<size_t>(most);
+    }
+    // The rows of x with their elements in the order of the matrix's columns: x itself where that is its own order.
+    Result<const T*> in_order_of(const DeviceMatrix<T>& matrix, const T* x, int rows) {
+        if (matrix.columns == nullptr) return x;
+        NL_TRY(gather_columns(x, matrix.columns, rows, matrix.size, ordered_.template as<T>(), stream_));
+        return static_cast<const T*>(ordered_.template as<T>());
     }
     [[nodiscard]] static int64_t tile_elements(const CompactMatrix& part) { return int64_t{kCompactTile} * part.size; }
     // Tiles of the matrix that are expanded at a time.
@@ -330,6 +355,7 @@ class Products {
     cudaStream_t stream_ = nullptr;
     std::unique_ptr<Matmul> matmul_;
     DeviceBuffer expanded_;  // weights that are being expanded
+    DeviceBuffer ordered_;   // see in_order_of()
     TiledClusters clusters_;
     std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
 };

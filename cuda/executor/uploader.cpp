@@ -130,4 +130,10 @@ Result<void> Uploader::upload_compact(std::span<const WeightView* const> weights
     return {};
 }
 
+// They are few, and CUDA copies memory that is not page-locked before the call returns.
+Result<void> Uploader::upload_integers(std::span<const int32_t> integers, int32_t* to) {
+    NL_CUDA_TRY(cudaMemcpyAsync(to, integers.data(), integers.size_bytes(), cudaMemcpyHostToDevice, stream_));
+    return progress_->add(integers.size_bytes());
+}
+
 }  // namespace nanolith::cuda

@@ -33,6 +33,9 @@ class Uploader {
     Result<void> upload_compact(std::span<const WeightView* const> weights, const CompactForm& form,
                                 const CompactMatrix& to);
 
+    // Copies integers to `to` on the device. Lifetimes as above.
+    Result<void> upload_integers(std::span<const int32_t> integers, int32_t* to);
+
   private:
     struct Stage {
         PinnedBuffer host;

@@ -102,6 +102,7 @@ DeviceMatrix<T> place_matrix(const MatrixViews& views, WeightForm form, bool gat
         matrix.wide = arena.reserve<T>(int64_t{matrix.outputs} * matrix.size);
         return matrix;
     }
+    if (!views.front()->columns.empty()) matrix.columns = arena.reserve<int32_t>(matrix.size);
     const CompactForm first = compact_form(*views.front(), form);
     if (gated && first == compact_form(*views.back(), form)) {
         matrix.parts = {place_compact(first, views.front()->rows, matrix.size, true, arena)};
@@ -117,7 +118,8 @@ DeviceMatrix<T> place_matrix(const MatrixViews& views, WeightForm form, bool gat
     return matrix;
 }
 
-// Decides where a matrix of all experts is and whether it is compact: where all experts have it in one form.
+// Decides where a matrix of all experts is and whether it is compact: where all experts have it in one form, with its
+// columns in order.
 template <typename T>
 ExpertMatrix<T> place_experts(const LayerWeights& layer, ViewsOfExpert views_of, WeightForm form, Arena& arena) {
     const MatrixViews first = views_of(layer.experts.front());
@@ -125,7 +127,7 @@ ExpertMatrix<T> place_experts(const LayerWeights& layer, ViewsOfExpert views_of,
     const auto is_alike = [&](const ExpertWeights& expert) {
         const MatrixViews views = views_of(expert);
         return is_compact(views, form) && std::ranges::all_of(views, [&](const WeightView* view) {
-                   return compact_form(*view, form) == first_form;
+                   return view->columns.empty() && compact_form(*view, form) == first_form;
                });
     };
     const auto count = static_cast<int64_t>(layer.experts.size());
@@ -198,6 +200,7 @@ Result<void> upload_norm(Uploader& uploader, const ModelSpec& spec, const Weight
 // Uploads the views to where place_matrix() has put their matrix.
 template <typename T>
 Result<void> upload_matrix(Uploader& uploader, const MatrixViews& views, WeightForm form, const DeviceMatrix<T>& to) {
+    if (to.columns != nullptr) NL_TRY(uploader.upload_integers(views.front()->columns, to.columns));
     if (to.gated()) {
         return uploader.upload_compact(views, compact_form(*views.front(), form), to.parts.front());
     }

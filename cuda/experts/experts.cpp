@@ -106,8 +106,7 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
 }
 
 template <typename T>
-Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix,
-                                       cudaStream_t stream) {
+Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream) {
     if constexpr (kMayMultiplyCodes) {
         if (takes_codes(matrix)) {
             const CompactOutput output{CompactOutput::Kind::store32, outputs_.data(), hidden_, {}};

@@ -65,11 +65,11 @@ class Experts {
     Activation activation_ = Activation::silu;
     int hidden_ = 0;
     int64_t max_pairs_ = 0;
-    DeviceBuffer logits_;   // [rows, experts] float32
-    DeviceBuffer numbers_;  // RoutingView
-    DeviceBuffer gate_up_;  // [pairs, 2 * intermediate] T
-    DeviceBuffer inner_;    // [pairs, intermediate] T
-    DeviceBuffer outputs_;  // [pairs, hidden] float32
+    DeviceBuffer logits_;    // [rows, experts] float32
+    DeviceBuffer numbers_;   // RoutingView
+    DeviceBuffer gate_up_;   // [pairs, 2 * intermediate] T
+    DeviceBuffer inner_;     // [pairs, intermediate] T
+    DeviceBuffer outputs_;   // [pairs, hidden] float32
     DeviceBuffer expanded_;  // matrices of some experts
     TiledClusters clusters_;
 };

@@ -82,8 +82,7 @@ bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFa
 
 template <typename T>
 Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const CompactMatrix& first,
-                                      const CompactOutput& output, const TiledClusters& clusters,
-                                      cudaStream_t stream) {
+                                      const CompactOutput& output, const TiledClusters& clusters, cudaStream_t stream) {
     const auto use = [&](auto traits) {
         using Traits = decltype(traits);
         // Experts have that many pairs on average, if all are chosen.

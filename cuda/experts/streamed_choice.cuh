@@ -12,7 +12,7 @@ constexpr int kMostPairs = 64;  // that a block has room for
 
 // Chooses the experts of all rows, a warp for each. The last block, which always has tiles, keeps the choice.
 __device__ inline void choose_all(const float* logits, const ExpertRows& rows, const RoutingView& to, int32_t* experts,
-                           float* shares) {
+                                  float* shares) {
     const int row = static_cast<int>(threadIdx.x) / kWarp;
     const int top_k = rows.spec.top_k;
     if (row < rows.rows) {

@@ -48,8 +48,8 @@ struct GateUpBlocks {
     }
 };
 
-// Down: a tile of a row has the blocks of that tile in each of the row's experts, one expert's behind the other's. First
-// come all tiles of row 0, then those of row 1, and so on.
+// Down: a tile of a row has the blocks of that tile in each of the row's experts, one expert's behind the other's.
+// First come all tiles of row 0, then those of row 1, and so on.
 template <typename Traits>
 struct DownBlocks {
     ExpertBlocks<Traits> all;
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     wait_for_launches_before();
     if (parts.first == parts.end) return;
     choose_all(logits, rows, routing, experts, shares);
-    CompactRing<Traits, GateUpBlocks<Traits>> ring({{matrix.tiles, size, tiles_of_pair}, experts}, sizes, parts);
+    CompactRing<Traits, GateUpBlocks<Traits> > ring({{matrix.tiles, size, tiles_of_pair}, experts}, sizes, parts);
     input.load(parts.x, compact_x_bytes(size));
     __syncthreads();
     if constexpr (Traits::kMeans) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     }
     __syncthreads();
     const DownBlocks<Traits> source{{matrix.tiles, size, tiles_of_row}, experts, top_k};
-    CompactRing<Traits, DownBlocks<Traits>> ring(source, sizes, parts);
+    CompactRing<Traits, DownBlocks<Traits> > ring(source, sizes, parts);
     // Of the rows that the block's tiles belong to.
     const int first_pair = parts.first / tiles_of_row * top_k;
     const int pairs = ((parts.end - 1) / tiles_of_row + 1) * top_k - first_pair;
@@ -247,12 +247,12 @@ Result<void> streamed_compact_down(const ExpertRows& rows, const T* inner, const
     return CompactForms::with(first.layout, start, refuse);
 }
 
-#define NL_INSTANTIATE(T)                                                                                             \
-    template Result<void> streamed_compact_gate_up(const ExpertRows&, const NormedRows<T>&, const float*, Activation, \
-                                                   const CompactMatrix&, const RoutingView&, T*,                      \
-                                                   const StreamedLaunch&);                                            \
-    template Result<void> streamed_compact_down(const ExpertRows&, const T*, const CompactMatrix&,                    \
-                                                const RoutingView&, float*, const StreamedLaunch&);
+#define NL_INSTANTIATE(T)                                                                                              \
+    template Result<void> streamed_compact_gate_up(const ExpertRows&, const NormedRows<T>&, const float*, Activation,  \
+                                                   const CompactMatrix&, const RoutingView&, T*,                       \
+                                                   const StreamedLaunch&);                                             \
+    template Result<void> streamed_compact_down(const ExpertRows&, const T*, const CompactMatrix&, const RoutingView&, \
+                                                float*, const StreamedLaunch&);
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)
 

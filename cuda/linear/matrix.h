@@ -16,6 +16,8 @@ struct DeviceMatrix {
     int size = 0;
     T* wide = nullptr;
     std::vector<CompactMatrix> parts = {};
+    // Of a compact matrix: element i of a stored row is multiplied with input columns[i], [size]. Null: with input i.
+    int32_t* columns = nullptr;
 
     [[nodiscard]] bool present() const { return wide != nullptr || !parts.empty(); }
     [[nodiscard]] bool compact() const { return !parts.empty(); }

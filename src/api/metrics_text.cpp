@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 namespace nanolith::api {
@@ -94,10 +95,11 @@ void write_loop(Writer& to, const Scheduler::Report& report) {
     to.histogram("generation_first_token_seconds", "From a generation's start to its first token.",
                  counted.first_token_seconds);
     to.histogram("generation_token_gap_seconds", "Between tokens of a generation.", counted.token_gap_seconds);
-    constexpr std::array<const char*, NL_END_COMPLETE + 1> kReasons = {
-        nullptr, "token", "text", "length", "context_full", "cancelled", "deadline", "error", "complete"};
     to.begin("generations_ended_total", "counter", "Generations by why they ended.");
-    for (size_t i = NL_END_TOKEN; i < kReasons.size(); ++i) to.value("reason", kReasons[i], counted.ended[i]);
+    std::istringstream reasons("token text length context_full cancelled deadline error complete");
+    std::string reason;
+    for (size_t i = NL_END_TOKEN; i < counted.ended.size() && reasons >> reason; ++i)
+        to.value("reason", reason, counted.ended[i]);
 }
 
 }  // namespace

@@ -54,6 +54,24 @@ void expand_run(const WeightView& weight, int64_t row, int64_t first, int64_t co
     }
 }
 
+// The same of a row whose elements are not in the order of their columns: a look at all of them finds those that are
+// wanted.
+void expand_ordered(const WeightView& weight, int64_t row, int64_t first, int64_t count, float* to) {
+    const CompactForm form = weight.compact->form();
+    const float row_scale = weight.compact->row_scale(weight, row);
+    for (int64_t done = 0; done < weight.cols; done += kCompactBlock) {
+        const int64_t part = std::min(kCompactBlock, weight.cols - done);
+        CompactBlock block;
+        weight.compact->read_blocks(weight, row, done / kCompactBlock, 1, &block);
+        float values[kCompactBlock];
+        expand_block(form, block, row_scale, 0, part, values);
+        for (int64_t i = 0; i < part; ++i) {
+            const int64_t col = weight.columns[static_cast<size_t>(done + i)];
+            if (col >= first && col < first + count) to[col - first] = values[i];
+        }
+    }
+}
+
 }  // namespace
 
 float number_at(DType dtype, const std::byte* data, int64_t i) {
@@ -96,7 +114,9 @@ void read_weight(const WeightView& weight, int64_t first, int64_t count, float* 
         const int64_t col = (first + done) % cols;
         const int64_t part = std::min(cols - col, count - done);
         const int64_t row = stored_row(weight, output);
-        if (!weight.wide()) {
+        if (!weight.columns.empty()) {
+            expand_ordered(weight, row, col, part, to + done);
+        } else if (!weight.wide()) {
             expand_run(weight, row, col, part, to + done);
         } else {
             read_run(weight, row * cols + col, part, to + done);

@@ -42,6 +42,10 @@ WeightForm table_form(WeightForm form) {
 
 bool is_compact(std::span<const WeightView* const> parts, WeightForm form) {
     if (form == WeightForm::wide) return false;
+    const auto is_in_order = [&](const WeightView* part) {
+        return std::ranges::equal(part->columns, parts.front()->columns);
+    };
+    if (!std::ranges::all_of(parts, is_in_order)) return false;
     if (form != WeightForm::source) return true;
     return std::ranges::all_of(parts, [](const WeightView* part) { return part->compact != nullptr; });
 }

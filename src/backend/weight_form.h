@@ -29,7 +29,7 @@ const char* form_name(WeightForm form);
 WeightForm table_form(WeightForm form);
 
 // Whether the matrix that consists of these parts on top of each other becomes compact. With `source` only if all parts
-// are: nothing is quantised unless it is asked for.
+// are: nothing is quantised unless it is asked for. Parts whose columns are in different orders are no compact matrix.
 bool is_compact(std::span<const WeightView* const> parts, WeightForm form);
 
 // The form of a weight whose matrix is compact.

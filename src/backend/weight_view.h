@@ -51,6 +51,9 @@ struct WeightView {
     // A permutation of the outputs (rows; elements of a vector), the same within each group of order.size() of them:
     // output i of a group is stored at index order[i] of that group. Empty: stored in their own order. Not owned.
     std::span<const int32_t> order = {};
+    // A permutation of the inputs (columns), of a compact matrix alone: element i of a stored row is multiplied with
+    // input columns[i]. Empty: stored in their own order. Not owned.
+    std::span<const int32_t> columns = {};
     WeightScales scales = {};
     WeightSource* source = nullptr;  // where set, the data (not the scales) must be read through it
     // Where set, the weight is compact: its codes and scales are read through this. With a `source` beside it, its

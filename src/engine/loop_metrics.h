@@ -40,8 +40,7 @@ struct LoopMetrics {
     int64_t decode_rows = 0;   // and all other rows
     // Of generations: from the start to the first token, and from each token to the next one.
     Histogram<15> first_token_seconds{{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}};
-    Histogram<15> token_gap_seconds{
-        {.0005, .001, .0025, .005, .01, .015, .02, .03, .05, .075, .1, .25, .5, 1, 2.5}};
+    Histogram<15> token_gap_seconds{{.0005, .001, .0025, .005, .01, .015, .02, .03, .05, .075, .1, .25, .5, 1, 2.5}};
     std::array<int64_t, NL_END_COMPLETE + 1> ended{};  // generations by why they ended, NL_END_*
 };
 

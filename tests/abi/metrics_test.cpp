@@ -103,8 +103,8 @@ TEST_F(MetricsTest, CountWhatWasDone) {
     // The chunk's rows and those of the first prompt, whose beginning the other two share, or part of it.
     EXPECT_GE(value("step_rows_by_kind_total{kind=\"prefill\"}"), 40 + 20);
     EXPECT_GE(value("step_rows_by_kind_total{kind=\"decode\"}"), 4 + 8);
-    EXPECT_EQ(value("step_rows_sum"), value("step_rows_by_kind_total{kind=\"prefill\"}") +
-                                          value("step_rows_by_kind_total{kind=\"decode\"}"));
+    EXPECT_EQ(value("step_rows_sum"),
+              value("step_rows_by_kind_total{kind=\"prefill\"}") + value("step_rows_by_kind_total{kind=\"decode\"}"));
     EXPECT_EQ(observations(metrics, "step_rows"), observations(metrics, "step_seconds"));
     EXPECT_GT(value("step_seconds_sum"), 0);
     EXPECT_EQ(value("requests_waiting"), 0);

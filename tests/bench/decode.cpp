@@ -111,8 +111,8 @@ Result<double> median_step(Executor& executor, std::span<const int32_t> table, c
     return seconds[seconds.size() / 2];
 }
 
-// Bytes of weights that a step reads in which `rows` rows have chosen experts at random: all but the embedding, unless it
-// is the head too, and the experts that nobody chose.
+// Bytes of weights that a step reads in which `rows` rows have chosen experts at random: all but the embedding, unless
+// it is the head too, and the experts that nobody chose.
 double weight_bytes(const ModelSpec& spec, const ModelWeights& weights, WeightForm form, int32_t rows) {
     ModelWeights read = weights;
     read.embedding = read.head;

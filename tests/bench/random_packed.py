@@ -1,9 +1,10 @@
 """Makes a model folder of random integers as AWQ, GPTQ or compressed-tensors checkpoints have them, for measurements:
 what a model says does not matter.
 
-    pip install numpy && python3 random_packed.py awq|gptq|packed FOLDER [qwen3-0.6b|llama-3.1-8b]
+    pip install numpy && python3 random_packed.py awq|gptq|gptq-ordered|packed FOLDER [qwen3-0.6b|llama-3.1-8b]
 
-All have 4 bits and groups of 128; AWQ has zero points. Embeddings and head are 16-bit.
+All have 4 bits and groups of 128; AWQ has zero points; gptq-ordered has its inputs in another order than their groups
+("desc_act"). Embeddings and head are 16-bit.
 """
 
 import json
@@ -25,6 +26,7 @@ COMPRESSED = {
 CONFIGS = {
     "awq": {"bits": 4, "group_size": GROUP, "quant_method": "awq", "version": "gemm", "zero_point": True},
     "gptq": {"bits": 4, "desc_act": False, "group_size": GROUP, "quant_method": "gptq", "sym": True},
+    "gptq-ordered": {"bits": 4, "desc_act": True, "group_size": GROUP, "quant_method": "gptq", "sym": True},
     "packed": COMPRESSED,
 }
 
@@ -85,6 +87,9 @@ def main():
         zeros = (lambda shape: 0x77777777 ^ words(shape) & 0x11111111) if awq else lambda s: np.full(s, 0x77777777)
         writer.add(f"{module}.qzeros", "I32", [groups, rows // 8], lambda s: zeros(s).astype(np.uint32))
         writer.add(f"{module}.scales", "F16", [groups, rows], scales)
+        if kind == "gptq-ordered":  # one order for all matrices with the same inputs, as GPTQ's tools write it
+            order = np.random.default_rng(cols).permutation(np.arange(cols, dtype=np.int32) // GROUP)
+            writer.add(f"{module}.g_idx", "I32", [cols], lambda _: order)
 
     def add_ones(name, size):
         writer.add(name, "F16", [size], lambda shape: np.ones(shape, np.float16))

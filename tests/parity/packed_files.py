@@ -4,7 +4,8 @@ A weight is its scale times the integer less its zero point; inputs of a matrix 
 
 gptq        GPTQ as AutoGPTQ writes it, symmetric: qweight [in / 8, out], eight inputs in an int32, the first one in its
             lowest bits; scales [groups, out]; qzeros [groups, out / 8], less one; g_idx [in], the group of each input.
-gptq_order  The same with zero points and inputs whose groups are not in order ("desc_act").
+gptq_order  The same with zero points and inputs whose groups are not in order ("desc_act"): in even layers in one order
+            for all matrices with the same inputs, as GPTQ's tools write them, in odd layers each in its own.
 gptq_eight  The same with 8 bits, a group for a whole row, and zero points as they are ("gptq_v2").
 awq         AWQ as AutoAWQ writes it ("gemm"): qweight [in, out / 8], outputs 0, 2, 4, 6, 1, 3, 5 and 7 of eight in an
             int32; qzeros [groups, out / 8] likewise; scales [groups, out].
@@ -15,7 +16,9 @@ int8        "compressed-tensors" of format int-quantized: weight [out, in] in by
 """
 
 import json
+import re
 import tempfile
+import zlib
 
 import numpy as np
 import safetensors.torch
@@ -71,18 +74,22 @@ def bits_of(kind):
     return 8 if kind in ("gptq_eight", "pack8", "int8") else 4
 
 
-def group_of(kind, cols, random=None):
+def group_of(kind, cols, module=None):
     """The group of each input."""
     size = GROUP if kind in ("gptq", "gptq_order", "awq", "pack4") else cols
     groups = np.arange(cols) // size
-    return random.permutation(groups) if kind == "gptq_order" else groups
+    if kind != "gptq_order":
+        return groups
+    layer = int(re.search(r"layers\.(\d+)", module)[1])
+    inputs = re.sub(r"\.(q|k|v|gate|up)_proj$", "", module) if layer % 2 == 0 else module
+    return np.random.default_rng(zlib.crc32(inputs.encode())).permutation(groups)
 
 
-def quantize(weight, kind, random):
+def quantize(weight, kind, module, random):
     """(integers [out, in] of 0 to 2^bits - 1, scales [out, groups], zero points [out, groups], group of each input) of
     a weight whose groups differ in size."""
     most = 2 ** bits_of(kind) - 1
-    group = group_of(kind, weight.shape[1], random)
+    group = group_of(kind, weight.shape[1], module)
     count = int(group.max()) + 1
     weight = weight.numpy() * 2.0 ** random.uniform(-1, 1, (weight.shape[0], count))[:, group]
     dtype = torch.float16 if kind.startswith(("gptq", "awq")) else torch.bfloat16
@@ -148,7 +155,7 @@ def unpack(words, bits, order=range(8)):
 
 
 def dequantize(kind, module, tensors, scales):
-    """float32 [out, in]. Where groups are not in order, rounded to float16, as GPTQ's tools have it."""
+    """float32 [out, in]."""
     bits = bits_of(kind)
     if kind.startswith(("gptq", "awq")):
         order = AWQ_ORDER if kind == "awq" else range(8)
@@ -160,7 +167,7 @@ def dequantize(kind, module, tensors, scales):
         else:
             group = group_of(kind, integers.shape[0])
         weight = scales.float()[group] * torch.from_numpy(integers - zeros[group]).float()
-        return (weight.half().float() if kind == "gptq_order" else weight).T.contiguous()
+        return weight.T.contiguous()
     if kind == "int8":
         return scales.float() * tensors[f"{module}.weight"].float()
     shape = tensors[f"{module}.weight_shape"]
@@ -180,7 +187,7 @@ def quantize_files(folder, kind, random):
         module = name.removesuffix(".weight")
         if module.endswith("_proj"):
             weight = tensors.pop(name)
-            tensors |= stored(kind, module, *quantize(weight.float(), kind, random))
+            tensors |= stored(kind, module, *quantize(weight.float(), kind, module, random))
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
     safetensors.torch.save_file(tensors, path, metadata={"format": "pt"})
     path = folder / "config.json"

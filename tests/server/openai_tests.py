@@ -9,6 +9,7 @@ from harness import SYSTEM, Server, Skipped, in_parallel, read_demo
 
 try:
     import openai
+    from prometheus_client.parser import text_string_to_metric_families
 except ImportError:
     openai = None
 
@@ -81,6 +82,22 @@ def raises(kind, param, call, **fields):
         assert error.param == param, (error.param, error)
         return error
     raise AssertionError(f"no {kind.__name__}")
+
+
+def test_prometheus_reads_the_metrics():
+    if openai is None:
+        raise Skipped("prometheus-client is not installed")
+    with Server() as server:
+        server.chat(max_tokens=5)
+        _, _, text = server.request("GET", "/metrics")
+        families = {family.name: family for family in text_string_to_metric_families(text.decode())}
+        counts = {name: family.type for name, family in families.items()}
+        assert counts["nanolith_step_seconds"] == counts["nanolith_step_rows"] == "histogram", counts
+        assert counts["nanolith_generations_ended"] == "counter" and counts["nanolith_pages"] == "gauge", counts
+        ended = {sample.labels["reason"]: sample.value for sample in families["nanolith_generations_ended"].samples}
+        assert sum(ended.values()) == 1, ended
+        rows = {sample.name: sample.value for sample in families["nanolith_step_rows"].samples}
+        assert rows["nanolith_step_rows_sum"] >= 5 and rows["nanolith_step_rows_count"] >= 5, rows
 
 
 def test_answers_from_documents():

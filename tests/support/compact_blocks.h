@@ -60,6 +60,7 @@ class BlocksInMemory : public CompactSource {
         view.cols = cols_;
         view.data = reinterpret_cast<const std::byte*>(blocks_.data());
         view.compact = this;
+        view.columns = columns_;
         return view;
     }
 
@@ -69,11 +70,15 @@ class BlocksInMemory : public CompactSource {
     CompactBlock* blocks_of(int64_t row) { return blocks_.data() + row * compact_blocks(cols_); }
     void set_scale(int64_t row, float scale) { scales_[static_cast<size_t>(row)] = scale; }
 
+  protected:
+    void set_columns(std::vector<int32_t> columns) { columns_ = std::move(columns); }
+
   private:
     CompactForm form_;
     int64_t cols_;
     std::vector<CompactBlock> blocks_;
     std::vector<float> scales_;
+    std::vector<int32_t> columns_;  // WeightView::columns
 };
 
 // Random blocks: scales of every size that a form can have, from 2^-24 to thousands, zeros among them.

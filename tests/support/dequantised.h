@@ -6,6 +6,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -40,11 +41,19 @@ class GroupedMatrix : public BlocksInMemory {
         .codes = CodeKind::int8, .scales = ScaleKind::zeros, .group = 128, .mins = true};
     static constexpr CompactForm kE4M3 = {.codes = CodeKind::e4m3, .scales = ScaleKind::half, .group = 128};
 
-    // `form`: one of these.
-    GroupedMatrix(const WeightView& weight, const CompactForm& form) : BlocksInMemory(form, weight.rows, weight.cols) {
+    // `form`: one of these. With `shuffled`, the columns are stored in an order that their number alone decides.
+    GroupedMatrix(const WeightView& weight, const CompactForm& form, bool shuffled = false)
+        : BlocksInMemory(form, weight.rows, weight.cols) {
+        std::vector<int32_t> columns(static_cast<size_t>(weight.cols));
+        std::iota(columns.begin(), columns.end(), 0);
+        Random random(static_cast<uint64_t>(weight.cols));
+        for (int32_t last = static_cast<int32_t>(weight.cols) - 1; shuffled && last > 0; --last)
+            std::swap(columns[static_cast<size_t>(last)], columns[static_cast<size_t>(random.below(last + 1))]);
+        std::vector<float> in_order(static_cast<size_t>(weight.cols));
         std::vector<float> row(static_cast<size_t>(weight.cols));
         for (int64_t i = 0; i < weight.rows; ++i) {
-            read_weight(weight, i * weight.cols, weight.cols, row.data());
+            read_weight(weight, i * weight.cols, weight.cols, in_order.data());
+            for (size_t col = 0; col < row.size(); ++col) row[col] = in_order[static_cast<size_t>(columns[col])];
             set_scale(i, 0.5F);
             for (int64_t first = 0; first < weight.cols; first += form.group) {
                 const int64_t count = std::min<int64_t>(form.group, weight.cols - first);
@@ -52,6 +61,7 @@ class GroupedMatrix : public BlocksInMemory {
                 quantise(row.data() + first, count, first % kCompactBlock, block);
             }
         }
+        if (shuffled) set_columns(std::move(columns));
     }
 
   private:

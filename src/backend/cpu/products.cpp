@@ -219,6 +219,9 @@ struct Products<T>::State {
             if (x.size() >= static_cast<size_t>(size)) continue;
             NL_ASSIGN(x, Buffer<float>::allocate("rows of activations", {size}));
         }
+        if (!w.columns.empty() && ordered.size() < static_cast<size_t>(padded_rows(max_rows) * w.depth)) {
+            NL_ASSIGN(ordered, Buffer<T>::allocate("rows of activations", {padded_rows(max_rows), w.depth}));
+        }
         if (multiplies_codes(w, max_rows) || !has_many_rows<T>()) return {};
         for (TileMemory<T>& memory : memories) {
             const int64_t tile = tile_outputs(w) * w.depth;
@@ -333,6 +336,16 @@ struct Products<T>::State {
         });
     }
 
+    // The rows of x with their elements in the order of the matrix's columns.
+    T* in_order_of(const Matrix<T>& w, const T* x, int64_t rows) {
+        pool.run(rows, cost_of_bytes(rows * w.depth * 8), [&](int64_t row, int32_t) {
+            const T* const from = x + row * w.depth;
+            T* const to = ordered.data() + row * w.depth;
+            for (int64_t i = 0; i < w.depth; ++i) to[i] = from[w.columns[static_cast<size_t>(i)]];
+        });
+        return ordered.data();
+    }
+
     void by_compact(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         for (const RowKind kind : kRowKinds) {
             if (std::ranges::none_of(w.parts, [&](const CompactRows& part) { return kind == kind_of(part); })) continue;
@@ -416,6 +429,7 @@ struct Products<T>::State {
     const bool batch_invariant;
     OnednnThreads onednn;
     std::array<Buffer<float>, kNumRowKinds> compact_x;  // rows of x as compact_products() takes them, by RowKind
+    Buffer<T> ordered;                                  // see in_order_of()
     Buffer<float> wide;                                 // rows of x as dot_products() or packed_product() takes them
     dnnl::engine engine{dnnl::engine::kind::cpu, 0};
     std::map<Key, TileProduct> products;
@@ -474,6 +488,7 @@ Result<void> Products<T>::prepare(const Matrix<T>& w, int64_t max_rows) {
 template <typename T>
 Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, bool accumulate) {
     if (rows == 0) return {};
+    if (!w.columns.empty()) x = state_->in_order_of(w, x, rows);
     if (state_->takes_tiles(w, rows)) return state_->many_rows(w, x, rows, y, accumulate);
     if (state_->multiplies_codes(w, rows)) {
         state_->by_compact(w, x, rows, y, accumulate);

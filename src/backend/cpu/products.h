@@ -21,6 +21,8 @@ struct Matrix {
     Buffer<T> owned;  // empty where the file is used in place
     // Where there are any, the matrix is compact: these rows on top of each other, and `data` is null.
     std::vector<CompactRows> parts = {};
+    // Of a compact matrix: the permutation WeightView::columns, or nothing.
+    std::vector<int32_t> columns = {};
 
     [[nodiscard]] bool compact() const { return !parts.empty(); }
 };
@@ -48,7 +50,7 @@ class Products {
     Products& operator=(Products&&) noexcept;
     ~Products();
 
-    // Makes ready what run() needs for up to `max_rows` rows, scratch memory for compact weights too. INTERNAL or
+    // Makes ready what run() needs for up to `max_rows` rows, with the scratch memory for compact weights. INTERNAL or
     // OUT_OF_MEMORY where oneDNN fails; it may be tried again then.
     Result<void> prepare(const Matrix<T>& w, int64_t max_rows);
 

@@ -72,6 +72,8 @@ Result<Matrix<T>> load_compact_matrix(const std::string& prefix, std::initialize
                                       const Loading& loading) {
     Matrix<T> matrix;
     matrix.depth = cols;
+    const std::span<const int32_t> columns = parts.begin()->view.columns;
+    matrix.columns.assign(columns.begin(), columns.end());
     for (const Part& part : parts) {
         const CompactForm form = compact_form(part.view, loading.form);
         NL_ASSIGN(auto rows, load_compact(prefix + part.name, part.view, form, loading.pool));
@@ -202,7 +204,7 @@ uint64_t copied_bytes(std::initializer_list<const WeightView*> views, WeightForm
 
 template <typename T>
 uint64_t owned_bytes(const Matrix<T>& matrix) {
-    uint64_t bytes = matrix.owned.size() * sizeof(T);
+    uint64_t bytes = matrix.owned.size() * sizeof(T) + matrix.columns.size() * sizeof(int32_t);
     for (const CompactRows& part : matrix.parts) bytes += part.strips.size() + part.scales.size() * sizeof(float);
     return bytes;
 }

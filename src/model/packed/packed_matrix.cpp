@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "backend/read_weight.h"
@@ -81,6 +82,7 @@ Result<std::unique_ptr<PackedMatrix>> PackedMatrix::create(PackedParts parts) {
     std::unique_ptr<PackedMatrix> matrix(new PackedMatrix(std::move(parts)));
     NL_TRY(matrix->look_at_zeros());
     NL_TRY(matrix->look_at_scales());
+    matrix->put_columns_in_order();
     matrix->choose_form();
     if (!matrix->exact_) {
         const auto weights = static_cast<size_t>(matrix->parts_.rows * matrix->parts_.cols);
@@ -133,9 +135,20 @@ Result<void> PackedMatrix::look_at_scales() {
     return {};
 }
 
+// Sorts the columns by their groups, if each group but the last one has as many as it should have.
+void PackedMatrix::put_columns_in_order() {
+    if (parts_.group_of.empty()) return;
+    columns_.resize(static_cast<size_t>(parts_.cols));
+    std::iota(columns_.begin(), columns_.end(), 0);
+    const auto group_of = [&](int32_t col) { return parts_.group_of[static_cast<size_t>(col)]; };
+    std::ranges::stable_sort(columns_, {}, group_of);
+    for (int64_t i = 0; i < parts_.cols; ++i)
+        exact_ = exact_ && group_of(columns_[static_cast<size_t>(i)]) == i / parts_.group;
+}
+
 void PackedMatrix::choose_form() {
     const bool whole_row = parts_.groups == 1;
-    exact_ = exact_ && parts_.group_of.empty() && (whole_row || parts_.group % kLeastGroup == 0);
+    exact_ = exact_ && (whole_row || parts_.group % kLeastGroup == 0);
     if (!exact_) return;
     form_.codes = parts_.codes.bits == 4 ? CodeKind::bits4 : CodeKind::int8;
     form_.group = kCompactBlock;
@@ -153,6 +166,7 @@ WeightView PackedMatrix::view() {
     WeightView view{dtype, parts_.rows, parts_.cols, parts_.code_tensor->bytes.data()};
     if (exact_) {
         view.compact = this;
+        view.columns = columns_;
     } else {
         view.data = addresses_.data();
         view.source = this;
@@ -191,7 +205,13 @@ void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block
     const int64_t count = std::min(kCompactBlock, parts_.cols - first);
     to = {};
     std::ranges::fill(to.codes, static_cast<int8_t>(form_.zero));
-    memory.codes.unpack(parts_.codes, row, first, count, parts_.code_shift, to.codes);
+    if (columns_.empty()) {
+        memory.codes.unpack(parts_.codes, row, first, count, parts_.code_shift, to.codes);
+    } else {
+        for (int64_t i = 0; i < count; ++i)
+            memory.codes.unpack(parts_.codes, row, columns_[static_cast<size_t>(first + i)], 1, parts_.code_shift,
+                                to.codes + i);
+    }
     const float row_scale = scale_of_row(row);
     for (int64_t i = 0; i * form_.group < count; ++i) {
         const int64_t group = (first + i * form_.group) / parts_.group;

@@ -46,9 +46,10 @@ struct PackedParts {
     std::vector<int32_t> group_of;
 };
 
-// Reads the matrix as compact weights where they have a form that is exact. Where they have none (groups in another
-// order, scales that no float16 and power of two are) it is a source of wide weights, each rounded to 16 bits as
-// the checkpoint's own tools round it. Thread-safe once it is created.
+// Reads the matrix as compact weights where they have a form that is exact, with its columns in the order of their
+// groups (WeightView::columns). Where they have none (groups of other sizes, scales that no float16 and power of two
+// are) it is a source of wide weights, each rounded to 16 bits as the checkpoint's own tools round it. Thread-safe once
+// it is created.
 class PackedMatrix final : public CompactSource, public WeightSource {
   public:
     // Reads zero points and scales as far as that decision needs them. The tensors' sources must outlive it.
@@ -76,6 +77,7 @@ class PackedMatrix final : public CompactSource, public WeightSource {
     explicit PackedMatrix(PackedParts parts);
     Result<void> look_at_zeros();
     Result<void> look_at_scales();
+    void put_columns_in_order();
     void choose_form();
 
     [[nodiscard]] float scale_of_row(int64_t row) const noexcept {
@@ -92,6 +94,7 @@ class PackedMatrix final : public CompactSource, public WeightSource {
     mutable PassingBytes scales_;
     mutable std::optional<PassingBytes> zeros_;  // where they differ
     std::vector<float> row_scales_;              // empty: all are 1
+    std::vector<int32_t> columns_;               // in the order of their groups, where that is another order
     bool exact_ = true;                          // whether the scales are those of a compact form
     CompactForm form_;
     AddressRange addresses_;  // of wide weights

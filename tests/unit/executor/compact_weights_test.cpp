@@ -30,10 +30,14 @@ class CompactWeightsTest : public ExecutorTest {
         expect_reference(what, model, dequantised, form, from_source, batch_invariant);
     }
     // Of matrices that a source has in this form.
-    void expect_reference(const RandomShape& shape, const CompactForm& form, const std::string& what) {
+    void expect_reference(const RandomShape& shape, const CompactForm& form, const std::string& what,
+                          bool shuffled = false, bool batch_invariant = false) {
         RandomModel model(shape, GetParam().dtype, seed_);
-        const auto make = [&](const WeightView& weight) { return std::make_unique<GroupedMatrix>(weight, form); };
-        expect_reference(what, model, {model.weights, make, make}, WeightForm::source, true, false);
+        const auto make_table = [&](const WeightView& weight) { return std::make_unique<GroupedMatrix>(weight, form); };
+        const auto make = [&](const WeightView& weight) {
+            return std::make_unique<GroupedMatrix>(weight, form, shuffled);
+        };
+        expect_reference(what, model, {model.weights, make, make_table}, WeightForm::source, true, batch_invariant);
     }
     // Prefill in slices that go through every kind of product, and decode.
     void expect_reference(const std::string& what, RandomModel& model, const Dequantised& dequantised, WeightForm form,
@@ -110,9 +114,9 @@ TEST_P(CompactWeightsTest, OfManySizes) {
 // The forms that quantised checkpoints have and quantised_form() does not give.
 TEST_P(CompactWeightsTest, OfCheckpoints) {
     Random random(seed_);
-    for (const auto& [form, what] : {std::pair(GroupedMatrix::kZeros, "zero points"),
-                                     std::pair(GroupedMatrix::kZerosOf8, "zero points of 8 bits"),
-                                     std::pair(GroupedMatrix::kE4M3, "e4m3 with scales of blocks")}) {
+    for (const auto& [form, what] :
+         {std::pair(GroupedMatrix::kZeros, "zero points"), std::pair(GroupedMatrix::kZerosOf8, "zero points of 8 bits"),
+          std::pair(GroupedMatrix::kE4M3, "e4m3 with scales of blocks")}) {
         RandomShape shape = some_shape();
         expect_reference(shape, form, what);
         shape.hidden_size = 64 * (1 + random.below(9));
@@ -121,6 +125,22 @@ TEST_P(CompactWeightsTest, OfCheckpoints) {
         shape.mlp_bias = random.below(2) == 0;
         expect_reference(shape, form, what);
     }
+}
+
+// Columns in another order than the inputs ("act-order" of GPTQ).
+TEST_P(CompactWeightsTest, WithColumnsInAnotherOrder) {
+    Random random(seed_);
+    RandomShape shape = some_shape();
+    expect_reference(shape, GroupedMatrix::kZeros, "odd sizes", true);
+    expect_reference(shape, GroupedMatrix::kZerosOf8, "batch invariant", true, true);
+    shape.hidden_size = 64 * (1 + random.below(9));
+    shape.intermediate_size = 64 * (1 + random.below(13));
+    shape.head_dim = 64;
+    shape.post_norms = random.below(2) == 0;
+    expect_reference(shape, random.below(2) == 0 ? GroupedMatrix::kZeros : GroupedMatrix::kE4M3, "whole lines", true);
+    shape.num_layers = 1;
+    shape.numbers.experts = {.count = 4, .top_k = 2, .intermediate_size = 128, .normalized = true};
+    expect_reference(shape, GroupedMatrix::kZeros, "experts", true);
 }
 
 // More rows than a kernel takes, and more than are multiplied with codes.

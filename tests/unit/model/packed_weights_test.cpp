@@ -227,6 +227,8 @@ class PackedWeights : public ::testing::Test {
     }
 
     static void expect_compact(const WeightView& view, const Drawn& drawn) {
+        const bool in_order = std::ranges::is_sorted(drawn.group_of);
+        ASSERT_EQ(view.columns.empty(), in_order);
         const CompactForm form = view.compact->form();
         EXPECT_EQ(form.codes, drawn.bits == 4 ? CodeKind::bits4 : CodeKind::int8);
         CompactReader reader(view, form);
@@ -236,7 +238,8 @@ class PackedWeights : public ::testing::Test {
                 float weight = 0;
                 const CompactBlock& block = reader.blocks()[static_cast<size_t>(col / kCompactBlock)];
                 expand_block(form, block, row_scale, col % kCompactBlock, 1, &weight);
-                ASSERT_EQ(weight, drawn.weight(row, col)) << row << ", " << col;
+                const int64_t of = in_order ? col : view.columns[static_cast<size_t>(col)];
+                ASSERT_EQ(weight, drawn.weight(row, of)) << row << ", " << col;
             }
         }
     }
@@ -276,6 +279,10 @@ TEST_F(PackedWeights, OfGptqInAnotherOrder) {
     Drawn drawn = draw(random_, 16, 256, 32, 4, false, as_half);
     for (size_t col = drawn.group_of.size(); col > 1; --col)
         std::swap(drawn.group_of[col - 1], drawn.group_of[static_cast<size_t>(random_.below(static_cast<int>(col)))]);
+    expect_weights(kGptq, drawn, gptq(drawn, 1), true);
+    // One column more in a group than it should have, and one less in another: no compact form has such groups.
+    const auto other = std::ranges::find_if(drawn.group_of, [&](int32_t group) { return group != drawn.group_of[0]; });
+    *other = drawn.group_of[0];
     expect_weights(kGptq, drawn, gptq(drawn, 1), false, as_half);
 }
 
@@ -358,7 +365,7 @@ TEST_F(PackedWeights, AreReadWithoutMemoryForACopy) {
     GTEST_SKIP() << "with a sanitizer";
 #endif
     constexpr size_t kTooMuch = size_t{1} << 62U;
-    const Drawn drawn = draw(random_, 16, 320, 64, 4, true, as_half);
+    Drawn drawn = draw(random_, 16, 320, 64, 4, true, as_half);
     const Tensors files = gptq(drawn, 1);
     const auto pretend = [&](const FileTensor& file) {
         return Tensor{file.dtype, file.shape, {reinterpret_cast<const std::byte*>(file.bytes.data()), kTooMuch}};
@@ -377,17 +384,18 @@ TEST_F(PackedWeights, AreReadWithoutMemoryForACopy) {
     parts.scale_group_stride = drawn.rows;
     parts.scale_tensor = &scales;
     parts.zero = 8;
-    for (const bool in_order : {true, false}) {
-        if (!in_order) parts.group_of = drawn.group_of;
+    for (const bool exact : {true, false}) {
+        if (!exact) drawn.group_of[0] = 1;  // which has a column more than it should have then
+        if (!exact) parts.group_of = drawn.group_of;
         auto matrix = PackedMatrix::create(parts);
         ASSERT_TRUE(matrix.ok()) << matrix.error().message;
         const WeightView view = (*matrix)->view();
-        ASSERT_EQ(view.compact != nullptr, in_order);
+        ASSERT_EQ(view.compact != nullptr, exact);
         std::vector<float> weights(static_cast<size_t>(drawn.rows * drawn.cols));
         read_weight(view, 0, drawn.rows * drawn.cols, weights.data());
         for (int64_t i = 0; i < drawn.rows * drawn.cols; ++i) {
             const float weight = drawn.weight(i / drawn.cols, i % drawn.cols);
-            ASSERT_EQ(weights[i], in_order ? weight : as_half(weight)) << i;
+            ASSERT_EQ(weights[i], exact ? weight : as_half(weight)) << i;
         }
     }
     // Zero points are looked at when the matrix is created.
