@@ -40,9 +40,10 @@ struct MatrixBlocks {
 template <typename T>
 __device__ void load_x(const CompactX<T>& input, std::byte* to) {
     if (input.plain != nullptr) {
-        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}}.load(to, compact_x_bytes(input.normed.size));
+        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}, input.columns}.load(
+            to, compact_x_bytes(input.normed.size));
     } else {
-        NormedX<T>{input.normed}.load(to, compact_x_bytes(input.normed.size));
+        NormedX<T>{input.normed, input.columns}.load(to, compact_x_bytes(input.normed.size));
     }
 }
 

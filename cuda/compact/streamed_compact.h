@@ -17,6 +17,7 @@ template <typename T>
 struct CompactX {
     NormedRows<T> normed;
     const T* plain = nullptr;
+    const int32_t* columns = nullptr;  // DeviceMatrix::columns
 };
 
 // Where the outputs of a product go.

@@ -75,7 +75,7 @@ class Products {
     // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact
     // ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
-        return matrix.columns == nullptr && (streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows)));
+        return streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows));
     }
 
     // Whether multiply_gated() takes such a gate with its up projection.
@@ -107,7 +107,9 @@ class Products {
                                  bool after_streamed) {
         if constexpr (kMayStream) {
             const After after = after_streamed ? After::streamed : After::other;
-            if (matrix.compact()) return stream_parts(CompactX<T>{x}, matrix, kind_of<Output>(), y, after);
+            if (matrix.compact()) {
+                return stream_parts(CompactX<T>{x, nullptr, matrix.columns}, matrix, kind_of<Output>(), y, after);
+            }
             if (streams(x.rows, matrix)) {
                 return streamed_normed(x, matrix.wide, matrix.outputs, y, streamed_launch(x.rows, after));
             }
@@ -123,7 +125,7 @@ class Products {
             const StreamedLaunch how = streamed_launch(x.rows, after_streamed ? After::streamed : After::other);
             if (matrix.compact()) {
                 const CompactOutput output{CompactOutput::Kind::gate, y, outputs, activation};
-                return streamed_compact(CompactX<T>{x}, matrix.parts.front(), output, how);
+                return streamed_compact(CompactX<T>{x, nullptr, matrix.columns}, matrix.parts.front(), output, how);
             }
             if (streams(x.rows, matrix)) return streamed_gate_up(x, matrix.wide, activation, outputs, y, how);
         }
@@ -139,7 +141,6 @@ class Products {
                                 streamed_launch(rows, After::other));
             }
         }
-        NL_ASSIGN(x, in_order_of(matrix, x, rows));
         return multiply_any(rows, x, matrix, y, false, After::other);
     }
 
@@ -151,8 +152,7 @@ class Products {
                                     streamed_launch(rows, after));
             }
         }
-        NL_ASSIGN(x, in_order_of(matrix, x, rows));
-        return multiply_any(rows, x, matrix, residual, true, matrix.columns != nullptr ? After::other : after);
+        return multiply_any(rows, x, matrix, residual, true, after);
     }
 
   private:
@@ -266,8 +266,12 @@ class Products {
                 plain.normed.rows = rows;
                 plain.normed.size = matrix.size;
                 plain.plain = x;
+                plain.columns = matrix.columns;
                 return stream_parts(plain, matrix, add ? CompactOutput::Kind::add : kind_of<Output>(), y, after);
             }
+        }
+        NL_ASSIGN(x, in_order_of(matrix, x, rows));
+        if constexpr (kMayStream) {
             if (takes_tiled(rows, matrix) && !matrix.gated()) {
                 return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
                     const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <numeric>
 #include <utility>
 
@@ -197,10 +198,17 @@ void PackedMatrix::read_blocks(const WeightView& view, int64_t row, int64_t firs
                                CompactBlock* to) const noexcept {
     const int64_t weights = std::min((first + count) * kCompactBlock, parts_.cols) - first * kCompactBlock;
     const InMemory memory = take(weights);
-    for (int64_t i = 0; i < count; ++i) read_block(memory, view.scales.first_row + row, first + i, to[i]);
+    const int64_t stored = view.scales.first_row + row;
+    // Columns in another order are taken apart one by one, unless there is memory for a row.
+    std::unique_ptr<int8_t[]> whole_row;
+    if (!columns_.empty()) whole_row.reset(new (std::nothrow) int8_t[static_cast<size_t>(parts_.cols)]);
+    if (whole_row != nullptr)
+        memory.codes.unpack(parts_.codes, stored, 0, parts_.cols, parts_.code_shift, whole_row.get());
+    for (int64_t i = 0; i < count; ++i) read_block(memory, stored, first + i, whole_row.get(), to[i]);
 }
 
-void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block, CompactBlock& to) const noexcept {
+void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block, const int8_t* whole_row,
+                              CompactBlock& to) const noexcept {
     const int64_t first = block * kCompactBlock;
     const int64_t count = std::min(kCompactBlock, parts_.cols - first);
     to = {};
@@ -208,9 +216,14 @@ void PackedMatrix::read_block(const InMemory& memory, int64_t row, int64_t block
     if (columns_.empty()) {
         memory.codes.unpack(parts_.codes, row, first, count, parts_.code_shift, to.codes);
     } else {
-        for (int64_t i = 0; i < count; ++i)
-            memory.codes.unpack(parts_.codes, row, columns_[static_cast<size_t>(first + i)], 1, parts_.code_shift,
-                                to.codes + i);
+        for (int64_t i = 0; i < count; ++i) {
+            const int64_t col = columns_[static_cast<size_t>(first + i)];
+            if (whole_row != nullptr) {
+                to.codes[i] = whole_row[col];
+            } else {
+                memory.codes.unpack(parts_.codes, row, col, 1, parts_.code_shift, to.codes + i);
+            }
+        }
     }
     const float row_scale = scale_of_row(row);
     for (int64_t i = 0; i * form_.group < count; ++i) {

@@ -84,7 +84,9 @@ class PackedMatrix final : public CompactSource, public WeightSource {
         return row_scales_.empty() ? 1 : row_scales_[static_cast<size_t>(row)];
     }
     [[nodiscard]] InMemory take(int64_t weights) const noexcept;
-    void read_block(const InMemory& memory, int64_t row, int64_t block, CompactBlock& to) const noexcept;
+    // `whole_row`: the row's codes, [cols]; null: they are read out of the memory.
+    void read_block(const InMemory& memory, int64_t row, int64_t block, const int8_t* whole_row,
+                    CompactBlock& to) const noexcept;
     void read_row(const InMemory& memory, int64_t row, int64_t first, int64_t count, std::byte* to) const noexcept;
     [[nodiscard]] float scale(const InMemory& memory, int64_t row, int64_t group) const noexcept;
     [[nodiscard]] int32_t zero(const InMemory& memory, int64_t row, int64_t group) const noexcept;

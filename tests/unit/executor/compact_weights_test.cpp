@@ -139,6 +139,7 @@ TEST_P(CompactWeightsTest, WithColumnsInAnotherOrder) {
     shape.post_norms = random.below(2) == 0;
     expect_reference(shape, random.below(2) == 0 ? GroupedMatrix::kZeros : GroupedMatrix::kE4M3, "whole lines", true);
     shape.num_layers = 1;
+    shape.post_norms = false;
     shape.numbers.experts = {.count = 4, .top_k = 2, .intermediate_size = 128, .normalized = true};
     expect_reference(shape, GroupedMatrix::kZeros, "experts", true);
 }
