@@ -75,7 +75,8 @@ class Products {
     // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact
     // ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
-        return streams(rows, matrix) || (!matrix.compact() && takes_matvec(rows));
+        if (!matrix.compact()) return streams(rows, matrix) || takes_matvec(rows);
+        return streams(rows, matrix) && !puts_in_order(rows, matrix);
     }
 
     // Whether multiply_gated() takes such a gate with its up projection.
@@ -85,8 +86,15 @@ class Products {
     // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T).
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
         if constexpr (kMayStream) {
-            NL_ASSIGN(x, in_order_of(matrix, x, rows));
-            return tile(rows, x, matrix.parts.front(), {CompactOutput::Kind::gate, y, matrix.outputs / 2, activation});
+            const CompactOutput output{CompactOutput::Kind::gate, y, matrix.outputs / 2, activation};
+            if (puts_in_order(rows, matrix)) {
+                NL_ASSIGN(x, in_order_of(matrix, x, rows));
+            }
+            if (streams(rows, matrix)) {
+                return streamed_compact(plain_x(rows, x, matrix), matrix.parts.front(), output,
+                                        streamed_launch(rows, After::other));
+            }
+            return tile(rows, x, matrix.parts.front(), output);
         }
         return fail(NL_ERROR_INTERNAL, "a gated product of float32");
     }
@@ -213,9 +221,13 @@ class Products {
         });
         return static_cast<size_t>(most);
     }
-    // The rows of x with their elements in the order of the matrix's columns: x itself where that is its own order.
+    // Whether the elements of so many rows are put in the order of the matrix's columns before a product. Streamed
+    // products of fewer rows do it as they load them, each thread block for itself.
+    [[nodiscard]] bool puts_in_order(int rows, const DeviceMatrix<T>& matrix) const {
+        constexpr int kLoadedInOrder = 1;
+        return matrix.columns != nullptr && (rows > kLoadedInOrder || !streams(rows, matrix));
+    }
     Result<const T*> in_order_of(const DeviceMatrix<T>& matrix, const T* x, int rows) {
-        if (matrix.columns == nullptr) return x;
         NL_TRY(gather_columns(x, matrix.columns, rows, matrix.size, ordered_.template as<T>(), stream_));
         return static_cast<const T*>(ordered_.template as<T>());
     }
@@ -255,23 +267,29 @@ class Products {
         });
     }
 
+    // Rows x of activations for a streamed product, which puts_in_order() has been seen to.
+    [[nodiscard]] CompactX<T> plain_x(int rows, const T* x, const DeviceMatrix<T>& matrix) const {
+        CompactX<T> plain;
+        plain.normed.rows = rows;
+        plain.normed.size = matrix.size;
+        plain.plain = x;
+        if (!puts_in_order(rows, matrix)) plain.columns = matrix.columns;
+        return plain;
+    }
+
     // y = x W^T (or y += x W^T) where no streamed kernel takes the wide matrix.
     template <typename Output>
     Result<void> multiply_any(int rows, const T* x, const DeviceMatrix<T>& matrix, Output* y, bool add, After after) {
         const OutputRows<Output> to{y, matrix.outputs};
         if (!matrix.compact()) return multiply_wide(rows, x, matrix.wide, matrix.outputs, matrix.size, to, add);
+        if (puts_in_order(rows, matrix)) {
+            NL_ASSIGN(x, in_order_of(matrix, x, rows));
+        }
         if constexpr (kMayStream) {
             if (streams(rows, matrix) && !matrix.gated()) {
-                CompactX<T> plain;
-                plain.normed.rows = rows;
-                plain.normed.size = matrix.size;
-                plain.plain = x;
-                plain.columns = matrix.columns;
-                return stream_parts(plain, matrix, add ? CompactOutput::Kind::add : kind_of<Output>(), y, after);
+                return stream_parts(plain_x(rows, x, matrix), matrix,
+                                    add ? CompactOutput::Kind::add : kind_of<Output>(), y, after);
             }
-        }
-        NL_ASSIGN(x, in_order_of(matrix, x, rows));
-        if constexpr (kMayStream) {
             if (takes_tiled(rows, matrix) && !matrix.gated()) {
                 return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
                     const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();

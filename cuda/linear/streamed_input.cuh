@@ -72,6 +72,7 @@ struct NormedX {
         std::byte* const to = x + mine.row * row_bytes;
         if (columns != nullptr) {
             const float* const values = reinterpret_cast<const float*>(from);
+#pragma unroll 8
             for (int i = mine.thread; i < 4 * packs; i += mine.threads()) {
                 const int column = columns[i];
                 reinterpret_cast<T*>(to)[i] = from_float<T>(values[column] * scale * rows.norm.weight[column]);
@@ -110,6 +111,7 @@ struct PlainX {
         const T* const row = rows.x + static_cast<int64_t>(mine.row) * rows.size;
         if (columns != nullptr) {
             auto* const elements = reinterpret_cast<T*>(x + mine.row * row_bytes);
+#pragma unroll 8
             for (int i = mine.thread; i < rows.size; i += mine.threads()) elements[i] = row[columns[i]];
             return;
         }

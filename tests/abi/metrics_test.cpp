@@ -1,4 +1,5 @@
 // nl_engine_metrics beside what a program has done.
+#include <cmath>
 #include <map>
 #include <sstream>
 
