@@ -1,7 +1,7 @@
 #include "api/metrics_text.h"
 
 #include <array>
-#include <cstdio>
+#include <charconv>
 #include <sstream>
 #include <utility>
 
@@ -9,10 +9,12 @@ namespace nanolith::api {
 
 namespace {
 
+// Whatever the program's locale is.
 std::string number(double value) {
+    constexpr int kDigits = 9;
     std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.9g", value);
-    return text.data();
+    char* const end = text.data() + text.size();
+    return {text.data(), std::to_chars(text.data(), end, value, std::chars_format::general, kDigits).ptr};
 }
 
 // Writes metrics one after the other.
