@@ -40,11 +40,31 @@ struct MatrixBlocks {
 template <typename T>
 __device__ void load_x(const CompactX<T>& input, std::byte* to) {
     if (input.plain != nullptr) {
-        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}, input.columns}.load(
-            to, compact_x_bytes(input.normed.size));
+        PlainX<T>{{input.plain, input.normed.rows, input.normed.size}}.load(to, compact_x_bytes(input.normed.size));
     } else {
-        NormedX<T>{input.normed, input.columns}.load(to, compact_x_bytes(input.normed.size));
+        NormedX<T>{input.normed}.load(to, compact_x_bytes(input.normed.size));
     }
+}
+
+// Puts the elements of a row x in shared memory in the order of `columns` (CompactX). All threads of the block take
+// part; each holds pairs of 16-bit elements in registers until all have been read.
+__device__ void put_in_order(const int32_t* columns, int size, uint16_t* x) {
+    constexpr int kHeld = kMostOrderedColumns / 2 / kStreamedThreads;
+    uint32_t held[kHeld];
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+        const int pair = i * kStreamedThreads + static_cast<int>(threadIdx.x);
+        if (2 * pair >= size) continue;
+        const int2 from = reinterpret_cast<const int2*>(columns)[pair];
+        held[i] = x[from.x] | static_cast<uint32_t>(x[from.y]) << 16;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+        const int pair = i * kStreamedThreads + static_cast<int>(threadIdx.x);
+        if (2 * pair < size) reinterpret_cast<uint32_t*>(x)[pair] = held[i];
+    }
+    __syncthreads();
 }
 
 template <typename T, typename Traits>
@@ -63,6 +83,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     if (parts.first == parts.end) return;
     load_x(input, parts.x);
     __syncthreads();
+    if (input.columns != nullptr) put_in_order(input.columns, size, reinterpret_cast<uint16_t*>(parts.x));
     const int rows = input.normed.rows;
     if constexpr (Traits::kMeans) {
         write_means<T, Traits>(parts.x, rows, size, parts.means);

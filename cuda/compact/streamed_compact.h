@@ -11,13 +11,17 @@
 
 namespace nanolith::cuda {
 
+// Most columns of a row that CompactX::columns can be for.
+constexpr int kMostOrderedColumns = 16384;
+
 // The activations of a product: rows of the residual stream that are normalised as they are read, and rounded to T, or,
 // where `plain` is set, those, [normed.rows, normed.size].
 template <typename T>
 struct CompactX {
     NormedRows<T> normed;
     const T* plain = nullptr;
-    const int32_t* columns = nullptr;  // DeviceMatrix::columns
+    // Of one row with at most kMostOrderedColumns: DeviceMatrix::columns.
+    const int32_t* columns = nullptr;
 };
 
 // Where the outputs of a product go.

@@ -221,11 +221,11 @@ class Products {
         });
         return static_cast<size_t>(most);
     }
-    // Whether the elements of so many rows are put in the order of the matrix's columns before a product. Streamed
-    // products of fewer rows do it as they load them, each thread block for itself.
+    // Whether the elements of so many rows are put in the order of the matrix's columns by a launch before the product.
+    // A streamed product of one row does it by itself.
     [[nodiscard]] bool puts_in_order(int rows, const DeviceMatrix<T>& matrix) const {
-        constexpr int kLoadedInOrder = 1;
-        return matrix.columns != nullptr && (rows > kLoadedInOrder || !streams(rows, matrix));
+        if (matrix.columns == nullptr) return false;
+        return rows > 1 || matrix.size > kMostOrderedColumns || !streams(rows, matrix);
     }
     Result<const T*> in_order_of(const DeviceMatrix<T>& matrix, const T* x, int rows) {
         NL_TRY(gather_columns(x, matrix.columns, rows, matrix.size, ordered_.template as<T>(), stream_));

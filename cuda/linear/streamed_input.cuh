@@ -33,7 +33,6 @@ struct WarpsOfRow {
 template <typename T>
 struct NormedX {
     NormedRows<T> rows;
-    const int32_t* columns = nullptr;  // element i of x is that of column columns[i], [size]; null: of column i
 
     // What can be fetched before the launches before this one have ended.
     __device__ void prefetch_norm() const {
@@ -69,17 +68,8 @@ struct NormedX {
         }
         const float scale = rsqrtf(sum / static_cast<float>(rows.size) + rows.norm.epsilon);
 
-        std::byte* const to = x + mine.row * row_bytes;
-        if (columns != nullptr) {
-            const float* const values = reinterpret_cast<const float*>(from);
-#pragma unroll 8
-            for (int i = mine.thread; i < 4 * packs; i += mine.threads()) {
-                const int column = columns[i];
-                reinterpret_cast<T*>(to)[i] = from_float<T>(values[column] * scale * rows.norm.weight[column]);
-            }
-            return;
-        }
         const auto* const weights = reinterpret_cast<const float4*>(rows.norm.weight);
+        std::byte* const to = x + mine.row * row_bytes;
 #pragma unroll 4
         for (int i = mine.thread; i < packs; i += mine.threads()) {
             const float4 v = from[i];
@@ -101,21 +91,13 @@ struct PlainX {
         int rows;
         int size;
     } rows;
-    const int32_t* columns = nullptr;  // as above
 
     __device__ void prefetch_norm() const {}
 
     __device__ void load(std::byte* x, int row_bytes) const {
         const WarpsOfRow mine(rows.rows);
         if (mine.row >= rows.rows) return;
-        const T* const row = rows.x + static_cast<int64_t>(mine.row) * rows.size;
-        if (columns != nullptr) {
-            auto* const elements = reinterpret_cast<T*>(x + mine.row * row_bytes);
-#pragma unroll 8
-            for (int i = mine.thread; i < rows.size; i += mine.threads()) elements[i] = row[columns[i]];
-            return;
-        }
-        const auto* const from = reinterpret_cast<const uint4*>(row);
+        const auto* const from = reinterpret_cast<const uint4*>(rows.x + static_cast<int64_t>(mine.row) * rows.size);
         auto* const to = reinterpret_cast<uint4*>(x + mine.row * row_bytes);
 #pragma unroll 4
         for (int i = mine.thread; i < rows.size / kPack<T>; i += mine.threads()) to[i] = from[i];
