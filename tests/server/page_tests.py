@@ -123,7 +123,7 @@ def test_errors_are_told():
         page.type("secret")
         page.press("Tab")
         page.wait_for("document.getElementById('model').textContent === 'chain'")
-        assert page.evaluate("document.getElementById('notice').hidden")
+        page.wait_for("document.getElementById('notice').hidden")
 
 
 def test_nothing_is_wider_than_the_page():
