@@ -59,7 +59,8 @@ struct CompactLayout {
           zero(form.zero),
           mins(form.mins) {}
 
-    // Whether codes can be stored: 8 bits have no zero here, but may have zero points.
+    // Whether codes can be stored: those of 8 bits have no CompactForm::zero here, but their groups may have zero
+    // points.
     [[nodiscard]] static constexpr bool stores(const CompactForm& form) {
         return form.codes == CodeKind::bits4 || form.zero == 0;
     }

@@ -80,7 +80,8 @@ class GroupScales {
 // are numbers of T, and the others are sums of two or three.
 template <typename T, typename Traits>
 class GroupPairs {
-    // A scale's 11 bits times a zero point's 4 or 8 are that many bits; a number of T has 11, or 8 of bfloat16.
+    // How many numbers of T a product of a scale and a zero point, or a scale, is the sum of. A scale has 11 bits, a
+    // zero point 4 or 8; float16 holds 11 and bfloat16 8.
     static constexpr int parts() {
         if (Traits::kScales == ScaleKind::zeros) return Traits::kCodes == CodeKind::int8 && kIsBFloat16<T> ? 3 : 2;
         return Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;
