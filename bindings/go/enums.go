@@ -497,9 +497,9 @@ const (
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	OptionStoreDeadlineMs EngineOption = C.NL_OPTION_STORE_DEADLINE_MS
 	// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-	// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
-	// 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
-	// [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+	// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
+	// matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+	// widened for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
 	OptionWeights EngineOption = C.NL_OPTION_WEIGHTS
 )
 

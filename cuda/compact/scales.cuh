@@ -80,8 +80,8 @@ class GroupScales {
 // are numbers of T, and the others are sums of two or three.
 template <typename T, typename Traits>
 class GroupPairs {
-    // How many numbers of T a product of a scale and a zero point, or a scale, is the sum of. A scale has 11 bits, a
-    // zero point 4 or 8; float16 holds 11 and bfloat16 8.
+    // A number is stored as the sum of this many numbers of T, so that nothing is rounded: float16 has 11 significant
+    // bits and bfloat16 8, where a scale has 11, and a scale times a zero point of 4 or 8 bits up to 19.
     static constexpr int parts() {
         if (Traits::kScales == ScaleKind::zeros) return Traits::kCodes == CodeKind::int8 && kIsBFloat16<T> ? 3 : 2;
         return Traits::kScales == ScaleKind::half && kIsBFloat16<T> ? 2 : 1;

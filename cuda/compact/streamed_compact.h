@@ -11,7 +11,8 @@
 
 namespace nanolith::cuda {
 
-// Most columns of a row that CompactX::columns can be for.
+// The longest row that a kernel can put in the order of CompactX::columns: the threads of a block hold all of it in
+// their registers meanwhile.
 constexpr int kMostOrderedColumns = 16384;
 
 // The activations of a product: rows of the residual stream that are normalised as they are read, and rounded to T, or,
@@ -20,7 +21,8 @@ template <typename T>
 struct CompactX {
     NormedRows<T> normed;
     const T* plain = nullptr;
-    // Of one row with at most kMostOrderedColumns: DeviceMatrix::columns.
+    // DeviceMatrix::columns, where the kernel is to put x in that order: a single row of at most kMostOrderedColumns.
+    // Null: x is in the matrix's order.
     const int32_t* columns = nullptr;
 };
 

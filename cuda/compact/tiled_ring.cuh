@@ -25,8 +25,9 @@ class TiledRing {
         __syncwarp();
     }
 
-    // Starts to fetch the first of the blocks [first, end) of a tile: none for a warp that has no tile. All blocks of
-    // the tile before have been passed, and nobody reads or writes the ring's memory any more.
+    // Starts to fetch the blocks [first, end) of the tile at `tile`, as many as the ring has stages. A warp that has no
+    // tile passes first == end. Before the next call all of these blocks must have been passed by advance(), and no
+    // thread may use the ring's memory any more.
     __device__ void start(const std::byte* tile, int first, int end) {
         from_ = tile;
         fetched_ = first;

@@ -221,8 +221,9 @@ class Products {
         });
         return static_cast<size_t>(most);
     }
-    // Whether the elements of so many rows are put in the order of the matrix's columns by a launch before the product.
-    // A streamed product of one row does it by itself.
+    // Whether a launch of its own puts the elements of so many rows in the order of the matrix's columns before the
+    // product. None is needed where the columns are in order, nor for a single row whose product is streamed: that
+    // kernel puts the row in order itself.
     [[nodiscard]] bool puts_in_order(int rows, const DeviceMatrix<T>& matrix) const {
         if (matrix.columns == nullptr) return false;
         return rows > 1 || matrix.size > kMostOrderedColumns || !streams(rows, matrix);
@@ -267,7 +268,7 @@ class Products {
         });
     }
 
-    // Rows x of activations for a streamed product, which puts_in_order() has been seen to.
+    // Rows x of activations for a streamed product. Where puts_in_order(), x has been put in order already.
     [[nodiscard]] CompactX<T> plain_x(int rows, const T* x, const DeviceMatrix<T>& matrix) const {
         CompactX<T> plain;
         plain.normed.rows = rows;

@@ -53,9 +53,9 @@ class Experts {
     template <typename Output>
     Result<void> multiply_wide(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, Output* y,
                                cudaStream_t stream);
-    // How many experts of the matrix are expanded at a time.
+    // How many experts' matrices are expanded to expanded_ at a time, at least one.
     [[nodiscard]] int expanded_experts(const ExpertMatrix<T>& matrix) const;
-    // inner_ of all pairs, and outputs_.
+    // Compute inner_ and outputs_ of all pairs.
     Result<void> multiply_gate_up(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream);
     Result<void> multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream);
 

@@ -1,7 +1,8 @@
-// Tiling: that of compact/streamed_compact.cu, over tiles of all pairs of a row and an expert. Gate and up: a tile is
-// one of the gated matrix of a pair's expert, and is multiplied with the pair's row alone, so that one of an mma's
-// eight columns is used. Down: a tile is 16 outputs of a row and goes through this tile of each of the row's experts,
-// whose sums are added by their shares in float32, in the order of the choice.
+// Tiling: that of compact/streamed_compact.cu. A pair is a row and an expert that the row has chosen. Gate and up: the
+// blocks share out the tiles of 16 weight rows of all pairs' experts; each tile is multiplied with its pair's row
+// alone, so that of an mma's eight columns one is used. Down: the blocks share out the rows' outputs, 16 at a time; the
+// products of these outputs with each of the row's experts are multiplied by the experts' shares and added in float32,
+// in the order of the choice.
 //
 // Bytes: the codes and scales of every pair's expert, read once for each pair. Flops: 2 * 8 times the number of these
 // weights. Bound by memory and, at one row, by two launches that can fetch no weights before the router is done: down

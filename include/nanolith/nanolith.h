@@ -259,12 +259,17 @@ NL_API nl_status nl_engine_query(const nl_engine *engine, int32_t fact, NL_OUT i
 NL_API nl_status nl_engine_describe(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                     NL_OUT size_t *length);
 /*
- * What an engine has counted since it was made, as Prometheus reads it (its text format 0.0.4): pages; chunks, bytes,
- * hits and moves by tier; requests that wait for their first step, and those that run; histograms of steps by the time
- * that they took and by their rows; histograms of generations by the time to the first token and between tokens; and
- * generations by why they ended. All names begin with "nanolith_"; later versions may add some. The text may be longer
- * at the next call, since numbers grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT
- * for the handle of a tenant, since steps are everybody's.
+ * What an engine has counted since it was made, in the text format of Prometheus (version 0.0.4):
+ * - pages in all, free and evictable;
+ * - chunks, bytes, hits and moves of each tier, and chunks computed and evicted;
+ * - requests that have had no step yet, and requests that have;
+ * - histograms of the time that a step takes, and of the rows in a step;
+ * - histograms of a generation's time to its first token, and of the time between two of its tokens;
+ * - how many generations ended, by reason.
+ *
+ * All names begin with "nanolith_"; later versions may add some. The text may be longer at the next call, since numbers
+ * grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT for the handle of a tenant, since
+ * an engine's steps compute for all tenants together.
  */
 NL_API nl_status nl_engine_metrics(const nl_engine *engine, NL_ARRAY(capacity) char *buffer, size_t capacity,
                                    NL_OUT size_t *length);
@@ -1017,9 +1022,9 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
     NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
     /* How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-       give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
-       9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
-       [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8] */
+       give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
+       matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+       widened for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8] */
     NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };
 

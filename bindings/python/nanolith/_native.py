@@ -96,12 +96,16 @@ nl_engine_query = function("nl_engine_query", c_int32, c_void_p, c_int32, POINTE
 # enough for this version. Since 0.2.
 nl_engine_describe = function("nl_engine_describe", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_size_t))
 
-# What an engine has counted since it was made, as Prometheus reads it (its text format 0.0.4): pages; chunks, bytes,
-# hits and moves by tier; requests that wait for their first step, and those that run; histograms of steps by the time
-# that they took and by their rows; histograms of generations by the time to the first token and between tokens; and
-# generations by why they ended. All names begin with "nanolith_"; later versions may add some. The text may be longer
-# at the next call, since numbers grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT
-# for the handle of a tenant, since steps are everybody's.
+# What an engine has counted since it was made, in the text format of Prometheus (version 0.0.4):
+# - pages in all, free and evictable;
+# - chunks, bytes, hits and moves of each tier, and chunks computed and evicted;
+# - requests that have had no step yet, and requests that have;
+# - histograms of the time that a step takes, and of the rows in a step;
+# - histograms of a generation's time to its first token, and of the time between two of its tokens;
+# - how many generations ended, by reason.
+# All names begin with "nanolith_"; later versions may add some. The text may be longer at the next call, since numbers
+# grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT for the handle of a tenant, since
+# an engine's steps compute for all tenants together.
 nl_engine_metrics = function("nl_engine_metrics", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_size_t))
 
 # The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.

@@ -75,6 +75,22 @@ class CompactWeightsTest : public ExecutorTest {
         Job job{&c, 0, {}, harness.tokens(40)};
         EXPECT_GT(measure(GetParam().dtype, harness.run({job})), bound(GetParam().dtype).limit) << what;
     }
+    // Prefills of so many tokens, each in one step, of weights that are quantised to `form`.
+    void expect_prefills(const RandomShape& shape, WeightForm form, std::initializer_list<int32_t> counts) {
+        RandomModel model(shape, GetParam().dtype, seed_);
+        const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
+        ExecutorOptions wanted = options(16, 40, 260);
+        wanted.weights = form;
+        PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
+        ASSERT_TRUE(harness.ready()) << form_name(form);
+        harness.pretend(model.spec, dequantised.weights);
+        for (const int32_t count : counts) {
+            Store cache;
+            Job job{&cache, 0, {}, {}};
+            job.tokens = model.spec.experts.count == 0 ? harness.tokens(count) : harness.clear_tokens(job, count, 0.1);
+            expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(count)));
+        }
+    }
 };
 
 RandomShape some_shape() {
@@ -150,19 +166,8 @@ TEST_P(CompactWeightsTest, OfManyRows) {
     RandomShape shape = some_shape();
     shape.num_layers = 1;
     shape.hidden_size = shape.intermediate_size = 192;
-    RandomModel model(shape, GetParam().dtype, seed_);
-    const WeightForm form = kForms[random.below(3)];
-    const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
-    ExecutorOptions wanted = options(16, 40, 260);
-    wanted.weights = form;
-    PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
-    ASSERT_TRUE(harness.ready()) << form_name(form);
-    harness.pretend(model.spec, dequantised.weights);
-    for (const int32_t rows : {65 + random.below(64), 129 + random.below(64), 193 + random.below(64)}) {
-        Store cache;
-        Job job{&cache, 0, {}, harness.tokens(rows)};
-        expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(rows)));
-    }
+    expect_prefills(shape, kForms[random.below(3)],
+                    {65 + random.below(64), 129 + random.below(64), 193 + random.below(64)});
 }
 
 TEST_P(CompactWeightsTest, InOtherOrdersAndFromEightBits) {
@@ -194,27 +199,14 @@ TEST_P(CompactWeightsTest, OfExperts) {
     }
 }
 
-// So many rows that experts have more of them than a kernel takes at a time.
+// So many rows that an expert is chosen by more of them than its kernel multiplies at a time, which is 16 or 64.
 TEST_P(CompactWeightsTest, OfExpertsWithManyRows) {
     Random random(seed_);
     RandomShape shape = some_shape();
     shape.num_layers = 1;
     shape.hidden_size = 192;
     shape.numbers.experts = {.count = 3, .top_k = 2, .intermediate_size = 128, .normalized = true};
-    RandomModel model(shape, GetParam().dtype, seed_);
-    const WeightForm form = kForms[random.below(3)];
-    const Dequantised dequantised(model.weights, codes_of(form), table_codes(form));
-    ExecutorOptions wanted = options(16, 40, 260);
-    wanted.weights = form;
-    PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
-    ASSERT_TRUE(harness.ready()) << form_name(form);
-    harness.pretend(model.spec, dequantised.weights);
-    for (const int32_t rows : {20 + random.below(40), 200 + random.below(60)}) {
-        Store cache;
-        Job job{&cache, 0, {}, {}};
-        job.tokens = harness.clear_tokens(job, rows, 0.1);
-        expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(rows)));
-    }
+    expect_prefills(shape, kForms[random.below(3)], {20 + random.below(40), 200 + random.below(60)});
 }
 
 TEST_P(CompactWeightsTest, BatchInvariant) {

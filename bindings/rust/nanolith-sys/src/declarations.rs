@@ -392,9 +392,9 @@ pub const NL_OPTION_STORE_SERVER: i32 = 21;
 /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
 pub const NL_OPTION_STORE_DEADLINE_MS: i32 = 22;
 /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-/// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
-/// 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
-/// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+/// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
+/// matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+/// widened for every product. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
 pub const NL_OPTION_WEIGHTS: i32 = 23;
 
 /// Every chunk is used as computed after the very chunks that stand before it in this cache: the same
@@ -610,12 +610,16 @@ functions! {
     /// tier. Later versions may add members. The text may be longer at the next call, since numbers grow: 8192 bytes are
     /// enough for this version. Since 0.2.
     fn nl_engine_describe(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
-    /// What an engine has counted since it was made, as Prometheus reads it (its text format 0.0.4): pages; chunks, bytes,
-    /// hits and moves by tier; requests that wait for their first step, and those that run; histograms of steps by the time
-    /// that they took and by their rows; histograms of generations by the time to the first token and between tokens; and
-    /// generations by why they ended. All names begin with "nanolith_"; later versions may add some. The text may be longer
-    /// at the next call, since numbers grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT
-    /// for the handle of a tenant, since steps are everybody's.
+    /// What an engine has counted since it was made, in the text format of Prometheus (version 0.0.4):
+    /// - pages in all, free and evictable;
+    /// - chunks, bytes, hits and moves of each tier, and chunks computed and evicted;
+    /// - requests that have had no step yet, and requests that have;
+    /// - histograms of the time that a step takes, and of the rows in a step;
+    /// - histograms of a generation's time to its first token, and of the time between two of its tokens;
+    /// - how many generations ended, by reason.
+    /// All names begin with "nanolith_"; later versions may add some. The text may be longer at the next call, since numbers
+    /// grow: 16384 bytes are enough for this version. Since 0.2. Errors: INVALID_ARGUMENT for the handle of a tenant, since
+    /// an engine's steps compute for all tenants together.
     fn nl_engine_metrics(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;
     /// The device in words, for example "cpu (2 threads)" or "cuda:0 NVIDIA H200". Since 0.1.
     fn nl_engine_device(engine: *const nl_engine, buffer: *mut c_char, capacity: usize, length: *mut usize) -> nl_status;

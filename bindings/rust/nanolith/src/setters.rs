@@ -156,9 +156,9 @@ impl EngineOptions {
     }
 
     /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. On a GPU NL_WEIGHTS_INT8, _INT4 and _FP8 make decoding faster on Hopper (compute capability
-    /// 9.0) alone: elsewhere matrices are widened for every product, as all but experts' are for prefills everywhere.
-    /// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
+    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
+    /// matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+    /// widened for every product. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
