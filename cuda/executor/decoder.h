@@ -123,7 +123,7 @@ class Decoder {
             NL_TRY(products_.multiply_normed(normed_rows(weights.attention_norm), weights.qkv, qkv, after_streamed));
         } else {
             NL_TRY(normalise(weights.attention_norm, layer > 0 && early()));
-            NL_TRY(products_.multiply(rows(), normed(), weights.qkv, qkv));
+            NL_TRY(products_.multiply(rows(), normed(), weights.qkv, qkv, After::norm));
         }
         if (is_short(layer)) return {};  // attention() appends
         return attention_.append(append_call(layer), stream_);
@@ -161,7 +161,7 @@ class Decoder {
                 if (streams_experts(weights)) return stream_router(weights);
             }
             NL_TRY(normalise(weights.mlp_norm, early()));
-            NL_TRY(products_.multiply(rows(), normed(), weights.router, experts_.logits()));
+            NL_TRY(products_.multiply(rows(), normed(), weights.router, experts_.logits(), After::norm));
             return experts_.choose(rows(), stream_);
         }
         if (fuses_gate(weights)) {
@@ -169,11 +169,11 @@ class Decoder {
                                               adds_streamed(weights.o, weights.o_bias, weights.attention_post_norm));
         }
         NL_TRY(normalise(weights.mlp_norm, early()));
-        if (products_.takes_gated(rows(), weights.gate_up)) {
+        if (gates(weights)) {
             return products_.multiply_gated(rows(), normed(), weights.gate_up, spec_.activation, inner());
         }
         T* const gate_up = scratch_.gate_up.template as<T>();
-        NL_TRY(products_.multiply(rows(), normed(), weights.gate_up, gate_up));
+        NL_TRY(products_.multiply(rows(), normed(), weights.gate_up, gate_up, After::norm));
         return gate(gate_up, weights.gate_up_bias, spec_.activation, rows(), spec_.intermediate_size, inner(), early(),
                     stream_);
     }
@@ -187,7 +187,7 @@ class Decoder {
             }
             return experts_.add(normed(), weights.experts, rows(), residual(), stream_);
         }
-        const bool streamed = fuses_gate(weights) && products_.streams(rows(), weights.gate_up);
+        const bool streamed = (fuses_gate(weights) || gates(weights)) && products_.streams(rows(), weights.gate_up);
         return add_output(inner(), weights.down, weights.down_bias, weights.mlp_post_norm,
                           streamed ? After::streamed : After::other);
     }
@@ -205,7 +205,7 @@ class Decoder {
         } else {
             NL_TRY(rms_norm(residual(), view_->output_rows, norm(weights_.final_norm), outputs, spec_.hidden_size,
                             normed(), early(), stream_));
-            NL_TRY(products_.multiply(outputs, normed(), weights_.head, all_logits()));
+            NL_TRY(products_.multiply(outputs, normed(), weights_.head, all_logits(), After::norm));
         }
         if (spec_.logit_softcap > 0) {
             NL_TRY(softcap(all_logits(), int64_t{outputs} * spec_.vocab_size, spec_.logit_softcap, stream_));
@@ -245,10 +245,13 @@ class Decoder {
         return products_.streams(rows(), layer.router) &&
                experts_.streams(rows(), layer.experts, products_.halves(rows()));
     }
-    // Whether norm and activation are fused into the layer's gate and up projections.
+    // Whether norm and activation are fused into the layer's gate and up projections, or the activation alone.
     [[nodiscard]] bool fuses_gate(const DeviceLayer<T>& layer) const {
         return layer.gate_up_bias == nullptr && products_.takes_fused(rows(), layer.gate_up) &&
                (!layer.gate_up.compact() || layer.gate_up.gated());
+    }
+    [[nodiscard]] bool gates(const DeviceLayer<T>& layer) const {
+        return layer.gate_up_bias == nullptr && products_.takes_gated(rows(), layer.gate_up);
     }
     // Whether add_output() is one streamed product.
     [[nodiscard]] bool adds_streamed(const DeviceMatrix<T>& matrix, const T* bias, const float* post_norm) const {
@@ -373,7 +376,7 @@ class Decoder {
                             After after) {
         if (bias == nullptr && post_norm == nullptr) return products_.add(rows(), x, matrix, residual(), after);
         float* const added = scratch_.added.template as<float>();
-        NL_TRY(products_.multiply(rows(), x, matrix, added));
+        NL_TRY(products_.multiply(rows(), x, matrix, added, after));
         return add_normed(added, bias, norm(post_norm), rows(), spec_.hidden_size, residual(), early(), stream_);
     }
 

@@ -29,8 +29,9 @@ namespace nanolith::cuda {
 
 // The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
 // alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and a
-// block of the next product, which takes less than half, still fits beside each of them.
-enum class After : uint8_t { other, streamed, short_attention };
+// block of the next product, which takes less than half, still fits beside each of them. A norm's small blocks, early
+// ones behind a streamed product, leave the product's place beside that one free.
+enum class After : uint8_t { other, streamed, norm, short_attention };
 
 // Adjacent outputs of a product, of rows that are `stride` elements apart.
 template <typename Output>
@@ -72,27 +73,32 @@ class Products {
         }
         return false;
     }
-    // Whether norm and activation are fused into such a product. Where it is a gate with its up projection, compact
-    // ones must be gated.
+    // Whether the norm, and an activation, are fused into such a product. Where it is a gate with its up projection,
+    // compact ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
-        if (!matrix.compact()) return streams(rows, matrix) || takes_matvec(rows);
-        return streams(rows, matrix) && !puts_in_order(rows, matrix);
+        if (streams(rows, matrix)) return rows <= kMostNormedRows && !(matrix.compact() && puts_in_order(rows, matrix));
+        return !matrix.compact() && takes_matvec(rows);
     }
 
     // Whether multiply_gated() takes such a gate with its up projection.
     [[nodiscard]] bool takes_gated(int rows, const DeviceMatrix<T>& matrix) const {
-        return matrix.gated() && takes_tiled(rows, matrix);
+        return matrix.compact() ? matrix.gated() && takes_tiled(rows, matrix) : streams(rows, matrix);
     }
-    // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T).
+    // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T), behind the norm that made x.
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
         if constexpr (kMayStream) {
-            const CompactOutput output{CompactOutput::Kind::gate, y, matrix.outputs / 2, activation};
+            const int outputs = matrix.outputs / 2;
+            if (!matrix.compact()) {
+                return streamed_gate_up(x, matrix.wide, activation, rows, matrix.size, outputs, y,
+                                        streamed_launch(rows, After::norm));
+            }
+            const CompactOutput output{CompactOutput::Kind::gate, y, outputs, activation};
             if (puts_in_order(rows, matrix)) {
                 NL_ASSIGN(x, in_order_of(matrix, x, rows));
             }
             if (streams(rows, matrix)) {
                 return streamed_compact(plain_x(rows, x, matrix), matrix.parts.front(), output,
-                                        streamed_launch(rows, After::other));
+                                        streamed_launch(rows, After::norm));
             }
             return tile(rows, x, matrix.parts.front(), output);
         }
@@ -105,8 +111,8 @@ class Products {
     // How a streamed product of so many rows is launched.
     [[nodiscard]] StreamedLaunch streamed_launch(int rows, After after) const {
         const bool beside_attention = after == After::short_attention && halves(rows);
-        return {gpu_.multiprocessors, halves(rows), beside_attention, after == After::streamed || beside_attention,
-                stream_};
+        const bool early = after == After::streamed || after == After::norm || beside_attention;
+        return {gpu_.multiprocessors, halves(rows), beside_attention, early, stream_};
     }
 
     // y [x.rows, outputs] = norm(x) W^T, for rows that takes_fused() says.
@@ -142,14 +148,13 @@ class Products {
 
     // y [rows, outputs] = x W^T.
     template <typename Output>
-    Result<void> multiply(int rows, const T* x, const DeviceMatrix<T>& matrix, Output* y) {
+    Result<void> multiply(int rows, const T* x, const DeviceMatrix<T>& matrix, Output* y, After after) {
         if constexpr (kMayStream) {
             if (!matrix.compact() && streams(rows, matrix)) {
-                return streamed(x, matrix.wide, rows, matrix.size, matrix.outputs, y,
-                                streamed_launch(rows, After::other));
+                return streamed(x, matrix.wide, rows, matrix.size, matrix.outputs, y, streamed_launch(rows, after));
             }
         }
-        return multiply_any(rows, x, matrix, y, false, After::other);
+        return multiply_any(rows, x, matrix, y, false, after);
     }
 
     // residual [rows, outputs] += x W^T.
@@ -165,6 +170,9 @@ class Products {
 
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
+    // Most rows that a streamed product normalises. Each of its thread blocks normalises all of them, and with more
+    // rows a launch that does it once takes less time.
+    static constexpr int kMostNormedRows = 4;
     // A larger matrix is expanded and multiplied in parts of this many bytes. Smaller parts have too few outputs for
     // cuBLASLt to keep all multiprocessors busy.
     static constexpr int64_t kExpandedBytes = int64_t{96} << 20;

@@ -116,6 +116,12 @@ Result<void> streamed_gate_up(const NormedRows<T>& x, const T* gate_up, Activati
     return launch_streamed(gate_up, 2, NormedX<T>{x}, GateTile<T>{to, outputs, activation}, how);
 }
 
+template <typename T>
+Result<void> streamed_gate_up(const T* x, const T* gate_up, Activation activation, int rows, int size, int outputs,
+                              T* to, const StreamedLaunch& how) {
+    return launch_streamed(gate_up, 2, PlainX<T>{{x, rows, size}}, GateTile<T>{to, outputs, activation}, how);
+}
+
 template <typename T, typename Output>
 Result<void> streamed(const T* x, const T* weight, int rows, int size, int outputs, Output* to,
                       const StreamedLaunch& how) {
@@ -131,12 +137,13 @@ Result<void> streamed_add(const T* x, const T* weight, int rows, int size, int o
 #define NL_INSTANTIATE_OUTPUT(T, Output)                                                                        \
     template Result<void> streamed_normed(const NormedRows<T>&, const T*, int, Output*, const StreamedLaunch&); \
     template Result<void> streamed(const T*, const T*, int, int, int, Output*, const StreamedLaunch&);
-#define NL_INSTANTIATE(T)                                                                                 \
-    template bool streamed_supports<T>(int, int, bool, const GpuFacts&);                                  \
-    template Result<void> streamed_gate_up(const NormedRows<T>&, const T*, Activation, int, T*,           \
-                                           const StreamedLaunch&);                                        \
-    template Result<void> streamed_add(const T*, const T*, int, int, int, float*, const StreamedLaunch&); \
-    NL_INSTANTIATE_OUTPUT(T, float)                                                                       \
+#define NL_INSTANTIATE(T)                                                                                             \
+    template bool streamed_supports<T>(int, int, bool, const GpuFacts&);                                              \
+    template Result<void> streamed_gate_up(const NormedRows<T>&, const T*, Activation, int, T*,                       \
+                                           const StreamedLaunch&);                                                    \
+    template Result<void> streamed_gate_up(const T*, const T*, Activation, int, int, int, T*, const StreamedLaunch&); \
+    template Result<void> streamed_add(const T*, const T*, int, int, int, float*, const StreamedLaunch&);             \
+    NL_INSTANTIATE_OUTPUT(T, float)                                                                                   \
     NL_INSTANTIATE_OUTPUT(T, T)
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)

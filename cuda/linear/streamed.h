@@ -43,6 +43,11 @@ template <typename T>
 Result<void> streamed_gate_up(const NormedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
                               const StreamedLaunch& how);
 
+// The same of rows that are normalised already: x [rows, size].
+template <typename T>
+Result<void> streamed_gate_up(const T* x, const T* gate_up, Activation activation, int rows, int size, int outputs,
+                              T* to, const StreamedLaunch& how);
+
 // to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size].
 template <typename T, typename Output>
 Result<void> streamed(const T* x, const T* weight, int rows, int size, int outputs, Output* to,

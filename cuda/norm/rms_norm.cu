@@ -64,6 +64,7 @@ __device__ void multiply(float (&values)[N], float scale, const float* weights) 
 template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
+    let_next_launch_begin();
     wait_for_launches_before();
     const int row = static_cast<int>(blockIdx.x);
     const float* const from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;

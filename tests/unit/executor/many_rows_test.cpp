@@ -1,0 +1,57 @@
+// Steps of some tens of rows, whose products GPUs have kernels of their own for, with matrices of random sizes.
+#include <gtest/gtest.h>
+
+#include "unit/executor/executor_fixture.h"
+
+namespace nanolith::testing {
+namespace {
+
+class ManyRowsTest : public ExecutorTest {
+  protected:
+    // Prefills of so many tokens, each in one step.
+    void expect_prefills(const RandomShape& shape, std::initializer_list<int32_t> counts) {
+        SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", MLP " +
+                     std::to_string(shape.intermediate_size) + ", heads " + std::to_string(shape.num_heads) +
+                     ", vocabulary " + std::to_string(shape.vocab_size));
+        RandomModel model(shape, GetParam().dtype, seed_);
+        PagedHarness harness(*backend_, model, model.weights, options(16, 40, 260), seed_);
+        ASSERT_TRUE(harness.ready());
+        for (const int32_t count : counts) {
+            Store cache;
+            Job job{&cache, 0, {}, harness.tokens(count)};
+            expect_close(harness.run({job}), "rows: " + std::to_string(count));
+        }
+    }
+};
+
+// Sizes that kernels take which read 64 columns at a time.
+TEST_P(ManyRowsTest, OfWholeLines) {
+    Random random(seed_);
+    for (int32_t kind = 0; kind < 4; ++kind) {
+        RandomShape shape;
+        shape.num_layers = 1;
+        shape.head_dim = 64;
+        shape.hidden_size = 64 * (1 + random.below(12));
+        shape.intermediate_size = 64 * (1 + random.below(14));
+        shape.num_heads = shape.num_kv_heads * (1 + random.below(4));
+        shape.vocab_size = 20 + random.below(900);
+        shape.post_norms = kind == 1;
+        shape.tied = shape.mlp_bias = kind == 2;
+        shape.numbers.activation = kind == 3 ? Activation::gelu_tanh : Activation::silu;
+        expect_prefills(shape, {2 + random.below(15), 17 + random.below(16), 33 + random.below(32), 64});
+    }
+}
+
+TEST_P(ManyRowsTest, OfOddSizes) {
+    Random random(seed_);
+    RandomShape shape;
+    shape.hidden_size = 32 * (1 + 2 * random.below(6));
+    shape.intermediate_size = 8 * (1 + random.below(40));
+    expect_prefills(shape, {9 + random.below(50), 65 + random.below(60)});
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ManyRowsTest, ::testing::ValuesIn(kCases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace nanolith::testing
