@@ -193,6 +193,36 @@ TEST_F(ShortPlanTest, TilesHaveWhatRowsSee) {
     EXPECT_GT(taken, 100);
 }
 
+// Clusters are so small that some multiprocessors are left over, unless sequences need larger ones.
+TEST_F(ShortPlanTest, TakesAllMultiprocessorsOnlyForLongSequences) {
+    PlanShape shape;
+    shape.num_heads = 16;
+    shape.num_kv_heads = 8;
+    shape.head_dim = 128;
+    shape.page_size = 64;
+    shape.multiprocessors = 132;
+    shape.has_short = true;
+    const auto cluster_of = [&](int sequences, int tokens) {
+        ShortStep step;
+        for (int i = 0; i < sequences; ++i) {
+            step.sequences.push_back({i, 1, i, 1});
+            step.segments.push_back(segment(step, shape, tokens, 0));
+            step.positions.push_back(tokens - 1);
+            step.key_positions.push_back(tokens - 1);
+            step.slots.push_back(kNoSlot);
+        }
+        ShortPlan plan;
+        plan_short(shape, step.input(), step.written(), plan);
+        return plan.counts.cluster;
+    };
+    EXPECT_EQ(cluster_of(1, 100), 8);
+    EXPECT_EQ(cluster_of(2, 100), 4);
+    EXPECT_EQ(cluster_of(2, 1000), 8);
+    EXPECT_EQ(cluster_of(4, 100), 2);
+    EXPECT_EQ(cluster_of(4, 500), 4);
+    EXPECT_EQ(cluster_of(4, 1000), 0);  // not for the short kernel
+}
+
 // A key of this step that another sequence sees, or that its own row doesn't, is written by a launch of its own.
 TEST_F(ShortPlanTest, LeavesOtherStepsToOtherKernels) {
     PlanShape shape = this->shape();

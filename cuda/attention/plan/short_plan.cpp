@@ -17,7 +17,6 @@ class ShortPlanner {
 
     bool make() {
         if (!may_be_short()) return false;
-        choose_cluster();
         for (size_t row = 0; row < step_.positions.size(); ++row)
             plan_.rows.push_back({step_.positions[row], written_.key_positions[row], written_.slots[row], -1});
         for (const Sequence& sequence : step_.sequences) {
@@ -26,13 +25,9 @@ class ShortPlanner {
             const auto num_tiles = static_cast<int32_t>(plan_.tiles.size()) - first_tile;
             plan_.sequences.push_back({sequence.first_row, sequence.num_rows, first_tile, num_tiles});
             if (num_tiles > kMostBlocks * kMostTiles || !find_own(sequence, first_tile)) return false;
-            number_rotations(first_tile, num_tiles);
         }
-        plan_.counts.rotations = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(plan_.counts.rotations)));
-        const ShortSizes sizes = short_sizes(plan_.counts, shape_.head_dim, shape_.heads_per_kv());
-        return std::ranges::all_of(plan_.sequences, [&](const ShortSequence& sequence) {
-            return short_share(sequence.num_tiles, sizes.cluster, 0).end <= sizes.tiles;
-        });
+        // The second choice is for sequences that need more blocks than the first one gives them.
+        return fits(shape_.multiprocessors * 7 / 8) || fits(shape_.multiprocessors);
     }
 
   private:
@@ -44,15 +39,24 @@ class ShortPlanner {
                std::ranges::all_of(step_.sequences, [](const Sequence& s) { return s.num_rows > 0; });
     }
 
-    // Chooses the most blocks a cluster with which each block of the launch has a multiprocessor to itself.
-    void choose_cluster() {
+    // Chooses the largest clusters with which the launch has at most `blocks` blocks, one for each sequence and KV head
+    // at least, and returns whether the sequences fit in their shared memory. Clusters lie within parts of the GPU
+    // whose multiprocessors they don't divide evenly, so that not all of them can be taken: of an H200's 132, clusters
+    // of eight take at most 112, and two blocks that share one took up to 12% of a step (Qwen3-0.6B, two rows).
+    bool fits(int32_t blocks) {
         int32_t rows = 1;
         for (const Sequence& sequence : step_.sequences) rows = std::max(rows, sequence.num_rows);
         const auto sequences = static_cast<int32_t>(step_.sequences.size());
-        const int32_t blocks = std::max(1, shape_.multiprocessors / (shape_.num_kv_heads * sequences));
-        const auto cluster = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(blocks)));
+        const int32_t each = std::max(1, blocks / (shape_.num_kv_heads * sequences));
+        const auto cluster = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(each)));
         plan_.counts = {sequences, std::min(cluster, kMostBlocks),
                         static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows))), 1};
+        for (const ShortSequence& sequence : plan_.sequences) number_rotations(sequence.first_tile, sequence.num_tiles);
+        plan_.counts.rotations = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(plan_.counts.rotations)));
+        const ShortSizes sizes = short_sizes(plan_.counts, shape_.head_dim, shape_.heads_per_kv());
+        return std::ranges::all_of(plan_.sequences, [&](const ShortSequence& sequence) {
+            return short_share(sequence.num_tiles, sizes.cluster, 0).end <= sizes.tiles;
+        });
     }
 
     // The tiles that the sequence's rows attend to.
@@ -101,6 +105,7 @@ class ShortPlanner {
     void number_rotations(int32_t first_tile, int32_t num_tiles) {
         for (int32_t rank = 0; rank < plan_.counts.cluster; ++rank) {
             const ShortShare share = short_share(num_tiles, plan_.counts.cluster, rank);
+            if (share.first < share.end) plan_.tiles[first_tile + share.first].rotation = 0;
             for (int32_t i = share.first + 1; i < share.end; ++i) {
                 ShortTile& tile = plan_.tiles[first_tile + i];
                 const ShortTile& before = plan_.tiles[first_tile + i - 1];
