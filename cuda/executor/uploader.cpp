@@ -106,7 +106,7 @@ Result<void> Uploader::upload_compact(std::span<const WeightView* const> weights
     const auto most = static_cast<int>(std::max<size_t>(1, kStageBytes / tile_bytes));
     std::vector<CompactReader> readers;  // those of one thread after the other
     for (int32_t thread = 0; thread < readers_->num_threads(); ++thread) {
-        for (const WeightView* weight : weights) readers.emplace_back(*weight, form);
+        for (const WeightView* weight : weights) readers.emplace_back(*weight, form, to.rows_of_tile());
     }
     for (int first = 0; first < to.num_tiles(); first += most) {
         const int count = std::min(most, to.num_tiles() - first);

@@ -47,11 +47,27 @@ void convert_bf16(const std::byte* from, int64_t count, float* to) {
     for (int64_t i = 0; i < count; ++i) to[i] = to_float(BFloat16{u16_at(from + 2 * i)});
 }
 
-// 16 bytes of codes: the low halves are the first 16 elements.
-void unpack_halves(const std::byte* from, int8_t* codes) {
-    for (int32_t i = 0; i < 16; ++i) {
-        codes[i] = static_cast<int8_t>(low(byte_at(from, i)));
-        codes[16 + i] = static_cast<int8_t>(high(byte_at(from, i)));
+// Eight bytes as one number, of which bitwise operations change all at once.
+template <typename Byte>
+uint64_t eight_at(const Byte* from) {
+    uint64_t eight = 0;
+    std::memcpy(&eight, from, sizeof(eight));
+    return eight;
+}
+void put_eight(uint64_t eight, int8_t* to) {
+    std::memcpy(to, &eight, sizeof(eight));
+}
+// The byte in each of the eight places.
+constexpr uint64_t eight_of(uint8_t byte) {
+    return byte * 0x0101010101010101U;
+}
+
+// `count` bytes of codes, a multiple of eight: the low halves are the first `count` elements, the high halves the next.
+void unpack_halves(const std::byte* from, int32_t count, int8_t* codes) {
+    for (int32_t i = 0; i < count; i += 8) {
+        const uint64_t eight = eight_at(from + i);
+        put_eight(eight & eight_of(0xF), codes + i);
+        put_eight(eight >> 4U & eight_of(0xF), codes + count + i);
     }
 }
 
@@ -63,7 +79,7 @@ void look_up(int8_t* codes) {
 // f16 scale, 16 bytes of codes.
 void unpack_q4_0(const std::byte* block, int64_t first, CompactBlock& to) {
     to.scales[first / kSmall] = half_at(block);
-    unpack_halves(block + 2, to.codes + first);
+    unpack_halves(block + 2, kSmall / 2, to.codes + first);
 }
 
 // f16 scale, f16 minimum, which is added.
@@ -75,21 +91,18 @@ void unpack_scale_and_minimum(const std::byte* block, int64_t first, CompactBloc
 // Scale, minimum, 16 bytes of codes.
 void unpack_q4_1(const std::byte* block, int64_t first, CompactBlock& to) {
     unpack_scale_and_minimum(block, first, to);
-    unpack_halves(block + 4, to.codes + first);
+    unpack_halves(block + 4, kSmall / 2, to.codes + first);
 }
 
 // 32 fifth bits, bit i of element i, then 16 bytes of codes.
 void unpack_5_bits(const std::byte* from, int32_t zero, int8_t* codes) {
-    unpack_halves(from + 4, codes);
+    unpack_halves(from + 4, kSmall / 2, codes);
     for (int32_t i = 0; i < kSmall; i += 8) {
         // Byte j of eight gets bit j of this one alone, which then carries into its highest bit; that becomes the
         // fifth.
         const uint64_t alone = (byte_at(from, i / 8) * 0x0101010101010101U) & 0x8040201008040201U;
         const uint64_t fifths = ((alone + 0x7F7F7F7F7F7F7F7FU) >> 3U) & 0x1010101010101010U;
-        uint64_t eight = 0;
-        std::memcpy(&eight, codes + i, sizeof(eight));
-        eight |= fifths;
-        std::memcpy(codes + i, &eight, sizeof(eight));
+        put_eight(eight_at(codes + i) | fifths, codes + i);
     }
     for (int32_t i = 0; i < kSmall; ++i) codes[i] = static_cast<int8_t>(codes[i] - zero);
 }
@@ -114,18 +127,19 @@ void unpack_q8_0(const std::byte* block, int64_t first, CompactBlock& to) {
 
 // 64 bytes of 2-bit codes: a half of them has four groups of 32 elements, one for each pair of bits.
 void unpack_2_bits(const std::byte* from, int8_t* codes) {
-    for (int32_t group = 0; group < 8; ++group) {
-        for (int32_t i = 0; i < 32; ++i)
-            codes[group * 32 + i] = static_cast<int8_t>((byte_at(from, group / 4 * 32 + i) >> (group % 4 * 2)) & 3);
+    for (uint32_t group = 0; group < 8; ++group) {
+        for (uint32_t i = 0; i < 32; i += 8)
+            put_eight(eight_at(from + group / 4 * 32 + i) >> (group % 4 * 2) & eight_of(3), codes + group * 32 + i);
     }
 }
 
-// Adds `worth` to each code whose bit is set: bit `group` of byte i of 32.
-void add_bits(const std::byte* from, int32_t worth, int8_t* codes) {
-    for (int32_t group = 0; group < 8; ++group) {
-        for (int32_t i = 0; i < 32; ++i) {
-            const int32_t bit = (byte_at(from, i) >> group) & 1;
-            codes[group * 32 + i] = static_cast<int8_t>(codes[group * 32 + i] + worth * bit);
+// Sets bit `place` of each code, which has none there, whose bit is set: bit `group` of byte i of 32.
+void add_bits(const std::byte* from, uint32_t place, int8_t* codes) {
+    for (uint32_t group = 0; group < 8; ++group) {
+        for (uint32_t i = 0; i < 32; i += 8) {
+            int8_t* const eight = codes + group * 32 + i;
+            const uint64_t bits = eight_at(from + i) >> group & eight_of(1);
+            put_eight(eight_at(eight) | bits << place, eight);
         }
     }
 }
@@ -151,7 +165,7 @@ void unpack_q3_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
         to.factors[group] = static_cast<int8_t>(static_cast<int32_t>(four | two << 4U) - 32);
     }
     unpack_2_bits(block + 32, to.codes);
-    add_bits(block, 4, to.codes);
+    add_bits(block, 2, to.codes);
 }
 
 // f16 scales of scales and of minimums, then 8 scales and 8 minimums of 6 bits in 12 bytes.
@@ -171,12 +185,7 @@ void unpack_6_bit_scales(const std::byte* block, CompactBlock& to) {
 
 // 128 bytes of codes: 32 bytes have the elements of two groups of 32.
 void unpack_4_bits(const std::byte* from, int8_t* codes) {
-    for (int32_t pair = 0; pair < 4; ++pair, from += 32, codes += 64) {
-        for (int32_t i = 0; i < 32; ++i) {
-            codes[i] = static_cast<int8_t>(low(byte_at(from, i)));
-            codes[32 + i] = static_cast<int8_t>(high(byte_at(from, i)));
-        }
-    }
+    for (int32_t pair = 0; pair < 4; ++pair) unpack_halves(from + pair * 32, 32, codes + pair * 64);
 }
 
 // Scales, then codes.
@@ -189,7 +198,7 @@ void unpack_q4_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
 void unpack_q5_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
     unpack_6_bit_scales(block, to);
     unpack_4_bits(block + 48, to.codes);
-    add_bits(block + 16, 16, to.codes);
+    add_bits(block + 16, 4, to.codes);
 }
 
 // 128 bytes of low halves, 64 bytes of pairs of high bits, 16 signed scales, f16 scale of scales.
@@ -197,12 +206,14 @@ void unpack_q6_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
     to.scale = half_at(block + 208);
     std::memcpy(to.factors, block + 192, sizeof(to.factors));
     unpack_2_bits(block + 128, to.codes);
-    for (int32_t group = 0; group < 8; ++group) {  // of 32 elements
+    for (uint32_t group = 0; group < 8; ++group) {  // of 32 elements
         const std::byte* const four = block + group / 4 * 64 + group % 2 * 32;
-        const int32_t shift = group % 4 < 2 ? 0 : 4;
-        for (int32_t i = 0; i < 32; ++i) {
-            int8_t& code = to.codes[group * 32 + i];
-            code = static_cast<int8_t>((code << 4 | ((byte_at(four, i) >> shift) & 0xF)) - 32);
+        const uint32_t shift = group % 4 < 2 ? 0 : 4;
+        for (uint32_t i = 0; i < 32; i += 8) {
+            int8_t* const eight = to.codes + group * 32 + i;
+            const uint64_t code = eight_at(eight) << 4U | (eight_at(four + i) >> shift & eight_of(0xF));
+            // 32 less, without a carry between bytes: 0x60 more is less than 0x100, and 0x80 apart from that.
+            put_eight((code + eight_of(0x60)) ^ eight_of(0x80), eight);
         }
     }
 }
@@ -222,7 +233,7 @@ void unpack_iq4_xs(const std::byte* block, int64_t /*first*/, CompactBlock& to) 
         const uint32_t bits =
             (group % 2 == 0 ? low(both) : high(both)) | ((high_bits >> static_cast<uint32_t>(group * 2)) & 3U) << 4U;
         to.factors[group] = static_cast<int8_t>(static_cast<int32_t>(bits) - 32);
-        unpack_halves(block + 8 + group * 16, to.codes + group * 32);
+        unpack_halves(block + 8 + group * 16, 16, to.codes + group * 32);
         look_up(to.codes + group * 32);
     }
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/weight_view.h"
+
 namespace nanolith {
 namespace {
 
@@ -188,6 +190,11 @@ float quantise_row(CodeKind codes, const float* row, int64_t cols, CompactBlock*
         }
     }
     return row_scale;
+}
+
+void CompactSource::read_rows(const WeightView& view, int64_t row, int64_t count, CompactBlock* to) const noexcept {
+    const int64_t blocks = compact_blocks(view.cols);
+    for (int64_t i = 0; i < count; ++i) read_blocks(view, row + i, 0, blocks, to + i * blocks);
 }
 
 }  // namespace nanolith

@@ -108,6 +108,9 @@ class CompactSource {
     // that the form does not have are finite.
     virtual void read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
                              CompactBlock* to) const noexcept = 0;
+    // All blocks of `count` rows that are stored one after the other. To be overridden where that is faster than row by
+    // row.
+    virtual void read_rows(const WeightView& view, int64_t row, int64_t count, CompactBlock* to) const noexcept;
     [[nodiscard]] virtual float row_scale(const WeightView&, int64_t) const noexcept { return 1; }
 };
 

@@ -13,6 +13,7 @@ constexpr int64_t kElementBytes = sizeof(float);
 constexpr int64_t kPiece = 2048;
 static_assert(kPiece % kMaxBlockElements == 0 && kPiece % kCompactBlock == 0);
 constexpr int64_t kPieceBytes = kPiece * kMaxElementBytes;  // that these are at most, in blocks
+constexpr int64_t kRowsBytes = 16 << 10;                    // of rows that are read at once, on the stack too
 
 }  // namespace
 
@@ -60,7 +61,7 @@ void DecodedWeights::read(const std::byte* from, size_t size, void* to) noexcept
     }
 }
 
-// Reads blocks of one piece, as they are in the file.
+// Reads blocks as they are in the file.
 void DecodedWeights::Tensor::read_raw(int64_t first_block, int64_t count, std::byte* to) const noexcept {
     file->read(blocks.data() + first_block * type->bytes, static_cast<size_t>(count * type->bytes), to);
 }
@@ -97,10 +98,31 @@ void DecodedWeights::Tensor::read_blocks(const WeightView& view, int64_t row, in
         const int64_t from = (first + done) * kCompactBlock;  // columns
         const int64_t end = std::min({(first + count) * kCompactBlock, view.cols, from + kPiece});
         read_raw((row_at + from) / type->elements, (end - from) / type->elements, raw.data());
-        for (int64_t col = from; col < end; col += kCompactBlock) {
-            const std::byte* const packed = raw.data() + (col - from) / type->elements * type->bytes;
-            unpack_block(packed, std::min(kCompactBlock, end - col), to[col / kCompactBlock - first]);
-        }
+        unpack_row(raw.data(), end - from, to + done);
+    }
+}
+
+// Unpacks so many weights of a row, the first of which begin a compact block.
+void DecodedWeights::Tensor::unpack_row(const std::byte* from, int64_t weights, CompactBlock* to) const noexcept {
+    for (int64_t first = 0; first < weights; first += kCompactBlock) {
+        unpack_block(from + first / type->elements * type->bytes, std::min(kCompactBlock, weights - first),
+                     to[first / kCompactBlock]);
+    }
+}
+
+// Short rows are read several at a time.
+void DecodedWeights::Tensor::read_rows(const WeightView& view, int64_t row, int64_t count,
+                                       CompactBlock* to) const noexcept {
+    const int64_t row_bytes = view.cols / type->elements * type->bytes;
+    const int64_t at_once = kRowsBytes / std::max<int64_t>(row_bytes, 1);
+    if (at_once < 2) return CompactSource::read_rows(view, row, count, to);
+    const int64_t per_row = compact_blocks(view.cols);
+    std::array<std::byte, kRowsBytes> raw;
+    for (int64_t done = 0; done < count; done += at_once) {
+        const int64_t rows = std::min(at_once, count - done);
+        const int64_t first = (view.data - data) / kElementBytes + (row + done) * view.cols;
+        read_raw(first / type->elements, rows * view.cols / type->elements, raw.data());
+        for (int64_t i = 0; i < rows; ++i, to += per_row) unpack_row(raw.data() + i * row_bytes, view.cols, to);
     }
 }
 

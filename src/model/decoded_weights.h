@@ -51,7 +51,9 @@ class DecodedWeights final : public WeightSource {
         [[nodiscard]] CompactForm form() const override { return type->form; }
         void read_blocks(const WeightView& view, int64_t row, int64_t first, int64_t count,
                          CompactBlock* to) const noexcept override;
+        void read_rows(const WeightView& view, int64_t row, int64_t count, CompactBlock* to) const noexcept override;
         void read_raw(int64_t first_block, int64_t count, std::byte* to) const noexcept;
+        void unpack_row(const std::byte* from, int64_t weights, CompactBlock* to) const noexcept;
         void unpack_block(const std::byte* from, int64_t weights, CompactBlock& to) const noexcept;
         void look_at(std::span<const float> values) const noexcept;
 

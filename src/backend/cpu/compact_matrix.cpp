@@ -170,7 +170,7 @@ Result<CompactRows> load_compact(const std::string& name, const WeightView& weig
     const int64_t strips = strips_of(weight.rows);
     NL_ASSIGN(to.strips, Buffer<std::byte>::allocate("weight " + name, {strips, stride}));
     NL_ASSIGN(to.scales, Buffer<float>::allocate("the scales of weight " + name, {strips, kStrip}));
-    std::vector<CompactReader> readers(static_cast<size_t>(pool.num_threads()), CompactReader(weight, form));
+    std::vector<CompactReader> readers(static_cast<size_t>(pool.num_threads()), CompactReader(weight, form, kStrip));
     pool.run(strips, cost_of_bytes(weight.rows * weight.cols * 8), [&](int64_t strip, int32_t thread) {
         std::byte* const at = to.strips.data() + strip * stride;
         const int64_t first = strip * kStrip;

@@ -88,6 +88,21 @@ TEST_F(GgufBlocks, OfEveryTypeAreKeptExactly) {
     }
 }
 
+// Rows that are read in several pieces, where shorter ones are read several at a time.
+TEST_F(GgufBlocks, OfLongRowsAreKeptExactly) {
+    const auto types = quantised_types();
+    const BlockType* const type = types[static_cast<size_t>(random_.below(static_cast<int32_t>(types.size())))];
+    SCOPED_TRACE(type->name);
+    RandomGguf gguf;
+    gguf.intermediate = 256 * (64 + random_.below(8));
+    gguf.type_of_next = [&]() -> const BlockType& { return *type; };
+    gguf.blocks = [&](const BlockType& of, int64_t count, int64_t) { return extreme_blocks(of, count, random_); };
+    const auto model = load(gguf.file(random_));
+    ASSERT_NE(model, nullptr);
+    ASSERT_NO_FATAL_FAILURE(expect_decoded(model->weights.layers.front().down_proj));
+    EXPECT_TRUE(finish_loading(*model, false)->empty());
+}
+
 // As many elements of the tensor as its decoder finds; what the CPU keeps of the row is NaN.
 TEST_F(GgufBlocks, ThatAreNotFiniteAreCounted) {
     for (const BlockType* const type : quantised_types()) {
