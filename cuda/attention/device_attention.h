@@ -44,7 +44,9 @@ struct AppendCall {
     Norm q_norm{};
     Norm k_norm{};
     Pages<void> pages{};
-    bool early = false;  // may begin while the previous launch of the stream still runs
+    // The launch may begin while previous launches of the stream still run, and then reads `slots` and `key_positions`
+    // at once: none of those launches may write them.
+    bool early = false;
 };
 
 // The attention of one layer. All pointers are to device memory.

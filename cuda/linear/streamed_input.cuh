@@ -36,11 +36,7 @@ struct NormedX {
 
     // What can be fetched before the launches before this one have ended.
     __device__ void prefetch_norm() const {
-        constexpr int kLineFloats = 32;
-        for (int i = static_cast<int>(threadIdx.x) * kLineFloats; i < rows.size;
-             i += kStreamedWarps * kWarp * kLineFloats) {
-            prefetch(rows.norm.weight + i);
-        }
+        prefetch_by_block(rows.norm.weight, rows.size * static_cast<int>(sizeof(float)));
     }
 
     // Writes the rows to `x` in shared memory, each `row_bytes` bytes behind the one before.

@@ -3,6 +3,7 @@
 // write a row (8 and 4 where it is added to the residual stream); bound by memory. At most 64 registers a thread.
 #include "device/dependent.cuh"
 #include "device/number.cuh"
+#include "device/prefetch.cuh"
 #include "device/reduce.cuh"
 #include "norm/rms_norm.h"
 #include "runtime/launch.h"
@@ -65,6 +66,7 @@ template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
     let_next_launch_begin();
+    if (gridDim.x <= kPrefetchedRows) prefetch_by_block(norm.weight, hidden * static_cast<int>(sizeof(float)));
     wait_for_launches_before();
     const int row = static_cast<int>(blockIdx.x);
     const float* const from = residual + static_cast<int64_t>(row_index != nullptr ? row_index[row] : row) * hidden;
@@ -81,6 +83,10 @@ template <typename T, int N>
 __global__ void __launch_bounds__(kThreads)
     add_normed_kernel(const float* x, const T* bias, Norm norm, int hidden, float* residual) {
     let_next_launch_begin();
+    if (gridDim.x <= kPrefetchedRows) {
+        prefetch_by_block(norm.weight, hidden * static_cast<int>(sizeof(float)));
+        prefetch_by_block(bias, hidden * static_cast<int>(sizeof(T)));
+    }
     wait_for_launches_before();
     x += static_cast<int64_t>(blockIdx.x) * hidden;
     residual += static_cast<int64_t>(blockIdx.x) * hidden;

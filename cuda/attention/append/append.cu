@@ -12,6 +12,7 @@
 #include "backend/backend.h"
 #include "device/dependent.cuh"
 #include "device/number.cuh"
+#include "device/prefetch.cuh"
 #include "device/reduce.cuh"
 #include "device/rope.cuh"
 #include "runtime/launch.h"
@@ -105,18 +106,30 @@ __device__ const T* head_address(const AppendArguments<T>& a, const HeadShape& s
     return a.values + a.value_layout.offset(row, kv_head);
 }
 
+// What no launch of a step writes.
+template <typename T>
+__device__ void prefetch_constants(const AppendArguments<T>& a, int head_dim) {
+    const int bytes = head_dim * static_cast<int>(sizeof(float));
+    prefetch_by_block(a.q_norm.weight, bytes);
+    prefetch_by_block(a.k_norm.weight, bytes);
+    prefetch_by_block(a.frequencies, bytes / 2);
+    prefetch_by_block(a.magnitudes, bytes / 2);
+}
+
 // P: the pages' number format. A head has `lanes` lanes.
 template <typename T, typename P, int Run, int Runs>
 __global__ void __launch_bounds__(kThreads)
     append_kernel(AppendArguments<T> a, HeadShape shape, int first_head, int lanes) {
     let_next_launch_begin();
+    const int row = static_cast<int>(blockIdx.x);
+    const int slot = a.slots[row];
+    const int position = a.frequencies != nullptr ? a.key_positions[row] : 0;
+    if (gridDim.x <= kPrefetchedRows) prefetch_constants(a, shape.head_dim);
     wait_for_launches_before();
     const int lane = static_cast<int>(threadIdx.x) % lanes;
     const int head =
         first_head + static_cast<int>(blockIdx.y) * (kThreads / lanes) + static_cast<int>(threadIdx.x) / lanes;
-    const int row = static_cast<int>(blockIdx.x);
     const int half = shape.head_dim / 2;
-    const int slot = a.slots[row];
     Part part = Part::query;
     if (head >= shape.num_heads) part = head < shape.num_heads + shape.num_kv_heads ? Part::key : Part::value;
     if (head >= shape.num_heads + 2 * shape.num_kv_heads || (part != Part::query && slot == kNoSlot)) part = Part::none;
@@ -164,7 +177,6 @@ __global__ void __launch_bounds__(kThreads)
     if (part == Part::none) return;
     const bool is_key = part == Part::key;
     if (is_key && a.frequencies != nullptr) {
-        const int position = a.key_positions[row];
         for_runs([&](int first, float(&low)[Run], float(&high)[Run]) {
             rotate(low, high, a.frequencies + first, a.magnitudes != nullptr ? a.magnitudes + first : nullptr,
                    position);

@@ -34,7 +34,7 @@ struct AppendArguments {
 // Adds the bias; normalises queries and keys; rotates the keys for key_positions and writes them and the values to
 // their slots. The queries are written back in place, not rotated: attention rotates them for each segment. Pages of
 // fp8 are for T of 16 bits; values beyond 448 are stored as 448. `early`: the launch
-// may begin while the previous launch of the stream still runs.
+// may begin while the previous launch of the stream still runs, and then reads slots and positions at once.
 template <typename T>
 Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShape& shape, int rows, bool early,
                              cudaStream_t stream);

@@ -3,6 +3,7 @@
 
 namespace nanolith::cuda {
 
-inline void prefetch(const void*) {}
+inline void prefetch_by_block(const void*, int) {}
+constexpr unsigned kPrefetchedRows = 64;
 
 }  // namespace nanolith::cuda
