@@ -245,11 +245,12 @@ class Decoder {
         return products_.streams(rows(), layer.router) &&
                experts_.streams(rows(), layer.experts, products_.halves(rows()));
     }
-    // Whether norm and activation are fused into the layer's gate and up projections, or the activation alone.
+    // Whether norm and activation are fused into the layer's gate and up projections.
     [[nodiscard]] bool fuses_gate(const DeviceLayer<T>& layer) const {
         return layer.gate_up_bias == nullptr && products_.takes_fused(rows(), layer.gate_up) &&
                (!layer.gate_up.compact() || layer.gate_up.gated());
     }
+    // Whether the activation is fused into a product of the layer's gate and up projections with normalised rows.
     [[nodiscard]] bool gates(const DeviceLayer<T>& layer) const {
         return layer.gate_up_bias == nullptr && products_.takes_gated(rows(), layer.gate_up);
     }
@@ -269,8 +270,8 @@ class Decoder {
     // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its
     // last block has ended, a little sooner. Products are never early: the GPU would put most of their blocks on the
     // multiprocessors that the previous launch leaves first (streamed products, which have a block a multiprocessor,
-    // are early after one another and after attention of short contexts). The first launch of the first layer is not
-    // early either: it waits for the batch, so later early launches may read the batch at once.
+    // are early after one another, after norms and after attention of short contexts). The first launch of the first
+    // layer is not early either: it waits for the batch, so later early launches may read the batch at once.
     [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
 
     // Whether append and attention of the layer are one launch in this step.

@@ -1,9 +1,9 @@
 // The products of a step: which kernels compute them, for wide and for compact matrices.
 //
-// Few rows go to kernels that norm, activation and addition are fused into: streamed ones on Hopper, matrix-vector
-// kernels elsewhere and for float32. Compact matrices have kernels for up to 64 rows on Hopper besides. Many rows go to
-// cuBLASLt, and so do all rows where a row must not depend on how many others there are (batch_invariant). Compact
-// matrices that no kernel takes are expanded, a part at a time, and multiplied as wide ones.
+// Few rows go to kernels that activation, addition and, for up to four rows, the norm are fused into: streamed ones on
+// Hopper, matrix-vector kernels elsewhere and for float32. Compact matrices have kernels for up to 64 rows on Hopper
+// besides. Many rows go to cuBLASLt, and so do all rows where a row must not depend on how many others there are
+// (batch_invariant). Compact matrices that no kernel takes are expanded, a part at a time, and multiplied as wide ones.
 #pragma once
 
 #include <algorithm>

@@ -22,8 +22,9 @@ struct StreamedLaunch {
     // With `half`: whether they take a little more than half, so that no two of them share a multiprocessor.
     bool alone = false;
     // Whether it may begin, and fetch its first weights, while the launch before it still runs. That must be a streamed
-    // product with the same `half`: then a multiprocessor gets one block of each, or one after the other. (Elsewhere
-    // blocks that begin early would meet on the multiprocessors that are free first, unless they are `alone`.)
+    // product with the same `half`, or a norm that begins early behind one: then a multiprocessor gets one block of
+    // each product, or one after the other. (Elsewhere blocks that begin early would meet on the multiprocessors that
+    // are free first, unless they are `alone`.)
     bool early = false;
     cudaStream_t stream = nullptr;
 };
