@@ -19,8 +19,9 @@ __device__ inline void prefetch_by_block(const void* from, int bytes) {
     }
 }
 
-// Most rows of a launch with thread blocks for each row that should prefetch: with more, most blocks find in L1 what
-// others have loaded, and asking for it costs more than it saves.
+// A kernel with at least one thread block for each row should prefetch what all blocks read, such as a norm's weights,
+// in launches of up to so many rows. With more rows several blocks run on each multiprocessor, most of them find these
+// bytes in L1 already, and the instructions that ask for them cost more time than they save.
 constexpr unsigned kPrefetchedRows = 64;
 
 }  // namespace nanolith::cuda

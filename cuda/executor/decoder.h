@@ -266,12 +266,12 @@ class Decoder {
     // How this step's streamed products are launched behind one another.
     [[nodiscard]] StreamedLaunch after_streamed() const { return products_.streamed_launch(rows(), After::streamed); }
 
-    // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones, which
-    // begin while the previous launch still runs, or after a product of cuBLASLt, which lets nothing begin before its
-    // last block has ended, a little sooner. Products are never early: the GPU would put most of their blocks on the
-    // multiprocessors that the previous launch leaves first (streamed products, which have a block a multiprocessor,
-    // are early after one another, after norms and after attention of short contexts). The first launch of the first
-    // layer is not early either: it waits for the batch, so later early launches may read the batch at once.
+    // Whether this step's launches between products (norms, append, attention, gate, sampling) may be early ones: they
+    // begin while the launch before them still runs, or, behind a product of cuBLASLt, as soon as its last block ends.
+    // Products of cuBLASLt are never early: the GPU would put most of their blocks on the multiprocessors that become
+    // free first. When streamed products are, `After` says. The first launch of layer 0, a norm or a product with a
+    // fused norm, is not early: it waits until the batch is on the device, so that all launches behind it may read the
+    // batch before their own wait.
     [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
 
     // Whether append and attention of the layer are one launch in this step.

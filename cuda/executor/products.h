@@ -1,9 +1,12 @@
 // The products of a step: which kernels compute them, for wide and for compact matrices.
 //
-// Few rows go to kernels that activation, addition and, for up to four rows, the norm are fused into: streamed ones on
-// Hopper, matrix-vector kernels elsewhere and for float32. Compact matrices have kernels for up to 64 rows on Hopper
-// besides. Many rows go to cuBLASLt, and so do all rows where a row must not depend on how many others there are
-// (batch_invariant). Compact matrices that no kernel takes are expanded, a part at a time, and multiplied as wide ones.
+// - Few rows: kernels that read the matrix at memory's rate and do what follows the product too, the activation or the
+//   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products
+//   (linear/streamed.h, compact/streamed_compact.h), elsewhere and for float32 matrix-vector products.
+// - More rows of compact matrices on Hopper: kernels that multiply codes (compact/tiled_compact.h).
+// - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
+//   every product.
+// A compact matrix that no kernel takes is expanded to 16 bits, a part of it at a time, and multiplied as a wide one.
 #pragma once
 
 #include <algorithm>
@@ -27,10 +30,13 @@
 
 namespace nanolith::cuda {
 
-// The launch before a streamed product. Beside attention of short contexts, which has some of the multiprocessors
-// alone, blocks that begin early could meet on the others; with more than half of the shared memory none do, and a
-// block of the next product, which takes less than half, still fits beside each of them. A norm's small blocks, early
-// ones behind a streamed product, leave the product's place beside that one free.
+// The launch before a streamed product, on which it depends whether the product's blocks may begin early:
+// - streamed: they may. Each multiprocessor has a block of that launch in half of its shared memory, and room for one.
+// - norm: they may. It is an early launch behind a streamed product itself, and its blocks need no shared memory.
+// - short_attention: they may, if they take more than half of the shared memory. It leaves some multiprocessors empty,
+//   on which two smaller blocks of the product would meet. The next product's blocks, which take less than half, still
+//   fit beside these.
+// - other: they may not.
 enum class After : uint8_t { other, streamed, norm, short_attention };
 
 // Adjacent outputs of a product, of rows that are `stride` elements apart.

@@ -62,7 +62,8 @@ constexpr uint64_t eight_of(uint8_t byte) {
     return byte * 0x0101010101010101U;
 }
 
-// `count` bytes of codes, a multiple of eight: the low halves are the first `count` elements, the high halves the next.
+// Unpacks `count` bytes, a multiple of eight, that hold two codes of 4 bits each: the low four bits of byte i are code
+// i, the high four bits code count + i.
 void unpack_halves(const std::byte* from, int32_t count, int8_t* codes) {
     for (int32_t i = 0; i < count; i += 8) {
         const uint64_t eight = eight_at(from + i);
@@ -212,7 +213,8 @@ void unpack_q6_k(const std::byte* block, int64_t /*first*/, CompactBlock& to) {
         for (uint32_t i = 0; i < 32; i += 8) {
             int8_t* const eight = to.codes + group * 32 + i;
             const uint64_t code = eight_at(eight) << 4U | (eight_at(four + i) >> shift & eight_of(0xF));
-            // 32 less, without a carry between bytes: 0x60 more is less than 0x100, and 0x80 apart from that.
+            // Subtracts 32 from each of the eight bytes, which are below 64. A subtraction would borrow from the next
+            // byte. Adding 0x60 (256 - 32 - 128) carries nothing, and flipping the highest bit adds the missing 128.
             put_eight((code + eight_of(0x60)) ^ eight_of(0x80), eight);
         }
     }

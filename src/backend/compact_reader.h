@@ -12,8 +12,9 @@ namespace nanolith {
 // For one thread. The weight must outlive the reader.
 class CompactReader {
   public:
-    // `form`: what compact_form() of weight_form.h says. `together`: rows are asked for in runs of so many, whose first
-    // is a multiple of that; a run is then read at once, as far as that is faster.
+    // `form`: what compact_form() of weight_form.h says. `together`: the caller reads rows in runs of this length, each
+    // from a multiple of it on (the rows of a strip or tile). The reader then reads several rows of a run from the file
+    // at once. 1: rows are read one by one.
     CompactReader(const WeightView& weight, const CompactForm& form, int64_t together = 1);
 
     // Reads the row of this output, or quantises it, and gives its scale: NaN where something of the row is not finite,
@@ -23,7 +24,8 @@ class CompactReader {
     [[nodiscard]] std::span<const CompactBlock> blocks() const { return blocks_of_row(output_); }
 
   private:
-    // Blocks that are read at once at most, unless a row has more: they stay in the processor's nearest cache.
+    // As many rows are read at once as have at most so many blocks together, 22 KB, so that these stay in the L1 cache
+    // until they are used; at least one row.
     static constexpr int64_t kBlocksAtOnce = 64;
 
     void read_rows(int64_t output);

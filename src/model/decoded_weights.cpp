@@ -102,7 +102,8 @@ void DecodedWeights::Tensor::read_blocks(const WeightView& view, int64_t row, in
     }
 }
 
-// Unpacks so many weights of a row, the first of which begin a compact block.
+// Unpacks `weights` weights of a row, stored one after the other at `from`. The first one is the first of compact block
+// to[0].
 void DecodedWeights::Tensor::unpack_row(const std::byte* from, int64_t weights, CompactBlock* to) const noexcept {
     for (int64_t first = 0; first < weights; first += kCompactBlock) {
         unpack_block(from + first / type->elements * type->bytes, std::min(kCompactBlock, weights - first),
@@ -110,7 +111,7 @@ void DecodedWeights::Tensor::unpack_row(const std::byte* from, int64_t weights, 
     }
 }
 
-// Short rows are read several at a time.
+// Rows of up to half of kRowsBytes are read several with one call of the system, longer ones by read_blocks().
 void DecodedWeights::Tensor::read_rows(const WeightView& view, int64_t row, int64_t count,
                                        CompactBlock* to) const noexcept {
     const int64_t row_bytes = view.cols / type->elements * type->bytes;

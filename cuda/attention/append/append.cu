@@ -106,7 +106,7 @@ __device__ const T* head_address(const AppendArguments<T>& a, const HeadShape& s
     return a.values + a.value_layout.offset(row, kv_head);
 }
 
-// What no launch of a step writes.
+// Prefetches what all rows need and no launch of a step writes: the norms' weights and the rotations' frequencies.
 template <typename T>
 __device__ void prefetch_constants(const AppendArguments<T>& a, int head_dim) {
     const int bytes = head_dim * static_cast<int>(sizeof(float));

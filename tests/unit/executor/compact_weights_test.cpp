@@ -84,12 +84,7 @@ class CompactWeightsTest : public ExecutorTest {
         PagedHarness harness(*backend_, model, model.weights, wanted, seed_);
         ASSERT_TRUE(harness.ready()) << form_name(form);
         harness.pretend(model.spec, dequantised.weights);
-        for (const int32_t count : counts) {
-            Store cache;
-            Job job{&cache, 0, {}, {}};
-            job.tokens = model.spec.experts.count == 0 ? harness.tokens(count) : harness.clear_tokens(job, count, 0.1);
-            expect_close(harness.run({job}), form_name(form) + (", rows: " + std::to_string(count)));
-        }
+        ExecutorTest::expect_prefills(harness, model.spec.experts.count > 0, counts, form_name(form));
     }
 };
 

@@ -88,6 +88,17 @@ class ExecutorTest : public ::testing::TestWithParam<Case> {
         worst_ = std::max(worst_, measure(GetParam().dtype, deviation));
     }
 
+    // Prefills of so many tokens, each in one step. Of models with experts the tokens choose them clearly.
+    void expect_prefills(PagedHarness& harness, bool has_experts, std::initializer_list<int32_t> counts,
+                         const std::string& what) {
+        for (const int32_t count : counts) {
+            Store cache;
+            Job job{&cache, 0, {}, {}};
+            job.tokens = has_experts ? harness.clear_tokens(job, count, 0.1) : harness.tokens(count);
+            expect_close(harness.run({job}), what + ", rows: " + std::to_string(count));
+        }
+    }
+
     void TearDown() override {
         if (worst_ > 0) std::printf("worst deviation %.2g, bound %.2g\n", worst_, bound(GetParam().dtype).limit);
     }

@@ -1,4 +1,5 @@
-// Steps of some tens of rows, whose products GPUs have kernels of their own for, with matrices of random sizes.
+// Steps of 2 to 125 rows of models with matrices of random sizes: the kernels that a GPU has for few rows, those for
+// many, and the change from the one to the other.
 #include <gtest/gtest.h>
 
 #include "unit/executor/executor_fixture.h"
@@ -16,15 +17,11 @@ class ManyRowsTest : public ExecutorTest {
         RandomModel model(shape, GetParam().dtype, seed_);
         PagedHarness harness(*backend_, model, model.weights, options(16, 40, 260), seed_);
         ASSERT_TRUE(harness.ready());
-        for (const int32_t count : counts) {
-            Store cache;
-            Job job{&cache, 0, {}, harness.tokens(count)};
-            expect_close(harness.run({job}), "rows: " + std::to_string(count));
-        }
+        ExecutorTest::expect_prefills(harness, false, counts, "16-bit or float32 weights");
     }
 };
 
-// Sizes that kernels take which read 64 columns at a time.
+// Rows of whole lines of 64 columns, as the kernels for few rows on Hopper GPUs need them.
 TEST_P(ManyRowsTest, OfWholeLines) {
     Random random(seed_);
     for (int32_t kind = 0; kind < 4; ++kind) {
