@@ -99,7 +99,7 @@ class Decoder {
     void set_probes(const Probes* probes) { probes_ = probes; }
 
     // [output rows, vocab] on the device, of the step whose head() the stream ran last.
-    [[nodiscard]] const float* logits() const { return all_logits(); }
+    [[nodiscard]] float* logits() const { return all_logits(); }
 
     // Fills a page of every layer with zeros.
     Result<void> clear_page(int32_t page) {

@@ -128,6 +128,16 @@ class CudaExecutor final : public Executor {
         });
     }
 
+    Result<void> read_undrawn(int32_t output_row, std::span<float> logits) override {
+        NL_TRY(check_undrawn(output_row, logits.size()));
+        return on_device([&] { return copy_undrawn(logits.data(), undrawn_logits(output_row)); });
+    }
+
+    Result<void> write_undrawn(int32_t output_row, std::span<const float> logits) override {
+        NL_TRY(check_undrawn(output_row, logits.size()));
+        return on_device([&] { return copy_undrawn(undrawn_logits(output_row), logits.data()); });
+    }
+
     Result<void> collect(std::span<int32_t> sampled) override {
         if (slots_.in_flight() == 0) {
             return fail(NL_ERROR_INTERNAL, "no step is in flight: expected submit() before collect()");
@@ -297,6 +307,22 @@ class CudaExecutor final : public Executor {
         }
         unfinished.submitted();
         page_table_.changes_submitted();
+        return {};
+    }
+
+    Result<void> check_undrawn(int32_t output_row, size_t num_logits) {
+        if (!undrawn_)
+            return fail(NL_ERROR_INTERNAL, "no step waits for draws: expected submit() with draws_late before");
+        return check_row_of_logits(spec_, output_row, slots_.next().num_outputs, num_logits);
+    }
+    [[nodiscard]] float* undrawn_logits(int32_t output_row) {
+        return decoder_->logits() + static_cast<size_t>(output_row) * vocab_size();
+    }
+    // Copies one row of logits between the host and the device, after what is on the stream. It is there when the call
+    // returns.
+    Result<void> copy_undrawn(float* to, const float* from) {
+        NL_CUDA_TRY(cudaMemcpyAsync(to, from, vocab_size() * sizeof(float), cudaMemcpyDefault, stream_.get()));
+        NL_CUDA_TRY(cudaStreamSynchronize(stream_.get()));
         return {};
     }
 

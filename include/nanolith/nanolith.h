@@ -683,7 +683,10 @@ NL_API nl_status nl_generation_top_logprobs(nl_generation *generation, NL_ARRAY(
  * nl_generation_next. Since 0.2.
  */
 NL_API nl_status nl_generation_cancel(nl_generation *generation);
-/* Cancels the generation where it still runs, and drops the handle. Returns at once. Since 0.2. */
+/*
+ * Cancels the generation where it still runs, and drops the handle. Returns at once, but for a call of its logits
+ * callback that is under way. Since 0.2.
+ */
 NL_API void nl_generation_free(nl_generation *generation);
 
 /* Facts about a generation, for nl_generation_query. Since 0.2. */
@@ -885,6 +888,26 @@ NL_API nl_status nl_options_set_log(nl_options *options, nl_log_callback callbac
 typedef int32_t (*nl_progress_callback)(void *user_data, double done);
 /* Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2. */
 NL_API nl_status nl_options_set_progress(nl_options *options, nl_progress_callback callback, void *user_data);
+
+/*
+ * Sees the logits from which a generation is about to draw a token, and may change them: `logits` has `num_logits`
+ * elements, the model's vocabulary, minus infinity for a token that must not be drawn. `tokens` are those of the whole
+ * cache, in order. What the generation's sampling options and its constraint do comes after it, on what it leaves, and
+ * so do log-probabilities. Both arrays are valid during the call only. Another value than 0 ends the generation:
+ * NL_END_CANCELLED. Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+ * INVALID_ARGUMENT.
+ *
+ * Called by the engine's own thread, for one row at a time, while all conversations of the engine wait; on a GPU the
+ * logits travel to the host and back. The callback must not call the library. Since 0.2.
+ */
+typedef int32_t (*nl_logits_callback)(void *user_data, NL_ARRAY(num_tokens) const int32_t *tokens, size_t num_tokens,
+                                      NL_ARRAY(num_logits) float *logits, size_t num_logits);
+/*
+ * Who changes logits; NULL (default): nobody. Options of kind NL_OPTIONS_GENERATION alone. `user_data` is handed
+ * through untouched, the last time before the generation's end can be fetched or its nl_generation_free returns, which
+ * waits for a call that is under way. Since 0.2.
+ */
+NL_API nl_status nl_options_set_logits(nl_options *options, nl_logits_callback callback, void *user_data);
 
 /* Number formats of weights on the device, activations and the key-value cache. Since 0.1. */
 enum NL_NAMED(Dtype, NL_DTYPE_) {
@@ -1218,7 +1241,20 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     NL_OPTION_JSON_OBJECT = 318 NL_TAKES_BOOL,
     /* The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
        [0 to 1048576 bytes; default "", none] */
-    NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT
+    NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT,
+    /* How many of the cache's last tokens, those given to nl_generation_start included, the constrained text begins
+       with: what an earlier generation has written of it, also in a cache that this one was forked from, or the first
+       words of an answer that the caller chose. INVALID_ARGUMENT unless the text can begin with them and go on.
+       [0 (default) to 2147483647] */
+    NL_OPTION_CONSTRAINED_TOKENS = 320 NL_TAKES_INT,
+    /*
+     * 1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's
+     * tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the
+     * text, but the last one if something else than the end follows (it may become a longer token with that), which
+     * need not be those that would have been drawn; no logits callback hears of them. Not together with
+     * NL_OPTION_LOGPROBS. [0 (default) or 1]
+     */
+    NL_OPTION_JUMP_AHEAD = 321 NL_TAKES_BOOL
 };
 
 /* ---- Drawing step by step ------------------------------------------------------------------- */

@@ -17,7 +17,9 @@ struct nl_generation {
     nl_generation(const nl_generation&) = delete;
     nl_generation& operator=(const nl_generation&) = delete;
     ~nl_generation() {
-        if (generation != nullptr) generation->cancel();
+        if (generation == nullptr) return;
+        generation->cancel();
+        generation->forget_callback();
     }
 };
 

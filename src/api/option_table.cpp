@@ -211,6 +211,10 @@ constexpr Option kOptions[] = {
     integer(NL_OPTION_JSON_OBJECT, kGeneration, "JSON_OBJECT", {0, 1, 0}, "1: the text is a JSON object."),
     text(NL_OPTION_GRAMMAR, kGeneration, "GRAMMAR", {0, kMostConstraint}, "",
          "The whole text is derived from the rule root of this grammar, in llama.cpp's EBNF; empty: any text."),
+    integer(NL_OPTION_CONSTRAINED_TOKENS, kGeneration, "CONSTRAINED_TOKENS", {0, kMostInt32, 0},
+            "How many of the cache's last tokens, with those given to the call, the constrained text begins with."),
+    integer(NL_OPTION_JUMP_AHEAD, kGeneration, "JUMP_AHEAD", {0, 1, 0},
+            "1: where the constraint leaves one text alone to go on with, its tokens are appended without a draw."),
 };
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::key));
 static_assert(std::ranges::is_sorted(kOptions, {}, &Option::kind));

@@ -83,10 +83,10 @@ Result<const T*> element(const OptionValue& value, const Option& option, size_t 
     return list != nullptr ? &(*list)[index] : &std::get<T>(value);
 }
 
-// Only an engine's options have callbacks.
-Result<void> check_has_callbacks(const nl_options* options) {
+// Only options of one kind have a callback.
+Result<void> check_has_callback(const nl_options* options, int32_t kind) {
     NL_TRY(check_pointer(options, "options"));
-    return check_kind(options, NL_OPTIONS_ENGINE);
+    return check_kind(options, kind);
 }
 
 }  // namespace
@@ -201,7 +201,7 @@ nl_status nl_options_reset(nl_options* options, int32_t option) {
 
 nl_status nl_options_set_log(nl_options* options, nl_log_callback callback, void* user_data) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_has_callbacks(options));
+        NL_TRY(check_has_callback(options, NL_OPTIONS_ENGINE));
         options->log = callback;
         options->log_user_data = user_data;
         return {};
@@ -210,9 +210,18 @@ nl_status nl_options_set_log(nl_options* options, nl_log_callback callback, void
 
 nl_status nl_options_set_progress(nl_options* options, nl_progress_callback callback, void* user_data) {
     return guarded([&]() -> Result<void> {
-        NL_TRY(check_has_callbacks(options));
+        NL_TRY(check_has_callback(options, NL_OPTIONS_ENGINE));
         options->progress = callback;
         options->progress_user_data = user_data;
+        return {};
+    });
+}
+
+nl_status nl_options_set_logits(nl_options* options, nl_logits_callback callback, void* user_data) {
+    return guarded([&]() -> Result<void> {
+        NL_TRY(check_has_callback(options, NL_OPTIONS_GENERATION));
+        options->logits = callback;
+        options->logits_user_data = user_data;
         return {};
     });
 }

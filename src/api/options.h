@@ -32,6 +32,8 @@ struct nl_options {
     void* log_user_data = nullptr;
     nl_progress_callback progress = nullptr;
     void* progress_user_data = nullptr;
+    nl_logits_callback logits = nullptr;
+    void* logits_user_data = nullptr;
 
     // Every default of the kind, which must be one.
     explicit nl_options(int32_t of);

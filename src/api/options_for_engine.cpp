@@ -140,7 +140,11 @@ GenerationOptions read_generation(const nl_options& options) {
             .buffer_tokens = small(options, NL_OPTION_BUFFER_TOKENS),
             .text = flag(options, NL_OPTION_TEXT),
             .logprobs = flag(options, NL_OPTION_LOGPROBS),
-            .top_logprobs = small(options, NL_OPTION_TOP_LOGPROBS)};
+            .top_logprobs = small(options, NL_OPTION_TOP_LOGPROBS),
+            .constrained_tokens = small(options, NL_OPTION_CONSTRAINED_TOKENS),
+            .jump_ahead = flag(options, NL_OPTION_JUMP_AHEAD),
+            .change_logits = options.logits,
+            .change_logits_user_data = options.logits_user_data};
 }
 
 }  // namespace
@@ -213,7 +217,14 @@ Result<GenerationOptions> generation_options(const nl_options* options) {
     if (!read.logprobs && read.top_logprobs > 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_TOP_LOGPROBS is ", read.top_logprobs,
                     ": expected 0 where NL_OPTION_LOGPROBS is 0");
+    if (read.logprobs && read.jump_ahead)
+        return fail(NL_ERROR_INVALID_ARGUMENT,
+                    "NL_OPTION_JUMP_AHEAD is 1: expected 0 where NL_OPTION_LOGPROBS is 1, since tokens that are not "
+                    "drawn have no log-probabilities");
     NL_ASSIGN(read.constraint, read_constraint(*options));
+    if (read.constrained_tokens > 0 && read.constraint.kind == grammar::ConstraintKind::none)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", read.constrained_tokens,
+                    ": expected 0 where no constraint is set");
     return read;
 }
 

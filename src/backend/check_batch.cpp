@@ -193,6 +193,14 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
     return batch.draws_late ? Result<void>() : check_draws(batch, spec.vocab_size);
 }
 
+Result<void> check_row_of_logits(const ModelSpec& spec, int32_t output_row, size_t num_outputs, size_t num_logits) {
+    if (output_row < 0 || static_cast<size_t>(output_row) >= num_outputs)
+        return fail(NL_ERROR_INTERNAL, "output_row is ", output_row, ": expected one of the step's ", num_outputs);
+    if (num_logits != static_cast<size_t>(spec.vocab_size))
+        return fail(NL_ERROR_INTERNAL, "logits has ", num_logits, " elements: expected vocab_size, ", spec.vocab_size);
+    return {};
+}
+
 Result<void> check_draws(const Batch& batch, int32_t vocab_size) {
     NL_TRY(check_size("sampling", batch.sampling.size(), batch.output_rows.size()));
     for (size_t i = 0; i < batch.sampling.size(); ++i) NL_TRY(check_sample_params(batch, i, vocab_size));

@@ -24,6 +24,10 @@ Result<void> check_batch(const ModelSpec& spec, const ExecutorOptions& options, 
 // with draws_late, for submit_draws(); check_batch() calls it for the others.
 Result<void> check_draws(const Batch& batch, int32_t vocab_size);
 
+// INTERNAL where a step with `num_outputs` output rows has no row `output_row`, or a row of logits is not `num_logits`
+// long.
+Result<void> check_row_of_logits(const ModelSpec& spec, int32_t output_row, size_t num_outputs, size_t num_logits);
+
 // INTERNAL where a page is not in the pool.
 Result<void> check_copies(const ExecutorOptions& options, std::span<const PageCopy> copies);
 

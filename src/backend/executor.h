@@ -63,6 +63,12 @@ class Executor {
     // other members are as they were. After an error nothing of the step is in flight, as after submit()'s.
     virtual Result<void> submit_draws(const Batch& batch) = 0;
 
+    // Between submit() of a step with draws_late and its submit_draws(): give and replace the logits [vocab_size] of
+    // one of its output rows. They wait for the forward pass. Its draws, log-probabilities and kept_logits are of what
+    // is written.
+    virtual Result<void> read_undrawn(int32_t output_row, std::span<float> logits) = 0;
+    virtual Result<void> write_undrawn(int32_t output_row, std::span<const float> logits) = 0;
+
     // Waits for the oldest step in flight; `sampled` gets the token of each of its output rows. After an error the
     // slots that the step names have undefined contents, and so have those of later steps that read them. The later
     // steps must still be collected.

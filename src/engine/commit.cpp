@@ -217,11 +217,27 @@ void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const 
     }
     int32_t reason = request.generation->deliver(drawn.token, logprobs, metrics_);
     sequence.append_drawn(drawn);
+    if (reason == NL_END_NONE && request.generation->jumps_ahead()) reason = jump_ahead(request);
     sequence.commit();
     if (reason == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) reason = NL_END_CONTEXT_FULL;
     if (reason == NL_END_NONE) return;
     finish(request, true);
     end(*request.generation, reason);
+}
+
+// Appends the tokens that the generation's constraint forces after the one just drawn. Why it ends with the last of
+// them, or NL_END_NONE.
+int32_t Scheduler::jump_ahead(Request& request) {
+    ResidentSequence& sequence = *request.sequence;
+    const auto room = static_cast<size_t>(options_.max_context - sequence.context.num_tokens());
+    const auto tokens = request.generation->forced_tokens(room, *sequence.sampling);
+    sequence.context.reserve(static_cast<int32_t>(tokens.size()));
+    for (const int32_t token : tokens) {
+        sequence.context.append({&token, 1});
+        const int32_t reason = request.generation->deliver(token, {}, metrics_);
+        if (reason != NL_END_NONE) return reason;
+    }
+    return NL_END_NONE;
 }
 
 // Either all caches of a call advance or none does: by now every token is drawn, and memory for it was reserved when

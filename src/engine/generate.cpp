@@ -19,6 +19,20 @@ void lock_soon(std::unique_lock<std::mutex>& lock) {
     }
 }
 
+// Has the constraint follow the latest `count` tokens, of the sequence's and then those that come after them.
+Result<void> begin_constrained(Generation& generation, const ResidentSequence& sequence,
+                               std::span<const int32_t> tokens, int32_t count) {
+    if (count == 0) return {};
+    const auto wanted = static_cast<size_t>(count);
+    const auto total = static_cast<size_t>(sequence.num_tokens()) + tokens.size();
+    if (wanted > total)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", count,
+                    ": expected no more than the tokens of the cache and of this call, ", total);
+    std::vector<int32_t> all = sequence.tokens();
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    return generation.begin_with(std::span(all).last(wanted));
+}
+
 }  // namespace
 
 Result<void> Engine::decode_step(std::span<Cache* const> caches, std::span<int32_t> tokens) {
@@ -84,7 +98,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
         NL_ASSIGN(auto compiled, compile(options.constraint));
         matcher = std::make_unique<grammar::Matcher>(std::move(compiled), ends);
     }
-    const bool constrained = matcher != nullptr;
+    const bool draws_anew = matcher != nullptr || options.logprobs || options.change_logits != nullptr;
     auto generation = std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr,
                                                    std::move(matcher), *scheduler_, mutex_);
     Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
@@ -111,12 +125,13 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     if (!sequence.sampling->leaves_something(banned, spec().vocab_size))
         return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_MIN_TOKENS is ", options.min_tokens,
                     ": expected 0, since the cache's options allow no token but those that end it");
+    NL_TRY(begin_constrained(*generation, sequence, tokens, options.constrained_tokens));
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
     // The next token may be drawn already, by an earlier call that knew nothing of this generation's options. It is
-    // drawn again where these ban it, want its log-probability or constrain the text.
+    // drawn again where these ban it, want its log-probability, change its logits or constrain the text.
     const bool bans_next = sequence.next && std::ranges::find(banned, sequence.next->token) != banned.end();
-    if (!tokens.empty() || bans_next || generation->wants_logprobs() || constrained) sequence.next.reset();
+    if (!tokens.empty() || bans_next || draws_anew) sequence.next.reset();
     NL_TRY(scheduler_->start(request));
     return generation;
 }

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/without_exceptions.h"
 #include "engine/scheduler.h"
+#include "text/utf8.h"
 
 namespace nanolith {
 namespace {
@@ -92,6 +95,80 @@ void Generation::narrow_mask(std::span<uint32_t> mask, int64_t room) noexcept {
     if (narrowed.ok()) return;
     std::ranges::fill(mask, 0U);
     no_token_ = std::move(narrowed.error());
+}
+
+Result<void> Generation::begin_with(std::span<const int32_t> tokens) {
+    std::string unused;
+    for (size_t i = 0; i < tokens.size(); ++i) {
+        if (!matcher_->accept(tokens[i]))
+            return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", tokens.size(),
+                        ": the constraint does not allow token ", tokens[i], ", number ", i, " of these")
+                .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
+        // What follows is decoded as the continuation of their text.
+        if (tokenizer_ && tokens[i] < tokenizer_->vocab_size()) NL_TRY(decoder_.push(*tokenizer_, tokens[i], unused));
+    }
+    if (matcher_->complete())
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", tokens.size(),
+                    ": the text of these tokens is complete already: expected one that can go on");
+    return {};
+}
+
+Result<bool> Generation::change_logits(std::span<const int32_t> tokens, std::span<float> logits) {
+    const std::lock_guard lock(callback_mutex_);
+    if (callback_gone_) return true;
+    const int32_t ends = options_.change_logits(options_.change_logits_user_data, tokens.data(), tokens.size(),
+                                                logits.data(), logits.size());
+    if (ends != 0) return false;
+    bool any = false;
+    for (size_t token = 0; token < logits.size(); ++token) {
+        if (std::isnan(logits[token]) || logits[token] == std::numeric_limits<float>::infinity())
+            return fail(NL_ERROR_INVALID_ARGUMENT, "the logits callback made the logit of token ", token, " ",
+                        logits[token], ", for the draw at position ", tokens.size(),
+                        ": expected numbers or minus infinity")
+                .with(NL_DETAIL_INDEX, static_cast<int64_t>(token));
+        any = any || logits[token] > -std::numeric_limits<float>::infinity();
+    }
+    if (!any)
+        return fail(NL_ERROR_INVALID_ARGUMENT, "the logits callback made all logits minus infinity, for the draw at ",
+                    "position ", tokens.size(), ": expected a token that may be drawn");
+    return true;
+}
+
+void Generation::forget_callback() {
+    const std::lock_guard lock(callback_mutex_);
+    callback_gone_ = true;
+}
+
+// The last token of the encoding could have been a longer one with what is drawn after it, so it is left to a draw.
+std::vector<int32_t> Generation::forced_tokens(size_t most, const Sampling& sampling) {
+    constexpr size_t kMostBytes = 256;
+    std::string bytes = matcher_->forced_bytes(kMostBytes);
+    std::string text;
+    take_finished_utf8(bytes, text);
+    std::vector<int32_t> tokens;
+    if (text.empty() ||
+        !tokenizer_->encode_part(text, {.filter = {.special = false, .unread = {}}}, false, tokens).ok())
+        return {};
+    {
+        const std::lock_guard lock(mutex_);
+        const auto buffer = static_cast<size_t>(options_.buffer_tokens);
+        most = std::min(most, buffer - std::min(buffer, tokens_.size()));
+    }
+    size_t place = 0;  // in `text`, behind the tokens that are followed
+    size_t followed = 0;
+    while (followed < std::min(tokens.size(), most) && sampling.may_draw(tokens[followed])) {
+        const std::string_view spelled = matcher_->bytes_of(tokens[followed]);
+        const bool spells = text.compare(place, spelled.size(), spelled) == 0;
+        if (!spells || !matcher_->accept(tokens[followed])) break;
+        place += spelled.size();
+        ++followed;
+    }
+    if (followed > 0 && followed == tokens.size() && !matcher_->only_ends()) {
+        matcher_->roll_back(1);
+        --followed;
+    }
+    tokens.resize(followed);
+    return tokens;
 }
 
 bool Generation::follow(int32_t token) {

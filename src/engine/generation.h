@@ -17,6 +17,7 @@
 #include "engine/loop_metrics.h"
 #include "engine/options.h"
 #include "engine/request.h"
+#include "engine/sampling.h"
 #include "grammar/matcher.h"
 #include "text/stop_texts.h"
 #include "text/text_stream.h"
@@ -65,7 +66,13 @@ class Generation {
     // A file descriptor that is readable while next() would not wait. The generation closes it.
     Result<int32_t> descriptor();
 
+    // Its logits callback is not called any more. Waits for a call that is under way.
+    void forget_callback();
+
     // ---- The step loop
+    // To be called before its first step: the constrained text begins with these tokens of the context.
+    // INVALID_ARGUMENT where it can't, or could not go on.
+    Result<void> begin_with(std::span<const int32_t> tokens);
     // Its request, and how many tokens of its context were in the cache before.
     void attach(const std::shared_ptr<Request>& request, int32_t tokens_reused);
     // To be called when its first step is planned.
@@ -86,6 +93,17 @@ class Generation {
         const bool too_soon = num_drawn_ + draws_in_flight < options_.min_tokens;
         return too_soon && !(constrained() && matcher_->only_ends()) ? end_tokens_ : std::span<const int32_t>();
     }
+    // Whether draws need the logits on the host first.
+    [[nodiscard]] bool changes_logits() const { return options_.change_logits != nullptr; }
+    // Has the caller's callback change the logits of the next draw, after the tokens of its context. False where it
+    // wants the generation to end. INVALID_ARGUMENT where it leaves nothing that can be drawn from.
+    Result<bool> change_logits(std::span<const int32_t> tokens, std::span<float> logits);
+    // Whether forced_tokens() may have any.
+    [[nodiscard]] bool jumps_ahead() const { return options_.jump_ahead && constrained() && tokenizer_ != nullptr; }
+    // The tokens of the text that the constraint leaves no choice about, as far as they may be drawn: no more than
+    // `most`, and than readers leave room for. The text that its constraint follows has them then. Only where
+    // jumps_ahead(), and after a token.
+    std::vector<int32_t> forced_tokens(size_t most, const Sampling& sampling);
     [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
     [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
     // Makes a drawn token part of the text that its constraint follows. False where that can be read in too many ways
@@ -119,6 +137,9 @@ class Generation {
     Scheduler& scheduler_;
     std::mutex& engine_mutex_;
     std::weak_ptr<Request> request_;
+
+    std::mutex callback_mutex_;  // held during calls of options_.change_logits
+    bool callback_gone_ = false;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;

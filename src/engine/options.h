@@ -63,6 +63,10 @@ struct GenerationOptions {
     bool logprobs = false;                // the log-probability of each token drawn is kept for the reader
     int32_t top_logprobs = 0;             // how many most probable tokens are kept with theirs, for each token drawn
     grammar::Constraint constraint = {};  // what the text must be
+    int32_t constrained_tokens = 0;       // of the cache's last tokens, those that the text begins with
+    bool jump_ahead = false;              // tokens of a text that the constraint forces are not drawn
+    nl_logits_callback change_logits = nullptr;
+    void* change_logits_user_data = nullptr;
 };
 
 }  // namespace nanolith

@@ -154,6 +154,11 @@ Result<std::shared_ptr<const Sampling>> Sampling::make(const SamplingOptions& op
     return std::shared_ptr<const Sampling>(std::move(sampling));
 }
 
+bool Sampling::may_draw(int32_t token) const {
+    const bool allowed = mask_.empty() || ((mask_[token / 32] >> (token % 32)) & 1U) != 0;
+    return allowed && std::ranges::find(options_.banned, token) == options_.banned.end();
+}
+
 bool Sampling::leaves_something(std::span<const int32_t> banned, int32_t vocab_size) const {
     std::vector<int32_t> left = options_.allowed;
     if (left.empty() && options_.banned.size() + banned.size() < static_cast<size_t>(vocab_size)) return true;

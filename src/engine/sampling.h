@@ -32,6 +32,8 @@ class Sampling {
     [[nodiscard]] bool follows_history() const { return penalises() || dries() || surprise_counts(); }
     // Whether Mirostat is on, which needs the surprise of each drawn token.
     [[nodiscard]] bool surprise_counts() const { return options_.mirostat_tau > 0 && options_.temperature > 0; }
+    // Whether the token is allowed and not banned.
+    [[nodiscard]] bool may_draw(int32_t token) const;
     // Whether any token may be drawn while these tokens are banned too.
     [[nodiscard]] bool leaves_something(std::span<const int32_t> banned, int32_t vocab_size) const;
 

@@ -132,15 +132,38 @@ void Scheduler::submit_draws(Lock& lock) {
         return {};
     });
     lock.unlock();
+    step.fill_masks();
+    if (outcome.ok()) outcome = without_exceptions([&] { return change_logits(step); });
     // Where draws could not be made ready, the executor is told so by a batch that has none.
     if (!outcome.ok()) step.batch().sampling.clear();
-    step.fill_masks();
     const Result<void> submitted = without_exceptions([&] { return executor_->submit_draws(step.batch()); });
     lock.lock();
     if (outcome.ok()) outcome = submitted;
-    if (outcome.ok()) return;
-    --num_in_flight_;
-    drop(step, outcome.error());
+    if (!outcome.ok()) {
+        --num_in_flight_;
+        return drop(step, outcome.error());
+    }
+    for (const Step::Changed& row : step.changed()) {
+        if (row.ends) row.request->cancelled = true;
+        if (row.error) fail(*row.request, *row.error);
+    }
+}
+
+// Has callers change the logits of their rows. Without the mutex, since they may take their time.
+Result<void> Scheduler::change_logits(Step& step) {
+    if (step.changed().empty()) return {};
+    std::vector<float> logits(static_cast<size_t>(options_.vocab_size));
+    for (Step::Changed& row : step.changed()) {
+        NL_TRY(executor_->read_undrawn(row.output_row, logits));
+        const Result<bool> goes_on = row.request->generation->change_logits(row.tokens, logits);
+        if (!goes_on.ok()) {
+            row.error = goes_on.error();
+            continue;
+        }
+        row.ends = !*goes_on;
+        NL_TRY(executor_->write_undrawn(row.output_row, logits));
+    }
+    return {};
 }
 
 Result<void> Scheduler::send(Step& step) {

@@ -102,6 +102,7 @@ class Scheduler {
     bool advance(Lock& lock);  // false: nothing can be done now
     bool submit_next(Lock& lock);
     void submit_draws(Lock& lock);
+    Result<void> change_logits(Step& step);
     void collect_oldest(Lock& lock);
     void make_moves(Lock& lock);
     Result<void> copy(const PageMove& move);
@@ -145,6 +146,7 @@ class Scheduler {
     static bool take_scores(const Slice& slice, const Step& step);
     void drew_or_failed(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
+    int32_t jump_ahead(Request& request);
     void finish_call(Call& call);
     void finish(Request& request, bool keep);
     void end(Generation& generation, int32_t reason, const Error* error = nullptr) noexcept;

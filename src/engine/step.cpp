@@ -30,6 +30,7 @@ void Step::clear() {
     batch_.draws_late = false;
     batch_.kept_logits.clear();
     masked_.clear();
+    changed_.clear();
     batch_.logprobs.clear();
     batch_.state_rows.clear();
     slices_.clear();
@@ -162,6 +163,8 @@ void Step::add_draw(const Slice& slice) {
     SampleParams& params = batch_.sampling[slice.output_index];
     params = sequence.sampling->add_draw(sequence.context, position, banned, sequence.surprise_bound, batch_);
     if (generates && request.generation->constrained()) add_mask(request, params);
+    if (generates && request.generation->changes_logits())
+        changed_.push_back({slice.request, slice.output_index, sequence.context.tokens(position)});
 }
 
 void Step::fill_masks() noexcept {
@@ -249,10 +252,11 @@ void Step::add_output(const Request& request, Slice& slice, bool keep_logits) {
     slice.output_index = num_outputs();
     batch_.output_rows.push_back(num_rows() - 1);
     const Sampling& sampling = *sequence.sampling;
-    const bool constrained = request.generation && request.generation->constrained();
+    const bool generates = request.generation != nullptr;
+    const bool waits = generates && (request.generation->constrained() || request.generation->changes_logits());
     if (sampling.surprise_counts()) wants_surprises = true;
-    if (constrained || (sampling.follows_history() && request.draw == Draw::generate)) batch_.draws_late = true;
-    if (request.generation && request.generation->wants_logprobs())
+    if (waits || (sampling.follows_history() && request.draw == Draw::generate)) batch_.draws_late = true;
+    if (generates && request.generation->wants_logprobs())
         add_logprobs(slice, slice.output_index, -1, request.generation->top_logprobs());
     if (keep_logits) batch_.kept_logits.push_back(slice.output_index);
     sequence.last_output_row = slice.output_index;

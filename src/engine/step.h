@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -72,14 +73,24 @@ class Step {
     // hidden state.
     void add_recomputed(const std::shared_ptr<Request>& request, bool keep_logits);
 
-    // Whether a draw depends on the token that the step before draws: through penalties, Mirostat or a constraint. The
-    // batch has draws_late then, and its draws are made ready when that step is committed.
+    // Whether a draw depends on the token that the step before draws (through penalties, Mirostat or a constraint), or
+    // on what a caller makes of the logits. The batch has draws_late then, and its draws are made ready when that step
+    // is committed.
     [[nodiscard]] bool draws_wait() const { return batch_.draws_late; }
     // Makes all draws ready but for masks of constraints. With the engine's mutex, once after the last row was added
     // and, where draws_wait(), after the step before was committed.
     void add_draws();
     // Makes these masks, which may take a while: without the mutex.
     void fill_masks() noexcept;
+    // A conversation whose logits its caller changes before they are drawn from.
+    struct Changed {
+        std::shared_ptr<Request> request;
+        int32_t output_row = 0;
+        std::vector<int32_t> tokens;      // of its whole context
+        bool ends = false;                // the caller wants it to end
+        std::optional<Error> error = {};  // what was wrong with the logits that the caller left
+    };
+    [[nodiscard]] std::vector<Changed>& changed() { return changed_; }
 
     std::vector<int32_t> sampled;        // [outputs] when it is collected
     std::vector<float> page_weights;     // of its probes, when it is collected
@@ -114,6 +125,7 @@ class Step {
         int32_t mask = 0;  // index of its mask in Batch::masks, counted in masks
     };
     std::vector<Masked> masked_;
+    std::vector<Changed> changed_;
     int32_t vocab_size_ = 0;
     int32_t max_context_ = 0;
     size_t num_page_weights_ = 0;  // of the probes

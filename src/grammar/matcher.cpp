@@ -43,6 +43,40 @@ bool Matcher::accept(int32_t token) {
     return true;
 }
 
+// The one byte that any of the configurations can read; none where there are several. Counts and depths, which may
+// leave fewer bytes, are not looked at.
+std::optional<uint8_t> Matcher::only_byte(const std::vector<Configuration>& configs) const {
+    std::optional<uint8_t> found;
+    for (int32_t byte = 0; byte < 256; ++byte) {
+        const auto reads = [&](const Configuration& config) {
+            return grammar_->after(config.state, static_cast<uint8_t>(byte)) != kNoState;
+        };
+        if (std::ranges::none_of(configs, reads)) continue;
+        if (found) return {};
+        found = static_cast<uint8_t>(byte);
+    }
+    return found;
+}
+
+std::string Matcher::forced_bytes(size_t most) {
+    std::string bytes;
+    if (over()) return bytes;
+    Stepper stepper(*grammar_, frames_);
+    Situation now;
+    Situation next;
+    now.configs = history_.back().configs;
+    now.ends = history_.back().ends;
+    while (bytes.size() < most && !now.ends) {
+        const auto byte = only_byte(now.configs);
+        if (!byte) return bytes;
+        stepper.step(now.configs, *byte, next);
+        if (next.configs.empty() && !next.ends) return bytes;
+        bytes.push_back(static_cast<char>(*byte));
+        std::swap(now, next);
+    }
+    return bytes;
+}
+
 void Matcher::roll_back(int32_t tokens) {
     history_.resize(history_.size() - static_cast<size_t>(std::clamp(tokens, 0, num_tokens())));
 }

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -24,10 +27,16 @@ class Matcher {
     // after which the text can still be completed in the room that is left, with one token for each byte (if it could
     // before): so a text that is cut short parses too. Not so where !TokenTable::spells_ascii.
     bool fill_mask(std::span<uint32_t> mask, int64_t room = INT64_MAX);
+    // The bytes, up to `most` of them, that every text which satisfies the grammar goes on with: none where the text
+    // may end, or where the next byte is not certain. It may stop short of what is certain, and never goes beyond it.
+    [[nodiscard]] std::string forced_bytes(size_t most);
     // Appends a token to the text; an end token ends it. False where it is not allowed, which changes nothing.
     bool accept(int32_t token);
     // Takes back the latest `tokens` tokens, or all where there are fewer.
     void roll_back(int32_t tokens);
+
+    // The bytes that a token adds to the text, which is not empty.
+    [[nodiscard]] std::string_view bytes_of(int32_t token) const { return grammar_->tokens().bytes_of(token, false); }
 
     [[nodiscard]] bool may_end() const { return history_.back().ends && !over(); }
     // Nothing can follow, not even an end token.
@@ -54,6 +63,7 @@ class Matcher {
     bool recall(const std::string& situation, std::span<uint32_t> mask) const;
     void remember(const std::string& situation, std::span<const uint32_t> mask) const;
     void allow_shortest(std::span<uint32_t> mask);
+    [[nodiscard]] std::optional<uint8_t> only_byte(const std::vector<Configuration>& configs) const;
     [[nodiscard]] int64_t bytes_needed(const std::vector<Configuration>& configs, bool ends) const;
     [[nodiscard]] int64_t bytes_behind(int32_t frame) const;
     void walk_within(int32_t node, const Situation& situation, int64_t most_bytes, std::span<uint32_t> mask);

@@ -238,6 +238,8 @@ class NoExecutor final : public Executor {
         return {};
     }
     Result<void> submit_draws(const Batch&) override { return {}; }
+    Result<void> read_undrawn(int32_t, std::span<float>) override { return {}; }
+    Result<void> write_undrawn(int32_t, std::span<const float>) override { return {}; }
     Result<void> collect(std::span<int32_t> sampled) override {
         std::fill(sampled.begin(), sampled.end(), 5);
         return {};

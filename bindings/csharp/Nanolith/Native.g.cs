@@ -11,6 +11,9 @@ namespace Nanolith
     [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
     internal delegate int NativeProgressCallback(IntPtr user_data, double done);
 
+    [UnmanagedFunctionPointer(CallingConvention.Cdecl)]
+    internal delegate int NativeLogitsCallback(IntPtr user_data, IntPtr tokens, UIntPtr num_tokens, IntPtr logits, UIntPtr num_logits);
+
     /// <summary>The functions of nanolith.h.</summary>
     internal static class Native
     {
@@ -234,6 +237,9 @@ namespace Nanolith
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_options_set_progress(IntPtr options, NativeProgressCallback callback, IntPtr user_data);
+
+        [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
+        internal static extern int nl_options_set_logits(IntPtr options, NativeLogitsCallback callback, IntPtr user_data);
 
         [DllImport(Library, CallingConvention = CallingConvention.Cdecl, ExactSpelling = true)]
         internal static extern int nl_decode_step([In] IntPtr[] caches, UIntPtr num_caches, [In, Out] int[] tokens);

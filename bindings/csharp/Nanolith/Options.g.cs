@@ -271,6 +271,12 @@ namespace Nanolith
         /// <summary>The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF. [0 to 1048576 bytes; default "", none]</summary>
         public string Grammar { get; set; }
 
+        /// <summary>How many of the cache's last tokens, those given to nl_generation_start included, the constrained text begins with: what an earlier generation has written of it, also in a cache that this one was forked from, or the first words of an answer that the caller chose. INVALID_ARGUMENT unless the text can begin with them and go on. [0 (default) to 2147483647]</summary>
+        public long? ConstrainedTokens { get; set; }
+
+        /// <summary>1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the text, but the last one if something else than the end follows (it may become a longer token with that), which need not be those that would have been drawn; no logits callback hears of them. Not together with NL_OPTION_LOGPROBS. [0 (default) or 1]</summary>
+        public bool? JumpAhead { get; set; }
+
         private void SetValues(IntPtr raw)
         {
             if (MaxTokens != null) NativeOptions.Set(raw, 300, MaxTokens.Value);
@@ -289,6 +295,8 @@ namespace Nanolith
             if (JsonSchema != null) NativeOptions.Set(raw, 317, JsonSchema);
             if (JsonObject != null) NativeOptions.Set(raw, 318, JsonObject.Value ? 1L : 0L);
             if (Grammar != null) NativeOptions.Set(raw, 319, Grammar);
+            if (ConstrainedTokens != null) NativeOptions.Set(raw, 320, ConstrainedTokens.Value);
+            if (JumpAhead != null) NativeOptions.Set(raw, 321, JumpAhead.Value ? 1L : 0L);
         }
     }
 }

@@ -24,6 +24,15 @@ nl_log_callback = CFUNCTYPE(None, c_void_p, c_int32, c_void_p, c_size_t)
 # ready. Called on the creating thread. Another value than 0 cancels: nl_engine_create returns CANCELLED. The callback
 # must not call the library. Since 0.2.
 nl_progress_callback = CFUNCTYPE(c_int32, c_void_p, c_double)
+# Sees the logits from which a generation is about to draw a token, and may change them: `logits` has `num_logits`
+# elements, the model's vocabulary, minus infinity for a token that must not be drawn. `tokens` are those of the whole
+# cache, in order. What the generation's sampling options and its constraint do comes after it, on what it leaves, and
+# so do log-probabilities. Both arrays are valid during the call only. Another value than 0 ends the generation:
+# NL_END_CANCELLED. Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+# INVALID_ARGUMENT.
+# Called by the engine's own thread, for one row at a time, while all conversations of the engine wait; on a GPU the
+# logits travel to the host and back. The callback must not call the library. Since 0.2.
+nl_logits_callback = CFUNCTYPE(c_int32, c_void_p, c_void_p, c_size_t, c_void_p, c_size_t)
 
 # The version of the library at run time, as "0.2.0". The string lives as long as the library. Since 0.1.
 nl_version = function("nl_version", c_char_p)
@@ -480,7 +489,8 @@ nl_generation_top_logprobs = function(
 # nl_generation_next. Since 0.2.
 nl_generation_cancel = function("nl_generation_cancel", c_int32, c_void_p)
 
-# Cancels the generation where it still runs, and drops the handle. Returns at once. Since 0.2.
+# Cancels the generation where it still runs, and drops the handle. Returns at once, but for a call of its logits
+# callback that is under way. Since 0.2.
 nl_generation_free = function("nl_generation_free", None, c_void_p)
 
 # Since 0.2.
@@ -615,6 +625,11 @@ nl_options_set_log = function("nl_options_set_log", c_int32, c_void_p, nl_log_ca
 
 # Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
 nl_options_set_progress = function("nl_options_set_progress", c_int32, c_void_p, nl_progress_callback, c_void_p)
+
+# Who changes logits; NULL (default): nobody. Options of kind NL_OPTIONS_GENERATION alone. `user_data` is handed
+# through untouched, the last time before the generation's end can be fetched or its nl_generation_free returns, which
+# waits for a call that is under way. Since 0.2.
+nl_options_set_logits = function("nl_options_set_logits", c_int32, c_void_p, nl_logits_callback, c_void_p)
 
 # For programs that choose tokens themselves or bring their own loop; all others start generations.
 # Draws one token for each of `num_caches` caches in one batch, appends it to its cache and writes it to

@@ -195,6 +195,28 @@ Result<void> CpuExecutor<T>::submit_draws(const Batch& batch) {
     return {};
 }
 
+// The logits of one output row of the step that waits for its draws.
+template <typename T>
+Result<float*> CpuExecutor<T>::undrawn_logits(int32_t output_row, size_t num_logits) {
+    if (!undrawn_) return fail(NL_ERROR_INTERNAL, "no step waits for draws: expected submit() with draws_late before");
+    NL_TRY(check_row_of_logits(spec_, output_row, drawing_.size(), num_logits));
+    return logits_.data() + output_row * int64_t{spec_.vocab_size};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::read_undrawn(int32_t output_row, std::span<float> logits) {
+    NL_ASSIGN(const float* const from, undrawn_logits(output_row, logits.size()));
+    std::copy_n(from, logits.size(), logits.begin());
+    return {};
+}
+
+template <typename T>
+Result<void> CpuExecutor<T>::write_undrawn(int32_t output_row, std::span<const float> logits) {
+    NL_ASSIGN(float* const to, undrawn_logits(output_row, logits.size()));
+    std::ranges::copy(logits, to);
+    return {};
+}
+
 template <typename T>
 Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     for (RotationTable& turns : turns_) turns.grow_to(farthest_turn(batch));

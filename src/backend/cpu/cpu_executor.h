@@ -35,6 +35,8 @@ class CpuExecutor final : public Executor {
     [[nodiscard]] int32_t max_in_flight() const override { return 1; }
     Result<void> submit(const Batch& batch) override;
     Result<void> submit_draws(const Batch& batch) override;
+    Result<void> read_undrawn(int32_t output_row, std::span<float> logits) override;
+    Result<void> write_undrawn(int32_t output_row, std::span<const float> logits) override;
     Result<void> collect(std::span<int32_t> sampled) override;
     Result<void> read_logits(int32_t index, std::span<float> logits) override;
     Result<void> read_state(int32_t index, std::span<float> state) override;
@@ -96,6 +98,7 @@ class CpuExecutor final : public Executor {
     template <typename Out>
     void finish_rows(std::span<const int32_t> batch_rows, Out* to);
     Result<void> compute_logits();
+    [[nodiscard]] Result<float*> undrawn_logits(int32_t output_row, size_t num_logits);
     Result<void> draw();
     Result<void> answer_logprobs();
     void probe(const AttentionRule& rule, const AttentionTensors& tensors);

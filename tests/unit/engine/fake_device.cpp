@@ -88,6 +88,19 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
+    // All logits are 0, and draws do not look at what replaces them.
+    Result<void> read_undrawn(int32_t output_row, std::span<float> logits) override {
+        check_undrawn(output_row);
+        if (record_->fail_undrawn > 0 && record_->fail_undrawn-- > 0)
+            return fail(NL_ERROR_DEVICE, "read_undrawn failed");
+        std::ranges::fill(logits, 0.0F);
+        return {};
+    }
+    Result<void> write_undrawn(int32_t output_row, std::span<const float>) override {
+        check_undrawn(output_row);
+        return {};
+    }
+
     Result<void> collect(std::span<int32_t> sampled) override {
         if (in_flight_.empty()) {
             fault("nothing to collect");
@@ -186,6 +199,12 @@ class FakeExecutor final : public Executor {
     void fault(const std::string& what) {
         const std::lock_guard lock(record_->mutex);
         record_->faults.push_back(what);
+    }
+
+    void check_undrawn(int32_t output_row) {
+        if (!undrawn_) return fault("logits of no step");
+        if (output_row < 0 || static_cast<size_t>(output_row) >= undrawn_->batch.output_rows.size())
+            fault("logits of no output row");
     }
 
     void check(const Batch& batch) {

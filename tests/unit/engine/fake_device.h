@@ -33,6 +33,7 @@ struct FakeRecord {
     std::atomic<int32_t> write_microseconds = 0;  // of pages that are brought from the host
     std::atomic<int32_t> fail_submit = 0;         // so many next ones fail
     std::atomic<int32_t> fail_draws = 0;
+    std::atomic<int32_t> fail_undrawn = 0;
     std::atomic<int32_t> fail_collect = 0;
     std::atomic<int32_t> throw_submit = 0;    // std::bad_alloc
     std::atomic<int32_t> most_in_flight = 0;  // seen

@@ -28,6 +28,24 @@ pub type nl_log_callback =
 /// must not call the library. Since 0.2.
 pub type nl_progress_callback = Option<unsafe extern "C" fn(user_data: *mut c_void, done: f64) -> i32>;
 
+/// Sees the logits from which a generation is about to draw a token, and may change them: `logits` has `num_logits`
+/// elements, the model's vocabulary, minus infinity for a token that must not be drawn. `tokens` are those of the whole
+/// cache, in order. What the generation's sampling options and its constraint do comes after it, on what it leaves, and
+/// so do log-probabilities. Both arrays are valid during the call only. Another value than 0 ends the generation:
+/// NL_END_CANCELLED. Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+/// INVALID_ARGUMENT.
+/// Called by the engine's own thread, for one row at a time, while all conversations of the engine wait; on a GPU the
+/// logits travel to the host and back. The callback must not call the library. Since 0.2.
+pub type nl_logits_callback = Option<
+    unsafe extern "C" fn(
+        user_data: *mut c_void,
+        tokens: *const i32,
+        num_tokens: usize,
+        logits: *mut f32,
+        num_logits: usize,
+    ) -> i32,
+>;
+
 pub const NL_OK: i32 = 0;
 /// an argument is out of its range, or arguments don't fit together
 pub const NL_ERROR_INVALID_ARGUMENT: i32 = 1;
@@ -537,6 +555,17 @@ pub const NL_OPTION_JSON_OBJECT: i32 = 318;
 /// The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
 /// \[0 to 1048576 bytes; default "", none]
 pub const NL_OPTION_GRAMMAR: i32 = 319;
+/// How many of the cache's last tokens, those given to nl_generation_start included, the constrained text begins
+/// with: what an earlier generation has written of it, also in a cache that this one was forked from, or the first
+/// words of an answer that the caller chose. INVALID_ARGUMENT unless the text can begin with them and go on.
+/// \[0 (default) to 2147483647]
+pub const NL_OPTION_CONSTRAINED_TOKENS: i32 = 320;
+/// 1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's
+/// tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the
+/// text, but the last one if something else than the end follows (it may become a longer token with that), which
+/// need not be those that would have been drawn; no logits callback hears of them. Not together with
+/// NL_OPTION_LOGPROBS. \[0 (default) or 1]
+pub const NL_OPTION_JUMP_AHEAD: i32 = 321;
 
 /// lines "name: value", each ended by a newline, for people to read
 pub const NL_DESCRIBE_TEXT: i32 = 0;
@@ -839,7 +868,8 @@ functions! {
     /// NL_END_CANCELLED. Does nothing where it has ended. Returns at once, also while another thread waits in
     /// nl_generation_next. Since 0.2.
     fn nl_generation_cancel(generation: *mut nl_generation) -> nl_status;
-    /// Cancels the generation where it still runs, and drops the handle. Returns at once. Since 0.2.
+    /// Cancels the generation where it still runs, and drops the handle. Returns at once, but for a call of its logits
+    /// callback that is under way. Since 0.2.
     fn nl_generation_free(generation: *mut nl_generation);
     /// Since 0.2.
     fn nl_generation_query(generation: *const nl_generation, fact: i32, value: *mut i64) -> nl_status;
@@ -932,6 +962,10 @@ functions! {
     fn nl_options_set_log(options: *mut nl_options, callback: nl_log_callback, user_data: *mut c_void) -> nl_status;
     /// Who hears about progress; NULL (default): nobody. Options of kind NL_OPTIONS_ENGINE alone. Since 0.2.
     fn nl_options_set_progress(options: *mut nl_options, callback: nl_progress_callback, user_data: *mut c_void) -> nl_status;
+    /// Who changes logits; NULL (default): nobody. Options of kind NL_OPTIONS_GENERATION alone. `user_data` is handed
+    /// through untouched, the last time before the generation's end can be fetched or its nl_generation_free returns, which
+    /// waits for a call that is under way. Since 0.2.
+    fn nl_options_set_logits(options: *mut nl_options, callback: nl_logits_callback, user_data: *mut c_void) -> nl_status;
     /// For programs that choose tokens themselves or bring their own loop; all others start generations.
     /// Draws one token for each of `num_caches` caches in one batch, appends it to its cache and writes it to
     /// tokens\[i]. The caches must be different, of one engine, and not empty. Either all of them advance or,
