@@ -20,6 +20,7 @@
 #include "executor/step_slots.h"
 #include "executor/warm_up.h"
 #include "runtime/ceiling.h"
+#include "runtime/nvtx.h"
 #include "runtime/stream.h"
 
 namespace nanolith::cuda {
@@ -101,6 +102,7 @@ class CudaExecutor final : public Executor {
         }
         if (undrawn_)
             return fail(NL_ERROR_INTERNAL, "a step has no draws: expected submit_draws() before another submit()");
+        const NvtxRange range(nvtx_, "step", static_cast<int64_t>(batch.tokens.size()));
         Result<void> checked = check_batch(spec_, options_, batch, num_drawn_);
         if (!checked.ok()) {
             page_table_.forget();  // this batch's changes of the page table are not sent
@@ -117,6 +119,7 @@ class CudaExecutor final : public Executor {
         if (!undrawn_)
             return fail(NL_ERROR_INTERNAL, "no step waits for draws: expected submit() with draws_late before");
         undrawn_ = false;
+        const NvtxRange range(nvtx_, "draws", static_cast<int64_t>(batch.output_rows.size()));
         return on_device([&]() -> Result<void> {
             UnfinishedStep unfinished(*this);
             NL_TRY(check_draws(batch, spec_.vocab_size));
@@ -146,6 +149,7 @@ class CudaExecutor final : public Executor {
         if (sampled.size() != slot.num_outputs) {
             return fail(NL_ERROR_INTERNAL, "sampled has ", sampled.size(), " elements: expected ", slot.num_outputs);
         }
+        const NvtxRange range(nvtx_, "wait", static_cast<int64_t>(slot.num_outputs));
         Result<void> ended = on_device([&]() -> Result<void> {
             NL_CUDA_TRY(cudaEventSynchronize(slot.done.get()));
             return options_.profile != nullptr ? add_to_profile(slot) : Result<void>();
@@ -433,9 +437,12 @@ class CudaExecutor final : public Executor {
 
     // Puts the forward pass on the stream, or, where it is `recording`, into a graph.
     Result<void> enqueue_forward(bool recording) {
-        if (options_.profile == nullptr) return forward(*decoder_, step_layers_);
-        NL_TRY(phases_.begin(stream_.get(), recording));
-        return forward(*decoder_, step_layers_, [&](Phase) { return phases_.ended(stream_.get()); });
+        PhaseRanges ranges(nvtx_, step_layers_, batch_.shape().rows);
+        if (options_.profile != nullptr) NL_TRY(phases_.begin(stream_.get(), recording));
+        return forward(*decoder_, step_layers_, [&](Phase phase) -> Result<void> {
+            ranges.ended(phase);
+            return options_.profile != nullptr ? phases_.ended(stream_.get()) : Result<void>();
+        });
     }
 
     // Puts the forward pass on the stream, as a graph once some steps of its shape have gone through all layers.
@@ -459,6 +466,7 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
+    const NvtxDomain nvtx_;
     const int device_;
     const ModelSpec spec_;
     const ExecutorOptions options_;

@@ -139,30 +139,40 @@ void Generation::forget_callback() {
     callback_gone_ = true;
 }
 
-// The last token of the encoding could have been a longer one with what is drawn after it, so it is left to a draw.
+// The tokens of a text in the middle of another one; none where the tokenizer changes the text, or joins it with what is
+// before it. Many tokenizers put a space before a text, so that it is encoded behind a line end, with which hardly any
+// text makes a token.
+std::vector<int32_t> Generation::tokens_within(std::string_view text) const {
+    const std::string line = "\n" + std::string(text);
+    std::vector<int32_t> tokens;
+    if (!tokenizer_->encode_part(line, {.filter = {.special = false, .unread = {}}}, false, tokens).ok()) return {};
+    size_t left = text.size();
+    size_t first = tokens.size();
+    for (; first > 0 && left > 0; --first) {
+        const std::string_view bytes = matcher_->bytes_of(tokens[first - 1]);
+        if (bytes.empty() || bytes.size() > left || text.substr(left - bytes.size(), bytes.size()) != bytes) return {};
+        left -= bytes.size();
+    }
+    return {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end()};
+}
+
+// The last token of the text could have been a longer one with what is drawn after it, so it is left to a draw.
 std::vector<int32_t> Generation::forced_tokens(size_t most, const Sampling& sampling) {
     constexpr size_t kMostBytes = 256;
     std::string bytes = matcher_->forced_bytes(kMostBytes);
     std::string text;
     take_finished_utf8(bytes, text);
-    std::vector<int32_t> tokens;
-    if (text.empty() ||
-        !tokenizer_->encode_part(text, {.filter = {.special = false, .unread = {}}}, false, tokens).ok())
-        return {};
+    if (text.empty()) return {};
+    std::vector<int32_t> tokens = tokens_within(text);
     {
         const std::lock_guard lock(mutex_);
         const auto buffer = static_cast<size_t>(options_.buffer_tokens);
         most = std::min(most, buffer - std::min(buffer, tokens_.size()));
     }
-    size_t place = 0;  // in `text`, behind the tokens that are followed
     size_t followed = 0;
-    while (followed < std::min(tokens.size(), most) && sampling.may_draw(tokens[followed])) {
-        const std::string_view spelled = matcher_->bytes_of(tokens[followed]);
-        const bool spells = text.compare(place, spelled.size(), spelled) == 0;
-        if (!spells || !matcher_->accept(tokens[followed])) break;
-        place += spelled.size();
+    while (followed < std::min(tokens.size(), most) && sampling.may_draw(tokens[followed]) &&
+           matcher_->accept(tokens[followed]))
         ++followed;
-    }
     if (followed > 0 && followed == tokens.size() && !matcher_->only_ends()) {
         matcher_->roll_back(1);
         --followed;

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -123,6 +124,7 @@ class Generation {
   private:
     [[nodiscard]] int32_t end_after(int32_t token) const;
     [[nodiscard]] bool is_full() const;
+    [[nodiscard]] std::vector<int32_t> tokens_within(std::string_view text) const;
     Piece take(std::span<int32_t> tokens, std::span<char> text);
     void resume(std::unique_lock<std::mutex>& lock);
     void signal() noexcept;

@@ -35,8 +35,12 @@ class Matcher {
     // Takes back the latest `tokens` tokens, or all where there are fewer.
     void roll_back(int32_t tokens);
 
-    // The bytes that a token adds to the text, which is not empty.
-    [[nodiscard]] std::string_view bytes_of(int32_t token) const { return grammar_->tokens().bytes_of(token, false); }
+    // The bytes that a token adds to a text that is not empty: none for a token that gives no text, or that there is
+    // not.
+    [[nodiscard]] std::string_view bytes_of(int32_t token) const {
+        const TokenTable& tokens = grammar_->tokens();
+        return token >= 0 && token < tokens.vocab_size() ? tokens.bytes_of(token, false) : std::string_view();
+    }
 
     [[nodiscard]] bool may_end() const { return history_.back().ends && !over(); }
     // Nothing can follow, not even an end token.

@@ -29,7 +29,7 @@ TEST(Describe, EveryOptionOfTheHeader) {
                                                       {"NL_TAKES_INT_LIST", "int list"},
                                                       {"NL_TAKES_TEXT_LIST", "text list"}};
     auto expected = header_constants("NL_OPTION_");
-    ASSERT_EQ(expected.size(), 64U);
+    ASSERT_EQ(expected.size(), 66U);
     for (const int32_t kind : {NL_OPTIONS_ENGINE, NL_OPTIONS_CACHE, NL_OPTIONS_SAMPLING, NL_OPTIONS_GENERATION}) {
         const Json list = described(nl_option_describe, kind);
         ASSERT_TRUE(list.is_array());

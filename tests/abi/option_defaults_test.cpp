@@ -68,6 +68,9 @@ TEST(OptionDefaults, OfAGeneration) {
     EXPECT_EQ(read->logprobs, standard.logprobs);
     EXPECT_EQ(read->top_logprobs, standard.top_logprobs);
     EXPECT_EQ(read->constraint.kind, standard.constraint.kind);
+    EXPECT_EQ(read->constrained_tokens, standard.constrained_tokens);
+    EXPECT_EQ(read->jump_ahead, standard.jump_ahead);
+    EXPECT_EQ(read->change_logits, nullptr);
 }
 
 TEST(OptionDefaults, StopTextsNeedText) {

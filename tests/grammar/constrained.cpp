@@ -1,6 +1,6 @@
 // Generates texts under constraints, for schemas.py to judge: reads lines of JSON {"option": "JSON_SCHEMA", "text": ..,
-// "seed": .., "max_tokens": ..} and writes for each {"text": .., "end": ..} or {"error": .., "status": ..}. Up to 64
-// generations run at once. Through the public header alone.
+// "seed": .., "max_tokens": .., "jump_ahead": 0 or 1} and writes for each {"text": .., "end": ..} or {"error": ..,
+// "status": ..}. Up to 64 generations run at once. Through the public header alone.
 #include <cstdio>
 #include <cstring>
 #include <iostream>
@@ -43,6 +43,7 @@ Run start(nl_engine* engine, const Json& asked) {
     nl_options* options = nullptr;
     must(nl_options_create(NL_OPTIONS_GENERATION, &options));
     must(nl_options_set_int(options, NL_OPTION_MAX_TOKENS, asked.at("max_tokens").get<int64_t>()));
+    must(nl_options_set_int(options, NL_OPTION_JUMP_AHEAD, asked.at("jump_ahead").get<int64_t>()));
     const auto option = asked.at("option").get<std::string>();
     if (option == "JSON_OBJECT") must(nl_options_set_int(options, NL_OPTION_JSON_OBJECT, 1));
     if (option == "JSON_SCHEMA") set_text(options, NL_OPTION_JSON_SCHEMA, asked.at("text").get<std::string>());

@@ -225,7 +225,8 @@ def main():
         return
     for schema in schemas:
         jsonschema.Draft202012Validator.check_schema(schema)
-    requests = [{"option": "JSON_SCHEMA", "text": json.dumps(schema, ensure_ascii=False), "seed": number, "max_tokens": args.max_tokens}
+    requests = [{"option": "JSON_SCHEMA", "text": json.dumps(schema, ensure_ascii=False), "seed": number, "max_tokens": args.max_tokens,
+                 "jump_ahead": number % 2}
                 for schema in schemas for number in range(args.texts)]  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         if args.random_weights:

@@ -56,6 +56,25 @@ TEST(Choosing, DrawsThatFailEndTheirGenerations) {
     }
 }
 
+// A device that can't give the logits ends the generation whose callback wants them, and no later one.
+TEST(Choosing, LogitsThatCannotBeReadEndTheirGeneration) {
+    FakeEngine engine;
+    const auto cache = engine.cache();
+    int32_t calls = 0;
+    GenerationOptions options = tokens_only(20);
+    options.change_logits = [](void* user_data, const int32_t*, size_t, float*, size_t) {
+        ++*static_cast<int32_t*>(user_data);
+        return 0;
+    };
+    options.change_logits_user_data = &calls;
+    engine.record->fail_undrawn = 1;
+    EXPECT_EQ(FakeEngine::read_all(*engine.generate(*cache, tokens_from(1, 3), options)).end, NL_END_ERROR);
+    EXPECT_EQ(calls, 0);
+    const auto answer = FakeEngine::read_all(*engine.generate(*cache, tokens_from(1, 3), options));
+    EXPECT_EQ(answer.tokens, engine.answer(tokens_from(1, 3), {}, tokens_only(20)).tokens);
+    EXPECT_EQ(calls, 20);
+}
+
 // A conversation with penalties has a row in every step, although the plain one beside it need not wait for its tokens.
 TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
     FakeEngine engine;

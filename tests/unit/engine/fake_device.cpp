@@ -79,7 +79,8 @@ class FakeExecutor final : public Executor {
         InFlight step = std::move(*undrawn_);
         undrawn_.reset();
         if (record_->fail_draws > 0 && record_->fail_draws-- > 0) return fail(NL_ERROR_DEVICE, "submit_draws failed");
-        if (batch.sampling.size() != batch.output_rows.size()) fault("sampling of another size");
+        // A batch without draws says that they could not be made.
+        if (batch.sampling.size() != batch.output_rows.size()) return fail(NL_ERROR_INTERNAL, "no draws");
         step.batch.sampling = batch.sampling;
         step.batch.edits = batch.edits;
         step.batch.masks = batch.masks;

@@ -71,8 +71,28 @@ class DrawTest : public ExecutorTest {
         }
     }
 
-    // Runs the step, now and then with draws that come after its forward pass.
-    static Result<void> run(Executor& executor, Random& random, const OwnedBatch& batch, std::span<int32_t> drawn) {
+    // Replaces the logits of some rows of the step that waits for its draws by others.
+    static Result<void> replace_logits(Executor& executor, Random& random, size_t num_outputs, int32_t vocab_size) {
+        std::vector<float> logits(static_cast<size_t>(vocab_size));
+        std::vector<float> found(logits.size());
+        for (int32_t row = 0; row < static_cast<int32_t>(num_outputs); row += 1 + random.below(4)) {
+            NL_TRY(executor.read_undrawn(row, logits));
+            for (float& logit : logits) logit += static_cast<float>(4 * random.uniform() - 2);
+            logits[static_cast<size_t>(random.below(vocab_size))] = -kUnbounded;
+            NL_TRY(executor.write_undrawn(row, logits));
+            NL_TRY(executor.read_undrawn(row, found));
+            EXPECT_EQ(found, logits);
+        }
+        const auto outside = static_cast<int32_t>(num_outputs);
+        EXPECT_EQ(executor.read_undrawn(outside, found).error().status, NL_ERROR_INTERNAL);
+        EXPECT_EQ(executor.write_undrawn(-1, found).error().status, NL_ERROR_INTERNAL);
+        EXPECT_EQ(executor.read_undrawn(0, std::span(found).first(7)).error().status, NL_ERROR_INTERNAL);
+        return {};
+    }
+
+    // Runs the step, now and then with draws that come after its forward pass, and then perhaps from other logits.
+    static Result<void> run(Executor& executor, Random& random, const OwnedBatch& batch, int32_t vocab_size,
+                            std::span<int32_t> drawn) {
         if (random.below(2) == 0) return run_step(executor, batch, drawn);
         OwnedBatch late = batch;
         late.draws_late = true;
@@ -84,6 +104,7 @@ class DrawTest : public ExecutorTest {
         late.sampling = batch.sampling;
         late.edits = batch.edits;
         late.masks = batch.masks;
+        if (random.below(2) == 0) NL_TRY(replace_logits(executor, random, batch.output_rows.size(), vocab_size));
         NL_TRY(executor.submit_draws(late));
         return executor.collect(drawn);
     }
@@ -134,7 +155,7 @@ class DrawTest : public ExecutorTest {
         edit(harness.random(), model.spec.vocab_size, batch);
         ask(harness.random(), model.spec.vocab_size, batch);
         std::vector<int32_t> drawn(batch.sampling.size());
-        const auto ran = run(harness.executor(), harness.random(), batch, drawn);
+        const auto ran = run(harness.executor(), harness.random(), batch, model.spec.vocab_size, drawn);
         ASSERT_TRUE(ran.ok()) << ran.error().message;
         std::vector<float> logits(static_cast<size_t>(model.spec.vocab_size));
         std::vector<float> surprises(drawn.size());
@@ -196,6 +217,9 @@ TEST_P(DrawTest, RefusedDrawsLeaveNothingInFlight) {
     std::vector<int32_t> expected(batch.output_rows.size());
     ASSERT_TRUE(run_step(executor, batch, expected).ok());
     EXPECT_EQ(executor.submit_draws(batch).error().status, NL_ERROR_INTERNAL) << "no step waits for draws";
+    std::vector<float> logits(1000);
+    EXPECT_EQ(executor.read_undrawn(0, logits).error().status, NL_ERROR_INTERNAL) << "no step waits for draws";
+    EXPECT_EQ(executor.write_undrawn(0, logits).error().status, NL_ERROR_INTERNAL) << "no step waits for draws";
     OwnedBatch late = batch;
     late.draws_late = true;
     ASSERT_TRUE(executor.submit(late).ok());

@@ -77,6 +77,45 @@ TEST(GrammarMatcher, AllowsWhatItAccepts) {
     EXPECT_GT(steps, 30);  // an address alone has five tokens or more, three times
 }
 
+// No other byte can stand where one is forced, and the text can't end before it.
+TEST(GrammarMatcher, ForcedBytesAreTheOnlyOnes) {
+    const uint32_t seed = std::random_device{}();
+    std::mt19937 random(seed);
+    const auto table = make_table();
+    int32_t forced_bytes = 0;
+    for (const Subject& subject : kSubjects) {
+        const auto grammar = compile_text(subject.kind, subject.text, table);
+        ASSERT_TRUE(grammar.ok()) << grammar.error().message;
+        Matcher matcher(*grammar, {kEnd});
+        for (int32_t step = 0; step < 60 && !matcher.over(); ++step) {
+            Matcher copy = matcher;
+            const std::string forced = matcher.forced_bytes(20);
+            forced_bytes += static_cast<int32_t>(forced.size());
+            for (const char byte : forced) {
+                EXPECT_FALSE(copy.may_end()) << subject.text << ", seed " << seed;
+                for (int32_t other = 0; other < 256; ++other) {
+                    Matcher tried = copy;
+                    ASSERT_EQ(tried.accept(other), other == static_cast<uint8_t>(byte))
+                        << subject.text << ", seed " << seed;
+                }
+                ASSERT_TRUE(copy.accept(static_cast<uint8_t>(byte)));
+            }
+            const auto mask = mask_of(matcher, *table);
+            std::vector<int32_t> allowed;
+            for (int32_t token = 0; token < table->vocab_size(); ++token)
+                if (allows(mask, token)) allowed.push_back(token);
+            ASSERT_TRUE(!allowed.empty() && matcher.accept(allowed[random() % allowed.size()]));
+        }
+    }
+    EXPECT_GT(forced_bytes, 20);
+    const auto grammar = compile_text(ConstraintKind::regex, "(yes|no), thank you[!.]", table);
+    Matcher matcher(*grammar, {kEnd});
+    EXPECT_EQ(matcher.forced_bytes(100), "");
+    ASSERT_TRUE(matcher.accept('n'));
+    EXPECT_EQ(matcher.forced_bytes(100), "o, thank you");
+    EXPECT_EQ(matcher.forced_bytes(5), "o, th");
+}
+
 TEST(GrammarMatcher, TakesTokensBack) {
     const uint32_t seed = std::random_device{}();
     std::mt19937 random(seed);
