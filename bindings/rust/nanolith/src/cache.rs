@@ -132,12 +132,13 @@ impl Cache {
     /// batches with all else that it has to do. Returns at once; the [`Generation`] gives what was drawn. Where as many
     /// requests wait as the engine allows it is an error with [`Status::BUSY`](crate::Status::BUSY).
     pub fn generate(&self, tokens: &[i32], options: &GenerationOptions) -> Result<Generation> {
-        let options = options.apply()?;
-        // SAFETY: the array goes with its length; the library copies the options.
+        let (options, logits) = options.apply()?;
+        // SAFETY: the array goes with its length; the library copies the options, and what the logits callback needs
+        // stays with the generation.
         let raw = ffi::create(|generation| unsafe {
             sys::nl_generation_start(self.raw, tokens.as_ptr(), tokens.len(), options.0, generation)
         })?;
-        Ok(Generation::from_raw(raw, self.engine.clone()))
+        Ok(Generation::from_raw(raw, self.engine.clone(), logits))
     }
 
     /// Cancels what is under way on this cache: a call ends with [`Status::CANCELLED`](crate::Status::CANCELLED), a

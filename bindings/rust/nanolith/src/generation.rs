@@ -1,5 +1,6 @@
 use crate::engine::EngineHandle;
 use crate::error::check;
+use crate::options::{Function, Logits};
 use crate::wait::Waiter;
 use crate::{ffi, EndReason, GenerationFact, Result, Status};
 use nanolith_sys as sys;
@@ -48,7 +49,8 @@ pub struct Statistics {
 ///
 /// It is an iterator over its pieces, each of which waits for the engine; with [`Generation::next_timeout`] not for
 /// ever. In async programs [`Generation::next_piece`] can be awaited, and [`Generation::poll_next`] has the shape of
-/// `Stream`. After an error it is over.
+/// `Stream`. After an error it is over, and so it is after a panic of
+/// [`GenerationOptions::logits`](crate::GenerationOptions::logits), which goes on where the next piece is asked for.
 ///
 /// ```
 /// use nanolith::{CacheOptions, EncodeFlags, EndReason, Engine, EngineOptions, GenerationOptions};
@@ -76,7 +78,8 @@ pub struct Generation {
 /// Shared with whoever may cancel the generation, and with the thread that waits for it.
 pub(crate) struct GenerationHandle {
     raw: *mut sys::nl_generation,
-    _engine: Arc<EngineHandle>, // dropped after the generation is freed
+    _engine: Arc<EngineHandle>,            // dropped after the generation is freed
+    logits: Option<Box<Function<Logits>>>, // the same
 }
 
 // SAFETY: every function of the library may be called from any thread.
@@ -110,8 +113,12 @@ impl Drop for Generation {
 }
 
 impl Generation {
-    pub(crate) fn from_raw(raw: *mut sys::nl_generation, engine: Arc<EngineHandle>) -> Generation {
-        let handle = Arc::new(GenerationHandle { raw, _engine: engine });
+    pub(crate) fn from_raw(
+        raw: *mut sys::nl_generation,
+        engine: Arc<EngineHandle>,
+        logits: Option<Box<Function<Logits>>>,
+    ) -> Generation {
+        let handle = Arc::new(GenerationHandle { raw, _engine: engine, logits });
         Generation { handle, end: EndReason::NONE, waiter: None }
     }
 
@@ -140,24 +147,46 @@ impl Generation {
         if status == sys::NL_ERROR_TIMEOUT {
             return Ok(None);
         }
-        if let Err(error) = check(status) {
-            self.end = EndReason::ERROR;
-            return Err(error);
+        match check(status) {
+            Ok(()) => self.end = EndReason(end),
+            Err(error) if num_tokens + length == 0 => {
+                self.end = EndReason::ERROR;
+                self.is_over();
+                return Err(error);
+            }
+            Err(_) => {} // the next call gives it again
         }
-        self.end = EndReason(end);
         let text = String::from_utf8_lossy(&text[..length]).into_owned();
         Ok(Some(Piece { tokens: tokens[..num_tokens].to_vec(), text }))
+    }
+
+    /// Whether all pieces have been fetched. The panic of a logits function goes on then.
+    fn is_over(&self) -> bool {
+        let is_over = self.end != EndReason::NONE;
+        if let (true, Some(logits)) = (is_over, &self.handle.logits) {
+            logits.resume_panic();
+        }
+        is_over
+    }
+
+    /// Nothing is left of an empty piece: it came with the end.
+    fn some_piece(&self, piece: Piece) -> Option<Piece> {
+        if piece.tokens.is_empty() && piece.text.is_empty() {
+            self.is_over();
+            return None;
+        }
+        Some(piece)
     }
 
     /// The next piece within `timeout`, `None` at the end. [`Status::TIMEOUT`] where there is none in that time; it may
     /// be asked again.
     pub fn next_timeout(&mut self, timeout: Duration) -> Result<Option<Piece>> {
-        if self.end != EndReason::NONE {
+        if self.is_over() {
             return Ok(None);
         }
         let timeout_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         match self.fetch(timeout_ms)? {
-            Some(piece) => Ok(some_piece(piece)),
+            Some(piece) => Ok(self.some_piece(piece)),
             None => Err(crate::Error::new(Status::TIMEOUT, format!("no piece came within {:?}", timeout))),
         }
     }
@@ -248,12 +277,12 @@ impl Generation {
     /// its descriptor, until the generation is over or dropped. Programs that have a reactor spare that thread by
     /// waiting for [`Generation::descriptor`] there, with [`Generation::next_timeout`] of zero after it.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Piece>>> {
-        if self.end != EndReason::NONE {
+        if self.is_over() {
             return Poll::Ready(None);
         }
         match self.fetch(0) {
             Err(error) => Poll::Ready(Some(Err(error))),
-            Ok(Some(piece)) => Poll::Ready(some_piece(piece).map(Ok)),
+            Ok(Some(piece)) => Poll::Ready(self.some_piece(piece).map(Ok)),
             Ok(None) => match self.wait_for(cx) {
                 Ok(()) => Poll::Pending,
                 Err(error) => Poll::Ready(Some(Err(error))),
@@ -278,20 +307,15 @@ impl Generation {
     }
 }
 
-/// Nothing is left of an empty piece: it came with the end.
-fn some_piece(piece: Piece) -> Option<Piece> {
-    (!piece.tokens.is_empty() || !piece.text.is_empty()).then_some(piece)
-}
-
 impl Iterator for Generation {
     type Item = Result<Piece>;
 
     fn next(&mut self) -> Option<Result<Piece>> {
-        if self.end != EndReason::NONE {
+        if self.is_over() {
             return None;
         }
         match self.fetch(-1) {
-            Ok(piece) => piece.and_then(some_piece).map(Ok),
+            Ok(piece) => piece.and_then(|piece| self.some_piece(piece)).map(Ok),
             Err(error) => Some(Err(error)),
         }
     }

@@ -5,13 +5,15 @@ use crate::error::check;
 use crate::{ffi, OptionsKind, Result, Severity};
 use nanolith_sys as sys;
 use std::any::Any;
+use std::fmt;
 use std::ops::ControlFlow;
 use std::os::raw::{c_char, c_void};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub(crate) type Log = Arc<dyn Fn(Severity, &str) + Send + Sync>;
-type Progress = Arc<dyn Fn(f64) -> ControlFlow<()> + Send + Sync>;
+type Progress = dyn Fn(f64) -> ControlFlow<()> + Send + Sync;
+pub(crate) type Logits = dyn Fn(&[i32], &mut [f32]) -> ControlFlow<()> + Send + Sync;
 
 #[derive(Clone, Debug)]
 enum Value {
@@ -91,7 +93,7 @@ options!(GenerationOptions);
 pub struct EngineOptions {
     values: Values,
     log: Option<Log>,
-    progress: Option<Progress>,
+    progress: Option<Arc<Progress>>,
 }
 
 /// How a cache composes its chunks. What is not set keeps the library's default.
@@ -107,9 +109,17 @@ pub struct SamplingOptions {
 }
 
 /// When a generation ends, and how it hands over. What is not set keeps the library's default.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct GenerationOptions {
     values: Values,
+    logits: Option<Arc<Logits>>,
+}
+
+impl fmt::Debug for GenerationOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let logits = self.logits.as_ref().map(|_| "a function");
+        f.debug_struct("GenerationOptions").field("values", &self.values).field("logits", &logits).finish()
+    }
 }
 
 impl CacheOptions {
@@ -125,8 +135,31 @@ impl SamplingOptions {
 }
 
 impl GenerationOptions {
-    pub(crate) fn apply(&self) -> Result<NativeOptions> {
-        self.values.apply(OptionsKind::GENERATION)
+    /// Sees the logits from which each token is about to be drawn, one for each token of the vocabulary, and may change
+    /// them: `f32::NEG_INFINITY` for a token that must not be drawn. The first argument is all tokens of the cache.
+    /// Sampling options, constraints and log-probabilities come after it, on what it leaves.
+    ///
+    /// With [`ControlFlow::Break`] the generation ends with [`EndReason::CANCELLED`](crate::EndReason::CANCELLED).
+    /// Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+    /// [`Status::INVALID_ARGUMENT`](crate::Status::INVALID_ARGUMENT). A panic in it ends the generation too, and goes on
+    /// where the next piece is asked for, after the pieces that came before.
+    ///
+    /// It is called on the engine's own thread, while all conversations of the engine wait, and must not use this crate.
+    /// Dropping the generation waits for a call that is under way.
+    pub fn logits(mut self, logits: impl Fn(&[i32], &mut [f32]) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
+        self.logits = Some(Arc::new(logits));
+        self
+    }
+
+    /// The library's options, and what the logits callback needs while the generation lives.
+    pub(crate) fn apply(&self) -> Result<(NativeOptions, Option<Box<Function<Logits>>>)> {
+        let native = self.values.apply(OptionsKind::GENERATION)?;
+        let logits = self.logits.clone().map(Function::new);
+        if let Some(logits) = &logits {
+            // SAFETY: the handle lives, and so does the function while a generation has it.
+            check(unsafe { sys::nl_options_set_logits(native.0, Some(forward_logits), logits.user_data()) })?;
+        }
+        Ok((native, logits))
     }
 }
 
@@ -134,26 +167,56 @@ impl GenerationOptions {
 pub(crate) struct Callbacks {
     pub native: NativeOptions,
     pub log: Option<Box<Log>>,
-    progress: Option<Box<ProgressState>>,
-}
-
-struct ProgressState {
-    call: Progress,
-    panic: Mutex<Option<Box<dyn Any + Send>>>,
+    progress: Option<Box<Function<Progress>>>,
 }
 
 impl Callbacks {
     /// Goes on with the panic of the progress function, if there was one. After nl_engine_create.
     pub fn resume_panic(&self) {
-        let panic = self.progress.as_ref().and_then(|state| lock(&state.panic).take());
-        if let Some(panic) = panic {
-            std::panic::resume_unwind(panic);
+        if let Some(progress) = &self.progress {
+            progress.resume_panic();
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+/// A function that the library calls for one engine or generation, and its panic.
+pub(crate) struct Function<F: ?Sized> {
+    call: Arc<F>,
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+impl<F: ?Sized> Function<F> {
+    fn new(call: Arc<F>) -> Box<Self> {
+        Box::new(Function { call, panic: Mutex::new(None) })
+    }
+
+    fn user_data(&self) -> *mut c_void {
+        self as *const Self as *mut c_void
+    }
+
+    /// The callback's result for the library. No panic leaves.
+    fn run(&self, body: impl FnOnce(&F) -> ControlFlow<()>) -> i32 {
+        match catch_unwind(AssertUnwindSafe(|| body(&self.call))) {
+            Ok(ControlFlow::Continue(())) => 0,
+            Ok(ControlFlow::Break(())) => 1,
+            Err(panic) => {
+                *self.lock() = Some(panic);
+                1
+            }
+        }
+    }
+
+    /// Goes on with the panic, if there was one that has not gone on yet.
+    pub fn resume_panic(&self) {
+        let panic = self.lock().take();
+        if let Some(panic) = panic {
+            std::panic::resume_unwind(panic);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Any + Send>>> {
+        self.panic.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl EngineOptions {
@@ -180,11 +243,10 @@ impl EngineOptions {
             // SAFETY: the handle lives, and so does the log function while an engine has it.
             check(unsafe { sys::nl_options_set_log(native.0, Some(forward_log), user_data) })?;
         }
-        let progress = self.progress.clone().map(|call| Box::new(ProgressState { call, panic: Mutex::new(None) }));
+        let progress = self.progress.clone().map(Function::new);
         if let Some(progress) = &progress {
-            let user_data = &**progress as *const ProgressState as *mut c_void;
             // SAFETY: the same; it is called by nl_engine_create alone.
-            check(unsafe { sys::nl_options_set_progress(native.0, Some(forward_progress), user_data) })?;
+            check(unsafe { sys::nl_options_set_progress(native.0, Some(forward_progress), progress.user_data()) })?;
         }
         Ok(Callbacks { native, log, progress })
     }
@@ -197,15 +259,22 @@ unsafe extern "C" fn forward_log(user_data: *mut c_void, severity: i32, message:
     let _ = catch_unwind(AssertUnwindSafe(|| log(Severity(severity), &message)));
 }
 
-/// Called by the library. No panic may leave.
+/// Called by the library.
 unsafe extern "C" fn forward_progress(user_data: *mut c_void, done: f64) -> i32 {
-    let state = &*(user_data as *const ProgressState);
-    match catch_unwind(AssertUnwindSafe(|| (state.call)(done))) {
-        Ok(ControlFlow::Continue(())) => 0,
-        Ok(ControlFlow::Break(())) => 1,
-        Err(panic) => {
-            *lock(&state.panic) = Some(panic);
-            1
-        }
-    }
+    let function = &*(user_data as *const Function<Progress>);
+    function.run(|progress| progress(done))
+}
+
+/// Called by the library.
+unsafe extern "C" fn forward_logits(
+    user_data: *mut c_void,
+    tokens: *const i32,
+    num_tokens: usize,
+    logits: *mut f32,
+    num_logits: usize,
+) -> i32 {
+    let function = &*(user_data as *const Function<Logits>);
+    let tokens = std::slice::from_raw_parts(tokens, num_tokens);
+    let changed = std::slice::from_raw_parts_mut(logits, num_logits);
+    function.run(|logits| logits(tokens, changed))
 }

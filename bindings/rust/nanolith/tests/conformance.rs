@@ -4,6 +4,7 @@
 use nanolith::*;
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -87,6 +88,15 @@ fn folder(word: &str) -> String {
 
 fn get<'a, T>(map: &'a HashMap<String, T>, name: &str) -> Outcome<&'a T> {
     map.get(name).ok_or_else(|| Failure::Scenario(format!("{} is not there", name)))
+}
+
+/// Leaves one token that can be drawn.
+fn forcing(options: GenerationOptions, token: usize) -> GenerationOptions {
+    options.logits(move |_, logits| {
+        logits.fill(f32::NEG_INFINITY);
+        logits[token] = 0.0;
+        ControlFlow::Continue(())
+    })
 }
 
 impl State {
@@ -181,6 +191,7 @@ impl State {
                 "json_schema" => options = options.json_schema(unquote(value)),
                 "json_object" => options = options.json_object(value == "1"),
                 "grammar" => options = options.grammar(unquote(value)),
+                "force" => options = forcing(options, number(value)?),
                 _ => return Err(Failure::Scenario(format!("unknown option {}", key))),
             }
         }

@@ -288,6 +288,145 @@ fn progress_is_heard_and_cancels() {
     assert_eq!(panic.downcast_ref(), Some(&"enough"));
 }
 
+/// Leaves one token that can be drawn.
+fn force(logits: &mut [f32], token: i32) {
+    logits.fill(f32::NEG_INFINITY);
+    logits[token as usize] = 0.0;
+}
+
+fn drawn(generation: &mut Generation) -> Vec<i32> {
+    generation.flat_map(|piece| piece.unwrap().tokens).collect()
+}
+
+#[test]
+fn a_function_changes_logits() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let prompt = cache.tokens().unwrap();
+    let vocab_size = engine.query(EngineFact::VOCAB_SIZE).unwrap() as usize;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let noted = seen.clone();
+    let options = GenerationOptions::new().max_tokens(4).end_tokens(false).logits(move |tokens, logits| {
+        assert_eq!(logits.len(), vocab_size);
+        noted.lock().unwrap().push(tokens.to_vec());
+        force(logits, 7 + tokens.len() as i32);
+        ControlFlow::Continue(())
+    });
+    let first = prompt.len() as i32 + 7;
+    let expected: Vec<_> = (first..first + 4).collect();
+    // Two of the same options at once, and one whose logits nobody changes.
+    let fork = cache.fork().unwrap();
+    let plain = cache.fork().unwrap().generate(&[], &GenerationOptions::new().max_tokens(4)).map(|mut g| drawn(&mut g));
+    let mut generations = [cache.generate(&[], &options).unwrap(), fork.generate(&[], &options).unwrap()];
+    for generation in &mut generations {
+        assert_eq!((drawn(generation), generation.end()), (expected.clone(), EndReason::LENGTH));
+    }
+    assert_ne!(plain.unwrap(), expected);
+    let all = [prompt.clone(), expected].concat();
+    let mut seen_by_two: Vec<_> = (prompt.len()..all.len()).map(|count| all[..count].to_vec()).collect();
+    seen_by_two = [seen_by_two.clone(), seen_by_two].concat();
+    seen_by_two.sort();
+    seen.lock().unwrap().sort();
+    assert_eq!(*seen.lock().unwrap(), seen_by_two);
+    drop((generations, options));
+    assert_eq!(Arc::strong_count(&seen), 1, "the function outlived its generations");
+    // Each has its own function.
+    let fork = cache.fork().unwrap();
+    let mut generations: Vec<_> = [(&cache, 500), (&fork, 600)]
+        .iter()
+        .map(|&(cache, token)| {
+            let options = GenerationOptions::new().max_tokens(3).logits(move |_, logits| {
+                force(logits, token);
+                ControlFlow::Continue(())
+            });
+            cache.generate(&[], &options).unwrap()
+        })
+        .collect();
+    assert_eq!(drawn(&mut generations[1]), [600; 3]);
+    assert_eq!(drawn(&mut generations[0]), [500; 3]);
+}
+
+/// Draws 500 twice, and then has the generation end in one of several ways.
+fn ending(how: impl Fn(&mut [f32]) -> ControlFlow<()> + Send + Sync + 'static) -> GenerationOptions {
+    let calls = AtomicUsize::new(0);
+    endless().buffer_tokens(100).logits(move |_, logits| {
+        force(logits, 500);
+        if calls.fetch_add(1, Ordering::SeqCst) < 2 {
+            return ControlFlow::Continue(());
+        }
+        how(logits)
+    })
+}
+
+#[test]
+fn a_function_of_logits_ends_its_generation() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let mut generation = cache.generate(&[], &ending(|_| ControlFlow::Break(()))).unwrap();
+    assert_eq!((drawn(&mut generation), generation.end()), (vec![500; 2], EndReason::CANCELLED));
+    truncate(&cache, 4);
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let spoils = ending(move |logits| {
+            logits[500] = wrong;
+            ControlFlow::Continue(())
+        });
+        let mut generation = cache.generate(&[], &spoils).unwrap();
+        let results: Vec<_> = generation.by_ref().collect();
+        let error = results.last().unwrap().as_ref().unwrap_err();
+        assert_eq!((error.status(), generation.end()), (Status::INVALID_ARGUMENT, EndReason::ERROR), "{}", error);
+        assert_eq!(error.index(), (wrong != f32::NEG_INFINITY).then_some(500));
+        assert_eq!(results.iter().flatten().flat_map(|piece| piece.tokens.clone()).collect::<Vec<_>>(), [500; 2]);
+        truncate(&cache, 4);
+    }
+}
+
+#[test]
+fn a_panic_of_a_function_of_logits_arrives_once() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let wakes = Arc::new(ThreadWaker(thread::current(), AtomicUsize::new(0)));
+    for way in 0..3 {
+        let mut generation = cache.generate(&[], &ending(|_| std::panic::panic_any("enough"))).unwrap();
+        let mut tokens = Vec::new();
+        let reads = AssertUnwindSafe(|| loop {
+            let piece = match way {
+                0 => generation.next().transpose(),
+                1 => generation.next_timeout(Duration::from_secs(60)),
+                _ => block_on(generation.next_piece(), &wakes).transpose(),
+            };
+            tokens.extend(piece.unwrap().unwrap().tokens);
+        });
+        let panic = std::panic::catch_unwind(reads).unwrap_err();
+        assert_eq!((panic.downcast_ref(), tokens), (Some(&"enough"), vec![500; 2]));
+        assert!(generation.next().is_none() && generation.end() == EndReason::CANCELLED);
+        truncate(&cache, 4);
+    }
+}
+
+#[test]
+fn dropping_waits_for_a_function_of_logits() {
+    let engine = load();
+    let cache = prompted(&engine);
+    let (running, calls) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    for round in 0..20 {
+        let (now, count) = (running.clone(), calls.clone());
+        let options = endless().logits(move |_, _| {
+            now.fetch_add(1, Ordering::SeqCst);
+            count.fetch_add(1, Ordering::SeqCst);
+            thread::sleep(Duration::from_millis(3));
+            now.fetch_sub(1, Ordering::SeqCst);
+            ControlFlow::Continue(())
+        });
+        let generation = cache.generate(&[], &options).unwrap();
+        thread::sleep(Duration::from_millis(round));
+        drop((generation, options));
+        assert_eq!(running.load(Ordering::SeqCst), 0, "it still runs");
+        assert_eq!(Arc::strong_count(&running), 1, "the function outlived its generation");
+        truncate(&cache, 4);
+    }
+    assert!(calls.load(Ordering::SeqCst) > 0, "it never ran: nothing is tested here");
+}
+
 #[test]
 fn what_the_library_tells_about_itself() {
     assert!(version_number().unwrap() >= 200 && version().unwrap().contains('.'));
@@ -426,6 +565,7 @@ fn rounds_leave_no_memory_behind() {
         assert_eq!(fork.tokens().unwrap().len(), 6);
         let generation = fork.generate(&[], &endless()).unwrap();
         assert!(generation.descriptor().is_ok());
+        drop(cache.generate(&[7], &endless().logits(|_, _| ControlFlow::Continue(()))));
         assert!(tokenizer.find("no such piece").is_err() && chunk.retain().is_ok());
     };
     assert!(!grows("rounds", 10000, round));
