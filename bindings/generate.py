@@ -282,14 +282,27 @@ def go_enums(header):
     return go_format(out)
 
 
-# What an engine's options have beside values.
+# What options have beside values.
 GO_CALLBACKS = {
     "EngineOption": """\t// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.
 \tLog func(severity Severity, message string)
 \t// Progress hears how far creating the engine has come, from 0 to 1. Another result than nil cancels that, and
 \t// is NewEngine's error. It must not use this package; a panic in it cancels too, and goes on in NewEngine.
 \tProgress func(done float64) error
-"""
+""",
+    "GenerationOption": """\t// Logits sees the logits from which a token is about to be drawn, one for each token of the vocabulary, and may
+\t// change them: minus infinity for a token that must not be drawn. tokens are those of the whole cache. Sampling
+\t// options, constraints and log-probabilities come after it, on what it leaves. Both slices are the library's, and
+\t// valid during the call only.
+\t//
+\t// Another result than nil ends the generation, and is what Next gives in the end; with io.EOF it just ends, as
+\t// EndCancelled. Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+\t// ErrInvalidArgument. A panic in it ends the generation too, and goes on in Next.
+\t//
+\t// It is called by the engine's own thread, while all conversations of the engine wait, and must not use this package.
+\t// Closing the generation waits for a call that is under way.
+\tLogits func(tokens []int32, logits []float32) error
+""",
 }
 
 

@@ -258,6 +258,12 @@ func (s *state) start(cache *Cache, tokens []int32, settings []string) (*Generat
 			options.JsonObject = Bool(value == "1")
 		case "grammar":
 			options.Grammar = unquote(value)
+		case "force":
+			token := integer[int](value)
+			options.Logits = func(_ []int32, logits []float32) error {
+				force(logits, token)
+				return nil
+			}
 		default:
 			return nil, failure("unknown option " + key)
 		}

@@ -32,11 +32,12 @@ func NewEngine(path string, options *EngineOptions) (*Engine, error) {
 	log := functions.log
 	if err != nil {
 		drop(log)
-		if functions.state.panicked {
-			panic(functions.state.panic)
+		problem, panicked, value := functions.state.ended()
+		if panicked {
+			panic(value)
 		}
-		if functions.state.err != nil {
-			err = functions.state.err
+		if problem != nil {
+			err = problem
 		}
 		return nil, err
 	}

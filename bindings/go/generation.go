@@ -34,6 +34,7 @@ type Generation struct {
 	closed    chan struct{} // closed by Close
 	endOnce   sync.Once
 	closeOnce sync.Once
+	logits    *logitsState // nil where no function changes them
 
 	mutex sync.Mutex // of the fields below
 	end   EndReason
@@ -63,15 +64,22 @@ func (c *Cache) Generate(ctx context.Context, tokens []int32, options *Generatio
 		return nil, err
 	}
 	defer c.handle.done()
-	err = check(func() C.nl_status {
-		return C.nl_generation_start((*C.nl_cache)(pointer), data, count, native, &raw)
-	})
+	logits, number, err := setLogits(native, options)
+	if err == nil {
+		err = check(func() C.nl_status {
+			return C.nl_generation_start((*C.nl_cache)(pointer), data, count, native, &raw)
+		})
+	}
 	if err != nil {
+		drop(number)
 		return nil, err
 	}
-	free := func(pointer unsafe.Pointer) { C.nl_generation_free((*C.nl_generation)(pointer)) }
+	free := func(pointer unsafe.Pointer) {
+		C.nl_generation_free((*C.nl_generation)(pointer))
+		drop(number)
+	}
 	handle := newHandle(unsafe.Pointer(raw), free, c.handle.parent)
-	g := &Generation{handle: handle, ctx: ctx, ended: make(chan struct{}), closed: make(chan struct{})}
+	g := &Generation{handle: handle, ctx: ctx, ended: make(chan struct{}), closed: make(chan struct{}), logits: logits}
 	if ctx.Done() != nil {
 		go watch(ctx, handle, g.ended)
 		runtime.SetFinalizer(g, func(g *Generation) { g.Close() })
@@ -118,10 +126,11 @@ func (g *Generation) Cancel() error {
 }
 
 // Next waits for the next piece. At the end it gives io.EOF, or the error that ended the generation: that of the context,
-// where that was done first. [Generation.End] tells why it ended.
+// where that was done first, or that of GenerationOptions.Logits, whose panic goes on here. [Generation.End] tells why it
+// ended.
 //
 // A goroutine that waits here keeps a thread of the operating system meanwhile, as in every call of C.
-func (g *Generation) Next() (Piece, error) { return g.next(-1) }
+func (g *Generation) Next() (Piece, error) { return g.panicking(g.next(-1)) }
 
 // NextWithin is Next that waits no longer than the timeout, rounded down to milliseconds, and gives ErrTimeout then; it
 // may be called again.
@@ -129,7 +138,19 @@ func (g *Generation) NextWithin(timeout time.Duration) (Piece, error) {
 	if timeout < 0 {
 		timeout = 0
 	}
-	return g.next(timeout.Milliseconds())
+	return g.panicking(g.next(timeout.Milliseconds()))
+}
+
+// errPanicked is the error of a generation that ended by a panic.
+var errPanicked = errors.New("nanolith: the logits function panicked")
+
+// panicking goes on with the panic that ended the generation, if one did.
+func (g *Generation) panicking(piece Piece, err error) (Piece, error) {
+	if err == errPanicked {
+		_, _, problem := g.logits.ended()
+		panic(problem)
+	}
+	return piece, err
 }
 
 func (g *Generation) next(timeoutMs int64) (Piece, error) {
@@ -146,6 +167,9 @@ func (g *Generation) next(timeoutMs int64) (Piece, error) {
 	})
 	if errors.Is(err, ErrTimeout) || errors.Is(err, ErrClosed) {
 		return Piece{}, err
+	}
+	if err != nil && numTokens+length > 0 {
+		err, end = nil, C.NL_END_NONE // the next call gives them again
 	}
 	if err != nil || end != C.NL_END_NONE {
 		g.tell(EndReason(end), err)
@@ -204,6 +228,14 @@ func (g *Generation) tell(end EndReason, err error) {
 	if err == nil && end == EndCancelled {
 		err = g.ctx.Err()
 	}
+	if g.logits != nil {
+		problem, panicked, _ := g.logits.ended()
+		if panicked {
+			err = errPanicked
+		} else if problem != nil {
+			err = problem
+		}
+	}
 	if err == nil {
 		err = io.EOF
 	}
@@ -225,9 +257,11 @@ func (g *Generation) End() EndReason {
 	return g.end
 }
 
-// Err is the error that ended the generation; nil before, and where it ended by itself or by Cancel.
+// Err is the error that ended the generation; nil before, and where it ended by itself or by Cancel. Where Next would
+// panic, so does Err.
 func (g *Generation) Err() error {
-	if _, err := g.told(); err != io.EOF {
+	_, err := g.told()
+	if g.panicking(Piece{}, err); err != io.EOF {
 		return err
 	}
 	return nil
@@ -240,7 +274,7 @@ func (g *Generation) Pieces() <-chan Piece {
 	go func() {
 		defer close(pieces)
 		for {
-			piece, err := g.Next()
+			piece, err := g.next(-1) // a panic is Err's
 			if err != nil {
 				return
 			}

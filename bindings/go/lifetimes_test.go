@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -268,12 +269,7 @@ func TestCancelWakesWhoWaits(t *testing.T) {
 			t.Error(err)
 		}
 		generation.Close()
-		if err := cache.Truncate(4); err != nil && !errors.Is(err, ErrBusy) {
-			t.Error(err)
-		}
-		for errors.Is(cache.Truncate(4), ErrBusy) { // a closed one ends with its step
-			time.Sleep(time.Millisecond)
-		}
+		truncate(t, cache, 4)
 	}
 }
 
@@ -400,6 +396,241 @@ func TestProgress(t *testing.T) {
 		}
 	}()
 	NewEngine(model, &options)
+}
+
+// force leaves one token that can be drawn.
+func force(logits []float32, token int) {
+	for i := range logits {
+		logits[i] = float32(math.Inf(-1))
+	}
+	logits[token] = 0
+}
+
+// drawn gives all tokens until the end, and the error there.
+func drawn(generation *Generation) (tokens []int32, err error) {
+	for {
+		piece, err := generation.Next()
+		if err != nil {
+			return tokens, err
+		}
+		tokens = append(tokens, piece.Tokens...)
+	}
+}
+
+func TestLogitsAreChanged(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	fork := must(cache.Fork())
+	defer fork.Close()
+	prompt := must(cache.Tokens())
+	vocabulary := int(must(engine.Query(EngineVocabSize)))
+	var mutex sync.Mutex
+	seen := map[string]int{}
+	options := GenerationOptions{MaxTokens: 4, EndTokens: Bool(false), Logits: func(tokens []int32, logits []float32) error {
+		mutex.Lock()
+		defer mutex.Unlock()
+		seen[fmt.Sprint(tokens)]++
+		if len(logits) != vocabulary {
+			t.Error(len(logits))
+		}
+		force(logits, 7+len(tokens))
+		return nil
+	}}
+	// Two of the same options at once.
+	generations := []*Generation{must(cache.Generate(context.Background(), nil, &options)),
+		must(fork.Generate(context.Background(), nil, &options))}
+	all, expected := append([]int32(nil), prompt...), map[string]int{}
+	for len(all) < len(prompt)+4 {
+		expected[fmt.Sprint(all)] = 2
+		all = append(all, int32(7+len(all)))
+	}
+	for _, generation := range generations {
+		tokens, err := drawn(generation)
+		if !reflect.DeepEqual(tokens, all[len(prompt):]) || err != io.EOF || generation.End() != EndLength {
+			t.Error(tokens, err, generation.End())
+		}
+		generation.Close()
+	}
+	mutex.Lock()
+	defer mutex.Unlock()
+	if !reflect.DeepEqual(seen, expected) {
+		t.Error(seen, expected)
+	}
+	// Each has its own function.
+	forcing := func(cache *Cache, token int) *Generation {
+		return must(cache.Generate(context.Background(), nil, &GenerationOptions{MaxTokens: 3,
+			Logits: func(_ []int32, logits []float32) error {
+				force(logits, token)
+				return nil
+			}}))
+	}
+	first, second := forcing(cache, 500), forcing(fork, 600)
+	defer first.Close()
+	defer second.Close()
+	if tokens := must(collect(second)); !reflect.DeepEqual(tokens, []int32{600, 600, 600}) {
+		t.Error(tokens)
+	}
+	if tokens := must(collect(first)); !reflect.DeepEqual(tokens, []int32{500, 500, 500}) {
+		t.Error(tokens)
+	}
+}
+
+// collect is drawn for a generation that ends without an error.
+func collect(generation *Generation) ([]int32, error) {
+	tokens, err := drawn(generation)
+	if err == io.EOF {
+		err = nil
+	}
+	return tokens, err
+}
+
+// ending draws 500 twice, and then has the generation end in some way.
+func ending(cache *Cache, how func(logits []float32) error) *Generation {
+	calls := 0
+	return must(cache.Generate(context.Background(), nil, &GenerationOptions{EndTokens: Bool(false),
+		Logits: func(_ []int32, logits []float32) error {
+			force(logits, 500)
+			if calls++; calls <= 2 {
+				return nil
+			}
+			return how(logits)
+		}}))
+}
+
+func TestLogitsFunctionEndsItsGeneration(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	enough := errors.New("enough")
+	spoil := func(value float64) func(logits []float32) error {
+		return func(logits []float32) error {
+			logits[500] = float32(value)
+			return nil
+		}
+	}
+	for _, ends := range []struct {
+		how      func(logits []float32) error
+		expected error
+		end      EndReason
+	}{
+		{func([]float32) error { return enough }, enough, EndCancelled},
+		{func([]float32) error { return io.EOF }, io.EOF, EndCancelled},
+		{spoil(math.NaN()), ErrInvalidArgument, EndError},
+		{spoil(math.Inf(1)), ErrInvalidArgument, EndError},
+		{spoil(math.Inf(-1)), ErrInvalidArgument, EndError},
+	} {
+		generation := ending(cache, ends.how)
+		tokens, err := drawn(generation)
+		if !reflect.DeepEqual(tokens, []int32{500, 500}) || !errors.Is(err, ends.expected) || generation.End() != ends.end {
+			t.Error(tokens, err, generation.End(), ends.expected)
+		}
+		if told := generation.Err(); told != err && err != io.EOF || err == io.EOF && told != nil {
+			t.Error(told, err)
+		}
+		if _, again := generation.Next(); again != err {
+			t.Error(again, err)
+		}
+		generation.Close()
+		truncate(t, cache, 4)
+	}
+}
+
+// truncate waits until the cache is free: a generation that was closed ends with its step.
+func truncate(t *testing.T, cache *Cache, length int) {
+	t.Helper()
+	for {
+		err := cache.Truncate(length)
+		if err == nil {
+			return
+		}
+		if !errors.Is(err, ErrBusy) {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func TestPanicOfLogitsFunction(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	enough := errors.New("enough")
+	panics := func(call func()) {
+		t.Helper()
+		defer func() {
+			if problem := recover(); problem != enough {
+				t.Error(problem)
+			}
+		}()
+		call()
+	}
+	for _, read := range []func(*Generation) (Piece, error){
+		(*Generation).Next, func(g *Generation) (Piece, error) { return g.NextWithin(time.Minute) },
+	} {
+		generation := ending(cache, func([]float32) error { panic(enough) })
+		var tokens []int32
+		panics(func() {
+			for {
+				tokens = append(tokens, must(read(generation)).Tokens...)
+			}
+		})
+		if !reflect.DeepEqual(tokens, []int32{500, 500}) || generation.End() != EndCancelled {
+			t.Error(tokens, generation.End())
+		}
+		panics(func() { generation.Next() })
+		generation.Close()
+		truncate(t, cache, 4)
+	}
+	// The goroutine of a channel has nobody to panic for.
+	generation := ending(cache, func([]float32) error { panic(enough) })
+	defer generation.Close()
+	var tokens []int32
+	for piece := range generation.Pieces() {
+		tokens = append(tokens, piece.Tokens...)
+	}
+	if !reflect.DeepEqual(tokens, []int32{500, 500}) {
+		t.Error(tokens)
+	}
+	panics(func() { generation.Err() })
+}
+
+func TestCloseWaitsForLogitsFunction(t *testing.T) {
+	engine, cache := prompted(t, EngineOptions{NumPages: 256})
+	defer engine.Close()
+	defer cache.Close()
+	var running, calls, freed atomic.Int32
+	for round := 0; round < 20; round++ {
+		func() {
+			kept := new([1 << 10]byte) // it goes with the function
+			runtime.SetFinalizer(kept, func(*[1 << 10]byte) { freed.Add(1) })
+			generation := must(cache.Generate(context.Background(), nil, &GenerationOptions{EndTokens: Bool(false), BufferTokens: 2,
+				Logits: func([]int32, []float32) error {
+					running.Add(1)
+					calls.Add(1)
+					time.Sleep(3 * time.Millisecond)
+					running.Add(-1)
+					runtime.KeepAlive(kept)
+					return nil
+				}}))
+			time.Sleep(time.Duration(round) * time.Millisecond)
+			generation.Close()
+		}()
+		if running.Load() != 0 {
+			t.Error("it still runs")
+		}
+		truncate(t, cache, 4)
+	}
+	if calls.Load() == 0 {
+		t.Error("it never ran: nothing is tested here")
+	}
+	for try := 0; try < 100 && freed.Load() < 20; try++ {
+		runtime.GC()
+		time.Sleep(10 * time.Millisecond)
+	}
+	if freed.Load() < 19 { // what a stack still has is not found
+		t.Errorf("%d of 20 functions were freed", freed.Load())
+	}
 }
 
 func TestWhatTheLibraryTells(t *testing.T) {
@@ -643,6 +874,9 @@ func TestRoundsLeaveNoMemoryBehind(t *testing.T) {
 		}
 		generation := must(fork.Generate(context.Background(), nil, &endless))
 		must(generation.Descriptor())
+		changing := endless
+		changing.Logits = func([]int32, []float32) error { return nil }
+		must(cache.Generate(context.Background(), []int32{7}, &changing)).Close()
 		for _, closer := range []interface{ Close() error }{tokenizer, stream, format, again, cache, fork, generation} {
 			closer.Close()
 		}

@@ -507,6 +507,18 @@ type GenerationOptions struct {
 	// need not be those that would have been drawn; no logits callback hears of them. Not together with
 	// NL_OPTION_LOGPROBS. [0 (default) or 1]
 	JumpAhead *bool
+	// Logits sees the logits from which a token is about to be drawn, one for each token of the vocabulary, and may
+	// change them: minus infinity for a token that must not be drawn. tokens are those of the whole cache. Sampling
+	// options, constraints and log-probabilities come after it, on what it leaves. Both slices are the library's, and
+	// valid during the call only.
+	//
+	// Another result than nil ends the generation, and is what Next gives in the end; with io.EOF it just ends, as
+	// EndCancelled. Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with
+	// ErrInvalidArgument. A panic in it ends the generation too, and goes on in Next.
+	//
+	// It is called by the engine's own thread, while all conversations of the engine wait, and must not use this package.
+	// Closing the generation waits for a call that is under way.
+	Logits func(tokens []int32, logits []float32) error
 }
 
 func (o *GenerationOptions) apply(options *C.nl_options) error {

@@ -5,6 +5,7 @@ package nanolith
 
 void nanolithGoLog(void *user_data, int32_t severity, char *message, size_t length);
 int32_t nanolithGoProgress(void *user_data, double done);
+int32_t nanolithGoLogits(void *user_data, int32_t *tokens, size_t num_tokens, float *logits, size_t num_logits);
 
 // The user data is a number, never a pointer of Go's.
 static nl_status nanolith_set_go_log(nl_options *options, uintptr_t log) {
@@ -13,6 +14,10 @@ static nl_status nanolith_set_go_log(nl_options *options, uintptr_t log) {
 
 static nl_status nanolith_set_go_progress(nl_options *options, uintptr_t progress) {
     return nl_options_set_progress(options, nanolithGoProgress, (void *)progress);
+}
+
+static nl_status nanolith_set_go_logits(nl_options *options, uintptr_t logits) {
+    return nl_options_set_logits(options, (nl_logits_callback)nanolithGoLogits, (void *)logits);
 }
 */
 import "C"
@@ -68,6 +73,18 @@ func (c *callbacks) set(options *C.nl_options, o *EngineOptions) error {
 		return check(func() C.nl_status { return C.nanolith_set_go_progress(options, C.uintptr_t(c.progress)) })
 	}
 	return nil
+}
+
+// setLogits gives the state of a logits function, and the number that the library knows it by; nil and 0 where there is
+// none.
+func setLogits(options *C.nl_options, o *GenerationOptions) (*logitsState, cgo.Handle, error) {
+	if o.Logits == nil {
+		return nil, 0, nil
+	}
+	state := &logitsState{call: o.Logits}
+	number := cgo.NewHandle(state)
+	err := check(func() C.nl_status { return C.nanolith_set_go_logits(options, C.uintptr_t(number)) })
+	return state, number, err
 }
 
 func drop(function cgo.Handle) {
