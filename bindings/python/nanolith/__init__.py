@@ -15,6 +15,7 @@ What goes wrong is a NanolithError, with the library's status, its sentence and 
 """
 
 from . import enums
+from ._callbacks import Log, Logits, Progress
 from .about import (
     FloatBounds,
     IntBounds,
@@ -53,9 +54,12 @@ __all__ = [
     "GenerationOptions",
     "IntBounds",
     "LLM",
+    "Log",
+    "Logits",
     "Message",
     "NanolithError",
     "Piece",
+    "Progress",
     "RenderedChat",
     "RequestOutput",
     "SamplingOptions",

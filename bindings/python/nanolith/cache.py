@@ -8,6 +8,7 @@ from ctypes import c_float, c_int32
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 from ._call import Path, check, created, filled, filled_text, filled_tokens, int32s, path_bytes, unsigned
+from ._callbacks import Logits, LogitsFunction
 from ._handle import Handle, Owned, Several, query
 from ._native import (
     nl_cache_cancel,
@@ -128,12 +129,30 @@ class Cache(Handle):
         native = native_options(OptionsKind.SAMPLING, SAMPLING_KEYS, options)
         check(nl_cache_set_sampling(owned.raw, native.raw))
 
-    def generate(self, tokens: Iterable[int] = (), **options: Unpack[GenerationOptions]) -> Generation:
-        """Appends tokens and starts to generate those that follow, in batches with all others. Returns at once."""
+    def generate(
+        self, tokens: Iterable[int] = (), *, logits: Logits | None = None, **options: Unpack[GenerationOptions]
+    ) -> Generation:
+        """Appends tokens and starts to generate those that follow, in batches with all others. Returns at once.
+
+        `logits(tokens, logits)` sees the logits from which each token is about to be drawn, and may change them in
+        place: minus infinity for a token that must not be drawn. They are a NumPy array of float32, one for each token
+        of the vocabulary, valid during the call only, and `tokens` one of int32: all tokens of the cache. NumPy must be
+        installed. Sampling options, constraints and log-probabilities come after it, on what it leaves.
+
+        Where it returns False, the generation ends with EndReason.CANCELLED; other results mean nothing. What it raises
+        ends the generation too, and is raised where the next piece is asked for, after the pieces that came before.
+        Logits that it leaves NaN or plus infinity, or all of them minus infinity, end it with Status.INVALID_ARGUMENT.
+
+        It is called on the engine's own thread, while all conversations of the engine wait, and must not use the
+        library. Closing the generation waits for a call that is under way.
+        """
         owned = self._use()
         text = int32s(tokens)
         native = native_options(OptionsKind.GENERATION, GENERATION_KEYS, options)
-        return Generation(created(nl_generation_start, owned.raw, text, len(text), native.raw), owned.keep)
+        function = None if logits is None else LogitsFunction(logits)
+        if function is not None:
+            function.set(native.raw)
+        return Generation(created(nl_generation_start, owned.raw, text, len(text), native.raw), owned.keep, function)
 
     def logits(self) -> numpy.ndarray[Any, numpy.dtype[numpy.float32]]:
         """The float32 logits for the token after the last one, as a NumPy array. NumPy must be installed."""

@@ -8,6 +8,7 @@ from ctypes import byref, c_float, c_int32, c_size_t, create_string_buffer
 from typing import AsyncIterator, Iterator, NamedTuple
 
 from ._call import check, fail, filled
+from ._callbacks import LogitsFunction
 from ._handle import Handle, Owned
 from ._native import (
     nl_generation_cancel,
@@ -53,21 +54,28 @@ class Generation(Handle):
     Closing it, by `with` or when nobody refers to it any more, cancels it. All methods may be called from any thread.
     """
 
-    __slots__ = ("_end", "_waiting")
+    __slots__ = ("_end", "_logits", "_waiting")
 
-    def __init__(self, raw: int, engine: Owned) -> None:
+    def __init__(self, raw: int, engine: Owned, logits: LogitsFunction | None) -> None:
         """Made by Cache.generate."""
-        super().__init__(raw, nl_generation_free, engine)
+        super().__init__(raw, nl_generation_free, (engine, logits))
+        self._logits = logits
         self._end = EndReason.NONE
         # Of each event loop, who waits until the descriptor is readable. A list is touched by its loop's thread alone.
         self._waiting: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
 
     def close(self) -> None:
-        """Cancels the generation where it still runs, and drops it: who waits for a piece is woken."""
-        owned = self._owned
+        """Cancels the generation where it still runs, and drops it: who waits for a piece is woken.
+
+        Waits for a call of its logits function that is under way.
+        """
+        owned, logits = self._owned, self._logits
         super().close()
         if owned is not None:
             nl_generation_cancel(owned.raw)
+        if logits is not None:
+            logits.close()
+            self._logits = None
 
     def cancel(self) -> None:
         """Ends it when the step that runs now is over. What it has drawn can still be fetched. Returns at once."""
@@ -80,7 +88,7 @@ class Generation(Handle):
         return self._end
 
     def next(self, timeout: float | None = None) -> Piece | None:
-        """The next piece, None at the end.
+        """The next piece, None at the end. What the logits function raised is raised here, after all pieces.
 
         An error with Status.TIMEOUT where there is none within `timeout` seconds; it may be asked again.
         """
@@ -98,6 +106,7 @@ class Generation(Handle):
         """Whether the next piece came in time, and the piece: None is the end."""
         owned = self._use()
         if self._end != EndReason.NONE:
+            self._over()
             return True, None
         tokens = (c_int32 * _PIECE_TOKENS)()
         text = create_string_buffer(_PIECE_BYTES)
@@ -107,13 +116,22 @@ class Generation(Handle):
         )
         if status == Status.TIMEOUT:
             return False, None
-        if status != 0:
+        is_empty = num_tokens.value + length.value == 0
+        if status == 0:
+            self._end = EndReason(end.value)
+        elif is_empty:  # else the next call gives the error again
             self._end = EndReason.ERROR
+            self._over()
             fail(status)
-        self._end = EndReason(end.value)
-        if num_tokens.value + length.value == 0:  # it came with the end
+        if is_empty:  # it came with the end
+            self._over()
             return True, None
         return True, Piece(tokens[: num_tokens.value], text.raw[: length.value].decode())
+
+    def _over(self) -> None:
+        """There are no more pieces: raises what the logits function raised."""
+        if self._logits is not None:
+            self._logits.raise_problem()
 
     async def next_async(self) -> Piece | None:
         """The next piece, None at the end. A task that is cancelled just waits no longer; the generation goes on."""

@@ -8,6 +8,8 @@ Prints "scenario NAME ok" for each.
 
 from __future__ import annotations
 
+import importlib.util
+import math
 import pathlib
 import sys
 import urllib.parse
@@ -35,6 +37,20 @@ def settings(words: Iterable[str], keys: Mapping[str, tuple[int, str]]) -> dict[
         else:
             found.setdefault(key + "s", []).append(read[keys[key + "s"][1].split("_")[0]](word))
     return found
+
+
+class Impossible(Exception):
+    """What this Python can't say."""
+
+
+def forcing(token: int) -> nanolith.Logits:
+    """Leaves one token that can be drawn."""
+
+    def force(tokens: Any, logits: Any) -> None:
+        logits[:] = -math.inf
+        logits[token] = 0
+
+    return force
 
 
 class State:
@@ -120,7 +136,12 @@ class State:
         return nanolith.decode_step([None if name == "null" else self.caches[name] for name in names])
 
     def generation(self, name: str, cache: str, tokens: str, *words: str) -> None:
-        options = settings(words, GENERATION_KEYS)
+        options = settings((word for word in words if not word.startswith("force=")), GENERATION_KEYS)
+        for word in words:
+            if word.startswith("force="):
+                if importlib.util.find_spec("numpy") is None:
+                    raise Impossible("NumPy is not installed")
+                options["logits"] = forcing(int(word[len("force=") :]))
         self.generations[name] = self.caches[cache].generate(self.arrays[tokens], **options)
 
     def next(self, name: str, timeout_ms: str) -> None:
@@ -255,6 +276,8 @@ def main() -> int:
                 if line and not line.startswith("#"):
                     state.run(line)
             print(f"scenario {name} ok")
+        except Impossible as reason:
+            print(f"scenario {name} ok up to the line {line!r}: {reason}")
         except Exception as problem:
             failed += 1
             print(f"scenario {name} FAILED: {type(problem).__name__}: {problem}\n{line}")

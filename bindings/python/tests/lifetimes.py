@@ -13,6 +13,7 @@ import asyncio
 import copy
 import ctypes
 import gc
+import importlib.util
 import json
 import math
 import os
@@ -25,6 +26,7 @@ import threading
 import time
 import timeit
 import traceback
+import weakref
 from array import array
 from typing import Any, Callable
 
@@ -375,6 +377,197 @@ def test_progress() -> None:
     raises(KeyError, lambda: load(progress=stop))
 
 
+def has_numpy() -> bool:
+    return importlib.util.find_spec("numpy") is not None
+
+
+def forcing(token: int) -> nanolith.Logits:
+    """Leaves one token that can be drawn."""
+
+    def force(tokens: Any, logits: Any) -> None:
+        logits[:] = -math.inf
+        logits[token] = 0
+
+    return force
+
+
+def ending(cache: Cache, how: Callable[[Any], Any]) -> Generation:
+    """Draws 500 twice, and then ends in some way."""
+    calls: list[int] = []
+
+    def function(tokens: Any, logits: Any) -> Any:
+        forcing(500)(tokens, logits)
+        calls.append(len(tokens))
+        return how(logits) if len(calls) > 2 else None
+
+    return cache.generate(end_tokens=False, logits=function)
+
+
+def test_logits_are_changed() -> None:
+    if not has_numpy():
+        return
+    import numpy
+
+    with load() as engine, prompted(engine) as cache, cache.fork() as fork:
+        prompt = cache.tokens()
+        size = engine.query(EngineFact.VOCAB_SIZE)
+        seen: list[list[int]] = []
+        kept: list[Any] = []
+
+        def change(tokens: Any, logits: Any) -> None:
+            assert (tokens.dtype, logits.dtype, logits.shape) == (numpy.int32, numpy.float32, (size,))
+            seen.append(tokens.tolist())
+            kept.append((tokens, logits))
+            forcing(7 + len(tokens))(tokens, logits)
+
+        # Two with the same function at once.
+        options: Any = {"max_tokens": 4, "end_tokens": False, "logits": change}
+        generations = [cache.generate(**options), fork.generate(**options)]
+        expected = list(range(7 + len(prompt), 11 + len(prompt)))
+        for generation in generations:
+            assert [token for piece in generation for token in piece.tokens] == expected
+            assert generation.end == EndReason.LENGTH
+            generation.close()
+        assert sorted(seen) == sorted(2 * [prompt + expected[:count] for count in range(4)]), seen
+        # Arrays that were kept do no harm.
+        assert all(tokens.tolist() in seen and logits.sum() < 0 for tokens, logits in kept)
+        # Each has its own function.
+        with cache.generate(max_tokens=3, logits=forcing(500)) as one, fork.generate(
+            max_tokens=3, logits=forcing(600)
+        ) as other:
+            assert [token for piece in other for token in piece.tokens] == [600] * 3
+            assert [token for piece in one for token in piece.tokens] == [500] * 3
+        truncate(cache, 4)
+        # The logits that are there to be changed are those that the cache tells.
+        told = cache.logits()
+        with cache.generate(max_tokens=1, logits=lambda _, logits: kept.append(logits.copy())) as generation:
+            drawn = generation.next()
+        assert drawn is not None and drawn.tokens == [told.argmax()] and numpy.abs(kept[-1] - told).max() < 0.05
+
+
+def test_logits_function_ends_its_generation() -> None:
+    if not has_numpy():
+        return
+
+    def spoil(value: float) -> Callable[[Any], Any]:
+        def spoiled(logits: Any) -> None:
+            logits[500] = value
+
+        return spoiled
+
+    def fails(kind: BaseException) -> Callable[[Any], Any]:
+        def failing(logits: Any) -> None:
+            raise kind
+
+        return failing
+
+    async def read(generation: Generation, tokens: list[int]) -> None:
+        async for piece in generation:
+            tokens += piece.tokens
+
+    with load() as engine, prompted(engine) as cache:
+        with ending(cache, lambda logits: False) as generation:
+            assert [token for piece in generation for token in piece.tokens] == [500] * 2
+            assert generation.end == EndReason.CANCELLED and generation.next() is None
+        truncate(cache, 4)
+        for value in (math.nan, math.inf, -math.inf):
+            with ending(cache, spoil(value)) as generation:
+                tokens: list[int] = []
+
+                def drain() -> None:
+                    for piece in generation:
+                        tokens.extend(piece.tokens)
+
+                problem = failure(drain)
+                assert (problem.status, tokens, generation.end) == (Status.INVALID_ARGUMENT, [500] * 2, EndReason.ERROR)
+            truncate(cache, 4)
+        for raised in (KeyError("enough"), KeyboardInterrupt(), SystemExit(3)):
+            for is_async in (False, True):
+                with ending(cache, fails(raised)) as generation:
+                    tokens = []
+                    try:
+                        if is_async:
+                            asyncio.run(read(generation, tokens))
+                        else:
+                            tokens.extend(token for piece in generation for token in piece.tokens)
+                        raise AssertionError("it ended well")
+                    except BaseException as caught:
+                        assert caught is raised, traceback.format_exc()
+                    assert not is_async or tokens == [500] * 2, tokens
+                    # It is raised once.
+                    assert generation.next() is None and generation.end == EndReason.CANCELLED
+                truncate(cache, 4)
+        raises(TypeError, lambda: cache.generate(logits=1))  # type: ignore[arg-type]
+
+
+def test_logits_function_is_left() -> None:
+    """Closing waits for a call that is under way, and then the function is free."""
+    if not has_numpy():
+        return
+    running: list[int] = []
+    calls: list[int] = []
+
+    class Function:
+        generation: Any = None
+
+        def __call__(self, tokens: Any, logits: Any) -> None:
+            running.append(1)
+            calls.append(1)
+            time.sleep(0.003)
+            running.pop()
+
+    with load() as engine, prompted(engine) as cache:
+        for turn in range(20):
+            function = Function()
+            generation = cache.generate(end_tokens=False, buffer_tokens=2, logits=function)
+            freed = weakref.ref(function)
+            time.sleep(turn / 1000)
+            if turn % 2 == 0:
+                generation.close()
+                assert not running, turn
+            else:
+                function.generation = generation  # a cycle
+            del function, generation
+            for _ in range(1000):  # what is being called is no garbage
+                gc.collect()
+                if freed() is None:
+                    break
+                time.sleep(0.001)
+            assert not running and freed() is None, turn
+            truncate(cache, 4)
+    assert calls, "it never ran: nothing is tested here"
+
+
+def test_signals_reach_who_closes() -> None:
+    """Ctrl-C arrives, also while a generation waits for its logits function."""
+    if not has_numpy():
+        return
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    under_way = threading.Event()
+
+    def slow(tokens: Any, logits: Any) -> None:
+        under_way.set()
+        time.sleep(0.2)
+
+    caught: list[Any] = []
+    hook, sys.unraisablehook = sys.unraisablehook, caught.append
+    old = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        with load() as engine, prompted(engine) as cache:
+            generation = cache.generate(end_tokens=False, buffer_tokens=2, logits=slow)
+            assert under_way.wait(60)
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            raises(KeyboardInterrupt, generation.close, "a signal")
+            assert generation.closed and not caught
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
+        sys.unraisablehook = hook
+
+
 def test_log() -> None:
     lines: list[str] = []
     caught: list[Any] = []
@@ -710,12 +903,17 @@ def test_options_are_the_librarys() -> None:
 
 
 EXIT = """
-import ctypes, sys, threading, nanolith
+import ctypes, importlib.util, sys, threading, nanolith
 engine = nanolith.Engine(sys.argv[1], device="auto", log=lambda severity, line: print(line), profile=True)
 ctypes.pythonapi.Py_IncRef(ctypes.py_object(engine))  # nothing but the end of the interpreter frees it
 cache = engine.cache()
 cache.extend([1, 7, 9])
 generation = cache.generate(end_tokens=False, buffer_tokens=2)
+if importlib.util.find_spec("numpy") is not None:
+    changed = engine.cache()
+    changing = changed.generate([1, 7, 9], end_tokens=False, logits=lambda tokens, logits: None)
+    changing_reader = threading.Thread(target=changing.read_text, daemon=True)
+    changing_reader.start()
 reader = threading.Thread(target=generation.read_text, daemon=True)
 reader.start()
 generation.next()
@@ -809,6 +1007,8 @@ def rounds() -> None:
             generation = endless(fork)
             assert generation.descriptor >= 0
             generation.close()
+            if has_numpy():
+                cache.generate([7], end_tokens=False, logits=lambda tokens, logits: None).close()
             try:
                 tokenizer.find("no such piece")
             except NanolithError:
