@@ -179,13 +179,23 @@ namespace Nanolith
         public Generation Generate(int[] tokens, GenerationOptions options = null)
         {
             Call.NotNull(tokens, nameof(tokens));
-            using (NativeHandle.Use use = handle.Using())
-            using (NativeHandle native = (options ?? new GenerationOptions()).ToNative())
-            using (NativeHandle.Use nativeUse = native.Using())
+            options = options ?? new GenerationOptions();
+            LogitsCallback logits = options.Logits == null ? null : new LogitsCallback(options.Logits);
+            try
             {
-                IntPtr raw;
-                Call.Check(Native.nl_generation_start(use.Raw, tokens, Call.Size(tokens), nativeUse.Raw, out raw));
-                return new Generation(raw, handle.Parent);
+                using (NativeHandle.Use use = handle.Using())
+                using (NativeHandle native = options.ToNative(logits))
+                using (NativeHandle.Use nativeUse = native.Using())
+                {
+                    IntPtr raw;
+                    Call.Check(Native.nl_generation_start(use.Raw, tokens, Call.Size(tokens), nativeUse.Raw, out raw));
+                    return new Generation(raw, handle.Parent, logits);
+                }
+            }
+            catch
+            {
+                if (logits != null) logits.Remove();
+                throw;
             }
         }
 

@@ -21,15 +21,24 @@ namespace Nanolith
         private const int PieceBytes = 1024;
 
         private readonly NativeHandle handle;
+        private readonly LogitsCallback logits; // null where no function changes them
         private readonly WaitingThread thread = new WaitingThread();
         private int end;
 
-        internal Generation(IntPtr raw, NativeHandle engine)
+        internal Generation(IntPtr raw, NativeHandle engine, LogitsCallback logits)
         {
-            handle = new NativeHandle(raw, Native.nl_generation_free, engine);
+            this.logits = logits;
+            handle = new NativeHandle(raw, generation =>
+            {
+                Native.nl_generation_free(generation);
+                if (logits != null) logits.Remove();
+            }, engine);
         }
 
-        /// <summary>Cancels the generation where it still runs, and drops it. May be called again.</summary>
+        /// <summary>
+        /// Cancels the generation where it still runs, and drops it. Waits for a call of its logits function that is
+        /// under way. May be called again.
+        /// </summary>
         public void Dispose()
         {
             try
@@ -62,7 +71,10 @@ namespace Nanolith
             get { return (EndReason)Volatile.Read(ref end); }
         }
 
-        /// <summary>Waits for the next piece; null at the end.</summary>
+        /// <summary>
+        /// Waits for the next piece; null at the end. What <see cref="GenerationOptions.Logits"/> threw is thrown here, once,
+        /// in place of the end.
+        /// </summary>
         public Piece Next()
         {
             Piece piece;
@@ -94,18 +106,34 @@ namespace Nanolith
             int reason;
             using (NativeHandle.Use use = handle.Using())
             {
-                if (End != EndReason.None) return true;
+                if (IsOver()) return true;
                 int status = Native.nl_generation_next(use.Raw, timeoutMs, tokens, Call.Size(tokens), out numTokens, text,
                     Call.Size(text), out length, out reason);
                 if (status == (int)Status.Timeout) return false;
-                if (status != (int)Status.Ok) Volatile.Write(ref end, (int)EndReason.Error);
-                Call.Check(status);
+                bool isEmpty = (ulong)numTokens + (ulong)length == 0;
+                if (status == (int)Status.Ok)
+                {
+                    Volatile.Write(ref end, reason);
+                }
+                else if (isEmpty) // else the next call gives the error again
+                {
+                    Volatile.Write(ref end, (int)EndReason.Error);
+                    IsOver();
+                    Call.Check(status);
+                }
+                if (isEmpty && IsOver()) return true; // it came with the end
             }
-            Volatile.Write(ref end, reason);
-            if ((ulong)numTokens + (ulong)length == 0) return true; // it came with the end
             Array.Resize(ref tokens, (int)numTokens);
             piece = new Piece(tokens, Encoding.UTF8.GetString(text, 0, (int)length));
             return true;
+        }
+
+        /// <summary>Whether all pieces have been fetched. Throws what the logits function threw.</summary>
+        private bool IsOver()
+        {
+            bool isOver = End != EndReason.None;
+            if (isOver && logits != null) logits.ThrowProblem();
+            return isOver;
         }
 
         /// <summary>

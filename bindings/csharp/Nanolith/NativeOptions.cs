@@ -55,12 +55,4 @@ namespace Nanolith
             return NativeOptions.Create(OptionsKind.Sampling, SetValues);
         }
     }
-
-    public sealed partial class GenerationOptions
-    {
-        internal NativeHandle ToNative()
-        {
-            return NativeOptions.Create(OptionsKind.Generation, SetValues);
-        }
-    }
 }

@@ -149,6 +149,16 @@ sealed class State : IDisposable
         return options;
     }
 
+    /// Leaves one token that can be drawn.
+    static LogitsFunction Forcing(int token)
+    {
+        return (context, logits) =>
+        {
+            for (int i = 0; i < logits.Length; ++i) logits[i] = i == token ? 0 : float.NegativeInfinity;
+            return true;
+        };
+    }
+
     static GenerationOptions Options(IEnumerable<string> settings)
     {
         var options = new GenerationOptions();
@@ -174,6 +184,7 @@ sealed class State : IDisposable
                 case "json_schema": options.JsonSchema = Unquote(value); break;
                 case "json_object": options.JsonObject = value == "1"; break;
                 case "grammar": options.Grammar = Unquote(value); break;
+                case "force": options.Logits = Forcing(Int(value)); break;
                 default: throw new Failure("unknown option " + setting[0]);
             }
         }

@@ -30,7 +30,9 @@ static class Lifetimes
         foreach (Action test in new Action[]
         {
             UseAfterDispose, DisposeEngineFirst, NullArguments, Errors, RenderedMessages, WrongChats, GenerationGoesOn,
-            CancelWakesWhoWaits, TokensCancel, ManyAwaited, WaitingHasALimit, GenerationEndsByError, Progress, AboutTheLibrary,
+            CancelWakesWhoWaits, TokensCancel, ManyAwaited, WaitingHasALimit, GenerationEndsByError, Progress,
+            LogitsAreChanged, LogitsFunctionEndsItsGeneration, ExceptionOfLogitsFunction, DisposeWaitsForLogitsFunction,
+            ForgottenLogitsFunctions, AboutTheLibrary,
             LogAndExceptionInIt, Finalizers, SixteenThreads, DisposeDuringCalls,
         })
         {
@@ -450,6 +452,198 @@ static class Lifetimes
         Throws<OperationCanceledException>(() => new Engine(model, options), "new Engine");
     }
 
+    /// Leaves one token that can be drawn.
+    static bool Force(float[] logits, int token)
+    {
+        for (int i = 0; i < logits.Length; ++i) logits[i] = i == token ? 0 : float.NegativeInfinity;
+        return true;
+    }
+
+    static int[] Drawn(Generation generation)
+    {
+        return generation.AsEnumerable().SelectMany(piece => piece.Tokens).ToArray();
+    }
+
+    static void LogitsAreChanged()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        using (Cache fork = cache.Fork())
+        {
+            int[] prompt = cache.Tokens();
+            long vocabulary = engine.Query(EngineFact.VocabSize);
+            var seen = new List<string>();
+            GenerationOptions options = Exactly(4);
+            options.Logits = (tokens, logits) =>
+            {
+                if (logits.Length != vocabulary) return false;
+                lock (seen) seen.Add(string.Join(" ", tokens));
+                return Force(logits, 7 + tokens.Length);
+            };
+            int[] expected = Enumerable.Range(7 + prompt.Length, 4).ToArray();
+            // Two of the same options at once.
+            using (Generation one = cache.Generate(new int[0], options))
+            using (Generation other = fork.Generate(new int[0], options))
+            {
+                foreach (Generation generation in new[] { one, other })
+                {
+                    Expect(Drawn(generation).SequenceEqual(expected), "other tokens");
+                    Expect(generation.End == EndReason.Length, "it ended: " + generation.End);
+                }
+            }
+            IEnumerable<string> contexts = Enumerable.Range(0, 4).SelectMany(
+                count => Enumerable.Repeat(string.Join(" ", prompt.Concat(expected.Take(count))), 2));
+            Expect(seen.OrderBy(x => x).SequenceEqual(contexts.OrderBy(x => x)), string.Join("; ", seen));
+            // Each has its own function.
+            using (Generation one = cache.Generate(new int[0],
+                new GenerationOptions { MaxTokens = 3, Logits = (tokens, logits) => Force(logits, 500) }))
+            using (Generation other = fork.Generate(new int[0],
+                new GenerationOptions { MaxTokens = 3, Logits = (tokens, logits) => Force(logits, 600) }))
+            {
+                Expect(Drawn(other).SequenceEqual(new[] { 600, 600, 600 }), "another's function");
+                Expect(Drawn(one).SequenceEqual(new[] { 500, 500, 500 }), "another's function");
+            }
+        }
+    }
+
+    /// Draws 500 twice, and then ends in some way.
+    static Generation Ending(Cache cache, Func<float[], bool> how)
+    {
+        int calls = 0;
+        return cache.Generate(new int[0], new GenerationOptions
+        {
+            EndTokens = false,
+            Logits = (tokens, logits) => Force(logits, 500) && (++calls <= 2 || how(logits)),
+        });
+    }
+
+    static void LogitsFunctionEndsItsGeneration()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        {
+            using (Generation generation = Ending(cache, logits => false))
+            {
+                Expect(Drawn(generation).SequenceEqual(new[] { 500, 500 }), "other tokens");
+                Expect(generation.End == EndReason.Cancelled, "it ended: " + generation.End);
+            }
+            Truncate(cache, 4);
+            foreach (float wrong in new[] { float.NaN, float.PositiveInfinity, float.NegativeInfinity })
+            {
+                Func<float[], bool> spoil = logits =>
+                {
+                    logits[500] = wrong;
+                    return true;
+                };
+                using (Generation generation = Ending(cache, spoil))
+                {
+                    var tokens = new List<int>();
+                    var problem = Throws<NanolithException>(() =>
+                    {
+                        foreach (Piece piece in generation) tokens.AddRange(piece.Tokens);
+                    }, "reading");
+                    Expect(problem.Status == Status.InvalidArgument, problem.Message);
+                    Expect(tokens.SequenceEqual(new[] { 500, 500 }) && generation.End == EndReason.Error, "other tokens");
+                }
+                Truncate(cache, 4);
+            }
+        }
+    }
+
+    static void ExceptionOfLogitsFunction()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        {
+            var reads = new Func<Generation, Piece>[]
+            {
+                generation => generation.Next(), generation => generation.Next(TimeSpan.FromMinutes(1)),
+                generation => generation.NextAsync().GetAwaiter().GetResult(),
+            };
+            foreach (Func<Generation, Piece> read in reads)
+            {
+                var enough = new InvalidOperationException("enough");
+                using (Generation generation = Ending(cache, logits => { throw enough; }))
+                {
+                    var tokens = new List<int>();
+                    var problem = Throws<InvalidOperationException>(() =>
+                    {
+                        while (true) tokens.AddRange(read(generation).Tokens);
+                    }, "reading");
+                    Expect(problem == enough && tokens.SequenceEqual(new[] { 500, 500 }), problem.ToString());
+                    Expect(generation.Next() == null && generation.End == EndReason.Cancelled, "it is not over");
+                }
+                Truncate(cache, 4);
+            }
+        }
+    }
+
+    static void DisposeWaitsForLogitsFunction()
+    {
+        int running = 0, calls = 0;
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        {
+            for (int round = 0; round < 20; ++round)
+            {
+                GenerationOptions options = Endless();
+                options.Logits = (tokens, logits) =>
+                {
+                    Interlocked.Increment(ref running);
+                    Interlocked.Increment(ref calls);
+                    Thread.Sleep(3);
+                    Interlocked.Decrement(ref running);
+                    return true;
+                };
+                Generation generation = cache.Generate(new int[0], options);
+                Thread.Sleep(round);
+                generation.Dispose();
+                Expect(Volatile.Read(ref running) == 0, "it still runs");
+                Truncate(cache, 4);
+            }
+        }
+        Expect(calls > 0, "it never ran: nothing is tested here");
+    }
+
+    [MethodImpl(MethodImplOptions.NoInlining)]
+    static WeakReference LeaveChanging(Cache cache)
+    {
+        Generation generation = null;
+        GenerationOptions options = Endless();
+        options.Logits = (tokens, logits) => generation == null || tokens.Length > 0;
+        generation = cache.Generate(new int[0], options);
+        generation.Next();
+        return new WeakReference(options.Logits);
+    }
+
+    /// Functions that refer to their own generations, which nobody disposes of, are garbage with them.
+    static void ForgottenLogitsFunctions()
+    {
+        using (Engine engine = Load())
+        using (Cache cache = Prompted(engine))
+        {
+            var left = new List<WeakReference>();
+            var thread = new Thread(() =>
+            {
+                for (int i = 0; i < 20; ++i)
+                {
+                    using (Cache fork = cache.Fork()) left.Add(LeaveChanging(fork));
+                }
+            });
+            thread.Start();
+            thread.Join();
+            // Mono's collector may keep a few: see Finalizers.
+            for (int i = 0; i < 100 && left.Count(one => one.IsAlive) > 5; ++i)
+            {
+                GC.Collect();
+                GC.WaitForPendingFinalizers();
+                Thread.Sleep(10);
+            }
+            int alive = left.Count(one => one.IsAlive);
+            Expect(alive <= 5, alive + " of 20 functions are still there after the garbage collection");
+        }
+    }
+
     static void AboutTheLibrary()
     {
         Expect(Library.VersionNumber >= 200 && Library.Version.Contains("."), "version");
@@ -688,6 +882,9 @@ static class Lifetimes
                     {
                         Expect(generation.Descriptor >= 0, "descriptor");
                     }
+                    GenerationOptions changing = Endless();
+                    changing.Logits = (tokens, logits) => true;
+                    cache.Generate(new[] { 7 }, changing).Dispose();
                     Throws<NanolithException>(() => tokenizer.Find("no such piece"), "Find");
                 }
             }), "memory grows");
