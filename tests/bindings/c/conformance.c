@@ -6,7 +6,9 @@
  * Prints "scenario NAME ok" for each, and stops at the first that fails. What is read here is the project's own file,
  * so its form is trusted.
  */
+#include <math.h>
 #include <nanolith/nanolith.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +243,16 @@ static nl_status push_all(state_t *state, const int32_t *tokens, size_t count) {
 
 /* ---- Generations ------------------------------------------------------------------------------------------------ */
 
+/* Leaves one token that can be drawn: the user data is its number. */
+static int32_t force(void *user_data, const int32_t *tokens, size_t num_tokens, float *logits, size_t num_logits) {
+    const intptr_t token = (intptr_t)user_data;
+    (void)tokens;
+    if (num_tokens == 0 || token < 0 || (size_t)token >= num_logits) return 1;
+    for (size_t i = 0; i < num_logits; ++i) logits[i] = -INFINITY;
+    logits[token] = 0;
+    return 0;
+}
+
 static nl_status set_generation_option(nl_options *options, const char *key, const char *value) {
     static const struct {
         const char *name;
@@ -263,6 +275,7 @@ static nl_status set_generation_option(nl_options *options, const char *key, con
         {"stop_text", NL_OPTION_STOP_TEXT},     {"choice", NL_OPTION_CHOICE},   {"regex", NL_OPTION_REGEX},
         {"json_schema", NL_OPTION_JSON_SCHEMA}, {"grammar", NL_OPTION_GRAMMAR},
     };
+    if (strcmp(key, "force") == 0) return nl_options_set_logits(options, force, (void *)(intptr_t)atoll(value));
     for (size_t i = 0; i < sizeof kTexts / sizeof kTexts[0]; ++i) {
         if (strcmp(key, kTexts[i].name) != 0) continue;
         const char *text = unquote(value);

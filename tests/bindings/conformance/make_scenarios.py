@@ -556,6 +556,21 @@ def generations(s):
     s.fails("INVALID_ARGUMENT", "rule", "generation g bralm ask_bralm grammar=" + quote("root ::= x"))
     s.fails("INVALID_ARGUMENT", "NL_OPTION_JSON_OBJECT", "generation g bralm ask_bralm json_object=1 regex=a")
 
+    s.scenario("logits", "A function of the caller's leaves one token that can be drawn, each generation's its own")
+    s.engine()
+    s.use("ask_polm")
+    s.add("tokens none")
+    s.add("cache c exact")
+    s.add("cache d exact")
+    forced = {"c": 912, "d": 559}
+    for name, token in forced.items():
+        s.add(f"generation g_{name} {name} ask_polm max_tokens=3 force={token}")
+    for name, token in reversed(forced.items()):
+        s.add(f"read g_{name} =", ENDS_LENGTH, quote(s.said([token] * 3)), *[token] * 3)
+    s.generation("h", "c", "none", [END_TOKEN], "", ENDS_TOKEN, force=END_TOKEN)
+    s.generation("i", "c", "none", [END_TOKEN] * 2, "", ENDS_LENGTH, max_tokens=2, end_tokens=0, force=END_TOKEN)
+    s.add("cache_fact c 1 =", len(s.tokens["ask_polm"]) + 6)
+
     s.scenario("generation_busy", "A cache that generates says so, until its generation is cancelled")
     answers = begin()
     before = sum(len(s.tokens[name]) for name in ("system", "polm", "bralm"))
