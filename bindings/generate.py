@@ -521,7 +521,7 @@ def python_enums(header):
 
 
 def python_options(header):
-    """Engine's own log and progress functions are written by hand."""
+    """The functions of Engine (log, progress) and of Cache.generate (logits) are written by hand."""
     out = PYTHON_NOTE + '"""Options as keyword arguments; None, and an option that is left out, keep the library\'s default."""\n\n'
     out += "from __future__ import annotations\n\nfrom typing import Sequence, TypedDict\n\n"
     options = [enum for enum in header.enums if enum.options()]

@@ -146,6 +146,19 @@ impl GenerationOptions {
     ///
     /// It is called on the engine's own thread, while all conversations of the engine wait, and must not use this crate.
     /// Dropping the generation waits for a call that is under way.
+    ///
+    /// ```
+    /// use nanolith::GenerationOptions;
+    /// use std::ops::ControlFlow;
+    ///
+    /// // Never a token that stands in the cache already.
+    /// let options = GenerationOptions::new().logits(|tokens, logits| {
+    ///     for &token in tokens {
+    ///         logits[token as usize] = f32::NEG_INFINITY;
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// });
+    /// ```
     pub fn logits(mut self, logits: impl Fn(&[i32], &mut [f32]) -> ControlFlow<()> + Send + Sync + 'static) -> Self {
         self.logits = Some(Arc::new(logits));
         self
