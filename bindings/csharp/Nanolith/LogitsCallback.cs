@@ -44,6 +44,7 @@ namespace Nanolith
         /// <summary>Hands it to a generation's options. <see cref="Remove"/> is to follow.</summary>
         internal void Set(IntPtr options)
         {
+            NativeHandle.CloseAtExit();
             All[id] = new WeakReference<LogitsCallback>(this);
             Call.Check(Native.nl_options_set_logits(options, Callback, (IntPtr)id));
         }
@@ -71,6 +72,7 @@ namespace Nanolith
             if (!All.TryGetValue((long)id, out reference) || !reference.TryGetTarget(out callback)) return 1;
             try
             {
+                Thread.CurrentThread.IsBackground = true; // or Mono waits for it before it has handles closed
                 var context = new int[(int)numTokens];
                 Marshal.Copy(tokens, context, 0, context.Length);
                 if (callback.room.Length != (int)numLogits) callback.room = new float[(int)numLogits];
