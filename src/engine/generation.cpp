@@ -139,9 +139,9 @@ void Generation::forget_callback() {
     callback_gone_ = true;
 }
 
-// The tokens of a text in the middle of another one; none where the tokenizer changes the text, or joins it with what is
-// before it. Many tokenizers put a space before a text, so that it is encoded behind a line end, with which hardly any
-// text makes a token.
+// The tokens of a text in the middle of another one; none where the tokenizer changes the text, or joins it with what
+// is before it. Many tokenizers put a space before a text, so that it is encoded behind a line end, with which hardly
+// any text makes a token.
 std::vector<int32_t> Generation::tokens_within(std::string_view text) const {
     const std::string line = "\n" + std::string(text);
     std::vector<int32_t> tokens;

@@ -1,10 +1,10 @@
 // What constraints cost a step: conversations that each draw so many tokens at once, without a constraint and with one,
-// in turns. Constrained rows are not computed ahead, and their masks are made while a step is computed.
+// in turns: constrained rows' masks are made while a step is computed. And what jumping over forced text gains.
 //
 //     bench_constrained_rows MODEL_FOLDER [--device cuda] [--rows 64] [--tokens 256] [--rounds 5]
 //
-// The constraints let every conversation go on: a text of any characters, and a JSON array of strings. Through the
-// public header alone.
+// The constraints let every conversation go on: a text of any characters, a JSON array of strings, and records whose
+// names of fields are forced. Through the public header alone.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -33,20 +33,30 @@ void set_text(nl_options* options, int32_t key, const std::string& value) {
     must(nl_options_set_text(options, key, value.data(), value.size()));
 }
 
-// Tokens a second of all conversations together.
-double measure(nl_engine* engine, const Settings& settings, int32_t option, const std::string& constraint) {
+struct Case {
+    const char* name;
+    int32_t option;  // its constraint's
+    std::string constraint;
+    bool jumps = false;
+    std::vector<double> tokens = {};  // a second, of all conversations together, in each round
+    std::vector<double> bytes = {};   // of text a second
+};
+
+void measure(nl_engine* engine, const Settings& settings, Case& one) {
     nl_options* options = nullptr;
     must(nl_options_create(NL_OPTIONS_GENERATION, &options));
     must(nl_options_set_int(options, NL_OPTION_MAX_TOKENS, settings.tokens));
     must(nl_options_set_int(options, NL_OPTION_END_TOKENS, 0));
-    if (!constraint.empty()) set_text(options, option, constraint);
+    if (!one.constraint.empty()) set_text(options, one.option, one.constraint);
+    must(nl_options_set_int(options, NL_OPTION_JUMP_AHEAD, one.jumps ? 1 : 0));
     nl_options* sampling = nullptr;
     must(nl_options_create(NL_OPTIONS_SAMPLING, &sampling));
     must(nl_options_set_float(sampling, NL_OPTION_TEMPERATURE, 1));
     std::vector<nl_cache*> caches;
     std::vector<nl_generation*> generations;
     const auto begin = std::chrono::steady_clock::now();
-    int64_t drawn = 0;
+    size_t tokens = 0;
+    size_t bytes = 0;
     for (int row = 0; row < settings.rows; ++row) {
         caches.push_back(nullptr);
         must(nl_cache_create(engine, nullptr, nullptr, 0, &caches.back()));
@@ -58,10 +68,13 @@ double measure(nl_engine* engine, const Settings& settings, int32_t option, cons
     }
     for (nl_generation* generation : generations) {
         for (int32_t end = NL_END_NONE; end == NL_END_NONE;) {
-            int32_t tokens[256];
+            int32_t some[256];
+            char text[4096];
             size_t count = 0;
-            must(nl_generation_next(generation, -1, tokens, 256, &count, nullptr, 0, nullptr, &end));
-            drawn += static_cast<int64_t>(count);
+            size_t length = 0;
+            must(nl_generation_next(generation, -1, some, 256, &count, text, sizeof text, &length, &end));
+            tokens += count;
+            bytes += length;
         }
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -69,7 +82,8 @@ double measure(nl_engine* engine, const Settings& settings, int32_t option, cons
     for (nl_cache* cache : caches) nl_cache_free(cache);
     nl_options_free(options);
     nl_options_free(sampling);
-    return static_cast<double>(drawn) / took.count();
+    one.tokens.push_back(static_cast<double>(tokens) / took.count());
+    one.bytes.push_back(static_cast<double>(bytes) / took.count());
 }
 
 double median(std::vector<double> values) {
@@ -92,25 +106,23 @@ int main(int argc, char** argv) {
     nl_engine* engine = nullptr;
     must(nl_engine_create(argv[1], std::strlen(argv[1]), options, &engine));
     nl_options_free(options);
-    struct Case {
-        const char* name;
-        int32_t option;
-        const char* constraint;
-        std::vector<double> rates;
-    };
-    Case cases[] = {{"free", 0, "", {}},
-                    {"any text", NL_OPTION_REGEX, "(.|\\s)*", {}},
-                    {"JSON strings",
-                     NL_OPTION_JSON_SCHEMA,
-                     R"({"type":"array","items":{"type":"string"},"minItems":10000,"maxItems":20000})",
-                     {}}};
-    for (const Case& one : cases) measure(engine, settings, one.option, one.constraint);  // warms up
+    const char* const records = R"(root ::= record+
+record ::= "{\"customer_name\": \"" word "\", \"delivery_address\": \"" word "\", \"total_amount\": " [0-9]{2} "}\n"
+word ::= [a-z]{3,6})";
+    Case cases[] = {{"free", 0, ""},
+                    {"any text", NL_OPTION_REGEX, "(.|\\s)*"},
+                    {"JSON strings", NL_OPTION_JSON_SCHEMA,
+                     R"({"type":"array","items":{"type":"string"},"minItems":10000,"maxItems":20000})"},
+                    {"records", NL_OPTION_GRAMMAR, records},
+                    {"records, jumping ahead", NL_OPTION_GRAMMAR, records, true}};
+    for (Case& one : cases) measure(engine, settings, one);  // warms up
+    for (Case& one : cases) one.tokens.clear(), one.bytes.clear();
     for (int round = 0; round < std::atoi(given["--rounds"].c_str()); ++round)
-        for (Case& one : cases) one.rates.push_back(measure(engine, settings, one.option, one.constraint));
-    const double free_rate = median(cases[0].rates);
+        for (Case& one : cases) measure(engine, settings, one);
+    const double free_rate = median(cases[0].tokens);
     for (const Case& one : cases)
-        std::printf("%d rows, %s: %.0f tokens/s, %.1f%% of free\n", settings.rows, one.name, median(one.rates),
-                    100 * median(one.rates) / free_rate);
+        std::printf("%d rows, %s: %.0f tokens/s, %.1f%% of free; %.0f bytes of text/s\n", settings.rows, one.name,
+                    median(one.tokens), 100 * median(one.tokens) / free_rate, median(one.bytes));
     nl_engine_free(engine);
     return 0;
 }

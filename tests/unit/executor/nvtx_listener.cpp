@@ -38,6 +38,7 @@ int pop(nvtxDomainHandle_t) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(readability-identifier-naming): NVTX looks for this name
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(NvtxGetExportTableFunc_t export_table) {
     const auto* const callbacks = static_cast<const NvtxExportTableCallbacks*>(export_table(NVTX_ETID_CALLBACKS));
     NvtxFunctionTable functions = nullptr;
