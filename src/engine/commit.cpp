@@ -231,7 +231,10 @@ int32_t Scheduler::jump_ahead(Request& request) {
     ResidentSequence& sequence = *request.sequence;
     const auto room = static_cast<size_t>(options_.max_context - sequence.context.num_tokens());
     const auto tokens = request.generation->forced_tokens(room, *sequence.sampling);
+    if (tokens.empty()) return NL_END_NONE;
     sequence.context.reserve(static_cast<int32_t>(tokens.size()));
+    // The row of the token just drawn may be in the next step already, whose draws wait for this commit.
+    if (undrawn_) newest().drop_draw(sequence);
     for (const int32_t token : tokens) {
         sequence.context.append({&token, 1});
         const int32_t reason = request.generation->deliver(token, {}, metrics_);

@@ -39,9 +39,9 @@ int32_t Scheduler::rows_left(const Request& request) const {
     if (left == 1) return may_draw(request) ? 1 : 0;  // also the last row of a chunk, which draws nothing
     if (sequence.draws_in_flight > 0) {
         // The row of the token that is being drawn now. The step that draws it must be the one submitted last
-        // (drawn_by). Where forced tokens may follow that one, their rows are computed together with its row, later.
+        // (drawn_by).
         const bool goes_on = request.draw == Draw::generate && sequence.draws_in_flight == 1 && num_in_flight_ == 1;
-        return goes_on && !request.generation->jumps_ahead() && may_draw(request) ? 1 : 0;
+        return goes_on && may_draw(request) ? 1 : 0;
     }
     // Every token is computed, but no token has been drawn after the last one, or its hidden state is asked for: that
     // one's row is computed once more.

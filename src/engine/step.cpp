@@ -167,6 +167,14 @@ void Step::add_draw(const Slice& slice) {
         changed_.push_back({slice.request, slice.output_index, sequence.context.tokens(position)});
 }
 
+void Step::drop_draw(ResidentSequence& sequence) {
+    for (Slice& slice : slices_) {
+        if (slice.sequence.get() != &sequence || slice.output_index < 0) continue;
+        slice.output_index = -1;
+        --sequence.draws_in_flight;
+    }
+}
+
 void Step::fill_masks() noexcept {
     const size_t words = mask_words(vocab_size_);
     for (const Masked& one : masked_)

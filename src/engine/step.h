@@ -80,6 +80,8 @@ class Step {
     // Makes all draws ready but for masks of constraints. With the engine's mutex, once after the last row was added
     // and, where draws_wait(), after the step before was committed.
     void add_draws();
+    // The sequence draws nothing in this step after all, whose draws wait: the token after its row is known.
+    void drop_draw(ResidentSequence& sequence);
     // Makes these masks, which may take a while: without the mutex.
     void fill_masks() noexcept;
     // A conversation whose logits its caller changes before they are drawn from.

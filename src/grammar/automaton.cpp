@@ -272,6 +272,17 @@ Result<Dfa> make_dfa(const Nfa& nfa, Fragment whole, int64_t& work) {
 
 // ---- Of deterministic automata
 
+int32_t Dfa::only_byte(int32_t state) const {
+    const int32_t* const row = next.data() + static_cast<size_t>(state) * static_cast<size_t>(num_classes);
+    const auto reads = [](int32_t to) { return to != kNoState; };
+    const int32_t* const found = std::find_if(row, row + num_classes, reads);
+    if (found == row + num_classes) return kNoByte;
+    if (std::any_of(found + 1, row + num_classes, reads)) return kSeveralBytes;
+    const auto byte = std::ranges::find(class_of, static_cast<uint8_t>(found - row));
+    const bool is_one = std::find(byte + 1, class_of.end(), *byte) == class_of.end();
+    return is_one ? static_cast<int32_t>(byte - class_of.begin()) : kSeveralBytes;
+}
+
 bool Dfa::is_leaf() const {
     return std::ranges::all_of(calls, [](const auto& of_state) { return of_state.empty(); });
 }

@@ -15,6 +15,9 @@
 namespace nanolith::grammar {
 
 constexpr int32_t kNoState = -1;
+// In place of the only byte that a state reads.
+constexpr int32_t kNoByte = -1;
+constexpr int32_t kSeveralBytes = -2;
 
 // After a text of rule `rule` the automaton is in state `to`.
 struct Call {
@@ -82,6 +85,8 @@ struct Dfa {
     [[nodiscard]] int32_t after(int32_t state, uint8_t byte) const {
         return next[static_cast<size_t>(state) * num_classes + class_of[byte]];
     }
+    // The one byte that the state reads, kNoByte or kSeveralBytes.
+    [[nodiscard]] int32_t only_byte(int32_t state) const;
     [[nodiscard]] bool is_leaf() const;                       // calls nothing
     [[nodiscard]] bool accepts(std::string_view text) const;  // of a leaf
     [[nodiscard]] bool is_empty() const;                      // of a leaf: accepts no text

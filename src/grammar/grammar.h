@@ -66,6 +66,11 @@ class Grammar {
         const int32_t local = rules_[rule].dfa.after(state - first_state_[rule], byte);
         return local == kNoState ? kNoState : local + first_state_[rule];
     }
+    // The one byte that the state reads, counts aside; kNoByte or kSeveralBytes.
+    [[nodiscard]] int32_t only_byte(int32_t state) const {
+        const int32_t rule = rule_of_[state];
+        return rules_[rule].dfa.only_byte(state - first_state_[rule]);
+    }
     // The calls of a state; Call::to counts from the first state of the state's rule.
     [[nodiscard]] const std::vector<Call>& calls(int32_t state) const {
         const int32_t rule = rule_of_[state];

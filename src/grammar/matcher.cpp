@@ -46,16 +46,15 @@ bool Matcher::accept(int32_t token) {
 // The one byte that any of the configurations can read; none where there are several. Counts and depths, which may
 // leave fewer bytes, are not looked at.
 std::optional<uint8_t> Matcher::only_byte(const std::vector<Configuration>& configs) const {
-    std::optional<uint8_t> found;
-    for (int32_t byte = 0; byte < 256; ++byte) {
-        const auto reads = [&](const Configuration& config) {
-            return grammar_->after(config.state, static_cast<uint8_t>(byte)) != kNoState;
-        };
-        if (std::ranges::none_of(configs, reads)) continue;
-        if (found) return {};
-        found = static_cast<uint8_t>(byte);
+    int32_t found = kNoByte;
+    for (const Configuration& config : configs) {
+        const int32_t byte = grammar_->only_byte(config.state);
+        if (byte == kNoByte) continue;
+        if (byte == kSeveralBytes || (found != kNoByte && byte != found)) return {};
+        found = byte;
     }
-    return found;
+    if (found == kNoByte) return {};
+    return static_cast<uint8_t>(found);
 }
 
 std::string Matcher::forced_bytes(size_t most) {

@@ -42,6 +42,16 @@ struct Case {
     std::vector<double> bytes = {};   // of text a second
 };
 
+// How long the text of these tokens is.
+size_t text_bytes(nl_engine* engine, const std::vector<int32_t>& tokens) {
+    nl_tokenizer* tokenizer = nullptr;
+    must(nl_engine_tokenizer(engine, &tokenizer));
+    size_t bytes = 0;
+    nl_tokenizer_decode(tokenizer, tokens.data(), tokens.size(), nullptr, 0, &bytes);
+    nl_tokenizer_free(tokenizer);
+    return bytes;
+}
+
 void measure(nl_engine* engine, const Settings& settings, Case& one) {
     nl_options* options = nullptr;
     must(nl_options_create(NL_OPTIONS_GENERATION, &options));
@@ -55,8 +65,7 @@ void measure(nl_engine* engine, const Settings& settings, Case& one) {
     std::vector<nl_cache*> caches;
     std::vector<nl_generation*> generations;
     const auto begin = std::chrono::steady_clock::now();
-    size_t tokens = 0;
-    size_t bytes = 0;
+    std::vector<int32_t> tokens;
     for (int row = 0; row < settings.rows; ++row) {
         caches.push_back(nullptr);
         must(nl_cache_create(engine, nullptr, nullptr, 0, &caches.back()));
@@ -69,12 +78,9 @@ void measure(nl_engine* engine, const Settings& settings, Case& one) {
     for (nl_generation* generation : generations) {
         for (int32_t end = NL_END_NONE; end == NL_END_NONE;) {
             int32_t some[256];
-            char text[4096];
             size_t count = 0;
-            size_t length = 0;
-            must(nl_generation_next(generation, -1, some, 256, &count, text, sizeof text, &length, &end));
-            tokens += count;
-            bytes += length;
+            must(nl_generation_next(generation, -1, some, 256, &count, nullptr, 0, nullptr, &end));
+            tokens.insert(tokens.end(), some, some + count);
         }
     }
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -82,8 +88,8 @@ void measure(nl_engine* engine, const Settings& settings, Case& one) {
     for (nl_cache* cache : caches) nl_cache_free(cache);
     nl_options_free(options);
     nl_options_free(sampling);
-    one.tokens.push_back(static_cast<double>(tokens) / took.count());
-    one.bytes.push_back(static_cast<double>(bytes) / took.count());
+    one.tokens.push_back(static_cast<double>(tokens.size()) / took.count());
+    one.bytes.push_back(static_cast<double>(text_bytes(engine, tokens)) / took.count());
 }
 
 double median(std::vector<double> values) {

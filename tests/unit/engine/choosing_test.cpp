@@ -75,6 +75,52 @@ TEST(Choosing, LogitsThatCannotBeReadEndTheirGeneration) {
     EXPECT_EQ(calls, 20);
 }
 
+// Also where the row of a token was submitted before the tokens behind it were known to be forced. Digits alone are
+// chosen: each is the one that follows its context without a jump.
+TEST(Choosing, ForcedTokensAreComputedInTheirOrder) {
+    const auto tokenizer = Tokenizer::load(std::string(NL_UNIT_DATA) + "/bpe_bytes");
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.error().message;
+    const char* const text =
+        "[0-9]{2}: the number of bytes is [0-9], which the programmer had expected[0-9]{3} times, [0-9] or [0-9]";
+    for (const int32_t depth : {1, 2}) {
+        FakeEngine engine({.depth = depth, .vocab_size = 400, .tokenizer = *tokenizer});
+        GenerationOptions options;
+        options.end_tokens = false;
+        options.constraint = {.kind = grammar::ConstraintKind::regex, .text = text};
+        const Tokens prompt = tokens_from(5, 40);
+        size_t steps[2];  // without jumps and with them
+        for (const bool jumps : {false, true}) {
+            options.jump_ahead = jumps;
+            const auto alone = engine.cache();
+            const size_t before = engine.record->rows.size();
+            EXPECT_EQ(FakeEngine::read_all(*engine.generate(*alone, prompt, options)).end, NL_END_COMPLETE);
+            steps[jumps ? 1 : 0] = engine.record->rows.size() - before;
+        }
+        EXPECT_LT(2 * steps[1], steps[0]);
+        // Beside another conversation, whose rows are in each step.
+        const auto other = engine.cache();
+        const auto beside = engine.generate(*other, tokens_from(9, 3), tokens_only(60));
+        const auto cache = engine.cache();
+        const auto answer = FakeEngine::read_all(*engine.generate(*cache, prompt, options));
+        EXPECT_EQ(answer.end, NL_END_COMPLETE);
+        EXPECT_EQ(FakeEngine::read_all(*beside).tokens, engine.answer(tokens_from(9, 3), {}, tokens_only(60)).tokens);
+        options.jump_ahead = false;
+        int32_t digits = 0;
+        for (size_t i = 0; i < answer.tokens.size(); ++i) {
+            const auto spelled = (*tokenizer)->surface(answer.tokens[i], false);
+            ASSERT_TRUE(spelled.ok());
+            if (spelled->bytes.find_first_of("0123456789") == std::string::npos) continue;
+            ++digits;
+            Tokens before = prompt;
+            before.insert(before.end(), answer.tokens.begin(), answer.tokens.begin() + static_cast<std::ptrdiff_t>(i));
+            options.constrained_tokens = static_cast<int32_t>(i);
+            const auto again = engine.cache();
+            EXPECT_EQ(FakeEngine::read_all(*engine.generate(*again, before, options)).tokens.front(), answer.tokens[i]);
+        }
+        EXPECT_GE(digits, 4);
+    }
+}
+
 // A conversation with penalties has a row in every step, although the plain one beside it need not wait for its tokens.
 TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
     FakeEngine engine;

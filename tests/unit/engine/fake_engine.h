@@ -22,6 +22,7 @@ struct FakeSettings {
     int32_t max_context = 4096;
     std::vector<int32_t> end_tokens = {};
     EngineOptions options = {};
+    std::shared_ptr<const Tokenizer> tokenizer = nullptr;
 };
 
 class FakeEngine {
@@ -31,8 +32,10 @@ class FakeEngine {
         model->spec = fake_spec(settings_.vocab_size, settings_.max_context);
         model->end_tokens = settings_.end_tokens;
         if (settings_.options.num_pages == 0) settings_.options.num_pages = 256;
-        auto engine = Engine::create(std::move(model), Error{NL_ERROR_NOT_FOUND, "no tokenizer"},
-                                     make_fake_backend(record, settings_.depth), settings_.options);
+        Result<std::shared_ptr<const Tokenizer>> tokenizer = Error{NL_ERROR_NOT_FOUND, "no tokenizer"};
+        if (settings_.tokenizer) tokenizer = settings_.tokenizer;
+        auto engine = Engine::create(std::move(model), std::move(tokenizer), make_fake_backend(record, settings_.depth),
+                                     settings_.options);
         EXPECT_TRUE(engine.ok()) << engine.error().message;
         engine_ = std::move(*engine);
     }
