@@ -132,7 +132,8 @@ class Sampler {
 
   private:
     static constexpr int kWarps = Threads / kWarp;
-    static_assert(kBins % Threads == 0 && Threads % kGroups == 0 && Threads >= kCandidates);
+    static_assert(kBins % Threads == 0 && Threads % kGroups == 0 && Threads >= kCandidates &&
+                  kCandidates <= kMostItems && kGroups <= kMostItems);
 
     // ---- Filters ----
 
@@ -452,7 +453,7 @@ class Sampler {
             const float logit = counts ? shared_.candidates.logit[mine] : row_.highest;
             return search_.threshold(bin.lacking, order.bits(logit), counts ? weight_of(logit) : Mass{0});
         }
-        return search_.threshold(bin.lacking, 0, 32, [&](const auto& visit) {
+        return search_.threshold_of_many(bin.lacking, [&](const auto& visit) {
             for_logits<N, 2>(row_, 0, row_.size, static_cast<int>(threadIdx.x), Threads, [&](float logit, int) {
                 if (kept.keeps(logit) && bin_at(order.position(logit)) == bin.at)
                     visit(order.bits(logit), weight_of(logit));

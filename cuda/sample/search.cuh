@@ -9,6 +9,7 @@ namespace nanolith::cuda {
 constexpr int kDigitBits = 8;
 constexpr int kDigits = 1 << kDigitBits;
 constexpr int kMostThreads = 1024;
+constexpr int kMostItems = 512;  // of a threshold among items of the threads
 
 // The lanes' running sum; a lane's own mass is part of its sum.
 __device__ inline Mass warp_running(Mass mass) {
@@ -24,7 +25,10 @@ __device__ inline Mass warp_running(Mass mass) {
 struct SearchMemory {
     Bins<kDigits> digits;
     Mass warp_mass[kMostThreads / kWarp];
-    unsigned warp_least[kMostThreads / kWarp];
+    Mass weights[kMostItems];
+    unsigned keys[kMostItems];
+    unsigned key;
+    int num_items;
     Mass lacking;
     int found;
 };
@@ -84,15 +88,14 @@ class Search {
     }
 
     // The highest key such that the items with keys of at least that weigh `target` or more, which is from 1 to the
-    // weight of all. All keys have the bits of `prefix` but for their `undecided` lowest ones, where those of `prefix`
-    // are 0. for_each(visit) calls visit(key, weight) for the items of this thread. By a radix select: each round
-    // decides 8 bits.
+    // weight of all. for_each(visit) calls visit(key, weight) for any number of items of this thread. By a radix
+    // select: each round decides 8 bits.
     template <typename ForEach>
-    __device__ unsigned threshold(Mass target, unsigned prefix, int undecided, const ForEach& for_each) {
+    __device__ unsigned threshold_of_many(Mass target, const ForEach& for_each) {
+        unsigned prefix = 0;
 #pragma unroll 1
-        while (undecided > 0) {
-            const int shift = max(undecided - kDigitBits, 0);
-            const unsigned decided = undecided == 32 ? 0U : ~0U << undecided;
+        for (int shift = 32 - kDigitBits; shift >= 0; shift -= kDigitBits) {
+            const unsigned decided = shift + kDigitBits == 32 ? 0U : ~0U << (shift + kDigitBits);
             __syncthreads();
             memory_.digits.clear();
             __syncthreads();
@@ -105,13 +108,13 @@ class Search {
             const Reached digit =
                 reach<kDigits>([&](int i) { return memory_.digits.at(i); }, [&](Mass) { return target; });
             target = digit.lacking;
-            prefix |= (static_cast<unsigned>(kDigits - 1 - digit.at) << shift) & ~decided;
-            undecided = shift;
+            prefix |= static_cast<unsigned>(kDigits - 1 - digit.at) << shift;
         }
         return prefix;
     }
 
-    // The same where each thread has one item; its weight is 0 where it has none.
+    // The same where each thread has one item, of weight 0 where it has none; they are at most kMostItems. Each is
+    // compared with all others, which is less work than sorting while they are few hundreds.
     __device__ unsigned threshold(Mass target, unsigned key, Mass weight) {
         return threshold_of_items(memory_, target, key, weight);
     }
@@ -128,23 +131,30 @@ class Search {
     // Not inlined, since it has many callers.
     [[gnu::noinline]] static __device__ unsigned threshold_of_items(SearchMemory& memory, Mass target, unsigned key,
                                                                     Mass weight) {
-        Search search(memory);
-        const unsigned least = search.least_of(weight > 0 ? key : ~0U);
-        const unsigned most = ~search.least_of(weight > 0 ? ~key : ~0U);
-        int undecided = 0;  // bits: the lowest ones, in which keys differ
-        while (undecided < 32 && (least ^ most) >> undecided != 0) ++undecided;
-        const unsigned prefix = undecided == 32 ? 0U : most >> undecided << undecided;
-        return search.threshold(target, prefix, undecided, [&](const auto& visit) {
-            if (weight > 0) visit(key, weight);
-        });
-    }
-
-    __device__ unsigned least_of(unsigned value) {
-        value = __reduce_min_sync(kAllLanes, value);
+        const int thread = static_cast<int>(threadIdx.x);
         __syncthreads();
-        if (lane() == 0) memory_.warp_least[warp()] = value;
+        if (thread == 0) {
+            memory.num_items = 0;
+            memory.key = 0;
+        }
         __syncthreads();
-        return __reduce_min_sync(kAllLanes, memory_.warp_least[lane() % kWarps]);
+        const unsigned lanes = __ballot_sync(kAllLanes, weight > 0);
+        int place = lane() == 0 ? atomicAdd(&memory.num_items, __popc(lanes)) : 0;
+        place = __shfl_sync(kAllLanes, place, 0) + __popc(lanes & ((1U << lane()) - 1));
+        if (weight > 0) {
+            memory.keys[place] = key;
+            memory.weights[place] = weight;
+        }
+        __syncthreads();
+        if (thread < memory.num_items) {
+            const unsigned mine = memory.keys[thread];
+            Mass sum = 0;
+            const int count = memory.num_items;
+            for (int i = 0; i < count; ++i) sum += memory.keys[i] >= mine ? memory.weights[i] : Mass{0};
+            if (sum >= target) atomicMax(&memory.key, mine);
+        }
+        __syncthreads();
+        return memory.key;
     }
 
     SearchMemory& memory_;
