@@ -237,6 +237,7 @@ int32_t Scheduler::jump_ahead(Request& request) {
     if (undrawn_) newest().drop_draw(sequence);
     for (const int32_t token : tokens) {
         sequence.context.append({&token, 1});
+        static_cast<void>(request.generation->follow(token));  // it was allowed when it was found to be forced
         const int32_t reason = request.generation->deliver(token, {}, metrics_);
         if (reason != NL_END_NONE) return reason;
     }

@@ -99,7 +99,7 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
         matcher = std::make_unique<grammar::Matcher>(std::move(compiled), ends);
     }
     const bool draws_anew = matcher != nullptr || options.logprobs || options.change_logits != nullptr;
-    auto generation = std::make_shared<Generation>(options, std::move(ends), has_text ? *tokenizer_ : nullptr,
+    auto generation = std::make_shared<Generation>(options, std::move(ends), tokenizer_.ok() ? *tokenizer_ : nullptr,
                                                    std::move(matcher), *scheduler_, mutex_);
     Lock lock(mutex_, std::defer_lock);  // held when the request is destroyed, as above
     auto request = std::make_shared<Request>();

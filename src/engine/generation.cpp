@@ -105,7 +105,7 @@ Result<void> Generation::begin_with(std::span<const int32_t> tokens) {
                         ": the constraint does not allow token ", tokens[i], ", number ", i, " of these")
                 .with(NL_DETAIL_INDEX, static_cast<int64_t>(i));
         // What follows is decoded as the continuation of their text.
-        if (tokenizer_ && tokens[i] < tokenizer_->vocab_size()) NL_TRY(decoder_.push(*tokenizer_, tokens[i], unused));
+        if (gives_text() && tokens[i] < tokenizer_->vocab_size()) NL_TRY(decoder_.push(*tokenizer_, tokens[i], unused));
     }
     if (matcher_->complete())
         return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", tokens.size(),
@@ -156,6 +156,7 @@ std::vector<int32_t> Generation::tokens_within(std::string_view text) const {
     return {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end()};
 }
 
+// They do not depend on how soon readers read: so they may be more than these leave room for, by kMostBytes at most.
 // The last token of the text could have been a longer one with what is drawn after it, so it is left to a draw.
 std::vector<int32_t> Generation::forced_tokens(size_t most, const Sampling& sampling) {
     constexpr size_t kMostBytes = 256;
@@ -164,20 +165,13 @@ std::vector<int32_t> Generation::forced_tokens(size_t most, const Sampling& samp
     take_finished_utf8(bytes, text);
     if (text.empty()) return {};
     std::vector<int32_t> tokens = tokens_within(text);
-    {
-        const std::lock_guard lock(mutex_);
-        const auto buffer = static_cast<size_t>(options_.buffer_tokens);
-        most = std::min(most, buffer - std::min(buffer, tokens_.size()));
-    }
     size_t followed = 0;
     while (followed < std::min(tokens.size(), most) && sampling.may_draw(tokens[followed]) &&
            matcher_->accept(tokens[followed]))
         ++followed;
-    if (followed > 0 && followed == tokens.size() && !matcher_->only_ends()) {
-        matcher_->roll_back(1);
-        --followed;
-    }
-    tokens.resize(followed);
+    const bool leaves_last = followed > 0 && followed == tokens.size() && !matcher_->only_ends();
+    matcher_->roll_back(static_cast<int32_t>(followed));
+    tokens.resize(leaves_last ? followed - 1 : followed);
     return tokens;
 }
 
@@ -191,7 +185,7 @@ int32_t Generation::deliver(int32_t token, std::span<const TokenLogprob> logprob
     if (matcher_ != nullptr && reason != NL_END_TOKEN && matcher_->complete()) reason = NL_END_COMPLETE;
     tokens_.reserve(tokens_.size() + 1);
     logprobs_.reserve(logprobs_.size() + logprobs.size());
-    if (tokenizer_) {
+    if (gives_text()) {
         std::string piece;
         // A model may have more logits than its tokenizer has tokens: those have no text.
         if (token < tokenizer_->vocab_size()) {
@@ -236,7 +230,7 @@ void Generation::end(int32_t reason, const Error* error) noexcept {
     end_ = reason;
     try {
         if (error != nullptr) error_ = *error;
-        if (tokenizer_ && reason != NL_END_TEXT) {
+        if (gives_text() && reason != NL_END_TEXT) {
             std::string rest;
             decoder_.finish(rest);
             stop_texts_.push(rest, text_);

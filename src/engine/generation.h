@@ -29,8 +29,8 @@ class Scheduler;
 
 class Generation {
   public:
-    // Each of `end_tokens` ends it. `tokenizer` may be null; then it gives no text. `matcher` says which tokens the
-    // constraint allows; null: no constraint. `mutex` is the engine's.
+    // Each of `end_tokens` ends it. `tokenizer` may be null where it gives no text and has no constraint. `matcher`
+    // says which tokens the constraint allows; null: no constraint. `mutex` is the engine's.
     Generation(const GenerationOptions& options, std::vector<int32_t> end_tokens,
                std::shared_ptr<const Tokenizer> tokenizer, std::unique_ptr<grammar::Matcher> matcher,
                Scheduler& scheduler, std::mutex& mutex);
@@ -100,11 +100,10 @@ class Generation {
     // wants the generation to end. INVALID_ARGUMENT where it leaves nothing that can be drawn from.
     Result<bool> change_logits(std::span<const int32_t> tokens, std::span<float> logits);
     // Whether forced_tokens() may have any.
-    [[nodiscard]] bool jumps_ahead() const { return options_.jump_ahead && constrained() && tokenizer_ != nullptr; }
-    // The tokens of the text that the constraint leaves no choice about, as far as they may be drawn: no more than
-    // `most`, and than readers leave room for. The text that its constraint follows has them then. Only where
-    // jumps_ahead(), and after a token.
-    std::vector<int32_t> forced_tokens(size_t most, const Sampling& sampling);
+    [[nodiscard]] bool jumps_ahead() const { return options_.jump_ahead && constrained(); }
+    // The tokens of the text that the constraint leaves no choice about, as far as they may be drawn, at most `most`.
+    // Each is then to be followed and delivered. Only where jumps_ahead(), and after a token.
+    [[nodiscard]] std::vector<int32_t> forced_tokens(size_t most, const Sampling& sampling);
     [[nodiscard]] bool wants_logprobs() const { return options_.logprobs; }
     [[nodiscard]] int32_t top_logprobs() const { return options_.top_logprobs; }
     // Makes a drawn token part of the text that its constraint follows. False where that can be read in too many ways
@@ -124,6 +123,7 @@ class Generation {
   private:
     [[nodiscard]] int32_t end_after(int32_t token) const;
     [[nodiscard]] bool is_full() const;
+    [[nodiscard]] bool gives_text() const { return options_.text && tokenizer_ != nullptr; }
     [[nodiscard]] std::vector<int32_t> tokens_within(std::string_view text) const;
     Piece take(std::span<int32_t> tokens, std::span<char> text);
     void resume(std::unique_lock<std::mutex>& lock);

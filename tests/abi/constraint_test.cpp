@@ -179,6 +179,22 @@ TEST_F(ConstraintTest, AJumpEndsWhereTheGenerationDoes) {
     EXPECT_EQ(short_one.text, whole.text.substr(0, 2) + ": the number of ");
 }
 
+TEST_F(ConstraintTest, AJumpGoesToTheEndOfTheText) {
+    for (const int end_tokens : {0, 1}) {
+        const OptionsHandle options = constrained("[ab]{2}: [0-9]{2} bytes, which is the end of it", 0);
+        set_int(options.get(), NL_OPTION_JUMP_AHEAD, 1);
+        set_int(options.get(), NL_OPTION_END_TOKENS, end_tokens);
+        const CacheHandle cache = make_cache(engine_.get());
+        const Answer found = answer(cache.get(), prompt_, options);
+        EXPECT_TRUE(std::regex_match(found.text, std::regex("[ab]{2}: [0-9]{2} bytes, which is the end of it")))
+            << found.text;
+        EXPECT_EQ(found.end, end_tokens == 1 ? NL_END_TOKEN : NL_END_COMPLETE);
+        Tokens context = prompt_;
+        context.insert(context.end(), found.tokens.begin(), found.tokens.end());
+        EXPECT_EQ(tokens_of(cache.get()), context);
+    }
+}
+
 TEST_F(ConstraintTest, TokensThatMayNotBeDrawnAreNotJumpedTo) {
     const CacheHandle cache = make_cache(engine_.get());
     const Answer before = answer(cache.get(), prompt_, [&] {

@@ -1,8 +1,10 @@
 // Random programs of generations through the public header, on a real model's arithmetic: with
 // NL_OPTION_BATCH_INVARIANT each gives the tokens that it gives alone, whatever starts, is cancelled, read slowly,
-// forked, truncated or over its deadline beside it.
+// forked, truncated, constrained, changed by a callback or over its deadline beside it.
 #include <cstdlib>
+#include <limits>
 #include <random>
+#include <string_view>
 
 #include "abi/abi_fixtures.h"
 
@@ -49,7 +51,20 @@ struct Limits {
     int64_t priority = 0;
     int64_t buffer_tokens = 1024;
     int64_t deadline_ms = 0;  // none
+    bool constrained = false;
+    bool jumps_ahead = false;
+    bool changes_logits = false;
 };
+
+// Most of its text is forced.
+constexpr std::string_view kConstraint = "([a-z]{1,4} is what the programmer wrote, [0-9]{2} times[;.] ){1,5}";
+
+// Bans a third of the tokens, another one after each token.
+int32_t ban_a_third(void*, const int32_t*, size_t num_tokens, float* logits, size_t num_logits) {
+    for (size_t token = num_tokens % 3; token < num_logits; token += 3)
+        logits[token] = -std::numeric_limits<float>::infinity();
+    return 0;
+}
 
 GenerationHandle start(nl_cache* cache, const Tokens& prompt, const Limits& limits) {
     const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
@@ -60,9 +75,13 @@ GenerationHandle start(nl_cache* cache, const Tokens& prompt, const Limits& limi
         {NL_OPTION_DEADLINE_MS, limits.deadline_ms},
         {NL_OPTION_END_TOKENS, 0},
         {NL_OPTION_TEXT, 0},
+        {NL_OPTION_JUMP_AHEAD, limits.jumps_ahead ? 1 : 0},
     };
     for (const auto& [option, value] : values)
         EXPECT_EQ(nl_options_set_int(options.get(), option, value), NL_OK) << nl_last_error();
+    const std::string_view constraint = limits.constrained ? kConstraint : std::string_view();
+    EXPECT_EQ(nl_options_set_text(options.get(), NL_OPTION_REGEX, constraint.data(), constraint.size()), NL_OK);
+    EXPECT_EQ(nl_options_set_logits(options.get(), limits.changes_logits ? ban_a_third : nullptr, nullptr), NL_OK);
     nl_generation* made = nullptr;
     EXPECT_EQ(nl_generation_start(cache, prompt.data(), prompt.size(), options.get(), &made), NL_OK) << nl_last_error();
     return GenerationHandle(made);
@@ -157,6 +176,9 @@ class Program {
         const Tokens prompt = some(1 + below(90));
         conversation.limits = {1 + below(40), below(3), below(3) == 0 ? 1 + below(6) : 1024,
                                below(6) == 0 ? 1 + below(20) : 0};
+        conversation.limits.constrained = below(3) == 0;
+        conversation.limits.jumps_ahead = below(2) == 0;
+        conversation.limits.changes_logits = !conversation.limits.constrained && below(4) == 0;
         conversation.generation = start(conversation.cache.get(), prompt, conversation.limits);
         conversation.context.insert(conversation.context.end(), prompt.begin(), prompt.end());
         conversation.drawn.clear();
@@ -182,16 +204,20 @@ class Program {
     // What was read are the tokens that the same request draws alone, or their beginning where something ended it.
     void compare(Conversation& conversation, int32_t end) {
         conversation.generation.reset();
-        ASSERT_TRUE(end == NL_END_LENGTH || end == NL_END_CANCELLED || end == NL_END_DEADLINE) << end;
+        const bool whole = end == NL_END_LENGTH || end == NL_END_COMPLETE;
+        ASSERT_TRUE(whole || end == NL_END_CANCELLED || end == NL_END_DEADLINE) << end;
         const CacheHandle quiet = cache(conversation, quiet_engine_.get(), quiet_chunk_.get());
         const Tokens prompt(conversation.context.begin() +
                                 static_cast<std::ptrdiff_t>(conversation.behind_chunk ? chunk_tokens_.size() : 0),
                             conversation.context.end());
-        const GenerationHandle generation = start(quiet.get(), prompt, {conversation.limits.max_tokens});
+        Limits limits = conversation.limits;
+        limits.deadline_ms = 0;
+        limits.buffer_tokens = 1024;
+        const GenerationHandle generation = start(quiet.get(), prompt, limits);
         Tokens expected;
         while (read(generation.get(), -1, 64, expected) == NL_END_NONE) {
         }
-        if (end != NL_END_LENGTH) {
+        if (!whole) {
             ASSERT_LE(conversation.drawn.size(), expected.size());
             expected.resize(conversation.drawn.size());
         }

@@ -274,7 +274,7 @@ namespace Nanolith
         /// <summary>How many of the cache's last tokens, those given to nl_generation_start included, the constrained text begins with: what an earlier generation has written of it, also in a cache that this one was forked from, or the first words of an answer that the caller chose. INVALID_ARGUMENT unless the text can begin with them and go on. [0 (default) to 2147483647]</summary>
         public long? ConstrainedTokens { get; set; }
 
-        /// <summary>1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the text, but the last one if something else than the end follows (it may become a longer token with that), which need not be those that would have been drawn; no logits callback hears of them. Not together with NL_OPTION_LOGPROBS. [0 (default) or 1]</summary>
+        /// <summary>1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the text, but the last one if something else than the end follows (it may become a longer token with that), which need not be those that would have been drawn; no logits callback hears of them. Up to 256 of them come at once, whatever NL_OPTION_BUFFER_TOKENS says. Not together with NL_OPTION_LOGPROBS. [0 (default) or 1]</summary>
         public bool? JumpAhead { get; set; }
 
         private void SetValues(IntPtr raw)

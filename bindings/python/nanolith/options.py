@@ -248,8 +248,8 @@ class GenerationOptions(TypedDict, total=False):
     #: 1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's
     #: tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the
     #: text, but the last one if something else than the end follows (it may become a longer token with that), which
-    #: need not be those that would have been drawn; no logits callback hears of them. Not together with
-    #: NL_OPTION_LOGPROBS. [0 (default) or 1]
+    #: need not be those that would have been drawn; no logits callback hears of them. Up to 256 of them come at once,
+    #: whatever NL_OPTION_BUFFER_TOKENS says. Not together with NL_OPTION_LOGPROBS. [0 (default) or 1]
     jump_ahead: bool | None
 
 
