@@ -28,6 +28,7 @@ using TokenizerHandle = Handle<nl_tokenizer, nl_tokenizer_free>;
 using TextStreamHandle = Handle<nl_text_stream, nl_text_stream_free>;
 using ChunkHandle = Handle<nl_chunk, nl_chunk_free>;
 using CacheHandle = Handle<nl_cache, nl_cache_free>;
+using GenerationHandle = Handle<nl_generation, nl_generation_free>;
 
 using Tokens = std::vector<int32_t>;
 

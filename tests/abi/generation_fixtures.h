@@ -8,8 +8,6 @@
 
 namespace nanolith::test {
 
-using GenerationHandle = Handle<nl_generation, nl_generation_free>;
-
 class GenerationFixture : public testing::Test {
   protected:
     static void set_text(nl_options* options, int32_t key, const std::string& text) {

@@ -11,8 +11,6 @@
 namespace nanolith::test {
 namespace {
 
-using GenerationHandle = Handle<nl_generation, nl_generation_free>;
-
 // How one engine of a pair is made: both compute the same numbers.
 struct Arithmetic {
     int32_t dtype = NL_DTYPE_F32;

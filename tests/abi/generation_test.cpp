@@ -9,8 +9,6 @@
 namespace nanolith::test {
 namespace {
 
-using GenerationHandle = Handle<nl_generation, nl_generation_free>;
-
 // What nl_generation_next gave until the end.
 struct Answer {
     Tokens tokens;

@@ -8,7 +8,6 @@
 namespace nanolith::test {
 namespace {
 
-using GenerationHandle = Handle<nl_generation, nl_generation_free>;
 using Metrics = std::map<std::string, double>;  // a metric's name with its labels, and its value
 
 class MetricsTest : public testing::Test {

@@ -278,7 +278,7 @@ TEST_F(TenantTest, TheOrderOfEvictionIsTheirOwn) {
 // hits, they would be many times shorter.
 TEST_F(TenantTest, TimesTellNothingOfOthers) {
     using Clock = std::chrono::steady_clock;
-    constexpr int kTexts = 40;
+    constexpr int kNumTexts = 40;
     constexpr int kTokens = 96;
     const auto seconds = [](nl_engine* of, int text) {
         const auto begin = Clock::now();
@@ -292,7 +292,7 @@ TEST_F(TenantTest, TimesTellNothingOfOthers) {
     std::vector<double> others;
     std::vector<double> nobodys;
     std::vector<double> hits;
-    for (int text = 100; text < 100 + kTexts; ++text) {
+    for (int text = 100; text < 100 + kNumTexts; ++text) {
         const bool other_has_it = text % 2 == 0;
         if (other_has_it) seconds(a.get(), text);
         (other_has_it ? others : nobodys).push_back(seconds(b.get(), text));
