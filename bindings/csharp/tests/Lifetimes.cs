@@ -1,7 +1,7 @@
 // Values that are disposed of in any order, used afterwards, shared between threads, and made many times.
-//   Lifetimes MODEL_FOLDER [rounds | query | leave]
+//   Lifetimes MODEL_FOLDER [rounds | query]
 // Prints "test NAME ok" for each. With "rounds" it looks at the memory of many rounds instead, and with "query" at what
-// a call costs that does nothing. With "leave" it ends with everything open.
+// a call costs that does nothing.
 using System;
 using System.Collections.Generic;
 using System.Diagnostics;
@@ -23,7 +23,6 @@ static class Lifetimes
         if (arguments.Length > 1)
         {
             if (arguments[1] == "rounds") Rounds();
-            else if (arguments[1] == "leave") LeaveOpen();
             else Query();
             return 0;
         }
@@ -33,7 +32,7 @@ static class Lifetimes
             UseAfterDispose, DisposeEngineFirst, NullArguments, Errors, RenderedMessages, WrongChats, GenerationGoesOn,
             CancelWakesWhoWaits, TokensCancel, ManyAwaited, WaitingHasALimit, GenerationEndsByError, Progress,
             LogitsAreChanged, LogitsFunctionEndsItsGeneration, ExceptionOfLogitsFunction, DisposeWaitsForLogitsFunction,
-            ForgottenLogitsFunctions, EndOfTheProgram, AboutTheLibrary,
+            ForgottenLogitsFunctions, AboutTheLibrary,
             LogAndExceptionInIt, Finalizers, SixteenThreads, DisposeDuringCalls,
         })
         {
@@ -642,40 +641,6 @@ static class Lifetimes
             }
             int alive = left.Count(one => one.IsAlive);
             Expect(alive <= 5, alive + " of 20 functions are still there after the garbage collection");
-        }
-    }
-
-    static void LeaveOpen()
-    {
-        Engine engine = Load();
-        GenerationOptions options = Endless();
-        options.Logits = (tokens, logits) => true;
-        Cache cache = Prompted(engine), fork = cache.Fork();
-        Generation generation = cache.Generate(new int[0], options);
-        generation.Next();
-        options.BufferTokens = null;
-        Generation other = fork.Generate(new int[0], options);
-        new Thread(() => other.ReadText()) { IsBackground = true }.Start();
-        Thread.Sleep(20);
-    }
-
-    /// A program may end with everything open, logits functions and a thread that waits among it.
-    static void EndOfTheProgram()
-    {
-        string program = typeof(Lifetimes).Assembly.Location;
-        for (int round = 0; round < 3; ++round)
-        {
-            var start = new ProcessStartInfo(Process.GetCurrentProcess().MainModule.FileName)
-            {
-                Arguments = "\"" + program + "\" \"" + model + "\" leave",
-                UseShellExecute = false,
-            };
-            using (Process process = Process.Start(start))
-            {
-                bool ended = process.WaitForExit(60000);
-                if (!ended) process.Kill();
-                Expect(ended && process.ExitCode == 0, "it did not end, or not well");
-            }
         }
     }
 
