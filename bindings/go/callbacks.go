@@ -25,7 +25,8 @@ type (
 	logitsState   = function[func(tokens []int32, logits []float32) error]
 )
 
-// run makes a call, and gives the callback's result. No panic may leave.
+// run calls body, which calls the program's function, and gives the number that the library expects: 0 to go on, 1 to
+// end. It keeps an error or a panic of body for ended, since a Go panic must not unwind through the library's C++.
 func (f *function[F]) run(body func() error) (ends C.int32_t) {
 	var err error
 	panicked := true

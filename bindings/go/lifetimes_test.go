@@ -476,7 +476,7 @@ func TestLogitsAreChanged(t *testing.T) {
 	}
 }
 
-// collect is drawn for a generation that ends without an error.
+// collect gives all tokens of a generation. Its error is nil where the generation came to its end (io.EOF).
 func collect(generation *Generation) ([]int32, error) {
 	tokens, err := drawn(generation)
 	if err == io.EOF {

@@ -1242,17 +1242,19 @@ enum NL_NAMED(GenerationOption, NL_OPTION_) {
     /* The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
        [0 to 1048576 bytes; default "", none] */
     NL_OPTION_GRAMMAR = 319 NL_TAKES_TEXT,
-    /* How many of the cache's last tokens, those given to nl_generation_start included, the constrained text begins
-       with: what an earlier generation has written of it, also in a cache that this one was forked from, or the first
-       words of an answer that the caller chose. INVALID_ARGUMENT unless the text can begin with them and go on.
+    /* The constrained text begins with this many tokens that are there already: the last ones of the cache, after the
+       tokens given to nl_generation_start are appended. They may be the text of a generation that ended early, in this
+       cache or in the one that it was forked from, or the first words of an answer, chosen by the caller.
+       INVALID_ARGUMENT where the constraint does not allow them, or allows nothing after them.
        [0 (default) to 2147483647] */
     NL_OPTION_CONSTRAINED_TOKENS = 320 NL_TAKES_INT,
     /*
-     * 1: where the constraint leaves one text alone to go on with, such as the rest of a property's name, that text's
-     * tokens are appended without being drawn, and computed in one step. They are those that the tokenizer makes of the
-     * text, but the last one if something else than the end follows (it may become a longer token with that), which
-     * need not be those that would have been drawn; no logits callback hears of them. Up to 256 of them come at once,
-     * whatever NL_OPTION_BUFFER_TOKENS says. Not together with NL_OPTION_LOGPROBS. [0 (default) or 1]
+     * 1: where the constraint allows only one continuation, such as the rest of a property's name, its tokens are
+     * appended without being drawn, and computed in one step. They are the tokens that the tokenizer encodes that
+     * continuation as, which may differ from those that would have been drawn. If more text follows, the last of these
+     * tokens is drawn after all, since it may form one longer token with that text. The logits callback is not called
+     * for tokens that are not drawn. Up to 256 tokens come at once, whatever NL_OPTION_BUFFER_TOKENS says. Not together
+     * with NL_OPTION_LOGPROBS. [0 (default) or 1]
      */
     NL_OPTION_JUMP_AHEAD = 321 NL_TAKES_BOOL
 };

@@ -19,18 +19,16 @@ void lock_soon(std::unique_lock<std::mutex>& lock) {
     }
 }
 
-// Has the constraint follow the latest `count` tokens, of the sequence's and then those that come after them.
-Result<void> begin_constrained(Generation& generation, const ResidentSequence& sequence,
-                               std::span<const int32_t> tokens, int32_t count) {
-    if (count == 0) return {};
+// The latest `count` tokens of the sequence with `tokens` behind it.
+Result<std::vector<int32_t>> latest_tokens(const ResidentSequence& sequence, std::span<const int32_t> tokens,
+                                           int32_t count) {
     const auto wanted = static_cast<size_t>(count);
-    const auto total = static_cast<size_t>(sequence.num_tokens()) + tokens.size();
-    if (wanted > total)
-        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", count,
-                    ": expected no more than the tokens of the cache and of this call, ", total);
     std::vector<int32_t> all = sequence.tokens();
     all.insert(all.end(), tokens.begin(), tokens.end());
-    return generation.begin_with(std::span(all).last(wanted));
+    if (wanted > all.size())
+        return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_CONSTRAINED_TOKENS is ", count,
+                    ": expected no more than the tokens of the cache and of this call, ", all.size());
+    return std::vector<int32_t>(all.end() - count, all.end());
 }
 
 }  // namespace
@@ -112,6 +110,18 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     lock.lock();
     NL_TRY(wait_idle(lock, cache));
     ResidentSequence& sequence = *cache.sequence;
+    if (options.constrained_tokens > 0) {
+        // Following many tokens takes a while: without the mutex, so that other conversations go on.
+        NL_ASSIGN(const auto begun, latest_tokens(sequence, tokens, options.constrained_tokens));
+        lock.unlock();
+        NL_TRY(generation->begin_with(begun));
+        lock.lock();
+        NL_TRY(wait_idle(lock, cache));
+        const auto now = latest_tokens(sequence, tokens, options.constrained_tokens);
+        if (!now.ok() || *now != begun)
+            return fail(NL_ERROR_BUSY,
+                        "the cache's tokens changed while the generation began: expected one call on it");
+    }
     const auto total = static_cast<size_t>(sequence.num_tokens()) + tokens.size();
     if (total == 0)
         return fail(NL_ERROR_INVALID_ARGUMENT, "num_tokens is 0, and the cache is empty: a token follows a token");
@@ -125,7 +135,6 @@ Result<std::shared_ptr<Generation>> Engine::generate(Cache& cache, std::span<con
     if (!sequence.sampling->leaves_something(banned, spec().vocab_size))
         return fail(NL_ERROR_INVALID_ARGUMENT, "NL_OPTION_MIN_TOKENS is ", options.min_tokens,
                     ": expected 0, since the cache's options allow no token but those that end it");
-    NL_TRY(begin_constrained(*generation, sequence, tokens, options.constrained_tokens));
     generation->attach(request, sequence.context.tail_base() + sequence.context.tail_computed());
     sequence.context.append(tokens);
     // The next token may be drawn already, by an earlier call that knew nothing of this generation's options. It is

@@ -139,9 +139,9 @@ void Generation::forget_callback() {
     callback_gone_ = true;
 }
 
-// The tokens of a text in the middle of another one; none where the tokenizer changes the text, or joins it with what
-// is before it. Many tokenizers put a space before a text, so that it is encoded behind a line end, with which hardly
-// any text makes a token.
+// The tokens of `text` where it stands in the middle of a longer text. A tokenizer may put a space before whatever it
+// encodes, so a newline is encoded in front of the text, and the tokens of what is in front are dropped. Empty where
+// the tokens don't spell the text exactly, or where one of them spells the end of the newline and the text's beginning.
 std::vector<int32_t> Generation::tokens_within(std::string_view text) const {
     const std::string line = "\n" + std::string(text);
     std::vector<int32_t> tokens;
@@ -156,8 +156,9 @@ std::vector<int32_t> Generation::tokens_within(std::string_view text) const {
     return {tokens.begin() + static_cast<std::ptrdiff_t>(first), tokens.end()};
 }
 
-// They do not depend on how soon readers read: so they may be more than these leave room for, by kMostBytes at most.
-// The last token of the text could have been a longer one with what is drawn after it, so it is left to a draw.
+// The result depends on the text alone, and not on how many tokens a reader has left in the buffer, so that the same
+// request always gives the same tokens. The last token of the forced text is left out and drawn instead, unless the
+// text ends with it: with the characters that follow it could be one longer token.
 std::vector<int32_t> Generation::forced_tokens(size_t most, const Sampling& sampling) {
     constexpr size_t kMostBytes = 256;
     std::string bytes = matcher_->forced_bytes(kMostBytes);

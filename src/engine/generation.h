@@ -71,8 +71,8 @@ class Generation {
     void forget_callback();
 
     // ---- The step loop
-    // To be called before its first step: the constrained text begins with these tokens of the context.
-    // INVALID_ARGUMENT where it can't, or could not go on.
+    // To be called before its first step: the constrained text begins with these tokens, the latest of the context.
+    // INVALID_ARGUMENT where no text that satisfies the constraint begins with them, or where only they do.
     Result<void> begin_with(std::span<const int32_t> tokens);
     // Its request, and how many tokens of its context were in the cache before.
     void attach(const std::shared_ptr<Request>& request, int32_t tokens_reused);

@@ -11,22 +11,16 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <map>
 #include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "nanolith/nanolith.h"
+#include "bench/whole_model/session.h"
 
+namespace nanolith::bench {
 namespace {
-
-void must(nl_status status) {
-    if (status == NL_OK) return;
-    std::fprintf(stderr, "%s\n", nl_last_error());
-    std::exit(1);
-}
 
 struct Settings {
     int prompt = 64;
@@ -34,43 +28,65 @@ struct Settings {
     int document = 0;
 };
 
-std::vector<int32_t> random_tokens(std::mt19937& random, int count) {
-    std::vector<int32_t> tokens(static_cast<size_t>(count));
+Tokens random_tokens(std::mt19937& random, int count) {
+    Tokens tokens(static_cast<size_t>(count));
     for (int32_t& token : tokens) token = static_cast<int32_t>(100 + random() % 1900);
     return tokens;
 }
 
 // One answer after the other, until `stops`. `drawn` counts the tokens of all clients as they come.
-void ask(nl_engine* engine, const nl_chunk* document, const Settings& settings, unsigned seed,
+void ask(const Session& session, const nl_chunk* document, const Settings& settings, unsigned seed,
          std::atomic<int64_t>& drawn, const std::atomic<bool>& stops) {
     std::mt19937 random(seed);
-    nl_options* options = nullptr;
-    must(nl_options_create(NL_OPTIONS_GENERATION, &options));
-    must(nl_options_set_int(options, NL_OPTION_MAX_TOKENS, settings.tokens));
-    must(nl_options_set_int(options, NL_OPTION_END_TOKENS, 0));
+    const Options options = make_options(NL_OPTIONS_GENERATION);
+    must(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, settings.tokens), "max tokens");
+    must(nl_options_set_int(options.get(), NL_OPTION_END_TOKENS, 0), "end tokens");
     while (!stops) {
-        nl_cache* cache = nullptr;
-        nl_generation* generation = nullptr;
-        must(nl_cache_create(engine, nullptr, &document, document != nullptr ? 1 : 0, &cache));
-        const auto prompt = random_tokens(random, settings.prompt);
-        must(nl_generation_start(cache, prompt.data(), prompt.size(), options, &generation));
+        const Cache cache = session.conversation(document);
+        const Tokens prompt = random_tokens(random, settings.prompt);
+        nl_generation* started = nullptr;
+        must(nl_generation_start(cache.get(), prompt.data(), prompt.size(), options.get(), &started), "generation");
+        const Generation generation(started);
         for (int32_t end = NL_END_NONE; end == NL_END_NONE && !stops;) {
             int32_t tokens[64];
             char text[1024];
             size_t count = 0;
             size_t length = 0;
-            must(nl_generation_next(generation, -1, tokens, 64, &count, text, sizeof text, &length, &end));
+            must(nl_generation_next(generation.get(), -1, tokens, 64, &count, text, sizeof text, &length, &end),
+                 "next");
             drawn += static_cast<int64_t>(count);
         }
-        nl_generation_free(generation);
-        nl_cache_free(cache);
     }
-    nl_options_free(options);
+}
+
+// Tokens a second of `clients` clients together, between the end of the warm-up and the end.
+double rate(const Session& session, const Settings& settings, int clients, int warm, int seconds) {
+    Chunk document;
+    if (settings.document > 0) {
+        std::mt19937 random(0);
+        document = session.prefill(random_tokens(random, settings.document));
+    }
+    std::atomic<int64_t> drawn = 0;
+    std::atomic<bool> stops = false;
+    std::vector<std::thread> threads;
+    for (int client = 0; client < clients; ++client)
+        threads.emplace_back([&, client] { ask(session, document.get(), settings, client + 1U, drawn, stops); });
+    std::this_thread::sleep_for(std::chrono::seconds(warm));
+    const int64_t before = drawn;
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::chrono::seconds(seconds));
+    const int64_t after = drawn;
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+    stops = true;
+    for (std::thread& thread : threads) thread.join();
+    return static_cast<double>(after - before) / took.count();
 }
 
 }  // namespace
+}  // namespace nanolith::bench
 
 int main(int argc, char** argv) {
+    using namespace nanolith::bench;
     if (argc < 2) return std::fprintf(stderr, "usage: bench_closed_loop MODEL_FOLDER [--clients N] ...\n"), 2;
     std::map<std::string, std::string> given = {{"--device", "auto"}, {"--clients", "256"}, {"--seconds", "8"},
                                                 {"--warm", "4"},      {"--prompt", "64"},   {"--tokens", "256"},
@@ -78,34 +94,9 @@ int main(int argc, char** argv) {
     for (int i = 2; i + 1 < argc; i += 2) given[argv[i]] = argv[i + 1];
     const auto number = [&](const char* name) { return std::atoi(given[name].c_str()); };
     const Settings settings = {number("--prompt"), number("--tokens"), number("--document")};
-    nl_options* options = nullptr;
-    must(nl_options_create(NL_OPTIONS_ENGINE, &options));
-    must(nl_options_set_text(options, NL_OPTION_DEVICE, given["--device"].data(), given["--device"].size()));
-    nl_engine* engine = nullptr;
-    must(nl_engine_create(argv[1], std::strlen(argv[1]), options, &engine));
-    nl_options_free(options);
-    nl_chunk* document = nullptr;
-    if (settings.document > 0) {
-        std::mt19937 random(0);
-        const auto tokens = random_tokens(random, settings.document);
-        must(nl_chunk_prefill(engine, tokens.data(), tokens.size(), NL_LEVEL_CONTEXT, nullptr, 0, &document));
-    }
-
-    std::atomic<int64_t> drawn = 0;
-    std::atomic<bool> stops = false;
-    std::vector<std::thread> clients;
-    for (int client = 0; client < number("--clients"); ++client)
-        clients.emplace_back([&, client] { ask(engine, document, settings, client + 1U, drawn, stops); });
-    std::this_thread::sleep_for(std::chrono::seconds(number("--warm")));
-    const int64_t before = drawn;
-    const auto begin = std::chrono::steady_clock::now();
-    std::this_thread::sleep_for(std::chrono::seconds(number("--seconds")));
-    const int64_t after = drawn;
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    stops = true;
-    for (std::thread& client : clients) client.join();
-    std::printf("%d clients: %.0f tokens/s\n", number("--clients"), static_cast<double>(after - before) / took.count());
-    nl_chunk_free(document);
-    nl_engine_free(engine);
+    const Session session({.folder = argv[1], .device = given["--device"]});
+    const int clients = number("--clients");
+    std::printf("%d clients: %.0f tokens/s\n", clients,
+                rate(session, settings, clients, number("--warm"), number("--seconds")));
     return 0;
 }

@@ -34,7 +34,7 @@ namespace Nanolith
                     {
                         Native.nl_engine_free(engine);
                         callbacks.Remove();
-                    }, null, Native.nl_engine_cancel);
+                    }, null);
                 }
             }
             catch

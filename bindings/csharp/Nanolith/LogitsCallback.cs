@@ -7,8 +7,8 @@ using System.Threading;
 namespace Nanolith
 {
     /// <summary>
-    /// Sees the logits from which a token is about to be drawn, and may change them. See
-    /// <see cref="GenerationOptions.Logits"/>.
+    /// A function that is called before each token is drawn, and may change the logits that it is drawn from. It is set as
+    /// <see cref="GenerationOptions.Logits"/>, which tells when it is called and what it may do.
     /// </summary>
     /// <param name="tokens">All tokens of the cache.</param>
     /// <param name="logits">
@@ -44,12 +44,14 @@ namespace Nanolith
         /// <summary>Hands it to a generation's options. <see cref="Remove"/> is to follow.</summary>
         internal void Set(IntPtr options)
         {
-            NativeHandle.CloseAtExit();
             All[id] = new WeakReference<LogitsCallback>(this);
             Call.Check(Native.nl_options_set_logits(options, Callback, (IntPtr)id));
         }
 
-        /// <summary>Throws what the function threw, once.</summary>
+        /// <summary>
+        /// If the function threw an exception during a call of the library, throws it in the calling thread; only the first
+        /// time.
+        /// </summary>
         internal void ThrowProblem()
         {
             ExceptionDispatchInfo thrown = Interlocked.Exchange(ref problem, null);
@@ -63,7 +65,10 @@ namespace Nanolith
             All.TryRemove(id, out removed);
         }
 
-        /// <summary>Called by the thread of an engine. No exception may leave.</summary>
+        /// <summary>
+        /// The callback that the library gets, called on an engine's thread with a callback's number. It catches every
+        /// exception, since none may unwind through the library's C++, and then ends the generation.
+        /// </summary>
         private static int Forward(IntPtr id, IntPtr tokens, UIntPtr numTokens, IntPtr logits, UIntPtr numLogits)
         {
             WeakReference<LogitsCallback> reference;
@@ -72,7 +77,6 @@ namespace Nanolith
             if (!All.TryGetValue((long)id, out reference) || !reference.TryGetTarget(out callback)) return 1;
             try
             {
-                Thread.CurrentThread.IsBackground = true; // or Mono waits for it before it has handles closed
                 var context = new int[(int)numTokens];
                 Marshal.Copy(tokens, context, 0, context.Length);
                 if (callback.room.Length != (int)numLogits) callback.room = new float[(int)numLogits];

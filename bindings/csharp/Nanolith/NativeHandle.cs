@@ -1,7 +1,5 @@
 using System;
-using System.Collections.Concurrent;
 using System.Runtime.InteropServices;
-using System.Threading;
 
 namespace Nanolith
 {
@@ -11,27 +9,14 @@ namespace Nanolith
     /// </summary>
     internal sealed class NativeHandle : SafeHandle
     {
-        private static readonly bool OnMono = Type.GetType("Mono.Runtime") != null;
-        private static readonly ConcurrentDictionary<long, WeakReference<NativeHandle>> Living =
-            new ConcurrentDictionary<long, WeakReference<NativeHandle>>();
-        private static long last;
-        private static int closesAtExit;
-
-        private readonly long id;
         private readonly Action<IntPtr> free;
-        private readonly Func<IntPtr, int> cancel;
         private readonly NativeHandle parent;
         private volatile bool disposed;
 
-        /// <summary>
-        /// Keeps the parent, which may be null, until this handle is freed. An engine's handle can cancel all that is under
-        /// way.
-        /// </summary>
-        internal NativeHandle(IntPtr raw, Action<IntPtr> free, NativeHandle parent, Func<IntPtr, int> cancel = null)
-            : base(IntPtr.Zero, true)
+        /// <summary>Keeps the parent, which may be null, until this handle is freed.</summary>
+        internal NativeHandle(IntPtr raw, Action<IntPtr> free, NativeHandle parent) : base(IntPtr.Zero, true)
         {
             this.free = free;
-            this.cancel = cancel;
             if (parent != null)
             {
                 bool added = false;
@@ -39,55 +24,6 @@ namespace Nanolith
                 this.parent = parent;
             }
             SetHandle(raw);
-            if (OnMono)
-            {
-                id = Interlocked.Increment(ref last);
-                Living[id] = new WeakReference<NativeHandle>(this);
-            }
-        }
-
-        /// <summary>
-        /// Mono's programs end when all threads have ended that ever called managed code, an engine's among them. That ends
-        /// with the engine: from here on, handles that are still open then are freed. Other runtimes don't wait.
-        /// </summary>
-        internal static void CloseAtExit()
-        {
-            if (OnMono && Interlocked.Exchange(ref closesAtExit, 1) == 0)
-            {
-                AppDomain.CurrentDomain.ProcessExit += (sender, arguments) => CloseAll();
-            }
-        }
-
-        private static void CloseAll()
-        {
-            NativeHandle handle;
-            foreach (WeakReference<NativeHandle> living in Living.Values)
-            {
-                if (living.TryGetTarget(out handle) && handle.cancel != null) handle.CancelUnlessFreed();
-            }
-            foreach (WeakReference<NativeHandle> living in Living.Values)
-            {
-                if (living.TryGetTarget(out handle)) handle.Dispose();
-            }
-            GC.WaitForPendingFinalizers(); // of handles that were garbage already
-        }
-
-        private void CancelUnlessFreed()
-        {
-            bool added = false;
-            try
-            {
-                DangerousAddRef(ref added);
-                cancel(handle);
-            }
-            catch (ObjectDisposedException)
-            {
-                // It was freed meanwhile.
-            }
-            finally
-            {
-                if (added) DangerousRelease();
-            }
         }
 
         public override bool IsInvalid
@@ -102,11 +38,6 @@ namespace Nanolith
 
         protected override bool ReleaseHandle()
         {
-            if (OnMono)
-            {
-                WeakReference<NativeHandle> removed;
-                Living.TryRemove(id, out removed);
-            }
             free(handle);
             if (parent != null)
             {
