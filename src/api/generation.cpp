@@ -83,12 +83,12 @@ nl_status nl_generation_next(nl_generation* generation, int64_t timeout_ms, int3
         NL_TRY(check_pointer(end, "end"));
         NL_ASSIGN(const auto token_room, check_tokens(tokens, token_capacity, num_tokens));
         NL_ASSIGN(const auto text_room, check_text(text, text_capacity, text_length));
-        const auto piece = generation->generation->next(timeout_ms, token_room, text_room);
+        auto piece = generation->generation->next(timeout_ms, token_room, text_room);
         if (num_tokens != nullptr) *num_tokens = piece.ok() ? piece->num_tokens : 0;
         if (text_length != nullptr) *text_length = piece.ok() ? piece->text_length : 0;
         *end = piece.ok() ? piece->end : NL_END_NONE;
-        if (!piece.ok()) return piece.error();
-        if (piece->error) return *piece->error;
+        if (!piece.ok()) return std::move(piece.error());
+        if (piece->error) return std::move(*piece->error);
         return {};
     });
 }

@@ -253,13 +253,15 @@ void Generation::signal() noexcept {
 
 // ---- Readers --------------------------------------------------------------------------------------------
 
+// Whatever there may be no memory for comes first: where it throws, nothing was taken.
 Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> text) {
     Piece piece;
+    piece.error = error_;
     if (tokens.data() != nullptr) {
         piece.num_tokens = std::min(tokens.size(), tokens_.size());
         const size_t count = options_.logprobs ? piece.num_tokens * (1 + options_.top_logprobs) : 0;
         const auto logprobs_end = logprobs_.begin() + static_cast<std::ptrdiff_t>(count);
-        given_logprobs_.assign(logprobs_.begin(), logprobs_end);  // first, since there may be no memory for it
+        given_logprobs_.assign(logprobs_.begin(), logprobs_end);
         logprobs_.erase(logprobs_.begin(), logprobs_end);
         const auto end = tokens_.begin() + static_cast<std::ptrdiff_t>(piece.num_tokens);
         std::copy(tokens_.begin(), end, tokens.begin());
@@ -272,9 +274,11 @@ Generation::Piece Generation::take(std::span<int32_t> tokens, std::span<char> te
         std::copy_n(text_.begin(), piece.text_length, text.begin());
         text_.erase(0, piece.text_length);
     }
-    if (!tokens_.empty() || !text_.empty()) return piece;
-    piece.end = end_;
-    if (end_ != NL_END_NONE) piece.error = error_;
+    if (tokens_.empty() && text_.empty()) {
+        piece.end = end_;
+    } else {
+        piece.error.reset();
+    }
     return piece;
 }
 
@@ -300,7 +304,7 @@ Result<Generation::Piece> Generation::next(int64_t timeout_ms, std::span<int32_t
         }
         if (text.data() == nullptr) text_.clear();
         const bool ready = end_ != NL_END_NONE || !tokens_.empty() || !text_.empty();
-        const Piece piece = ready ? take(tokens, text) : Piece();
+        Piece piece = ready ? take(tokens, text) : Piece();
         unsignal_where_empty();
         const bool freed = was_full && !is_full();
         if (freed) resume(lock);

@@ -156,6 +156,11 @@ inline int64_t fact(const nl_chunk* chunk, int32_t which) {
     EXPECT_EQ(nl_chunk_query(chunk, which, &value), NL_OK) << nl_last_error();
     return value;
 }
+inline int64_t fact(const nl_generation* generation, int32_t which) {
+    int64_t value = -1;
+    EXPECT_EQ(nl_generation_query(generation, which, &value), NL_OK) << nl_last_error();
+    return value;
+}
 
 // Pages that hold nothing a handle needs.
 inline int64_t spare_pages(const nl_engine* engine) {

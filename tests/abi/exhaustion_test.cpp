@@ -277,6 +277,53 @@ TEST_F(ExhaustionTest, Calls) {
     });
 }
 
+// A reader without memory for the sentence of the error that ended its generation gets every token all the same.
+TEST_F(ExhaustionTest, TokensBeforeAnError) {
+    nl_engine* made = nullptr;
+    NL_CHECK(create(&made));
+    const EngineHandle engine(made);
+    constexpr size_t kTokens = 3;
+    const auto spoil_the_last = [](void*, const int32_t*, size_t num_tokens, float* logits, size_t) -> int32_t {
+        if (num_tokens == 1 + kTokens) logits[0] = NAN;
+        return 0;
+    };
+    const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
+    NL_CHECK(nl_options_set_logits(options.get(), spoil_the_last, nullptr));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_END_TOKENS, 0));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_TEXT, 0));
+    int failed_for_memory = 0;
+    for (int64_t refused = 0; refused < 5; ++refused) {
+        SCOPED_TRACE(refused);
+        const CacheHandle cache = make_cache(engine.get());
+        const int32_t first = 7;
+        nl_generation* started = nullptr;
+        NL_CHECK(nl_generation_start(cache.get(), &first, 1, options.get(), &started));
+        const GenerationHandle generation(started);
+        while (fact(started, NL_GENERATION_END) == NL_END_NONE) usleep(1000);
+        std::array<int32_t, 8> tokens = {};
+        size_t total = 0;
+        int32_t end = NL_END_NONE;
+        for (int calls = 0; end == NL_END_NONE; ++calls) {
+            ASSERT_LT(calls, 5);
+            size_t count = 0;
+            refuses_all_after = true;
+            requests_left = calls == 0 ? refused : -1;
+            const nl_status status = nl_generation_next(started, -1, tokens.data() + total, tokens.size() - total,
+                                                        &count, nullptr, 0, nullptr, &end);
+            requests_left = -1;
+            total += count;
+            if (status == NL_ERROR_OUT_OF_MEMORY) ++failed_for_memory;
+            if (end != NL_END_NONE && status != NL_ERROR_OUT_OF_MEMORY) {
+                EXPECT_FAILS(NL_ERROR_INVALID_ARGUMENT, "token 0 nan", status);
+            }
+        }
+        EXPECT_EQ(end, NL_END_ERROR);
+        EXPECT_EQ(total, kTokens);
+        EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS), static_cast<int64_t>(1 + kTokens));
+    }
+    EXPECT_GT(failed_for_memory, 0);
+}
+
 // Log lines of a warning's weight.
 struct Warnings {
     static void append(void* self, int32_t severity, const char* message, size_t length) {

@@ -46,11 +46,6 @@ class GenerationTest : public testing::Test {
         }
         return answer;
     }
-    static int64_t fact(const nl_generation* generation, int32_t which) {
-        int64_t value = -77;
-        EXPECT_EQ(nl_generation_query(generation, which, &value), NL_OK) << nl_last_error();
-        return value;
-    }
     // The tokens that nl_decode_step draws after the prompt.
     Tokens step_by_step(const Tokens& prompt, int count) const {
         const CacheHandle cache = make_cache(engine_.get());

@@ -163,9 +163,7 @@ TEST_F(LogitsTest, TheCallbackEndsItsGeneration) {
     hook_in(options, hook);
     const GenerationHandle generation = start(cache.get(), prompt_, options);
     EXPECT_EQ(read(generation.get()), Tokens(3, 5));
-    int64_t why = 0;
-    NL_CHECK(nl_generation_query(generation.get(), NL_GENERATION_END, &why));
-    EXPECT_EQ(why, NL_END_CANCELLED);
+    EXPECT_EQ(fact(generation.get(), NL_GENERATION_END), NL_END_CANCELLED);
     EXPECT_EQ(tokens_of(cache.get()).size(), 23U);
     EXPECT_EQ(decode(cache.get(), 3).size(), 3U) << "the cache goes on";
 }
