@@ -217,8 +217,8 @@ void Scheduler::drew(Request& request, const DrawnToken& drawn, std::span<const 
     }
     int32_t reason = request.generation->deliver(drawn.token, logprobs, metrics_);
     sequence.append_drawn(drawn);
-    if (reason == NL_END_NONE && request.generation->jumps_ahead()) reason = jump_ahead(request);
     sequence.commit();
+    if (reason == NL_END_NONE && request.generation->jumps_ahead()) reason = jump_ahead(request);
     if (reason == NL_END_NONE && sequence.context.num_tokens() >= options_.max_context) reason = NL_END_CONTEXT_FULL;
     if (reason == NL_END_NONE) return;
     finish(request, true);
@@ -236,9 +236,10 @@ int32_t Scheduler::jump_ahead(Request& request) {
     // The row of the token just drawn may be in the next step already, whose draws wait for this commit.
     if (undrawn_) newest().drop_draw(sequence);
     for (const int32_t token : tokens) {
-        sequence.context.append({&token, 1});
         static_cast<void>(request.generation->follow(token));  // it was allowed when it was found to be forced
         const int32_t reason = request.generation->deliver(token, {}, metrics_);
+        sequence.context.append({&token, 1});
+        sequence.commit();
         if (reason != NL_END_NONE) return reason;
     }
     return NL_END_NONE;
@@ -258,7 +259,7 @@ void Scheduler::finish_call(Call& call) {
     if (!all_ahead) ++answered_;
 }
 
-void Scheduler::finish(Request& request, bool keep) {
+void Scheduler::finish(Request& request, bool keep) noexcept {
     const auto sequence = std::move(request.sequence);  // where no handle is left, this frees its pages
     if (keep) sequence->commit();
     sequence->roll_back();

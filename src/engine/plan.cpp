@@ -51,12 +51,13 @@ int32_t Scheduler::rows_left(const Request& request) const {
 
 void Scheduler::plan(Step& step) {
     for (const auto& request : queue_) request->waits_for_pages = false;
-    begin_blends();
+    begin_blends(step);
     plan_conversations(step);
     plan_prefills(step);
     step.batch().page_table = pool_.table().entries();
     const auto changes = pool_.table().changes();
     step.batch().changed_entries.assign(changes.begin(), changes.end());
+    step.added_last.reset();
 }
 
 void Scheduler::plan_conversations(Step& step) {
@@ -79,9 +80,10 @@ int32_t Scheduler::most_probe_rows() const {
 }
 
 // What other conversations have recomputed of the same chunks is there for each request that begins.
-void Scheduler::begin_blends() {
+void Scheduler::begin_blends(Step& step) {
     for (const auto& request : queue_) {
         if (request->blends || request->finished || !request->sequence->blend) continue;
+        step.added_last = request;
         ResidentSequence& sequence = *request->sequence;
         sequence.keep_before_blend();
         if (sequence.shares_blend && options_.keeps_blends) {
@@ -126,6 +128,7 @@ void Scheduler::plan_prefills(Step& step) {
 // pages.
 bool Scheduler::add_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows) {
     if (request->finished || request->cancelled) return false;  // it ended together with another request of its call
+    step.added_last = request;
     ResidentSequence& sequence = *request->sequence;
     if (sequence.blends()) return add_blend_rows(step, request, rows);
     // Every token that is scored, and every one whose hidden state is wanted, needs its row computed: then no pages of

@@ -119,6 +119,7 @@ bool Scheduler::submit_next(Lock& lock) {
 void Scheduler::drop(Step& step, const Error& error) {
     for (const Slice& slice : step.slices()) --slice.sequence->steps_in_flight;
     for (const Slice& slice : step.slices()) fail(*slice.request, error);
+    if (step.added_last) fail(*step.added_last, error);
     if (step.empty()) fail_all(error);  // not even a plan could be made
     step.clear();                       // lets go of the sequences
 }

@@ -121,7 +121,7 @@ class Scheduler {
     [[nodiscard]] int32_t rows_left(const Request& request) const;
     [[nodiscard]] bool may_draw(const Request& request) const;
     [[nodiscard]] int32_t most_probe_rows() const;
-    void begin_blends();
+    void begin_blends(Step& step);
     bool add_blend_rows(Step& step, const std::shared_ptr<Request>& request, int32_t rows);
     bool add_probe(Step& step, const std::shared_ptr<Request>& request);
     void no_pages_for(Request& request, const Error& error);
@@ -148,7 +148,7 @@ class Scheduler {
     void drew(Request& request, const DrawnToken& drawn, std::span<const TokenLogprob> logprobs);
     int32_t jump_ahead(Request& request);
     void finish_call(Call& call);
-    void finish(Request& request, bool keep);
+    void finish(Request& request, bool keep) noexcept;
     void end(Generation& generation, int32_t reason, const Error* error = nullptr) noexcept;
     void wake_callers() noexcept;
     void fail(Request& request, const Error& error) noexcept;

@@ -14,7 +14,7 @@ ResidentSequence::ResidentSequence(Context with_context, int32_t page_size)
     commit();
 }
 
-void ResidentSequence::commit() {
+void ResidentSequence::commit() noexcept {
     committed_size_ = context.tail_size();
     committed_computed_ = context.tail_computed();
     replaced_.reset();
@@ -22,17 +22,22 @@ void ResidentSequence::commit() {
 }
 
 void ResidentSequence::keep_before_blend() {
-    if (!before_blend_) before_blend_.emplace(BeforeBlend{context.chunks(), *blend});
+    if (before_blend_) return;
+    before_blend_.emplace(BeforeBlend{context.chunks(), *blend, context.tokens_blended, context.tokens_reused,
+                                      context.chunk_tokens_reused});
 }
 
-void ResidentSequence::roll_back() {
+void ResidentSequence::roll_back() noexcept {
     if (replaced_) {
         context.tail_pages().swap_page(replaced_index_, *replaced_);
         replaced_.reset();
     }
     if (before_blend_) {
         context.set_chunks(std::move(before_blend_->chunks));
-        blend.emplace(before_blend_->blend);
+        blend.emplace(std::move(before_blend_->blend));
+        context.tokens_blended = before_blend_->tokens_blended;
+        context.tokens_reused = before_blend_->tokens_reused;
+        context.chunk_tokens_reused = before_blend_->chunk_tokens_reused;
         before_blend_.reset();
     }
     context.restore(committed_size_, committed_computed_, page_size_);

@@ -33,9 +33,9 @@ class ResidentSequence {
 
     // ---- One commit protocol for every request
     // Makes the present tokens and pages the state that calls see and that roll_back() restores.
-    void commit();
+    void commit() noexcept;
     // Restores the state of the latest commit. Pages reserved since then become free.
-    void roll_back();
+    void roll_back() noexcept;
     // Keeps the first `num_tokens` tokens, and commits. No request may be under way.
     void truncate(int32_t num_tokens);
 
@@ -90,6 +90,9 @@ class ResidentSequence {
     struct BeforeBlend {
         std::vector<ChunkUse> chunks;
         Blend blend;
+        int64_t tokens_blended;
+        int64_t tokens_reused;
+        int64_t chunk_tokens_reused;
     };
     std::optional<BeforeBlend> before_blend_;  // since the latest commit
     std::optional<PageList> replaced_;         // the shared page that was replaced since the latest commit

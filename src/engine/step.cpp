@@ -34,6 +34,7 @@ void Step::clear() {
     batch_.logprobs.clear();
     batch_.state_rows.clear();
     slices_.clear();
+    added_last.reset();
     batch_.probes.clear();
     page_weights.clear();
     num_page_weights_ = 0;

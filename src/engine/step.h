@@ -101,6 +101,9 @@ class Step {
     bool wants_surprises = false;        // a conversation in it draws with Mirostat
     size_t num_logprobs = 0;
     Clock::time_point submitted{};
+    // While the step is planned: the request whose rows are being added, or were added last. Where planning fails, its
+    // sequence may be half changed.
+    std::shared_ptr<Request> added_last;
     int32_t prefill_rows = 0;      // rows that belong to slices of more than one row
     bool answers_callers = false;  // it draws for nl_decode_step, whose callers will ask for the next token
 

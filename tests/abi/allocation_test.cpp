@@ -31,6 +31,42 @@ TEST_F(AllocationTest, ExtendLosesNothing) {
     EXPECT_EQ(decode(cache.get(), 5), decode(expected.get(), 5));
 }
 
+// Its first new row is written to a copy of a page that the other cache has too.
+TEST_F(AllocationTest, AForkIsExtendedOrUnchanged) {
+    const CacheHandle cache = make_cache(engine.get());
+    extend(cache.get(), some_tokens(25, 1));
+    nl_cache* forked = nullptr;
+    NL_CHECK(nl_cache_fork(cache.get(), &forked));
+    const CacheHandle fork(forked);
+    const Tokens more = some_tokens(90, 2);
+    fail_each_allocation([&] { return nl_cache_extend(fork.get(), more.data(), more.size()); },
+                         [&] { EXPECT_EQ(fact(fork.get(), NL_CACHE_TOKENS), 25); });
+    extend(cache.get(), more);
+    EXPECT_EQ(decode(fork.get(), 5), decode(cache.get(), 5));
+}
+
+TEST_F(AllocationTest, ABlendIsWholeOrNothing) {
+    const ChunkHandle a = make_chunk(engine.get(), some_tokens(60, 1));
+    const ChunkHandle b = make_chunk(engine.get(), some_tokens(60, 2));
+    const CacheHandle cache = make_blend(engine.get(), {a.get(), b.get()}, 0.3);
+    const Tokens question = some_tokens(20, 9);
+    fail_each_allocation([&] { return nl_cache_extend(cache.get(), question.data(), question.size()); },
+                         [&] {
+                             EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS), 120);
+                             EXPECT_EQ(fact(cache.get(), NL_CACHE_PRIVATE_PAGES), 0);
+                             EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS_BLENDED), 0);
+                             EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS_REUSED), 120);
+                         });
+    EXPECT_GT(fact(cache.get(), NL_CACHE_PRIVATE_PAGES), 2);  // the engine may have kept what a failed call blended
+    const EngineHandle other = make_engine(model, {.num_pages = 256});
+    const ChunkHandle same_a = make_chunk(other.get(), some_tokens(60, 1));
+    const ChunkHandle same_b = make_chunk(other.get(), some_tokens(60, 2));
+    const CacheHandle expected = make_blend(other.get(), {same_a.get(), same_b.get()}, 0.3);
+    extend(expected.get(), question);
+    EXPECT_EQ(fact(cache.get(), NL_CACHE_PRIVATE_PAGES), fact(expected.get(), NL_CACHE_PRIVATE_PAGES));
+    EXPECT_EQ(decode(cache.get(), 5), decode(expected.get(), 5));
+}
+
 TEST_F(AllocationTest, DecodeAdvancesAllOrNone) {
     const CacheHandle a = make_cache(engine.get());
     const CacheHandle b = make_cache(engine.get());
