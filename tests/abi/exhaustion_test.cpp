@@ -38,20 +38,21 @@ bool is_of(const void* caller, const char* name) {
 bool is_spared() {
     return nanolith::test::store_programs::is_test || nanolith::test::store_programs::references > 0;
 }
-bool refused_by_chance() {
-    if (nanolith::test::next_draw(draws) % one_in != 0) return false;
+bool refused_by_chance(uint32_t chance) {
+    if (nanolith::test::next_draw(draws) % chance != 0) return false;
     ++requests;
     return true;
 }
 
 // Called by the replacements below, whose caller is at `caller`.
 bool refused(const void* caller) {
-    if (one_in > 0 ? is_spared() : requests_left < 0) return false;
+    const uint32_t chance = one_in;  // once: another thread may set it to 0 meanwhile
+    if (chance > 0 ? is_spared() : requests_left < 0) return false;
     // GCC's OpenMP ends the process where it gets no memory; the library has made sure that there is some.
     if (is_of(caller, "libgomp")) return false;
     // So does oneDNN while an engine is made and oneDNN makes its objects and their code.
     if (creates_engine && is_of(caller, "libdnnl")) return false;
-    if (one_in > 0) return refused_by_chance();
+    if (chance > 0) return refused_by_chance(chance);
     ++requests;
     const int64_t left = requests_left.load();
     if (left > 0) {
