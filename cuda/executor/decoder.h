@@ -63,18 +63,23 @@ class Decoder {
           heads_{spec_.num_heads, spec_.num_kv_heads, spec_.head_dim, options.page_size},
           attention_(attention_spec(spec_, options), layer_kinds(spec_), step_capacity(options), gpu) {}
 
-    // Allocates all memory, uploads the weights and waits. That is the first `share` of the progress. `stream` outlives
-    // the decoder.
-    Result<void> load(const ModelWeights& weights, cudaStream_t stream, const Progress& progress, double share) {
+    // Allocates all memory and waits. All weights are zero then. `stream` outlives the decoder.
+    Result<void> allocate(const ModelWeights& weights, cudaStream_t stream) {
         stream_ = stream;
         NL_ASSIGN(scratch_, allocate_scratch(spec_, heads_, options_));
         NL_TRY(attention_.allocate(stream_));
         NL_ASSIGN(pool_, allocate_device(static_cast<size_t>(layer_bytes() * spec_.num_layers), "the page pool"));
-        NL_ASSIGN(weights_, upload_weights<T>(spec_, weights, options_.weights, stream_, progress, share));
+        NL_ASSIGN(weights_, allocate_weights<T>(spec_, weights, options_.weights, stream_));
         NL_ASSIGN(experts_, create_experts());
         NL_ASSIGN(products_, Products<T>::create(gpu_, options_, weights_, stream_));
         NL_CUDA_TRY(cudaStreamSynchronize(stream_));
         return {};
+    }
+
+    // Uploads the weights and waits. That is the first `share` of the progress. Another thread may run steps meanwhile,
+    // whose results are of no use.
+    Result<void> upload(const ModelWeights& weights, const Progress& progress, double share) const {
+        return upload_weights(spec_, weights, options_.weights, weights_, progress, share);
     }
 
     // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.

@@ -1,9 +1,13 @@
 #include "executor/executor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 
@@ -35,6 +39,8 @@ constexpr int kPlainStepsOfWarmUp = 1;
 constexpr int kPlainSteps = 3;
 // The share of the progress of the executor's creation when the weights are on the device.
 constexpr double kLoaded = 0.8;
+// Between two reports of the progress once they are there, until the steps that load kernels have ended.
+constexpr std::chrono::milliseconds kBetweenReports(10);
 
 // Puts steps on one stream, one after the other. submit() waits for nothing, and where the step has a graph it makes
 // four calls of CUDA's runtime: it asks which device is current, launches the first kernel, which reads the batch from
@@ -70,21 +76,14 @@ class CudaExecutor final : public Executor {
         NL_ASSIGN(stream_, create_stream());
         NL_ASSIGN(slots_, StepSlots::create(options_.max_output_rows));
         NL_ASSIGN(late_draws_, LateDraws::create());
-        NL_TRY(decoder_->load(weights, stream_.get(), progress, kLoaded));
+        NL_TRY(decoder_->allocate(weights, stream_.get()));
         NL_TRY(decoder_->clear_page(0));
         if (options_.profile != nullptr) {
             NL_ASSIGN(phases_, PhaseEvents::create(spec_.num_layers));
             NL_ASSIGN(const Ceiling ceiling, device_ceiling(device_, options_.dtype));
             options_.profile->set_ceiling(ceiling);
         }
-        if (options_.warm_up) {
-            const auto run = [&](const Batch& batch, int32_t num_layers) { return run_step(batch, num_layers); };
-            decoder_->choose_products_by_timing(true);
-            plain_steps_ = kPlainStepsOfWarmUp;
-            NL_TRY(warm_up(run, spec_, weights, options_, progress, kLoaded));
-            plain_steps_ = kPlainSteps;
-            decoder_->choose_products_by_timing(false);
-        }
+        NL_TRY(options_.warm_up ? upload_beside_warm_up(weights, progress) : decoder_->upload(weights, progress, 1));
         if (options_.profile != nullptr) options_.profile->clear();
         page_table_.forget();
         num_drawn_ = 0;
@@ -284,6 +283,43 @@ class CudaExecutor final : public Executor {
         CudaExecutor& executor_;
         bool submitted_ = false;
     };
+
+    // Uploads the weights while another thread runs the steps that load kernels, which takes about as long. Where the
+    // system gives no thread, those steps come afterwards.
+    Result<void> upload_beside_warm_up(const ModelWeights& weights, const Progress& progress) {
+        std::atomic<double> warm = 0;
+        std::atomic<bool> stops = false;
+        const auto run_steps = [&] {
+            return warm_up_steps(weights, [&](double done) {
+                warm = done;
+                return !stops;
+            });
+        };
+        std::future<Result<void>> steps;
+        try {
+            steps = std::async(std::launch::async, run_steps);
+        } catch (const std::system_error&) {
+            steps = std::async(std::launch::deferred, run_steps);
+        }
+        Result<void> uploaded = decoder_->upload(weights, progress, kLoaded);
+        while (uploaded.ok() && steps.wait_for(kBetweenReports) == std::future_status::timeout)
+            uploaded = report(progress, kLoaded + (1 - kLoaded) * warm);
+        stops = !uploaded.ok();
+        const Result<void> ran = steps.get();
+        NL_TRY(uploaded);
+        NL_TRY(ran);
+        return report(progress, 1);
+    }
+
+    Result<void> warm_up_steps(const ModelWeights& weights, const Progress& progress) {
+        const auto run = [&](const Batch& batch, int32_t num_layers) { return run_step(batch, num_layers); };
+        decoder_->choose_products_by_timing(true);
+        plain_steps_ = kPlainStepsOfWarmUp;
+        NL_TRY(warm_up(run, spec_, weights, options_, progress));
+        plain_steps_ = kPlainSteps;
+        decoder_->choose_products_by_timing(false);
+        return {};
+    }
 
     [[nodiscard]] size_t vocab_size() const { return static_cast<size_t>(spec_.vocab_size); }
     [[nodiscard]] size_t hidden_size() const { return static_cast<size_t>(spec_.hidden_size); }

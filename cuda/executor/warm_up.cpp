@@ -72,7 +72,7 @@ int32_t layers_of_each_kind(const ModelSpec& spec, const ModelWeights& weights) 
 }  // namespace
 
 Result<void> warm_up(const RunStep& run, const ModelSpec& spec, const ModelWeights& weights,
-                     const ExecutorOptions& options, const Progress& progress, double from) {
+                     const ExecutorOptions& options, const Progress& progress) {
     std::vector<int32_t> decodes;
     for (int32_t rows = 1; rows <= std::min({kMostDecodeRows, options.max_rows, options.max_output_rows}); rows *= 2)
         decodes.push_back(rows);
@@ -87,7 +87,7 @@ Result<void> warm_up(const RunStep& run, const ModelSpec& spec, const ModelWeigh
         slices.push_back(rows);
 
     const int32_t few_layers = layers_of_each_kind(spec, weights);
-    PartProgress part(progress, from, 1, prefills.size() + slices.size() + decodes.size());
+    PartProgress part(progress, 0, 1, prefills.size() + slices.size() + decodes.size());
     for (const int32_t rows : prefills) {
         const int32_t context = std::min(rows, spec.max_context);
         const int32_t outputs = std::min(rows, options.max_output_rows);

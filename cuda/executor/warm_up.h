@@ -17,8 +17,8 @@ using RunStep = std::function<Result<void>(const Batch& batch, int32_t num_layer
 // Runs decode steps of the usual sizes through all layers, twice each, and prefill steps of some sizes through only as
 // many layers, from the first on, as it takes to have one of each kind. This loads the kernels, chooses the algorithms
 // of matrix products and records the graphs of decode steps. The steps read page 0, which must hold finite numbers, and
-// write no page. They are the part of `progress` from `from` to 1.
+// write no page.
 Result<void> warm_up(const RunStep& run, const ModelSpec& spec, const ModelWeights& weights,
-                     const ExecutorOptions& options, const Progress& progress, double from);
+                     const ExecutorOptions& options, const Progress& progress);
 
 }  // namespace nanolith::cuda

@@ -8,6 +8,7 @@
 #include "executor/dtype_of.h"
 #include "executor/uploader.h"
 #include "runtime/check.h"
+#include "runtime/stream.h"
 
 namespace nanolith::cuda {
 
@@ -319,29 +320,38 @@ Result<void> upload_all(Uploader& uploader, const ModelSpec& spec, const ModelWe
 }  // namespace
 
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
-                                        cudaStream_t stream, const Progress& progress, double share) {
+Result<DeviceWeights<T>> allocate_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                                          cudaStream_t stream) {
     DeviceWeights<T> device;
     Arena measure(nullptr);
     place_all(spec, weights, form, measure, device);
     NL_ASSIGN(device.memory, allocate_device(measure.used(), "the weights"));
     Arena arena(device.memory.data());
     place_all(spec, weights, form, arena, device);
-
-    PartProgress part(progress, 0, share, measure.used());
-    NL_ASSIGN(Uploader uploader, Uploader::create(stream, part));
-    const Result<void> uploaded = upload_all(uploader, spec, weights, form, device, stream);
-    // After an error too, since copies from the uploader's buffers may still be under way.
-    NL_CUDA_TRY(cudaStreamSynchronize(stream));
-    if (!uploaded.ok()) return uploaded.error();
+    NL_CUDA_TRY(cudaMemsetAsync(device.memory.data(), 0, measure.used(), stream));
     return device;
 }
 
-template Result<DeviceWeights<float>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm, cudaStream_t,
-                                                     const Progress&, double);
-template Result<DeviceWeights<__half>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm, cudaStream_t,
-                                                      const Progress&, double);
-template Result<DeviceWeights<__nv_bfloat16>> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm,
-                                                             cudaStream_t, const Progress&, double);
+template <typename T>
+Result<void> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                            const DeviceWeights<T>& to, const Progress& progress, double share) {
+    PartProgress part(progress, 0, share, to.memory.bytes());
+    NL_ASSIGN(const Stream stream, create_stream());
+    NL_ASSIGN(Uploader uploader, Uploader::create(stream.get(), part));
+    Result<void> uploaded = upload_all(uploader, spec, weights, form, to, stream.get());
+    // After an error too, since copies from the uploader's buffers may still be under way.
+    NL_CUDA_TRY(cudaStreamSynchronize(stream.get()));
+    return uploaded;
+}
+
+#define NL_INSTANTIATE(T)                                                                                            \
+    template Result<DeviceWeights<T>> allocate_weights(const ModelSpec&, const ModelWeights&, WeightForm,            \
+                                                       cudaStream_t);                                                \
+    template Result<void> upload_weights(const ModelSpec&, const ModelWeights&, WeightForm, const DeviceWeights<T>&, \
+                                         const Progress&, double);
+NL_INSTANTIATE(float)
+NL_INSTANTIATE(__half)
+NL_INSTANTIATE(__nv_bfloat16)
+#undef NL_INSTANTIATE
 
 }  // namespace nanolith::cuda

@@ -48,10 +48,16 @@ struct DeviceWeights {
     std::vector<DeviceLayer<T>> layers;
 };
 
-// Copies the weights to the device, matrices as compact weights where `form` says so, all others as T, and waits. The
-// weights must have passed check_model. This is the first `share` of `progress`.
+// Memory on the device for the weights, matrices as compact weights where `form` says so, all others as T. It is filled
+// with zeros on the stream. The weights must have passed check_model.
 template <typename T>
-Result<DeviceWeights<T>> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
-                                        cudaStream_t stream, const Progress& progress, double share);
+Result<DeviceWeights<T>> allocate_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                                          cudaStream_t stream);
+
+// Copies the weights to where allocate_weights() has made room for them, on a stream of its own, and waits. Steps that
+// run meanwhile read zeros or weights. This is the first `share` of `progress`.
+template <typename T>
+Result<void> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
+                            const DeviceWeights<T>& to, const Progress& progress, double share);
 
 }  // namespace nanolith::cuda

@@ -320,13 +320,16 @@ TEST_P(StepsInFlightTest, CreationTellsItsProgressAndCanBeCancelled) {
     EXPECT_LT(told.front(), 0.5);
     EXPECT_EQ(told.back(), 1);
     EXPECT_TRUE(std::ranges::is_sorted(told));
-    for (const size_t calls : {size_t{1}, size_t{2}, told.size() / 2, told.size()}) {
-        size_t left = calls;
-        const auto cancelled =
-            backend_->create_executor(model.spec, model.weights, wanted, [&](double) { return --left > 0; });
-        ASSERT_FALSE(cancelled.ok()) << "at call " << calls;
+    for (const double share : {told[0], told[1], told[told.size() / 2], 1.0}) {
+        bool asked = false;  // for its end, after which nothing more is told
+        const auto cancelled = backend_->create_executor(model.spec, model.weights, wanted, [&](double done) {
+            EXPECT_FALSE(asked);
+            asked = done >= share;
+            return !asked;
+        });
+        ASSERT_FALSE(cancelled.ok()) << "at " << share;
         EXPECT_EQ(cancelled.error().status, NL_ERROR_CANCELLED);
-        EXPECT_EQ(left, 0U);
+        EXPECT_TRUE(asked);
     }
 }
 
