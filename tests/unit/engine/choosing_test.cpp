@@ -127,8 +127,10 @@ TEST(Choosing, ConversationsThatWaitForTheirTokensLoseNoStep) {
     const auto penalised = engine.cache();
     const auto plain = engine.cache();
     ASSERT_TRUE(engine->set_sampling(*penalised, {.presence_penalty = 1}).ok());
+    engine.record->hold = 1;  // until both have begun
     const auto first = engine.generate(*penalised, tokens_from(1, 3), tokens_only(50));
     const auto second = engine.generate(*plain, tokens_from(9, 3), tokens_only(50));
+    engine.record->hold = 0;
     EXPECT_EQ(FakeEngine::read_all(*first).tokens.size(), 50U);
     EXPECT_EQ(FakeEngine::read_all(*second).tokens.size(), 50U);
     const std::lock_guard lock(engine.record->mutex);
