@@ -137,9 +137,9 @@ void Scheduler::submit_draws(Lock& lock) {
     if (outcome.ok()) outcome = without_exceptions([&] { return change_logits(step); });
     // Where draws could not be made ready, the executor is told so by a batch that has none.
     if (!outcome.ok()) step.batch().sampling.clear();
-    const Result<void> submitted = without_exceptions([&] { return executor_->submit_draws(step.batch()); });
+    Result<void> submitted = without_exceptions([&] { return executor_->submit_draws(step.batch()); });
     lock.lock();
-    if (outcome.ok()) outcome = submitted;
+    if (outcome.ok()) outcome = std::move(submitted);
     if (!outcome.ok()) {
         --num_in_flight_;
         return drop(step, outcome.error());

@@ -87,21 +87,13 @@ TEST_F(AllocationTest, DecodeAdvancesAllOrNone) {
 }
 
 // From its start to its end: in the call, in the step loop and in reading.
-TEST_F(AllocationTest, AGenerationEndsWithAnErrorOrGivesAllItsTokens) {
-    const Tokens prompt = some_tokens(40, 4);
-    const CacheHandle alone = make_cache(engine.get());
-    extend(alone.get(), prompt);
-    const Tokens expected = decode(alone.get(), 8);
-    const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
-    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, 8));
-    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_END_TOKENS, 0));
-    NL_CHECK(nl_options_set_text(options.get(), NL_OPTION_STOP_TEXT, "never said", 10));
-    CacheHandle cache = make_cache(engine.get());
-    Tokens drawn;
-    const auto generate = [&]() -> nl_status {
+class GenerationAllocationTest : public AllocationTest {
+  protected:
+    // What a generation upon the cache draws is read to `drawn`, until something fails.
+    nl_status generate(nl_cache* cache) {
         drawn.clear();
         nl_generation* generation = nullptr;
-        nl_status status = nl_generation_start(cache.get(), prompt.data(), prompt.size(), options.get(), &generation);
+        nl_status status = nl_generation_start(cache, prompt.data(), prompt.size(), options.get(), &generation);
         int32_t end = NL_END_NONE;
         while (status == NL_OK && end == NL_END_NONE) {
             int32_t tokens[3];
@@ -113,14 +105,60 @@ TEST_F(AllocationTest, AGenerationEndsWithAnErrorOrGivesAllItsTokens) {
         }
         nl_generation_free(generation);
         return status;
+    }
+    void gives_all_its_tokens_or_fails() {
+        drawn.reserve(64);
+        const CacheHandle alone = make_cache(engine.get());
+        NL_CHECK(generate(alone.get()));
+        const Tokens expected = drawn;
+        const CacheHandle cache = make_cache(engine.get());
+        fail_each_allocation(
+            [&] { return generate(cache.get()); },
+            [&] {
+                EXPECT_TRUE(drawn.size() <= expected.size() &&
+                            std::equal(drawn.begin(), drawn.end(), expected.begin()));
+                // What was drawn before the failure is part of the cache: the next try begins anew.
+                Tokens kept = tokens_of(cache.get());
+                kept.erase(kept.begin(), kept.begin() + std::min(kept.size(), prompt.size()));
+                EXPECT_TRUE(drawn.size() <= kept.size() && std::equal(drawn.begin(), drawn.end(), kept.begin()));
+                nl_status emptied = NL_ERROR_BUSY;  // until the generation that was freed has ended
+                while (emptied == NL_ERROR_BUSY) emptied = nl_cache_truncate(cache.get(), 0);
+                EXPECT_EQ(emptied, NL_OK) << nl_last_error();
+            });
+        EXPECT_EQ(drawn, expected);
+    }
+
+    const Tokens prompt = some_tokens(40, 4);
+    const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
+    Tokens drawn;
+};
+
+TEST_F(GenerationAllocationTest, OfAnyTokens) {
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, 8));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_END_TOKENS, 0));
+    NL_CHECK(nl_options_set_text(options.get(), NL_OPTION_STOP_TEXT, "never said", 10));
+    gives_all_its_tokens_or_fails();
+}
+
+TEST_F(GenerationAllocationTest, OfConstrainedTextWithJumps) {
+    const std::string regex = "[a-z]{2}, the number is [0-9]{2}\\.";
+    NL_CHECK(nl_options_set_text(options.get(), NL_OPTION_REGEX, regex.data(), regex.size()));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_JUMP_AHEAD, 1));
+    gives_all_its_tokens_or_fails();
+    EXPECT_GT(drawn.size(), 5U);
+}
+
+TEST_F(GenerationAllocationTest, WithLogprobsAndACallback) {
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, 6));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_LOGPROBS, 1));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_TOP_LOGPROBS, 3));
+    const auto prefer_a_token = [](void*, const int32_t*, size_t num_tokens, float* logits, size_t) -> int32_t {
+        logits[num_tokens] += 100;
+        return 0;
     };
-    drawn.reserve(64);
-    fail_each_allocation(generate, [&] {
-        EXPECT_TRUE(drawn.size() <= 8 && std::equal(drawn.begin(), drawn.end(), expected.begin()));
-        // What was drawn before the failure is part of the cache: the next try begins anew.
-        EXPECT_EQ(nl_cache_truncate(cache.get(), 0), NL_OK) << nl_last_error();
-    });
-    EXPECT_EQ(drawn, expected);
+    NL_CHECK(nl_options_set_logits(options.get(), prefer_a_token, nullptr));
+    gives_all_its_tokens_or_fails();
+    EXPECT_EQ(drawn, (Tokens{40, 41, 42, 43, 44, 45}));
 }
 
 TEST_F(AllocationTest, PrefillLeavesNoHalfChunk) {
