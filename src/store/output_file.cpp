@@ -102,12 +102,13 @@ Result<void> OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 Result<void> OutputFile::finish() {
+    const std::string folder = folder_of(path_);  // before the file has its name, since there may be no memory for it
     if (::fsync(descriptor_) != 0) return io_error("bring to the disk", path_);
     if (::rename(temporary_.c_str(), path_.c_str()) != 0) return io_error("name", path_);
     temporary_.clear();
     const int descriptor = std::exchange(descriptor_, -1);
     if (::close(descriptor) != 0 && errno != EINTR) return io_error("close", path_);
-    return sync_folder(folder_of(path_));
+    return sync_folder(folder);
 }
 
 Result<void> write_file(const std::string& path, std::string_view bytes) {

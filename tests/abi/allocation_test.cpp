@@ -2,12 +2,17 @@
 // fail in turn: every time the call must report it, change nothing, and work when it is made again. Only the library's
 // own allocations fail, not those inside oneDNN and libsentencepiece, which end the process where theirs do.
 #include <algorithm>
+#include <filesystem>
 
 #include "abi/abi_fixtures.h"
 #include "support/failing_allocations.h"
 
 namespace nanolith::test {
 namespace {
+
+std::filesystem::directory_iterator begin_of(const TempFolder& folder) {
+    return std::filesystem::directory_iterator(folder.path());
+}
 
 class AllocationTest : public testing::Test {
   protected:
@@ -176,6 +181,69 @@ TEST_F(AllocationTest, PrefillLeavesNoHalfChunk) {
     const CacheHandle expected = make_cache(engine.get());
     extend(expected.get(), tokens);
     EXPECT_EQ(decode(cache.get(), 5), decode(expected.get(), 5));
+}
+
+TEST_F(AllocationTest, ScoresAndStatesAreWholeOrNothing) {
+    const CacheHandle cache = make_cache(engine.get());
+    const CacheHandle expected = make_cache(engine.get());
+    extend(cache.get(), some_tokens(20, 1));
+    extend(expected.get(), some_tokens(20, 1));
+    const Tokens more = some_tokens(30, 2);
+    const auto unchanged = [&] { EXPECT_EQ(fact(cache.get(), NL_CACHE_TOKENS), 20); };
+    std::vector<float> vectors(32);
+    size_t count = 0;
+    fail_each_allocation(
+        [&] {
+            return nl_cache_embed(cache.get(), more.data(), more.size(), NL_POOLING_MEAN, 0, vectors.data(),
+                                  vectors.size(), &count);
+        },
+        unchanged);
+    NL_CHECK(nl_cache_truncate(cache.get(), 20));
+    std::vector<float> logprobs(more.size());
+    fail_each_allocation(
+        [&] { return nl_cache_score(cache.get(), more.data(), more.size(), logprobs.data(), logprobs.size(), &count); },
+        unchanged);
+    std::vector<float> scored(more.size());
+    NL_CHECK(nl_cache_score(expected.get(), more.data(), more.size(), scored.data(), scored.size(), &count));
+    // The first tokens of the two were computed in steps of other sizes, which round differently.
+    for (size_t i = 0; i < scored.size(); ++i) EXPECT_NEAR(logprobs[i], scored[i], 1e-4F) << i;
+    NL_CHECK(nl_cache_truncate(cache.get(), 20));
+    float of_candidates[2];
+    fail_each_allocation(
+        [&] {
+            const int32_t candidates[] = {7, 8};
+            return nl_cache_score_next(cache.get(), more.data(), more.size(), candidates, 2, of_candidates, 2, &count);
+        },
+        unchanged);
+    EXPECT_EQ(decode(cache.get(), 3), decode(expected.get(), 3));
+}
+
+TEST_F(AllocationTest, FilesAreWholeOrNothing) {
+    const TempFolder folder;
+    const std::string saved_chunk = folder.file("chunk");
+    const std::string saved_cache = folder.file("cache");
+    const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(60, 1));
+    const CacheHandle cache = make_blend(engine.get(), {chunk.get()}, 0.4);
+    extend(cache.get(), some_tokens(30, 2));
+    const auto no_file = [&] { EXPECT_EQ(std::distance(begin_of(folder), {}), 0); };
+    fail_each_allocation([&] { return nl_chunk_save(chunk.get(), saved_chunk.data(), saved_chunk.size()); }, no_file);
+    std::filesystem::remove(saved_chunk);
+    fail_each_allocation([&] { return nl_cache_save(cache.get(), saved_cache.data(), saved_cache.size()); }, no_file);
+    NL_CHECK(nl_chunk_save(chunk.get(), saved_chunk.data(), saved_chunk.size()));
+
+    const EngineHandle other = make_engine(model, {.num_pages = 256});
+    const int64_t spare = spare_pages(other.get());
+    const auto unchanged = [&] { EXPECT_EQ(spare_pages(other.get()), spare); };
+    nl_chunk* loaded_chunk = nullptr;
+    fail_each_allocation(
+        [&] { return nl_chunk_load(other.get(), saved_chunk.data(), saved_chunk.size(), &loaded_chunk); }, unchanged);
+    const ChunkHandle second_chunk(loaded_chunk);
+    EXPECT_EQ(fact(second_chunk.get(), NL_CHUNK_TOKENS_COMPUTED), 0);
+    nl_cache* loaded = nullptr;
+    fail_each_allocation([&] { return nl_cache_load(other.get(), saved_cache.data(), saved_cache.size(), &loaded); },
+                         [&] { EXPECT_EQ(loaded, nullptr); });
+    const CacheHandle second(loaded);
+    EXPECT_EQ(decode(second.get(), 5), decode(cache.get(), 5));
 }
 
 TEST_F(AllocationTest, CreateAndForkLeaveNoHalfCache) {
