@@ -4,7 +4,7 @@
 #
 #   tests/server/run.sh [--no-install] BUILD_DIR
 #
-# The packages openai and prometheus-client are installed from PyPI into build/server; without them what needs them is
+# The packages openai, langchain-openai and prometheus-client are installed from PyPI into build/server; without them what needs them is
 # skipped.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,13 +26,13 @@ fi
 need_command chromium chromium
 install_missing $install || echo "Going on without chromium"
 python=$out/venv/bin/python
-if ! [ -x "$python" ] || ! "$python" -c 'import openai, prometheus_client' 2>/dev/null; then
+if ! [ -x "$python" ] || ! "$python" -c 'import langchain_openai, openai, prometheus_client' 2>/dev/null; then
     python=python3
     if [ $install = yes ] && python3 -m venv "$out/venv" >"$out/venv.log" 2>&1 &&
-        "$out/venv/bin/pip" install -q --disable-pip-version-check 'openai>=1.50' prometheus-client >>"$out/venv.log" 2>&1; then
+        "$out/venv/bin/pip" install -q --disable-pip-version-check 'openai>=1.50' langchain-openai prometheus-client >>"$out/venv.log" 2>&1; then
         python=$out/venv/bin/python
     fi
 fi
 python3 tests/server/make_model.py "$NANOLITH_CHAIN_MODEL" || exit 1
 cd tests/server
-exec "$python" -B -c 'import harness; harness.main(["http_tests", "openai_tests", "vector_tests", "page_tests"])'
+exec "$python" -B -c 'import harness; harness.main(["http_tests", "openai_tests", "langchain_tests", "vector_tests", "page_tests"])'
