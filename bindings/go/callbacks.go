@@ -25,8 +25,9 @@ type (
 	logitsState   = function[func(tokens []int32, logits []float32) error]
 )
 
-// run calls body, which calls the program's function, and gives the number that the library expects: 0 to go on, 1 to
-// end. It keeps an error or a panic of body for ended, since a Go panic must not unwind through the library's C++.
+// run calls body, which calls the program's function, and returns what the library expects of a callback: 0 to go on, 1
+// to end. If body returns an error or panics, run stores that, and the method ended returns it later: a Go panic must
+// not unwind through the library's C++ frames.
 func (f *function[F]) run(body func() error) (ends C.int32_t) {
 	var err error
 	panicked := true

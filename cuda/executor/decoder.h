@@ -76,8 +76,8 @@ class Decoder {
         return {};
     }
 
-    // Uploads the weights and waits. That is the first `share` of the progress. Another thread may run steps meanwhile,
-    // whose results are of no use.
+    // Uploads the weights and waits. Reports `progress` from 0 to `share`. Another thread may run steps meanwhile,
+    // whose results are wrong, since they read weights that have not arrived yet.
     Result<void> upload(const ModelWeights& weights, const Progress& progress, double share) const {
         return upload_weights(spec_, weights, options_.weights, weights_, progress, share);
     }

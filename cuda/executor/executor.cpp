@@ -87,7 +87,7 @@ class CudaExecutor final : public Executor {
         if (options_.profile != nullptr) options_.profile->clear();
         page_table_.forget();
         num_drawn_ = 0;
-        return {};
+        return report(progress, 1);
     }
 
     [[nodiscard]] int32_t max_in_flight() const override {
@@ -305,10 +305,9 @@ class CudaExecutor final : public Executor {
         while (uploaded.ok() && steps.wait_for(kBetweenReports) == std::future_status::timeout)
             uploaded = report(progress, kLoaded + (1 - kLoaded) * warm);
         stops = !uploaded.ok();
-        const Result<void> ran = steps.get();
+        Result<void> ran = steps.get();
         NL_TRY(uploaded);
-        NL_TRY(ran);
-        return report(progress, 1);
+        return ran;
     }
 
     Result<void> warm_up_steps(const ModelWeights& weights, const Progress& progress) {

@@ -54,8 +54,9 @@ template <typename T>
 Result<DeviceWeights<T>> allocate_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
                                           cudaStream_t stream);
 
-// Copies the weights to where allocate_weights() has made room for them, on a stream of its own, and waits. Steps that
-// run meanwhile read zeros or weights. This is the first `share` of `progress`.
+// Copies the weights to where allocate_weights() has made room for them, on a stream of its own, and waits. Steps may
+// run on other streams meanwhile: where a weight has not arrived yet, they read zeros. Reports `progress` from 0 to
+// `share`.
 template <typename T>
 Result<void> upload_weights(const ModelSpec& spec, const ModelWeights& weights, WeightForm form,
                             const DeviceWeights<T>& to, const Progress& progress, double share);

@@ -666,18 +666,18 @@ class GenerationOption(OpenEnum):
     #: The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
     #: [0 to 1048576 bytes; default "", none]
     GRAMMAR = 319
-    #: The constrained text begins with this many tokens that are there already: the last ones of the cache, after the
-    #: tokens given to nl_generation_start are appended. They may be the text of a generation that ended early, in this
-    #: cache or in the one that it was forked from, or the first words of an answer, chosen by the caller.
-    #: INVALID_ARGUMENT where the constraint does not allow them, or allows nothing after them.
+    #: How many of the cache's last tokens are the beginning of the constrained text; tokens given to
+    #: nl_generation_start are in the cache by then. With it a generation continues a text that an earlier one left
+    #: unfinished, in the same cache or in a fork of it, or a text whose first words the caller chose. INVALID_ARGUMENT
+    #: where the constraint does not allow these tokens, or allows nothing after them.
     #: [0 (default) to 2147483647]
     CONSTRAINED_TOKENS = 320
-    #: 1: where the constraint allows only one continuation, such as the rest of a property's name, its tokens are
-    #: appended without being drawn, and computed in one step. They are the tokens that the tokenizer encodes that
-    #: continuation as, which may differ from those that would have been drawn. If more text follows, the last of these
-    #: tokens is drawn after all, since it may form one longer token with that text. The logits callback is not called
-    #: for tokens that are not drawn. Up to 256 tokens come at once, whatever NL_OPTION_BUFFER_TOKENS says. Not together
-    #: with NL_OPTION_LOGPROBS. [0 (default) or 1]
+    #: 1: where the constraint allows only one continuation of the text, such as the rest of a property's name, the
+    #: tokenizer encodes that continuation, and its tokens are appended without a draw and computed in one step. A model
+    #: that draws might have spelled the same text with other tokens. Where more text follows, the last of these tokens
+    #: is drawn after all: together with that text it may be one longer token. The logits callback is called for drawn
+    #: tokens alone. Up to 256 tokens are appended at once, also where the reader's buffer has room for fewer
+    #: (NL_OPTION_BUFFER_TOKENS). INVALID_ARGUMENT together with NL_OPTION_LOGPROBS. [0 (default) or 1]
     JUMP_AHEAD = 321
 
 

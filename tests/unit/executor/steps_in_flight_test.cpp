@@ -320,6 +320,17 @@ TEST_P(StepsInFlightTest, CreationTellsItsProgressAndCanBeCancelled) {
     EXPECT_LT(told.front(), 0.5);
     EXPECT_EQ(told.back(), 1);
     EXPECT_TRUE(std::ranges::is_sorted(told));
+    ExecutorOptions cold = wanted;
+    cold.warm_up = false;
+    double latest = 0;
+    ASSERT_TRUE(backend_
+                    ->create_executor(model.spec, model.weights, cold,
+                                      [&](double done) {
+                                          latest = done;
+                                          return true;
+                                      })
+                    .ok());
+    EXPECT_EQ(latest, 1);
     for (const double share : {told[0], told[1], told[told.size() / 2], 1.0}) {
         bool asked = false;  // for its end, after which nothing more is told
         const auto cancelled = backend_->create_executor(model.spec, model.weights, wanted, [&](double done) {
