@@ -82,9 +82,6 @@ class Decoder {
         return upload_weights(spec_, weights, options_.weights, weights_, progress, share);
     }
 
-    // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.
-    void choose_products_by_timing(bool on) { products_.choose_by_timing(on); }
-
     // The attention plans of a step, which are sent to the device with its batch; valid until the next call.
     std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written) {
         return attention_.plan(step, written);

@@ -312,11 +312,9 @@ class CudaExecutor final : public Executor {
 
     Result<void> warm_up_steps(const ModelWeights& weights, const Progress& progress) {
         const auto run = [&](const Batch& batch, int32_t num_layers) { return run_step(batch, num_layers); };
-        decoder_->choose_products_by_timing(true);
         plain_steps_ = kPlainStepsOfWarmUp;
         NL_TRY(warm_up(run, spec_, weights, options_, progress));
         plain_steps_ = kPlainSteps;
-        decoder_->choose_products_by_timing(false);
         return {};
     }
 

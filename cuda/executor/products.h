@@ -69,9 +69,6 @@ class Products {
         return products;
     }
 
-    // While `on`, products of new shapes are timed (Matmul): for steps whose results nobody needs.
-    void choose_by_timing(bool on) { matmul_->choose_by_timing(on); }
-
     // Whether such a product is computed by streamed kernels.
     [[nodiscard]] bool streams(int rows, const DeviceMatrix<T>& matrix) const {
         if constexpr (kMayStream) {

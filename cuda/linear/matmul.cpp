@@ -1,10 +1,6 @@
 #include "linear/matmul.h"
 
-#include <algorithm>
-#include <array>
-
 #include "runtime/check.h"
-#include "runtime/stream.h"
 
 namespace nanolith::cuda {
 
@@ -14,15 +10,6 @@ namespace {
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 // Prefills come in any number of rows; beyond this many shapes the memory of them starts over.
 constexpr size_t kMaxProblems = 1024;
-
-// Products of fewer rows are not timed: the first algorithm was the fastest for most of them. Nor are those that are
-// added to y: in a step of Qwen3-0.6B's shape the ones chosen by time took 4% longer than the first ones, since alone a
-// product finds its small weights and y in L2.
-constexpr int32_t kTimedRows = 512;
-constexpr int kTimedCandidates = 8;
-constexpr int kTimedRuns = 3;
-// Another algorithm than the first is taken where its time is at most this share of the first's.
-constexpr float kFaster = 0.98F;
 
 cudaDataType_t data_type(DType dtype) {
     switch (dtype) {
@@ -93,18 +80,6 @@ Result<Preference> create_preference(bool y_is_part) {
     return preference;
 }
 
-// Whether the algorithm adds up each output's products in one go, from the first to the last.
-bool adds_in_order(const cublasLtMatmulAlgo_t& algorithm) {
-    int32_t parts = 0;
-    uint32_t reduction = 0;
-    const bool known =
-        cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_SPLITK_NUM, &parts, sizeof parts,
-                                             nullptr) == CUBLAS_STATUS_SUCCESS &&
-        cublasLtMatmulAlgoConfigGetAttribute(&algorithm, CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, &reduction,
-                                             sizeof reduction, nullptr) == CUBLAS_STATUS_SUCCESS;
-    return known && parts <= 1 && reduction == CUBLASLT_REDUCTION_SCHEME_NONE;
-}
-
 }  // namespace
 
 // A shape as cuBLASLt describes it.
@@ -138,7 +113,7 @@ Matmul::~Matmul() {
     if (handle_ != nullptr) cublasLtDestroy(handle_);
 }
 
-Result<const Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape, const Operands& operands) {
+Result<const Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape) {
     const auto found = problems_.find(shape);
     if (found != problems_.end()) return found->second.get();
 
@@ -150,75 +125,30 @@ Result<const Matmul::Problem*> Matmul::find_problem(const MatmulShape& shape, co
     NL_ASSIGN(problem->y, create_layout(shape.output, shape.rows, shape.outputs, shape.stride));
     NL_ASSIGN(const Preference preference, create_preference(shape.stride != shape.outputs));
 
-    const bool timed = times_ && shape.rows >= kTimedRows && !shape.add;
-    std::array<cublasLtMatmulHeuristicResult_t, kTimedCandidates> candidates{};
+    cublasLtMatmulHeuristicResult_t first{};
     int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        handle_, problem->description.get(), problem->weight.get(), problem->x.get(), problem->y.get(),
-        problem->y.get(), preference.get(), timed ? kTimedCandidates : 1, candidates.data(), &count);
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoGetHeuristic(handle_, problem->description.get(), problem->weight.get(), problem->x.get(),
+                                       problem->y.get(), problem->y.get(), preference.get(), 1, &first, &count);
     if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED) {
         return cublas_error(status, "cublasLtMatmulAlgoGetHeuristic");
     }
-    problem->known = status == CUBLAS_STATUS_SUCCESS && count > 0 && candidates[0].state == CUBLAS_STATUS_SUCCESS;
-    problem->algorithm = candidates[0].algo;
-    if (problem->known && count > 1) {
-        NL_TRY(choose(*problem, std::span(candidates).first(static_cast<size_t>(count)), operands));
-    }
+    problem->known = status == CUBLAS_STATUS_SUCCESS && count > 0 && first.state == CUBLAS_STATUS_SUCCESS;
+    problem->algorithm = first.algo;
     if (problems_.size() >= kMaxProblems) problems_.clear();
     const Problem* const kept = problem.get();
     problems_.emplace(shape, std::move(problem));
     return kept;
 }
 
-// Of the candidates that add in order; where the first one does not, it is kept.
-Result<void> Matmul::choose(Problem& problem, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                            const Operands& operands) {
-    if (!adds_in_order(problem.algorithm)) return {};
-    float least = 0;
-    for (const cublasLtMatmulHeuristicResult_t& candidate : candidates) {
-        if (candidate.state != CUBLAS_STATUS_SUCCESS || !adds_in_order(candidate.algo)) continue;
-        NL_ASSIGN(const float milliseconds, time(problem, candidate.algo, operands));
-        const bool first = &candidate == candidates.data();
-        if (first) least = kFaster * milliseconds;
-        if (first || milliseconds >= least) continue;
-        least = milliseconds;
-        problem.algorithm = candidate.algo;
-    }
-    return {};
-}
-
-// The fastest of a few runs, in milliseconds.
-Result<float> Matmul::time(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands) {
-    NL_ASSIGN(const Event begin, create_timed_event());
-    NL_ASSIGN(const Event end, create_timed_event());
-    NL_TRY(launch(problem, algorithm, operands));  // loads the kernel
-    float least = 0;
-    for (int run = 0; run < kTimedRuns; ++run) {
-        NL_CUDA_TRY(cudaEventRecord(begin.get(), operands.stream));
-        NL_TRY(launch(problem, algorithm, operands));
-        NL_CUDA_TRY(cudaEventRecord(end.get(), operands.stream));
-        NL_CUDA_TRY(cudaEventSynchronize(end.get()));
-        float milliseconds = 0;
-        NL_CUDA_TRY(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
-        least = run == 0 ? milliseconds : std::min(least, milliseconds);
-    }
-    return least;
-}
-
-Result<void> Matmul::launch(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands) {
-    const float one = 1;
-    NL_CUBLAS_TRY(cublasLtMatmul(handle_, problem.description.get(), &one, operands.weight, problem.weight.get(),
-                                 operands.x, problem.x.get(), &problem.beta, operands.y, problem.y.get(), operands.y,
-                                 problem.y.get(), &algorithm, workspace_.data(), kWorkspaceBytes, operands.stream));
-    return {};
-}
-
 Result<bool> Matmul::multiply(const MatmulShape& shape, const void* x, const void* weight, void* y,
                               cudaStream_t stream) {
-    const Operands operands{x, weight, y, stream};
-    NL_ASSIGN(const Problem* const problem, find_problem(shape, operands));
+    NL_ASSIGN(const Problem* const problem, find_problem(shape));
     if (!problem->known) return false;
-    NL_TRY(launch(*problem, problem->algorithm, operands));
+    const float one = 1;
+    NL_CUBLAS_TRY(cublasLtMatmul(handle_, problem->description.get(), &one, weight, problem->weight.get(), x,
+                                 problem->x.get(), &problem->beta, y, problem->y.get(), y, problem->y.get(),
+                                 &problem->algorithm, workspace_.data(), kWorkspaceBytes, stream));
     return true;
 }
 

@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 
 #include <memory>
-#include <span>
 #include <unordered_map>
 
 #include "backend/dtype.h"
@@ -46,18 +45,14 @@ constexpr int32_t padded_rows(int32_t rows, bool batch_invariant) {
     return (rows + kInvariantRows - 1) / kInvariantRows * kInvariantRows;
 }
 
-// One cuBLASLt handle with its workspace, and the algorithm chosen for each shape met so far: the first that cuBLASLt
-// names, or for products y = x W^T of many rows that are met while choose_by_timing() holds the fastest of several that
-// cut no sum into parts, so that which one it is changes no bit of the result. For one stream.
+// One cuBLASLt handle with its workspace, and for each shape met so far the first algorithm that cuBLASLt names. For
+// one stream.
 class Matmul {
   public:
     static Result<std::unique_ptr<Matmul>> create();
     ~Matmul();
     Matmul(const Matmul&) = delete;
     Matmul& operator=(const Matmul&) = delete;
-
-    // While `on`, new shapes of many rows are timed, which waits for the stream: for steps that nobody waits for.
-    void choose_by_timing(bool on) { times_ = on; }
 
     // false, and nothing done, where cuBLASLt has no algorithm for the shape: it need not for sizes that are no
     // multiple of 16 bytes.
@@ -70,22 +65,10 @@ class Matmul {
     };
 
     Matmul() = default;
-    // The operands of a product on the device.
-    struct Operands {
-        const void* x;
-        const void* weight;
-        void* y;
-        cudaStream_t stream;
-    };
-    Result<const Problem*> find_problem(const MatmulShape& shape, const Operands& operands);
-    Result<void> launch(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands);
-    Result<float> time(const Problem& problem, const cublasLtMatmulAlgo_t& algorithm, const Operands& operands);
-    Result<void> choose(Problem& problem, std::span<const cublasLtMatmulHeuristicResult_t> candidates,
-                        const Operands& operands);
+    Result<const Problem*> find_problem(const MatmulShape& shape);
 
     cublasLtHandle_t handle_ = nullptr;
     DeviceBuffer workspace_;
-    bool times_ = false;
     std::unordered_map<MatmulShape, std::unique_ptr<Problem>, Hash> problems_;
 };
 
