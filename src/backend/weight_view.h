@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "backend/dtype.h"
 
@@ -34,9 +37,20 @@ class WeightSource {
     // become zeros; the source remembers that, and its owner asks for it when everything is loaded.
     virtual void read(const std::byte* from, size_t size, void* to) noexcept = 0;
     // A copy of the bytes that lives as long as the source.
-    virtual const std::byte* keep(std::span<const std::byte> bytes) = 0;
+    const std::byte* keep(std::span<const std::byte> bytes) {
+        auto place = kept_.find(bytes.data());
+        if (place == kept_.end()) {
+            std::vector<std::byte> copy(bytes.size());
+            read(bytes.data(), bytes.size(), copy.data());
+            place = kept_.emplace(bytes.data(), std::move(copy)).first;
+        }
+        return place->second.data();
+    }
     // Whether the memory of the weights may be used directly, without a copy, once they have been read.
     [[nodiscard]] virtual bool stays() const = 0;
+
+  private:
+    std::map<const std::byte*, std::vector<std::byte>> kept_;
 };
 
 class CompactSource;  // compact_weight.h

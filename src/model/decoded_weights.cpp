@@ -138,15 +138,6 @@ void DecodedWeights::Tensor::unpack_block(const std::byte* from, int64_t weights
     look_at(std::span(values).first(static_cast<size_t>(weights)));
 }
 
-const std::byte* DecodedWeights::keep(std::span<const std::byte> bytes) {
-    const auto [place, is_new] = kept_.try_emplace(bytes.data());
-    if (is_new) {
-        place->second.resize(bytes.size());
-        read(bytes.data(), bytes.size(), place->second.data());
-    }
-    return place->second.data();
-}
-
 std::vector<NotFinite> DecodedWeights::not_finite() const {
     std::vector<NotFinite> found;
     for (const Tensor& tensor : tensors_) {

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,7 +39,6 @@ class DecodedWeights final : public WeightSource {
     [[nodiscard]] const CompactSource* compact(size_t i) const;
 
     void read(const std::byte* from, size_t size, void* to) noexcept override;
-    const std::byte* keep(std::span<const std::byte> bytes) override;
     [[nodiscard]] bool stays() const override { return false; }
 
     // The tensors of which NaNs or infinities have been read, in the order of add().
@@ -73,7 +71,6 @@ class DecodedWeights final : public WeightSource {
     std::deque<Tensor> tensors_;
     int64_t size_ = 0;        // of all tensors, in elements
     AddressRange addresses_;  // of all of them
-    std::map<const std::byte*, std::vector<std::byte>> kept_;
 };
 
 }  // namespace nanolith

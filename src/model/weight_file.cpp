@@ -135,15 +135,6 @@ void WeightFile::look_at(const std::byte* from, std::span<const std::byte> copy)
     if (count > 0) numbers.not_finite.fetch_add(count, std::memory_order_relaxed);
 }
 
-const std::byte* WeightFile::keep(std::span<const std::byte> bytes) {
-    const auto [place, is_new] = kept_.try_emplace(bytes.data());
-    if (is_new) {
-        place->second.resize(bytes.size());
-        read(bytes.data(), bytes.size(), place->second.data());
-    }
-    return place->second.data();
-}
-
 Result<void> WeightFile::finish() {
     NL_TRY(file_.check_unchanged());
     if (const size_t at = missing_at_; at != kNothingMissing) {

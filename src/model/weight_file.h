@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,7 +56,6 @@ class WeightFile final : public WeightSource {
     [[nodiscard]] TensorMap take_tensors() { return std::move(tensors_); }
 
     void read(const std::byte* from, size_t size, void* to) noexcept override;
-    const std::byte* keep(std::span<const std::byte> bytes) override;
     [[nodiscard]] bool stays() const override { return place_ == WeightPlace::mapped; }
 
     // To be called when all is loaded: IO where bytes were missing or the file has changed. Nothing is read out of it
@@ -88,7 +86,6 @@ class WeightFile final : public WeightSource {
     TensorMap tensors_;
     std::deque<Numbers> numbers_;  // in the order of the file
 
-    std::map<const std::byte*, std::vector<std::byte>> kept_;
     std::atomic<size_t> missing_at_ = kNothingMissing;  // where in the file the first bytes were that could not be read
 };
 

@@ -259,13 +259,4 @@ void PackedMatrix::read_row(const InMemory& memory, int64_t row, int64_t first, 
     }
 }
 
-const std::byte* PackedMatrix::keep(std::span<const std::byte> bytes) {
-    const auto [place, is_new] = kept_.try_emplace(bytes.data());
-    if (is_new) {
-        place->second.resize(bytes.size());
-        read(bytes.data(), bytes.size(), place->second.data());
-    }
-    return place->second.data();
-}
-
 }  // namespace nanolith

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -67,7 +66,6 @@ class PackedMatrix final : public CompactSource, public WeightSource {
 
     // WeightSource, of addresses that view() has given.
     void read(const std::byte* from, size_t size, void* to) noexcept override;
-    const std::byte* keep(std::span<const std::byte> bytes) override;
     [[nodiscard]] bool stays() const override { return false; }
 
   private:
@@ -100,7 +98,6 @@ class PackedMatrix final : public CompactSource, public WeightSource {
     bool exact_ = true;                          // whether the scales are those of a compact form
     CompactForm form_;
     AddressRange addresses_;  // of wide weights
-    std::map<const std::byte*, std::vector<std::byte>> kept_;
 };
 
 using PackedMatrices = std::vector<std::unique_ptr<PackedMatrix>>;
