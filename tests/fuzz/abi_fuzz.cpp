@@ -3,6 +3,7 @@
 #include <fuzzer/FuzzedDataProvider.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "abi/tiny_model.h"
 #include "nanolith/nanolith.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -47,6 +49,15 @@ nl_options* engine_options() {
 const std::string& model_path() {
     static const nanolith::test::TinyModel model({.num_layers = 1, .max_context = 128});
     return model.path();
+}
+
+// A text option's value. Where it is the store's folder, one of that name below a folder for temporary files: programs
+// write nowhere else.
+std::string harmless(int32_t key, std::string value) {
+    static const nanolith::test::TempFolder folder;
+    if (key != NL_OPTION_STORE_FOLDER || value.empty()) return value;
+    std::replace(value.begin(), value.end(), '/', '_');
+    return folder.file("store-" + value);
 }
 
 // The engine that all programs share, so that what one leaves behind shows in the next.
@@ -188,7 +199,7 @@ class Program {
 
     int32_t option_key() {
         constexpr int32_t kBases[] = {0, 99, 199, 299};
-        return input_.PickValueInArray(kBases) + input_.ConsumeIntegralInRange(0, 20);
+        return input_.PickValueInArray(kBases) + input_.ConsumeIntegralInRange(0, 24);
     }
     void new_options() {
         nl_options* made = nullptr;
@@ -331,7 +342,7 @@ class Program {
         const int32_t key = option_key();
         if (key != NL_OPTION_NUM_PAGES && key != NL_OPTION_THREADS) {
             worked(nl_options_set_int(options, key, number()));
-            const std::string what = text();
+            const std::string what = harmless(key, text());
             worked(nl_options_set_text(options, key, what.data(), what.size()));
         }
         nl_engine* made = nullptr;
