@@ -72,7 +72,7 @@ class Generation {
 
     // ---- The step loop
     // To be called before its first step: the constrained text begins with these tokens, the latest of the context.
-    // INVALID_ARGUMENT where the constraint does not allow them, or allows nothing after them.
+    // INVALID_ARGUMENT if the constraint forbids one of them, or if it allows no token after them.
     Result<void> begin_with(std::span<const int32_t> tokens);
     // Its request, and how many tokens of its context were in the cache before.
     void attach(const std::shared_ptr<Request>& request, int32_t tokens_reused);

@@ -51,9 +51,9 @@ const std::string& model_path() {
     return model.path();
 }
 
-// A text option's value. Where it is the store's folder, one of that name below a folder for temporary files: programs
-// write nowhere else.
-std::string harmless(int32_t key, std::string value) {
+// The text that a program sets for the option `key`: `value` itself, but for NL_OPTION_STORE_FOLDER a path within a
+// temporary folder. Otherwise engines would make folders with random names wherever the fuzzer was started.
+std::string confined(int32_t key, std::string value) {
     static const nanolith::test::TempFolder folder;
     if (key != NL_OPTION_STORE_FOLDER || value.empty()) return value;
     std::replace(value.begin(), value.end(), '/', '_');
@@ -342,7 +342,7 @@ class Program {
         const int32_t key = option_key();
         if (key != NL_OPTION_NUM_PAGES && key != NL_OPTION_THREADS) {
             worked(nl_options_set_int(options, key, number()));
-            const std::string what = harmless(key, text());
+            const std::string what = confined(key, text());
             worked(nl_options_set_text(options, key, what.data(), what.size()));
         }
         nl_engine* made = nullptr;

@@ -555,18 +555,19 @@ pub const NL_OPTION_JSON_OBJECT: i32 = 318;
 /// The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF.
 /// \[0 to 1048576 bytes; default "", none]
 pub const NL_OPTION_GRAMMAR: i32 = 319;
-/// How many of the cache's last tokens are the beginning of the constrained text; tokens given to
-/// nl_generation_start are in the cache by then. With it a generation continues a text that an earlier one left
-/// unfinished, in the same cache or in a fork of it, or a text whose first words the caller chose. INVALID_ARGUMENT
-/// where the constraint does not allow these tokens, or allows nothing after them.
+/// For a constrained text that has begun already: its number of tokens so far, which are the last ones of the cache.
+/// The tokens given to nl_generation_start are appended to the cache first and count among them. The begun text may
+/// be one that an earlier generation left unfinished, in the same cache or in a fork of it, or words that the
+/// caller wants the text to begin with. INVALID_ARGUMENT if the constraint forbids one of these tokens, or if it
+/// allows no token after them.
 /// \[0 (default) to 2147483647]
 pub const NL_OPTION_CONSTRAINED_TOKENS: i32 = 320;
-/// 1: where the constraint allows only one continuation of the text, such as the rest of a property's name, the
-/// tokenizer encodes that continuation, and its tokens are appended without a draw and computed in one step. A model
-/// that draws might have spelled the same text with other tokens. Where more text follows, the last of these tokens
-/// is drawn after all: together with that text it may be one longer token. The logits callback is called for drawn
-/// tokens alone. Up to 256 tokens are appended at once, also where the reader's buffer has room for fewer
-/// (NL_OPTION_BUFFER_TOKENS). INVALID_ARGUMENT together with NL_OPTION_LOGPROBS. \[0 (default) or 1]
+/// 1: text that the constraint forces, such as the rest of a property's name, is not drawn token by token. The
+/// tokenizer encodes the forced text, and one step appends all of its tokens to the cache: at most 256, even if
+/// NL_OPTION_BUFFER_TOKENS is less. A model that draws each token might divide the same text into other tokens. If
+/// the text goes on after its forced part, the last forced token is drawn instead of appended, because a longer
+/// token may begin with the same characters. The logits callback is called for drawn tokens only, not for appended
+/// ones. INVALID_ARGUMENT if NL_OPTION_LOGPROBS is set too. \[0 (default) or 1]
 pub const NL_OPTION_JUMP_AHEAD: i32 = 321;
 
 /// lines "name: value", each ended by a newline, for people to read
