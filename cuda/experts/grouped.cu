@@ -19,6 +19,8 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kRows = 4;
+// Pairs that experts have on average from which on multiply_grouped_wgmma() is the fastest.
+constexpr int kManyPairs = 32;
 
 template <typename T>
 __device__ void add_products(const GroupedProduct<T>& product, const T* weight, const T* const (&x)[kRows], int lane,
@@ -78,6 +80,9 @@ __global__ void __launch_bounds__(kWarps* kWarp) grouped_kernel(GroupedProduct<T
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream) {
     if constexpr (!std::is_same_v<T, float>) {
+        const bool many = product.num_pairs >= kManyPairs * product.experts;
+        if (product.hopper && many && product.size % 8 == 0 && product.outputs % 8 == 0)
+            return multiply_grouped_wgmma(product, y, stream);
         if (product.size % 32 == 0) return multiply_grouped_mma(product, y, stream);
     }
     const auto blocks = static_cast<unsigned>((product.outputs + kWarps - 1) / kWarps);
