@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "device/ring_position.cuh"
+
 // Code for older devices is compiled, so that one build serves all, and traps where it would need these.
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define NL_HOPPER
@@ -125,19 +127,5 @@ __device__ inline void named_barrier_sync(int number, int threads) {
 __device__ inline void named_barrier_arrive(int number, int threads) {
     asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
-
-// A position in a ring of kStages stages: the stage that is used next, and the parity of its barriers' phase.
-template <int kStages>
-struct RingPosition {
-    int stage = 0;
-    uint32_t parity = 0;
-
-    __device__ void advance() {
-        if (++stage == kStages) {
-            stage = 0;
-            parity ^= 1U;
-        }
-    }
-};
 
 }  // namespace nanolith::cuda

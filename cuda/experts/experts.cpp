@@ -132,7 +132,7 @@ template <typename T>
 template <typename Output>
 Result<void> Experts<T>::multiply_wide(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, Output* y,
                                        cudaStream_t stream) {
-    product.hopper = gpu_.major == 9 && !batch_invariant_;
+    product.hopper = gpu_.major == 9;
     if (!matrix.compact()) {
         product.weight = matrix.wide;
         return multiply_grouped(product, y, stream);

@@ -1,4 +1,4 @@
-// Of float32, and of sizes that the tensor cores' kernel (grouped_mma.cu) doesn't take.
+// Of float32, and of sizes that the tensor cores' kernels (grouped_wgmma.cu, grouped_mma.cu) don't take.
 //
 // Tiling: the grid goes over the outputs, four to a block and one to a warp, and over the experts; a warp computes its
 // output for its expert's rows, four at a time, with its lanes along the weight row in steps of 16 bytes.
@@ -19,8 +19,6 @@ namespace {
 
 constexpr int kWarps = 4;
 constexpr int kRows = 4;
-// Pairs that experts have on average from which on multiply_grouped_wgmma() is the fastest.
-constexpr int kManyPairs = 32;
 
 template <typename T>
 __device__ void add_products(const GroupedProduct<T>& product, const T* weight, const T* const (&x)[kRows], int lane,
@@ -80,8 +78,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) grouped_kernel(GroupedProduct<T
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream) {
     if constexpr (!std::is_same_v<T, float>) {
-        const bool many = product.num_pairs >= kManyPairs * product.experts;
-        if (product.hopper && many && product.size % 8 == 0 && product.outputs % 8 == 0)
+        if (product.hopper && product.size % 8 == 0 && product.outputs % 8 == 0)
             return multiply_grouped_wgmma(product, y, stream);
         if (product.size % 32 == 0) return multiply_grouped_mma(product, y, stream);
     }

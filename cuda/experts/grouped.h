@@ -24,12 +24,13 @@ struct GroupedProduct {
     int experts = 0;
     int size = 0;
     int outputs = 0;
-    bool hopper = false;  // multiply_grouped_wgmma() may be used: a row's result may depend on how many there are
+    bool hopper = false;  // the device has what multiply_grouped_wgmma() needs
 
     // Experts that have pairs, at most.
     [[nodiscard]] int most_chosen() const { return std::min(experts, num_pairs); }
 };
 
+// A row's result does not depend on what other rows there are.
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 
@@ -37,8 +38,7 @@ Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaS
 template <typename T, typename Output>
 Result<void> multiply_grouped_mma(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 
-// Part of multiply_grouped(): 16-bit numbers and many pairs for each expert on Hopper, for sizes and outputs that are
-// multiples of 8.
+// Part of multiply_grouped(): 16-bit numbers on Hopper, for sizes and outputs that are multiples of 8.
 template <typename T, typename Output>
 Result<void> multiply_grouped_wgmma(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 

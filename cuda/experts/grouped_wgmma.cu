@@ -1,19 +1,18 @@
-// Of 16-bit numbers and many rows for each expert, on Hopper.
+// Of 16-bit numbers on Hopper.
 //
-// Tiling: a block has 128 pairs of one expert and 256 of its outputs (128 x 256 sums, 64 x 256 for each of two
+// Tiling: a block has up to 128 pairs of one expert and 256 of its outputs (128 x 256 sums, 64 x 256 for each of two
 // warpgroups), and goes through the length of the sum 64 elements at a time. A third warpgroup loads: the weights of a
 // step with the copy engine, the pairs' rows, which lie anywhere, with one asynchronous copy of 16 bytes a lane. Four
 // steps are in shared memory. A tile of at most 64 pairs is divided by its outputs instead.
 //
 // Bytes: an expert's weights once for each 128 of its pairs, a pair's row once for each 256 outputs; of both all but
-// the first reading from L2. Flops: 2 * pairs * outputs * size, with pairs in sixty-fours. Bound by L2 (85 flops a
-// byte) and the tensor cores.
+// the first reading from L2. Flops: 2 * pairs * outputs * size, with pairs in sixty-fours. Bound by memory for few
+// pairs an expert, by the tensor cores and L2 (85 flops a byte) for many.
 #include "device/async_copy.cuh"
 #include "device/dynamic_shared.cuh"
 #include "device/mbarrier.cuh"
 #include "device/number.cuh"
 #include "device/reduce.cuh"
-#include "device/registers.cuh"
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "experts/grouped.h"
@@ -33,8 +32,6 @@ constexpr int kAhead = 2;    // stages whose copies of rows a loading thread has
 constexpr int kGroup = 128;  // threads of a warpgroup
 constexpr int kGroups = 2;   // that compute
 constexpr int kThreads = (1 + kGroups) * kGroup;
-constexpr int kLoaderRegisters = 40;
-constexpr int kConsumerRegisters = 232;
 
 struct Stage {
     alignas(1024) std::byte rows[kPairs * kRowBytes];
@@ -90,7 +87,7 @@ __device__ void load_stages(Shared& shared, const GroupedProduct<T>& product, co
     const int thread = static_cast<int>(threadIdx.x);
     const int column = thread % kColumns;
     const int first_row = thread / kColumns;
-    const int copies = tile.end - tile.first <= kPairs / 2 ? kCopies / 2 : kCopies;
+    const int copies = (tile.end - tile.first + kRowsAtOnce - 1) / kRowsAtOnce;
     const T* rows[kCopies];
 #pragma unroll
     for (int i = 0; i < kCopies; ++i) {
@@ -199,10 +196,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int first_output = static_cast<int>(blockIdx.x) * kOutputs;
     const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroup, 0);
     if (group == 0) {
-        decrease_registers<kLoaderRegisters>();
         load_stages(shared, product, &map, tile, first_output);
     } else {
-        increase_registers<kConsumerRegisters>();
         if (tile.end - tile.first <= kPairs / 2)
             multiply_stages<kOutputs / 2>(shared, product, tile, 0, (group - 1) * kOutputs / 2, first_output, y);
         else

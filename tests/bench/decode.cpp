@@ -2,14 +2,14 @@
 // that share it.
 //
 //   bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--weights FORM] [--rows N] [--history TOKENS] [--steps N]
-//                [--profile yes]
+//                [--slice TOKENS] [--profile yes]
 //
 // FORM is bf16 (default), fp8, int8 or int4: what matrices are quantised to when they are loaded.
 //
 // Each step is timed on the host from the call to the drawn token; the median is reported, with the bytes of weights
 // and KV cache that a step must read and what share of a read ceiling that makes (4.5 TB/s, a plain read's on an H200).
-// The prefill, in slices of 512 tokens, is timed when it is done a second time. With --profile a table of each model's
-// phases follows its line; the steps are slower then.
+// The prefill, in slices of 512 tokens or as many as --slice says, is timed when it is done a second time. With
+// --profile a table of each model's phases follows its line; the steps are slower then.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -45,6 +45,7 @@ struct Arguments {
     int32_t rows = 1;
     int32_t history = 256;
     int32_t steps = 256;
+    int32_t slice = 512;
     bool profile = false;
 };
 
@@ -86,12 +87,13 @@ double seconds_since(Clock::time_point begin) {
     return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-Result<double> prefill(Executor& executor, std::span<const int32_t> table, int32_t tokens) {
-    constexpr int32_t kSlice = 512;
+Result<double> prefill(Executor& executor, std::span<const int32_t> table, const Arguments& arguments) {
+    const int32_t tokens = arguments.history;
+    const int32_t slice = arguments.slice;
     int32_t token[1];
     const auto begin = Clock::now();
-    for (int32_t first = 0; first < tokens; first += kSlice) {
-        NL_TRY(run_step(executor, batch_of(table, first, std::min(kSlice, tokens - first), 1), token));
+    for (int32_t first = 0; first < tokens; first += slice) {
+        NL_TRY(run_step(executor, batch_of(table, first, std::min(slice, tokens - first), 1), token));
     }
     return seconds_since(begin);
 }
@@ -131,6 +133,7 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     options.weights = arguments.weights;
     options.page_size = kPageSize;
     options.num_pages = context / kPageSize + 1 + arguments.rows * own_pages(arguments);
+    options.max_rows = std::max({options.max_rows, arguments.rows, arguments.slice});
     options.max_output_rows = arguments.rows;
     options.max_kept_logits = 0;
     const std::vector<int32_t> table = table_of(options.num_pages);
@@ -139,8 +142,8 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     const RandomWeights random(shape);
     const ModelSpec spec = testing::spec_of(random_shape(shape, context));
     NL_ASSIGN(auto executor, backend.create_executor(spec, random.weights, options, Progress()));
-    NL_TRY(prefill(*executor, table, arguments.history));  // warms up
-    NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments.history));
+    NL_TRY(prefill(*executor, table, arguments));  // warms up
+    NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments));
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
     const int32_t middle = arguments.history + kWarmUpSteps + arguments.steps / 2;
     const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read -
@@ -174,6 +177,8 @@ bool parse(int argc, char** argv, Arguments& arguments) {
             arguments.history = std::atoi(argv[i + 1]);
         } else if (name == "--steps") {
             arguments.steps = std::atoi(argv[i + 1]);
+        } else if (name == "--slice") {
+            arguments.slice = std::atoi(argv[i + 1]);
         } else if (name == "--profile") {
             arguments.profile = std::string(argv[i + 1]) == "yes";
         } else {
@@ -182,7 +187,7 @@ bool parse(int argc, char** argv, Arguments& arguments) {
     }
     const bool known = arguments.model.empty() || find_shape(arguments.model) != nullptr;
     return argc % 2 == 1 && known && arguments.history >= 0 && arguments.steps >= 1 && arguments.rows >= 1 &&
-           (arguments.rows == 1 || arguments.history >= kPageSize);
+           arguments.slice >= 1 && (arguments.rows == 1 || arguments.history >= kPageSize);
 }
 
 Result<void> run(const Arguments& arguments) {
@@ -204,7 +209,7 @@ int main(int argc, char** argv) {
     if (!parse(argc, argv, arguments)) {
         std::fprintf(stderr,
                      "usage: bench_decode [--device cpu|cuda|cuda:N] [--model NAME] [--weights FORM] [--rows N]\n"
-                     "                    [--history TOKENS] [--steps N] [--profile yes]\n"
+                     "                    [--history TOKENS] [--steps N] [--slice TOKENS] [--profile yes]\n"
                      "       NAME is qwen3-0.6b, llama-3.2-1b, llama-3.1-8b or qwen3-30b-a3b\n"
                      "       FORM is bf16, fp8, int8 or int4\n");
         return 2;

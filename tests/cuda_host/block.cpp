@@ -27,7 +27,7 @@ namespace {
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kLanes = 32;
 
-enum class State { ready, at_warp, at_block, at_cluster, done };
+enum class State { ready, at_warp, at_block, at_cluster, polling, done };
 
 struct Fiber {
     std::vector<char> stack = std::vector<char>(kStackBytes);
@@ -67,6 +67,7 @@ struct Cluster {
     jmp_buf scheduler{};
     unsigned arrived = 0;   // threads at the barrier of the cluster
     unsigned barriers = 0;  // that are complete
+    bool progress = false;  // of a thread, since the scheduler last looked
 
     [[nodiscard]] Block& running() { return blocks[rank]; }
     [[nodiscard]] unsigned live() const {
@@ -169,17 +170,18 @@ void run_cluster(unsigned x, unsigned y, const std::vector<unsigned>& order, siz
     for (unsigned rank = 0; rank < cluster.size; ++rank)
         prepare(cluster.blocks[rank], static_cast<unsigned>(order.size()), shared_bytes);
     while (cluster.live() > 0) {
-        bool progress = false;
+        cluster.progress = false;
         for (cluster.rank = 0; cluster.rank < cluster.size; ++cluster.rank) {
             blockIdx = uint3{x + cluster.rank, y, 0};
             for (const unsigned index : order) {
-                if (cluster.running().fibers[index].state != State::ready) continue;
-                progress = true;
+                const State state = cluster.running().fibers[index].state;
+                if (state != State::ready && state != State::polling) continue;
+                if (state == State::ready) cluster.progress = true;
                 resume(index);
             }
         }
         cluster.rank = 0;
-        if (!progress) die("waits for threads that never come (a barrier or an exchange in divergent code)");
+        if (!cluster.progress) die("waits for threads that never come (a barrier or an exchange in divergent code)");
     }
 }
 
@@ -246,12 +248,24 @@ void synchronise_block() {
     yield();
 }
 
+void wait_until(const std::function<bool()>& done) {
+    Block& block = cluster.running();
+    Fiber& fiber = block.fibers[block.current];
+    while (!done()) {
+        fiber.state = State::polling;
+        yield();
+    }
+    fiber.state = State::ready;
+    cluster.progress = true;
+}
+
 uint64_t exchange(uint64_t value, int source, const char* kind) {
     Block& block = cluster.running();
     const unsigned first = block.current / kLanes * kLanes;
     Warp& warp = block.warps[block.current / kLanes];
     const unsigned half = warp.exchanges % 2;
-    if (warp.arrived > 0 && std::strcmp(warp.kind, kind) != 0) die("lanes of a warp meet in different exchanges");
+    if (warp.arrived > 0 && warp.kind != kind && std::strcmp(warp.kind, kind) != 0)
+        die("lanes of a warp meet in different exchanges");
     warp.kind = kind;
     warp.values[half][block.current - first] = value;
     if (++warp.arrived < kLanes) {

@@ -30,6 +30,9 @@ std::byte* shared_memory();
 // Waits for all threads of the block.
 void synchronise_block();
 
+// Waits until another thread has made `done` true.
+void wait_until(const std::function<bool()>& done);
+
 // The number of the running block in its cluster, and where block `rank` has what this one has at `shared`.
 constexpr unsigned kMostBlocks = 8;  // of a cluster
 unsigned cluster_rank();

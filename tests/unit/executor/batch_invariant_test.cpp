@@ -177,6 +177,15 @@ TEST_P(BatchInvariant, Experts) {
     check(shape, 100);
 }
 
+// With more rows for an expert than a kernel's smaller tiles have, and fewer.
+TEST_P(BatchInvariant, ExpertsOfManyRows) {
+    RandomShape shape;
+    shape.num_layers = 1;
+    shape.hidden_size = 328;
+    shape.numbers.experts = {2, 2, 152, true};
+    check(shape, 200);
+}
+
 TEST_P(BatchInvariant, WideLayers) {
     RandomShape shape;
     shape.hidden_size = 512;

@@ -17,7 +17,7 @@ class ManyRowsTest : public ExecutorTest {
         RandomModel model(shape, GetParam().dtype, seed_);
         PagedHarness harness(*backend_, model, model.weights, options(16, 40, 260), seed_);
         ASSERT_TRUE(harness.ready());
-        ExecutorTest::expect_prefills(harness, false, counts, "16-bit or float32 weights");
+        ExecutorTest::expect_prefills(harness, model.spec.experts.count > 0, counts, "16-bit or float32 weights");
     }
 };
 
@@ -45,6 +45,24 @@ TEST_P(ManyRowsTest, OfOddSizes) {
     shape.hidden_size = 32 * (1 + 2 * random.below(6));
     shape.intermediate_size = 8 * (1 + random.below(40));
     expect_prefills(shape, {9 + random.below(50), 65 + random.below(60)});
+}
+
+// So many rows for each expert that Hopper GPUs have a kernel for them: with one tile of them and several, of more than
+// half a tile and less.
+TEST_P(ManyRowsTest, OfExperts) {
+    Random random(seed_);
+    for (int32_t turn = 0; turn < 2; ++turn) {
+        RandomShape shape;
+        shape.num_layers = 1;
+        shape.hidden_size = 8 * (1 + random.below(70));
+        const int32_t count = turn == 0 ? 1 + random.below(3) : 3 + random.below(6);
+        const int32_t top_k = 1 + random.below(std::min(count, 3));
+        shape.numbers.experts = {count, top_k, 4 * (1 + random.below(80)), true};
+        SCOPED_TRACE(std::to_string(top_k) + " of " + std::to_string(count) + " experts with " +
+                     std::to_string(shape.numbers.experts.intermediate_size));
+        const int32_t least = 32 * count / top_k;
+        expect_prefills(shape, {std::min(least + 1 + random.below(40), 260), 130 + random.below(130)});
+    }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ManyRowsTest, ::testing::ValuesIn(kCases),
