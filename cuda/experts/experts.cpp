@@ -17,6 +17,10 @@ namespace {
 // Experts' matrices that no kernel takes are expanded so many bytes at a time, or one expert at least.
 constexpr int64_t kExpandedBytes = int64_t{96} << 20;
 
+// Pairs that experts have on average from which on expanding their matrices takes less time than multiplying their
+// codes takes longer.
+constexpr int64_t kExpandedPairs = 160;
+
 // Elements of an expert's matrix, of gate and up where it is gated.
 int64_t expert_elements(const CompactMatrix& matrix) {
     return int64_t{matrix.gated ? 2 : 1} * matrix.outputs * matrix.size;
@@ -47,12 +51,12 @@ Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptio
               allocate_device(pairs * static_cast<size_t>(spec.hidden_size) * sizeof(float), "experts' outputs"));
     size_t expanded = 0;  // elements
     for (const ExpertMatrix<T>& matrix : matrices) {
-        if (!matrix.compact() || experts.takes_codes(matrix)) continue;
+        if (!matrix.compact() || experts.takes_codes(matrix, experts.max_pairs_)) continue;
         const auto at_once = static_cast<size_t>(experts.expanded_experts(matrix));
         expanded = std::max(expanded, at_once * static_cast<size_t>(expert_elements(matrix.first)));
     }
     NL_ASSIGN(experts.expanded_, allocate_device(expanded * sizeof(T), "experts' weights that are expanded"));
-    const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix); };
+    const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix, 1); };
     if (std::ranges::any_of(matrices, takes_codes)) {
         NL_ASSIGN(experts.clusters_, find_tiled_clusters());
     }
@@ -96,7 +100,7 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
     T* const to = inner_.as<T>();
     const int inner = spec_.intermediate_size;
     if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix)) {
+        if (takes_codes(matrix, product.num_pairs)) {
             const CompactOutput output{CompactOutput::Kind::gate, to, inner, activation_};
             return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
         }
@@ -108,7 +112,7 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
 template <typename T>
 Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream) {
     if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix)) {
+        if (takes_codes(matrix, product.num_pairs)) {
             const CompactOutput output{CompactOutput::Kind::store32, outputs_.data(), hidden_, {}};
             return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
         }
@@ -117,8 +121,8 @@ Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMa
 }
 
 template <typename T>
-bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix) const {
-    return kMayMultiplyCodes && matrix.compact() && !batch_invariant_ &&
+bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix, int64_t pairs) const {
+    return kMayMultiplyCodes && matrix.compact() && !batch_invariant_ && pairs < kExpandedPairs * spec_.count &&
            grouped_compact_supports(matrix.first.layout, matrix.first.size, gpu_);
 }
 

@@ -99,7 +99,8 @@ Result<double> prefill(Executor& executor, std::span<const int32_t> table, const
 }
 
 Result<double> median_step(Executor& executor, std::span<const int32_t> table, const Arguments& arguments) {
-    std::vector<int32_t> tokens(static_cast<size_t>(arguments.rows), 1);
+    std::vector<int32_t> tokens(static_cast<size_t>(arguments.rows));
+    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(1 + 977 * i);  // no two rows alike
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
         const int32_t position = arguments.history + kWarmUpSteps + step;

@@ -16,18 +16,21 @@
 
 namespace nanolith::bench {
 
-// The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
-// untied head begins one element later, so that it is another matrix than the embedding.
+// The weights of one model. All matrices but the embedding are views of the same random values, since a device copies
+// each of them. The embedding has much larger values than layers add to them, so that rows remain as different as their
+// tokens are, and choose experts evenly.
 class RandomWeights {
   public:
     explicit RandomWeights(const Shape& shape)
-        : matrix_(static_cast<size_t>(largest(shape)) + 1), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
+        : matrix_(static_cast<size_t>(largest(shape))), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
         std::mt19937 random(1);
         // bfloat16 of either sign from 2^-6 to 2^-5: alike in size, so that activations stay in range.
         for (uint16_t& value : matrix_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
+        embedding_.resize(static_cast<size_t>(int64_t{shape.vocab} * shape.hidden));
+        for (uint16_t& value : embedding_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x4180U);  // from 16 on
         weights.embedding = matrix(shape.vocab, shape.hidden);
-        weights.head = matrix(shape.vocab, shape.hidden);
-        if (!shape.tied) weights.head.data += sizeof(uint16_t);
+        weights.embedding.data = reinterpret_cast<const std::byte*>(embedding_.data());
+        weights.head = shape.tied ? weights.embedding : matrix(shape.vocab, shape.hidden);
         weights.final_norm = ones(shape.hidden);
         weights.layers.assign(shape.layers, layer(shape));
     }
@@ -66,6 +69,7 @@ class RandomWeights {
     }
 
     std::vector<uint16_t> matrix_;
+    std::vector<uint16_t> embedding_;
     std::vector<uint16_t> ones_;
 };
 

@@ -104,16 +104,21 @@ int64_t data_bytes(const Tensors& tensors) {
     return bytes;
 }
 
-// Values of either sign from 2^-6 to 2^-5, alike in size so that activations stay in range; those of norms are 1.
+// Values of either sign from 2^-6 to 2^-5, alike in size so that activations stay in range; those of norms are 1, and
+// those of the embedding from 16 to 32, much larger than what layers add to them, so that rows remain as different as
+// their tokens are, and choose experts evenly.
 bool write_file(const fs::path& path, const Tensors& tensors, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<uint16_t> values((size_t{1} << 22) - 3);  // a prime, so that no two rows of a matrix are alike
     for (uint16_t& value : values) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
+    std::vector<uint16_t> embedding = values;
+    for (uint16_t& value : embedding) value = static_cast<uint16_t>((value & 0x807fU) | 0x4180U);
     std::ofstream file(path, std::ios::binary);
     file << header_of(tensors);
     for (const Tensor& tensor : tensors) {
         const std::vector<uint16_t> ones(tensor.rows == 0 ? static_cast<size_t>(tensor.cols) : 0, 0x3f80);
-        const std::vector<uint16_t>& from = tensor.rows == 0 ? ones : values;
+        const bool embeds = tensor.name == "model.embed_tokens.weight";
+        const std::vector<uint16_t>& from = tensor.rows == 0 ? ones : embeds ? embedding : values;
         for (int64_t left = tensor.bytes(); left > 0;) {
             const int64_t now = std::min<int64_t>(left, static_cast<int64_t>(2 * from.size()));
             file.write(reinterpret_cast<const char*>(from.data()), now);
