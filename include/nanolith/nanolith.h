@@ -1045,8 +1045,8 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
     NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
     /* How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-       give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
-       matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+       give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for long
+       prefills, matrices are widened first. On other GPUs fewer bits save memory and no time: matrices are
        widened for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8] */
     NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };

@@ -34,7 +34,7 @@ from .engine import Engine
 from .enums import *
 from .errors import ClosedError, NanolithError
 from .generation import Generation, Piece, Statistics
-from .llm import LLM, CompletionOutput, RequestOutput, SamplingParams
+from .llm import LLM, CompletionOutput, Logprob, RequestOutput, SamplingParams, StructuredOutputsParams
 from .options import CacheOptions, EngineOptions, GenerationOptions, SamplingOptions
 from .tokenizer import TextStream, Tokenizer
 
@@ -56,6 +56,7 @@ __all__ = [
     "LLM",
     "Log",
     "Logits",
+    "Logprob",
     "Message",
     "NanolithError",
     "Piece",
@@ -65,6 +66,7 @@ __all__ = [
     "SamplingOptions",
     "SamplingParams",
     "Statistics",
+    "StructuredOutputsParams",
     "TextStream",
     "Tokenizer",
     "decode_step",

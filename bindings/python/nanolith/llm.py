@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Mapping, NamedTuple, Sequence, Union
 
 from ._call import Path
-from ._callbacks import Log, Progress
+from ._callbacks import Log, Logits, Progress
 from .chat import AnyMessage
 from .engine import Engine
 from .enums import ChatFlags, EncodeFlags, EndReason, Status
 from .errors import NanolithError
 from .generation import Generation
-from .options import EngineOptions, GenerationOptions
+from .options import EngineOptions, GenerationOptions, SamplingOptions
 from .tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -22,13 +23,33 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class StructuredOutputsParams:
+    """What an answer's whole text must be: one of these. Names are vLLM's."""
+
+    #: It satisfies a JSON schema, given as text or as a dictionary.
+    json: str | Mapping[str, Any] | None = None
+    #: It matches a regular expression, in ECMAScript's syntax.
+    regex: str | None = None
+    #: It is one of these texts.
+    choice: Sequence[str] | None = None
+    #: It is derived from the rule `root` of a grammar in llama.cpp's EBNF.
+    grammar: str | None = None
+    #: It is a JSON object.
+    json_object: bool | None = None
+
+
+@dataclass(frozen=True)
 class SamplingParams:
     """How an answer is drawn, and when it ends. Names and defaults are vLLM's, and so are their meanings.
 
-    Cache.set_sampling has more, penalties among them. They look at the latest tokens of prompt and answer alike; vLLM's
-    frequency and presence penalties do not look at the prompt.
+    `logits` is the library's own. Cache.set_sampling has more. Its frequency and presence penalties look at the latest
+    tokens of prompt and answer alike; vLLM's do not look at the prompt.
     """
 
+    #: The number of answers to a prompt.
+    n: int = 1
+    #: Of the tokens of prompt and answer. 1: none.
+    repetition_penalty: float = 1.0
     #: 0: greedy.
     temperature: float = 1.0
     top_p: float = 1.0
@@ -36,7 +57,7 @@ class SamplingParams:
     top_k: int = 0
     min_p: float = 0.0
     #: The same seed draws the same tokens from the same logits (to the bit, whatever else is computed, where the engine
-    #: is batch_invariant); None takes another one for every prompt.
+    #: is batch_invariant); answer i of a prompt takes seed + i. None takes another one for every answer.
     seed: int | None = None
     #: None: until the context is full.
     max_tokens: int | None = 16
@@ -52,6 +73,21 @@ class SamplingParams:
     allowed_token_ids: Sequence[int] | None = None
     #: False: no text is made.
     detokenize: bool = True
+    #: Log-probabilities of each token drawn and of so many most probable ones, at most 20. None: of none.
+    logprobs: int | None = None
+    structured_outputs: StructuredOutputsParams | None = None
+    #: Sees and changes logits before each token is drawn, as in Cache.generate.
+    logits: Logits | None = None
+
+
+class Logprob(NamedTuple):
+    """A token's log-probability by the model's own distribution."""
+
+    logprob: float
+    #: Its place among the most probable tokens, from 1; None where it is not among those that were asked for.
+    rank: int | None
+    #: None where the model has no tokenizer.
+    decoded_token: str | None
 
 
 @dataclass(frozen=True)
@@ -62,6 +98,10 @@ class CompletionOutput:
     text: str
     token_ids: list[int]
     finish_reason: str
+    #: For each token the most probable ones, the most probable first, and the token itself.
+    logprobs: list[dict[int, Logprob]] | None = None
+    #: The sum of the tokens' own.
+    cumulative_logprob: float | None = None
 
 
 @dataclass(frozen=True)
@@ -128,10 +168,14 @@ class LLM:
             params = list(sampling_params)
         if len(params) != len(every):
             raise ValueError(f"there are {len(every)} prompts and {len(params)} sampling_params: expected one for each")
+        for how in params:
+            if how.n < 1:
+                raise ValueError(f"n is {how.n}: expected 1 or more")
         asked = [self._read(prompt) for prompt in every]
+        answers = iter(self._answers([tokens for _, tokens in asked], params))
         return [
-            RequestOutput(prompt, tokens, [answer])
-            for (prompt, tokens), answer in zip(asked, self._answers([tokens for _, tokens in asked], params))
+            RequestOutput(prompt, tokens, [next(answers) for _ in range(how.n)])
+            for (prompt, tokens), how in zip(asked, params)
         ]
 
     def chat(
@@ -170,25 +214,26 @@ class LLM:
     def _answers(self, prompts: list[list[int]], params: list[SamplingParams]) -> list[CompletionOutput]:
         """Starts as many generations as the engine's queue takes, and reads them in order while the engine draws."""
         answers: list[CompletionOutput] = []
-        running: deque[Generation] = deque()
+        running: deque[_Running] = deque()
+        wanted = [(prompt, how, index) for prompt, how in zip(prompts, params) for index in range(how.n)]
         try:
-            for prompt, how in zip(prompts, params):
+            for prompt, how, index in wanted:
                 while True:
                     try:
-                        running.append(self._start(prompt, how))
+                        running.append(_Running(self._start(prompt, how, index), how, index))
                         break
                     except NanolithError as problem:
                         if problem.status != Status.BUSY or not running:
                             raise
-                    answers.append(_answer(running.popleft()))
+                    answers.append(self._answer(running.popleft()))
             while running:
-                answers.append(_answer(running.popleft()))
+                answers.append(self._answer(running.popleft()))
         finally:
-            for generation in running:
-                generation.close()
+            for left in running:
+                left.generation.close()
         return answers
 
-    def _start(self, prompt: list[int], how: SamplingParams) -> Generation:
+    def _start(self, prompt: list[int], how: SamplingParams, index: int) -> Generation:
         options: GenerationOptions = {
             "max_tokens": how.max_tokens,
             "min_tokens": how.min_tokens,
@@ -198,18 +243,81 @@ class LLM:
             "text": how.detokenize,
             # No generation pauses because another one is read first. The option's upper bound is 1 << 20.
             "buffer_tokens": min(how.max_tokens or 1 << 20, 1 << 20),
+            "logprobs": how.logprobs is not None,
+            "top_logprobs": how.logprobs,
         }
+        if how.structured_outputs is not None:
+            options.update(_constraint(how.structured_outputs))
+        sampling: SamplingOptions = {
+            "temperature": how.temperature,
+            "top_p": how.top_p,
+            "top_k": max(0, how.top_k),
+            "min_p": how.min_p,
+            "seed": secrets.randbits(63) if how.seed is None else how.seed + index,
+            "repetition_penalty": how.repetition_penalty,
+            "biased_tokens": [f"{token}:{bias}" for token, bias in (how.logit_bias or {}).items()],
+            "allowed_tokens": how.allowed_token_ids,
+        }
+        if how.repetition_penalty != 1:
+            sampling["penalty_window"] = _WHOLE_CONTEXT
         with self.engine.cache() as cache:
-            cache.set_sampling(
-                temperature=how.temperature,
-                top_p=how.top_p,
-                top_k=max(0, how.top_k),
-                min_p=how.min_p,
-                seed=secrets.randbits(63) if how.seed is None else how.seed,
-                biased_tokens=[f"{token}:{bias}" for token, bias in (how.logit_bias or {}).items()],
-                allowed_tokens=how.allowed_token_ids,
-            )
-            return cache.generate(prompt, **options)
+            cache.set_sampling(**sampling)
+            return cache.generate(prompt, logits=how.logits, **options)
+
+    def _answer(self, running: _Running) -> CompletionOutput:
+        with running.generation as generation:
+            text: list[str] = []
+            tokens: list[int] = []
+            own: list[float] = []
+            top: list[tuple[int, float]] = []
+            for piece in generation:
+                text.append(piece.text)
+                tokens += piece.tokens
+                if running.how.logprobs is not None and piece.tokens:
+                    own += generation.logprobs()
+                    top += generation.top_logprobs() if running.how.logprobs > 0 else []
+            reason = _REASONS.get(generation.end, "stop")
+        if running.how.logprobs is None:
+            return CompletionOutput(running.index, "".join(text), tokens, reason)
+        count = running.how.logprobs
+        logprobs = [
+            self._logprobs(token, logprob, top[i * count : (i + 1) * count])
+            for i, (token, logprob) in enumerate(zip(tokens, own))
+        ]
+        return CompletionOutput(running.index, "".join(text), tokens, reason, logprobs, sum(own))
+
+    def _logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> dict[int, Logprob]:
+        """Of a token that was drawn, and of the most probable ones in its place."""
+        found = {each: Logprob(value, rank, self._decode(each)) for rank, (each, value) in enumerate(top, 1)}
+        found.setdefault(token, Logprob(logprob, None, self._decode(token)))
+        return found
+
+    def _decode(self, token: int) -> str | None:
+        return None if self.tokenizer is None else self.tokenizer.decode([token])
+
+
+@dataclass(frozen=True)
+class _Running:
+    """Answer `index` of a prompt."""
+
+    generation: Generation
+    how: SamplingParams
+    index: int
+
+
+# The option's upper bound.
+_WHOLE_CONTEXT = (1 << 31) - 1
+
+
+def _constraint(wanted: StructuredOutputsParams) -> GenerationOptions:
+    schema = wanted.json
+    return {
+        "json_schema": json.dumps(schema) if isinstance(schema, Mapping) else schema,
+        "regex": wanted.regex,
+        "choices": wanted.choice,
+        "grammar": wanted.grammar,
+        "json_object": wanted.json_object,
+    }
 
 
 def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
@@ -218,13 +326,3 @@ def _listed(prompts: Prompt | Sequence[Prompt]) -> list[Prompt]:
         return [prompts]
     every: list[Any] = list(prompts)
     return [every] if every and isinstance(every[0], int) else every
-
-
-def _answer(generation: Generation) -> CompletionOutput:
-    with generation:
-        text: list[str] = []
-        tokens: list[int] = []
-        for piece in generation:
-            text.append(piece.text)
-            tokens += piece.tokens
-        return CompletionOutput(0, "".join(text), tokens, _REASONS.get(generation.end, "stop"))

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -46,6 +47,7 @@ from nanolith import (
     Pooling,
     Role,
     SamplingParams,
+    StructuredOutputsParams,
     Status,
     TokenizerFact,
     decode_step,
@@ -849,6 +851,64 @@ def test_batches() -> None:
         assert failure(lambda: llm.generate([tokens, [], tokens], greedy_params)).status == Status.INVALID_ARGUMENT
         assert failure(lambda: llm.chat([("user", "x")])).status == Status.NOT_FOUND
         assert llm.generate([], greedy_params) == []
+
+
+def test_answers_of_batches() -> None:
+    """Several answers to a prompt, log-probabilities, penalties, structured outputs and functions for logits."""
+    prompt = QUESTION + "<|assistant|>"
+    with LLM(MODEL, device="cpu", threads=2, queue_limit=4, batch_invariant=True) as llm:
+        assert llm.tokenizer is not None
+        tokens = llm.tokenizer.encode(prompt, EncodeFlags.ADD_SPECIAL)
+        free: dict[str, Any] = {"temperature": 3, "max_tokens": 12, "ignore_eos": True}
+        three, other = llm.generate([tokens] * 2, [SamplingParams(n=3, seed=7, **free), SamplingParams(n=5, **free)])
+        assert [answer.index for answer in three.outputs] == [0, 1, 2]
+        for answer in three.outputs:
+            alone = llm.generate(tokens, SamplingParams(seed=7 + answer.index, **free))[0].outputs[0]
+            assert answer.token_ids == alone.token_ids and (answer.logprobs, answer.cumulative_logprob) == (None, None)
+        assert len({tuple(answer.token_ids) for answer in other.outputs}) == 5
+        raises(ValueError, lambda: llm.generate(tokens, SamplingParams(n=0)))
+
+        for count in (0, 3):
+            answer = llm.generate(prompt, SamplingParams(temperature=0, logprobs=count))[0].outputs[0]
+            assert answer.logprobs is not None and len(answer.logprobs) == len(answer.token_ids) > 1
+            with llm.engine.cache() as cache:
+                cache.extend(tokens)
+                scores = cache.score(answer.token_ids)
+            for token, score, found in zip(answer.token_ids, scores, answer.logprobs):
+                assert len(found) == max(count, 1) and abs(found[token].logprob - score) < 0.05
+                assert found[token].rank == (1 if count > 0 else None)
+                assert found[token].decoded_token == llm.tokenizer.decode([token])
+                values = [each.logprob for each in found.values()]
+                assert values == sorted(values, reverse=True)
+            assert math.isclose(answer.cumulative_logprob or 0, sum(scores), abs_tol=0.05)
+        assert failure(lambda: llm.generate(prompt, SamplingParams(logprobs=21))).status == Status.INVALID_ARGUMENT
+
+        # No token comes twice, and none of the prompt's.
+        penalised = SamplingParams(temperature=0, repetition_penalty=1000, max_tokens=12, ignore_eos=True)
+        drawn = llm.generate(prompt, penalised)[0].outputs[0].token_ids
+        assert len(set(drawn) - set(tokens)) == 12, drawn
+
+        def structured(**how: Any) -> str:
+            params = SamplingParams(temperature=1, seed=3, max_tokens=400, structured_outputs=StructuredOutputsParams(**how))
+            return llm.generate(prompt, params)[0].outputs[0].text
+
+        assert structured(choice=["one", "two"]) in ("one", "two")
+        assert re.fullmatch("[ab]{5}c", structured(regex="[ab]{5}c"))
+        assert structured(grammar='root ::= "x" "y"') == "xy"
+        schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"], "additionalProperties": False}
+        for given in (schema, json.dumps(schema)):
+            assert json.loads(structured(json=given))["a"] in (1, 2)
+        assert failure(lambda: structured(json={"type": 3})).status == Status.INVALID_ARGUMENT
+        assert failure(lambda: structured(regex="a", choice=["a"])).status == Status.INVALID_ARGUMENT
+
+        def only_912(context: Any, logits: Any) -> None:
+            assert list(context[: len(tokens)]) == tokens
+            logits[:912] = logits[913:] = -math.inf
+
+        answers = llm.generate([tokens] * 2, SamplingParams(n=2, max_tokens=3, logits=only_912))
+        assert [answer.token_ids for output in answers for answer in output.outputs] == [[912] * 3] * 4
+        raises(ZeroDivisionError, lambda: llm.generate([tokens] * 3, SamplingParams(logits=lambda *_: 1 // 0)))
+        assert llm.generate(prompt, SamplingParams(temperature=0))[0].outputs[0].text == " Jewick"
 
 
 def test_chats_in_batches() -> None:

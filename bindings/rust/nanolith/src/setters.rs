@@ -156,8 +156,8 @@ impl EngineOptions {
     }
 
     /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for prefills, all
-    /// matrices but those of experts are widened first. On other GPUs fewer bits save memory and no time: matrices are
+    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for long
+    /// prefills, matrices are widened first. On other GPUs fewer bits save memory and no time: matrices are
     /// widened for every product. \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
