@@ -82,6 +82,7 @@ class CudaExecutor final : public Executor {
             NL_ASSIGN(phases_, PhaseEvents::create(spec_.num_layers));
             NL_ASSIGN(const Ceiling ceiling, device_ceiling(device_, options_.dtype));
             options_.profile->set_ceiling(ceiling);
+            matrices_ = matrix_bytes(weights, options_.weights, options_.dtype);
         }
         NL_TRY(options_.warm_up ? upload_beside_warm_up(weights, progress) : decoder_->upload(weights, progress, 1));
         if (options_.profile != nullptr) options_.profile->clear();
@@ -418,7 +419,7 @@ class CudaExecutor final : public Executor {
             NL_ASSIGN(slot.states, allocate_pinned(std::bit_ceil(state_bytes), "hidden states"));
         }
         if (options_.profile != nullptr) {
-            slot.traffic = step_traffic(spec_, options_, batch);
+            slot.traffic = step_traffic(spec_, matrices_, options_, batch);
             slot.num_rows = batch.tokens.size();
             slot.decodes = is_decode(batch);
         }
@@ -513,6 +514,7 @@ class CudaExecutor final : public Executor {
     Probes probes_;  // of the step that is being submitted
     GraphCache graphs_;
     int plain_steps_ = kPlainSteps;
+    MatrixBytes matrices_;  // for the profile, where there is one
     StepSlots slots_;
     bool undrawn_ = false;  // the step submitted last waits for submit_draws()
     PhaseEvents phases_;    // for options_.profile

@@ -62,7 +62,7 @@ struct Sizes {
           queries(static_cast<double>(spec.num_heads) * spec.head_dim),
           keys(static_cast<double>(spec.num_kv_heads) * spec.head_dim) {}
 
-    double element;     // bytes of a weight or an activation
+    double element;     // bytes of an activation
     double kv_element;  // bytes of a number in a page
     double rows;
     double output_rows;
@@ -72,70 +72,72 @@ struct Sizes {
     double keys;     // elements of a row's keys, and of its values
 };
 
-// y [rows, outputs] = x [rows, inputs] W^T.
-Traffic product(double rows, double inputs, double outputs, double element) {
-    return {inputs * outputs * element, 0, 2 * rows * inputs * outputs};
+// y [rows, outputs] = x [rows, inputs] W^T, where W takes so many bytes.
+Traffic product(double rows, double inputs, double outputs, double bytes) {
+    return {bytes, 0, 2 * rows * inputs * outputs};
 }
 
-void add_attention_input(StepTraffic& traffic, const Sizes& s) {
+void add_attention_input(StepTraffic& traffic, const Sizes& s, const ByPhase<double>& matrices) {
     Traffic& input = traffic[index_of(Phase::attention_input)];
-    input += product(s.rows, s.hidden, s.queries + 2 * s.keys, s.element);
+    input += product(s.rows, s.hidden, s.queries + 2 * s.keys, matrices[index_of(Phase::attention_input)]);
     input += {s.rows * s.hidden * kFloatBytes,
               s.rows * s.queries * s.element + s.written_rows * 2 * s.keys * s.kv_element, 0};
 }
 
-void add_attention(StepTraffic& traffic, const Sizes& s, const Visible& seen) {
+void add_attention(StepTraffic& traffic, const Sizes& s, const ByPhase<double>& matrices, const Visible& seen) {
     const double output = s.rows * s.queries * s.element;
     traffic[index_of(Phase::attention)] +=
         {output + seen.distinct_tokens * 2 * s.keys * s.kv_element, output, 4 * s.queries * seen.seen_tokens};
     Traffic& added = traffic[index_of(Phase::attention_output)];
-    added += product(s.rows, s.queries, s.hidden, s.element);
+    added += product(s.rows, s.queries, s.hidden, matrices[index_of(Phase::attention_output)]);
     added += {output + s.rows * s.hidden * kFloatBytes, s.rows * s.hidden * kFloatBytes, 0};
 }
 
-void add_mlp(StepTraffic& traffic, const Sizes& s, double inner) {
+void add_mlp(StepTraffic& traffic, const Sizes& s, const ByPhase<double>& matrices, double inner) {
     Traffic& input = traffic[index_of(Phase::mlp_input)];
-    input += product(s.rows, s.hidden, 2 * inner, s.element);
+    input += product(s.rows, s.hidden, 2 * inner, matrices[index_of(Phase::mlp_input)]);
     input += {s.rows * s.hidden * kFloatBytes, s.rows * inner * s.element, 0};
     Traffic& output = traffic[index_of(Phase::mlp_output)];
-    output += product(s.rows, inner, s.hidden, s.element);
+    output += product(s.rows, inner, s.hidden, matrices[index_of(Phase::mlp_output)]);
     output += {s.rows * (inner * s.element + s.hidden * kFloatBytes), s.rows * s.hidden * kFloatBytes, 0};
 }
 
 // The router is in mlp_input, and all of the experts in mlp_output.
-void add_experts(StepTraffic& traffic, const Sizes& s, const ExpertSpec& experts) {
+void add_experts(StepTraffic& traffic, const Sizes& s, const ByPhase<double>& matrices, const ExpertSpec& experts) {
     Traffic& input = traffic[index_of(Phase::mlp_input)];
-    input += product(s.rows, s.hidden, experts.count, s.element);
+    input += product(s.rows, s.hidden, experts.count, matrices[index_of(Phase::mlp_input)]);
     input += {s.rows * s.hidden * kFloatBytes, s.rows * s.hidden * s.element, 0};
     const double share = static_cast<double>(experts.top_k) / experts.count;
-    const double chosen = experts.count * (1 - std::pow(1 - share, s.rows));
-    const double weights = 3 * s.hidden * experts.intermediate_size;
+    const double chosen = 1 - std::pow(1 - share, s.rows);  // of all experts
     traffic[index_of(Phase::mlp_output)] +=
-        {chosen * weights * s.element + s.rows * s.hidden * (s.element + kFloatBytes), s.rows * s.hidden * kFloatBytes,
-         2 * s.rows * experts.top_k * weights};
+        {chosen * matrices[index_of(Phase::mlp_output)] + s.rows * s.hidden * (s.element + kFloatBytes),
+         s.rows * s.hidden * kFloatBytes, 2 * s.rows * experts.top_k * 3 * s.hidden * experts.intermediate_size};
 }
 
 }  // namespace
 
-StepTraffic step_traffic(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch) {
+StepTraffic step_traffic(const ModelSpec& spec, const MatrixBytes& matrices, const ExecutorOptions& options,
+                         const Batch& batch) {
     StepTraffic traffic{};
     const Sizes sizes(spec, options, batch);
     std::map<int32_t, Visible> by_window;
-    for (const LayerSpec& layer : spec.layers) {
-        add_attention_input(traffic, sizes);
-        if (&layer == &spec.layers.back() && !has_results(batch)) break;  // see forward()
-        const auto [seen, is_new] = by_window.try_emplace(layer.window);
-        if (is_new) seen->second = visible(batch, layer.window);
-        add_attention(traffic, sizes, seen->second);
-        if (spec.experts.count > 0) {
-            add_experts(traffic, sizes, spec.experts);
+    for (size_t i = 0; i < spec.layers.size(); ++i) {
+        const auto& [bytes, has_experts] = matrices.layers[i];
+        const int32_t window = spec.layers[i].window;
+        add_attention_input(traffic, sizes, bytes);
+        if (i + 1 == spec.layers.size() && !has_results(batch)) break;  // see forward()
+        const auto [seen, is_new] = by_window.try_emplace(window);
+        if (is_new) seen->second = visible(batch, window);
+        add_attention(traffic, sizes, bytes, seen->second);
+        if (has_experts) {
+            add_experts(traffic, sizes, bytes, spec.experts);
         } else {
-            add_mlp(traffic, sizes, spec.intermediate_size);
+            add_mlp(traffic, sizes, bytes, spec.intermediate_size);
         }
     }
     if (sizes.output_rows == 0) return traffic;
     Traffic& head = traffic[index_of(Phase::head)];
-    head += product(sizes.output_rows, sizes.hidden, spec.vocab_size, sizes.element);
+    head += product(sizes.output_rows, sizes.hidden, spec.vocab_size, matrices.head);
     head += {sizes.output_rows * sizes.hidden * kFloatBytes, sizes.output_rows * spec.vocab_size * kFloatBytes, 0};
     return traffic;
 }

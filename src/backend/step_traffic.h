@@ -5,6 +5,7 @@
 #include "backend/executor.h"
 #include "backend/model_spec.h"
 #include "backend/phase.h"
+#include "backend/weight_form.h"
 
 namespace nanolith {
 
@@ -24,12 +25,13 @@ struct Traffic {
 
 using StepTraffic = ByPhase<Traffic>;
 
-// The least that a device can do for this step: each weight is read once a step, keys and values of a token once a
-// layer however many sequences share its pages, activations once by the phase that takes them, and what phases pass to
-// each other is written once. Left out, being under a hundredth: embeddings, norms' weights, biases, scales of
-// quantized weights, and indices. Of a mixture of experts as many are counted as rows choose on average when they
-// choose evenly. Work is that of products and of attention's scores and sums, over the tokens that each row sees.
-StepTraffic step_traffic(const ModelSpec& spec, const ExecutorOptions& options, const Batch& batch);
+// The least that a device can do for this step: each matrix is read once a step as it is kept, keys and values of a
+// token once a layer however many sequences share its pages, activations once by the phase that takes them, and what
+// phases pass to each other is written once. Left out, being under a hundredth: embeddings, norms' weights, biases, and
+// indices. Of a mixture of experts as many are counted as rows choose on average when they choose evenly. Work is that
+// of products and of attention's scores and sums, over the tokens that each row sees.
+StepTraffic step_traffic(const ModelSpec& spec, const MatrixBytes& matrices, const ExecutorOptions& options,
+                         const Batch& batch);
 
 // Of all phases.
 Traffic total(const StepTraffic& traffic);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
+#include <numeric>
 
 namespace nanolith {
 namespace {
@@ -54,19 +56,32 @@ CompactForm compact_form(const WeightView& weight, WeightForm form) {
     return weight.compact != nullptr ? weight.compact->form() : quantised_form(codes_of(form));
 }
 
-uint64_t stored_bytes(const ModelWeights& weights, WeightForm form, DType dtype) {
-    double bytes = bytes_of(weights.embedding, table_form(form), dtype);
-    if (weights.head.data != weights.embedding.data) bytes += bytes_of(weights.head, table_form(form), dtype);
+MatrixBytes matrix_bytes(const ModelWeights& weights, WeightForm form, DType dtype) {
+    MatrixBytes bytes;
+    bytes.head = bytes_of(weights.head, table_form(form), dtype);
     for (const LayerWeights& layer : weights.layers) {
-        bytes += bytes_of(layer.router, WeightForm::wide, dtype);
-        for (const WeightView* weight : {&layer.q_proj, &layer.k_proj, &layer.v_proj, &layer.o_proj, &layer.gate_proj,
-                                         &layer.up_proj, &layer.down_proj})
-            bytes += bytes_of(*weight, form, dtype);
-        for (const ExpertWeights& expert : layer.experts) {
-            for (const WeightView* weight : {&expert.gate_proj, &expert.up_proj, &expert.down_proj})
-                bytes += bytes_of(*weight, form, dtype);
-        }
+        auto& [phases, has_experts] = bytes.layers.emplace_back();
+        has_experts = !layer.experts.empty();
+        const auto add = [&of = phases, form, dtype](Phase phase, std::initializer_list<const WeightView*> matrices) {
+            for (const WeightView* matrix : matrices) of[index_of(phase)] += bytes_of(*matrix, form, dtype);
+        };
+        add(Phase::attention_input, {&layer.q_proj, &layer.k_proj, &layer.v_proj});
+        add(Phase::attention_output, {&layer.o_proj});
+        add(Phase::mlp_input, {&layer.gate_proj, &layer.up_proj});
+        phases[index_of(Phase::mlp_input)] += bytes_of(layer.router, WeightForm::wide, dtype);
+        add(Phase::mlp_output, {&layer.down_proj});
+        for (const ExpertWeights& expert : layer.experts)
+            add(Phase::mlp_output, {&expert.gate_proj, &expert.up_proj, &expert.down_proj});
     }
+    return bytes;
+}
+
+uint64_t stored_bytes(const ModelWeights& weights, WeightForm form, DType dtype) {
+    const MatrixBytes matrices = matrix_bytes(weights, form, dtype);
+    double bytes = bytes_of(weights.embedding, table_form(form), dtype);
+    if (weights.head.data != weights.embedding.data) bytes += matrices.head;
+    for (const MatrixBytes::Layer& layer : matrices.layers)
+        bytes += std::accumulate(layer.phases.begin(), layer.phases.end(), 0.0);
     return static_cast<uint64_t>(std::ceil(bytes));
 }
 

@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backend/compact_weight.h"
 #include "backend/dtype.h"
 #include "backend/model_weights.h"
+#include "backend/phase.h"
 #include "backend/weight_view.h"
 
 namespace nanolith {
@@ -35,7 +37,18 @@ bool is_compact(std::span<const WeightView* const> parts, WeightForm form);
 // The form of a weight whose matrix is compact.
 CompactForm compact_form(const WeightView& weight, WeightForm form);
 
-// About how many bytes the matrices take in this form, if all of them are copied into memory.
+// About how many bytes the matrices that phases read take in this form.
+struct MatrixBytes {
+    struct Layer {
+        ByPhase<double> phases{};  // all experts' are in mlp_output
+        bool has_experts = false;
+    };
+    std::vector<Layer> layers;
+    double head = 0;
+};
+MatrixBytes matrix_bytes(const ModelWeights& weights, WeightForm form, DType dtype);
+
+// About how many bytes all matrices take together, the embedding too, if all of them are copied into memory.
 uint64_t stored_bytes(const ModelWeights& weights, WeightForm form, DType dtype);
 
 }  // namespace nanolith

@@ -12,7 +12,6 @@
 // --profile a table of each model's phases follows its line; the steps are slower then.
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <span>
@@ -21,6 +20,7 @@
 
 #include "backend/backend.h"
 #include "backend/profile.h"
+#include "backend/step_traffic.h"
 #include "backend/weight_form.h"
 #include "bench/known_models.h"
 #include "support/steps.h"
@@ -114,19 +114,6 @@ Result<double> median_step(Executor& executor, std::span<const int32_t> table, c
     return seconds[seconds.size() / 2];
 }
 
-// Bytes of weights that a step reads in which `rows` rows have chosen experts at random: all but the embedding, unless
-// it is the head too, and the experts that nobody chose.
-double weight_bytes(const ModelSpec& spec, const ModelWeights& weights, WeightForm form, int32_t rows) {
-    ModelWeights read = weights;
-    read.embedding = read.head;
-    if (spec.experts.count > 0) {
-        const double share = static_cast<double>(spec.experts.top_k) / spec.experts.count;
-        const double chosen = spec.experts.count * (1 - std::pow(1 - share, rows));
-        for (LayerWeights& layer : read.layers) layer.experts.resize(static_cast<size_t>(std::lround(chosen)));
-    }
-    return static_cast<double>(stored_bytes(read, form, DType::bf16));
-}
-
 Result<void> measure(Backend& backend, const Shape& shape, const Arguments& arguments) {
     const int32_t context = arguments.history + kWarmUpSteps + arguments.steps;
     ExecutorOptions options;
@@ -146,10 +133,12 @@ Result<void> measure(Backend& backend, const Shape& shape, const Arguments& argu
     NL_TRY(prefill(*executor, table, arguments));  // warms up
     NL_ASSIGN(const double prefill_seconds, prefill(*executor, table, arguments));
     NL_ASSIGN(const double seconds, median_step(*executor, table, arguments));
-    const int32_t middle = arguments.history + kWarmUpSteps + arguments.steps / 2;
-    const double bytes = total(step_traffic(spec, options, batch_of(table, middle, 1, 1))).read -
-                         weight_bytes(spec, random.weights, WeightForm::wide, 1) +
-                         weight_bytes(spec, random.weights, arguments.weights, arguments.rows);
+    const int32_t middle = kWarmUpSteps + arguments.steps / 2;
+    const std::vector<int32_t> tokens(static_cast<size_t>(arguments.rows), 1);
+    const Batch batch = arguments.rows == 1 ? batch_of(table, arguments.history + middle, 1, 1)
+                                            : decode_batch(table, middle, tokens, arguments);
+    const MatrixBytes matrices = matrix_bytes(random.weights, arguments.weights, options.dtype);
+    const double bytes = total(step_traffic(spec, matrices, options, batch)).read;
     std::printf("%-14s %10.3f %10.1f %10.3f %10.2f %9.1f%% %16.0f\n", shape.name, seconds * 1e3,
                 arguments.rows / seconds, bytes / 1e9, bytes / seconds / 1e12, 100 * bytes / seconds / kReadCeiling,
                 arguments.history / prefill_seconds);

@@ -88,6 +88,7 @@ Result<std::unique_ptr<Executor>> CpuExecutor<T>::create(const ModelSpec& spec, 
     NL_ASSIGN(executor->weights_, load_weights<T>(spec, weights, pool, options.weights, loading));
     NL_TRY(executor->make_products(progress));
     if (options.profile != nullptr) {
+        executor->matrices_ = matrix_bytes(weights, options.weights, options.dtype);
         NL_ASSIGN(const double bytes_per_second, measure_read_speed(pool));
         options.profile->set_ceiling({bytes_per_second, 0});
     }
@@ -263,7 +264,7 @@ Result<void> CpuExecutor<T>::forward_timed(const Batch& batch) {
         return {};
     }));
     options_.profile->add(is_decode(batch), static_cast<int64_t>(batch.tokens.size()),
-                          step_traffic(spec_, options_, batch), seconds);
+                          step_traffic(spec_, matrices_, options_, batch), seconds);
     return {};
 }
 

@@ -112,6 +112,7 @@ class CpuExecutor final : public Executor {
     ExecutorOptions options_;
     ThreadPool& pool_;
     CpuWeights<T> weights_;
+    MatrixBytes matrices_;                  // for the profile, where there is one
     std::vector<Buffer<std::byte>> pools_;  // of each layer, as attention_.shape().pool says
     Products<T> products_;
     std::vector<RotationTable> turns_;  // one for each of spec_.ropes

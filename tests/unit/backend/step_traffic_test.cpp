@@ -22,6 +22,15 @@ ModelSpec small_spec() {
     return spec;
 }
 
+// As many layers of it. Of weights of half the size `bytes` is 1.
+MatrixBytes small_matrices(size_t layers = 1, double bytes = 2) {
+    MatrixBytes matrices;
+    const MatrixBytes::Layer layer{{32 * bytes, 0, 16 * bytes, 48 * bytes, 24 * bytes}, false};
+    matrices.layers.assign(layers, layer);
+    matrices.head = 40 * bytes;
+    return matrices;
+}
+
 ExecutorOptions small_options() {
     ExecutorOptions options;
     options.dtype = DType::bf16;
@@ -52,7 +61,7 @@ void expect(const Traffic& traffic, double read, double written, double flops) {
 TEST(StepTraffic, OfEachPhase) {
     Batch batch = rows_of_one({3, 4}, 5);
     batch.output_rows = {1};
-    const StepTraffic traffic = step_traffic(small_spec(), small_options(), batch);
+    const StepTraffic traffic = step_traffic(small_spec(), small_matrices(), small_options(), batch);
     expect(traffic[index_of(Phase::attention_input)], 64 + 32, 16 + 16, 128);
     expect(traffic[index_of(Phase::attention)], 16 + 40, 16, 16 * (4 + 5));
     expect(traffic[index_of(Phase::attention_output)], 32 + 16 + 32, 32, 64);
@@ -66,7 +75,7 @@ TEST(StepTraffic, WhatIsNotDoneDoesNotCount) {
     Batch batch = rows_of_one({3, 4}, 5);
     batch.slots = {kNoSlot, 7};
     batch.output_rows.clear();
-    const StepTraffic traffic = step_traffic(small_spec(), small_options(), batch);
+    const StepTraffic traffic = step_traffic(small_spec(), small_matrices(), small_options(), batch);
     expect(traffic[index_of(Phase::attention_input)], 96, 16 + 8, 128);
     // Of the last layer, which is the only one, nobody reads more than the keys and values.
     expect(total(traffic), 96, 16 + 8, 128);
@@ -75,9 +84,17 @@ TEST(StepTraffic, WhatIsNotDoneDoesNotCount) {
 TEST(StepTraffic, PagesOfEightBits) {
     ExecutorOptions options = small_options();
     options.kv_dtype = DType::f8_e4m3;
-    const StepTraffic traffic = step_traffic(small_spec(), options, rows_of_one({3, 4}, 5));
+    const StepTraffic traffic = step_traffic(small_spec(), small_matrices(), options, rows_of_one({3, 4}, 5));
     expect(traffic[index_of(Phase::attention_input)], 96, 16 + 8, 128);
     expect(traffic[index_of(Phase::attention)], 16 + 20, 16, 144);
+}
+
+TEST(StepTraffic, WeightsOfEightBits) {
+    const StepTraffic traffic =
+        step_traffic(small_spec(), small_matrices(1, 1), small_options(), rows_of_one({3, 4}, 5));
+    expect(traffic[index_of(Phase::attention_input)], 32 + 32, 16 + 16, 128);
+    expect(traffic[index_of(Phase::mlp_input)], 48 + 32, 24, 192);
+    expect(traffic[index_of(Phase::head)], 40 + 16, 40, 80);
 }
 
 // Of two sequences after a chunk of 8 tokens, each with a token of its own, 10 tokens are read and 18 are seen. The
@@ -87,7 +104,7 @@ TEST(StepTraffic, SharedPagesAreReadOnce) {
     for (const int32_t entry : {0, 2}) {
         batch.segments = {{2, 8, 0}, {0, 1, 8}, {entry == 0 ? 2 : 3, 8, 0}, {1, 1, 8}};
         batch.sequences = {{0, 1, 0, 2}, {1, 1, 2, 2}};
-        const StepTraffic traffic = step_traffic(small_spec(), small_options(), batch);
+        const StepTraffic traffic = step_traffic(small_spec(), small_matrices(), small_options(), batch);
         expect(traffic[index_of(Phase::attention)], 16 + 10 * 8, 16, 16 * 18);
     }
 }
@@ -97,7 +114,7 @@ TEST(StepTraffic, WindowsLimitWhatIsSeen) {
     ModelSpec spec = small_spec();
     spec.num_layers = 2;
     spec.layers = {{.rope = 0, .window = 3}, {.rope = 0, .window = 0}};
-    const StepTraffic traffic = step_traffic(spec, small_options(), rows_of_one({10, 11}, 12));
+    const StepTraffic traffic = step_traffic(spec, small_matrices(2), small_options(), rows_of_one({10, 11}, 12));
     expect(traffic[index_of(Phase::attention)], 2 * 16 + (4 + 12) * 8, 2 * 16, 16 * (6 + 11 + 12));
 }
 
@@ -107,7 +124,9 @@ TEST(StepTraffic, ExpertsThatRowsChoose) {
     spec.experts.count = 4;
     spec.experts.top_k = 2;
     spec.experts.intermediate_size = 5;
-    const StepTraffic traffic = step_traffic(spec, small_options(), rows_of_one({3, 4}, 5));
+    MatrixBytes matrices = small_matrices();
+    matrices.layers[0] = {{64, 0, 32, 32, 4 * 120}, true};
+    const StepTraffic traffic = step_traffic(spec, matrices, small_options(), rows_of_one({3, 4}, 5));
     expect(traffic[index_of(Phase::mlp_input)], 32 + 32, 16, 64);
     expect(traffic[index_of(Phase::mlp_output)], 3 * 120 + 16 + 32, 32, 480);
 }

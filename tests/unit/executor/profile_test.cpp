@@ -30,7 +30,8 @@ TEST_P(ProfileTest, AddsUpThePhasesOfEachStep) {
         const Batch batch = sequence_step(table, first, std::vector<int32_t>(first == 0 ? kPrompt : 1, 3));
         const Result<void> ran = run_step(executor, batch, drawn);
         ASSERT_TRUE(ran.ok()) << ran.error().message;
-        const StepTraffic traffic = step_traffic(model.spec, options, batch);
+        const StepTraffic traffic =
+            step_traffic(model.spec, matrix_bytes(model.weights, options.weights, options.dtype), options, batch);
         for (size_t i = 0; i < kNumPhases; ++i) (first == 0 ? prefill : decode)[i] += traffic[i];
     }
     EXPECT_EQ(profile.prefills().steps, 1);
