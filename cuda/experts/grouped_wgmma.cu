@@ -28,7 +28,6 @@ constexpr int kOutputs = 256;   // of a tile
 constexpr int kDepth = 64;      // elements of the sum in a stage
 constexpr int kRowBytes = 128;  // of these
 constexpr int kStages = 4;
-constexpr int kAhead = 2;    // stages whose copies of rows a loading thread has under way
 constexpr int kGroup = 128;  // threads of a warpgroup
 constexpr int kGroups = 2;   // that compute
 constexpr int kThreads = (1 + kGroups) * kGroup;
@@ -84,6 +83,7 @@ __device__ void load_stages(Shared& shared, const GroupedProduct<T>& product, co
     constexpr int kColumns = kRowBytes / 16;        // of a row, one for each lane
     constexpr int kRowsAtOnce = kGroup / kColumns;  // of a copy by all threads
     constexpr int kCopies = kPairs / kRowsAtOnce;   // for all rows
+    constexpr int kAhead = 2;                       // stages whose copies of rows a thread has under way
     const int thread = static_cast<int>(threadIdx.x);
     const int column = thread % kColumns;
     const int first_row = thread / kColumns;
@@ -182,9 +182,12 @@ template <typename T, typename Output>
 __global__ void __launch_bounds__(kThreads, 1)
     grouped_wgmma_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ GroupedProduct<T> product,
                          Output* y) {
-    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared_1024());
     const PairTile tile = find_tile(product.begins, product.experts, static_cast<int>(blockIdx.y));
     if (tile.expert < 0) return;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+    __trap();
+#else
+    Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared_1024());
     if (threadIdx.x == 0) {
         for (int i = 0; i < kStages; ++i) {
             barrier_init(&shared.full[i], 1 + kGroup / kWarp);
@@ -197,12 +200,12 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int group = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x) / kGroup, 0);
     if (group == 0) {
         load_stages(shared, product, &map, tile, first_output);
+    } else if (tile.end - tile.first <= kPairs / 2) {
+        multiply_stages<kOutputs / 2>(shared, product, tile, 0, (group - 1) * kOutputs / 2, first_output, y);
     } else {
-        if (tile.end - tile.first <= kPairs / 2)
-            multiply_stages<kOutputs / 2>(shared, product, tile, 0, (group - 1) * kOutputs / 2, first_output, y);
-        else
-            multiply_stages<kOutputs>(shared, product, tile, (group - 1) * kPairs / 2, 0, first_output, y);
+        multiply_stages<kOutputs>(shared, product, tile, (group - 1) * kPairs / 2, 0, first_output, y);
     }
+#endif
 }
 
 }  // namespace
