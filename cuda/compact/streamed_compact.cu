@@ -47,8 +47,8 @@ __device__ void load_x(const CompactX<T>& input, std::byte* to) {
 }
 
 // Puts the elements of a row x in shared memory in the order of `columns` (CompactX). All threads of the block take
-// part; each holds pairs of 16-bit elements in registers until all have been read.
-__device__ void put_in_order(const int32_t* columns, int size, uint16_t* x) {
+// part; each holds pairs of 16-bit elements in registers until all have been read. Unused before Hopper.
+[[maybe_unused]] __device__ void put_in_order(const int32_t* columns, int size, uint16_t* x) {
     constexpr int kHeld = kMostOrderedColumns / 2 / kStreamedThreads;
     uint32_t held[kHeld];
 #pragma unroll
