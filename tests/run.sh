@@ -138,7 +138,7 @@ style() {
     else
         skip "clang-format: version 14 is not there"
     fi
-    if have_nvcc; then check older-gpus tests/check_older_gpus.sh "${CUDACXX:-nvcc}"; fi
+    if have_nvcc; then check other-gpus tests/check_other_gpus.sh "${CUDACXX:-nvcc}"; fi
     if tidy=$(clang_tool clang-tidy); then
         check clang-tidy tests/check_tidy.py "$tidy" build/dev
     else

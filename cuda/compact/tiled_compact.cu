@@ -37,7 +37,7 @@ template <typename T, typename Traits, int kRows>
 __global__ void __launch_bounds__(kTiledThreads, 1)
     tiled_compact_kernel(const CompactMatrix matrix, const TiledDivision division, const T* x, int rows,
                          const CompactOutput output) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __trap();
 #else
     let_next_launch_begin();

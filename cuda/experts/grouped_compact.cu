@@ -39,7 +39,7 @@ template <typename T, typename Traits, int kPairs>
 __global__ void __launch_bounds__(kTiledThreads, 1)
     grouped_compact_kernel(const GroupedProduct<T> product, const CompactMatrix matrix, const TiledDivision division,
                            const CompactOutput output) {
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __trap();
 #else
     __shared__ int32_t rows[kPairs];

@@ -184,7 +184,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                          Output* y) {
     const PairTile tile = find_tile(product.begins, product.experts, static_cast<int>(blockIdx.y));
     if (tile.expert < 0) return;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
+#if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __trap();
 #else
     Shared& shared = *reinterpret_cast<Shared*>(dynamic_shared_1024());
