@@ -8,8 +8,9 @@ cd "$(dirname "$0")/../cuda"
 
 # compile NVCC SOURCE: where the source uses the copy engine or products of warpgroups.
 compile() {
-    local architecture flags=(-std=c++20 -I. -I../src -I../include)
-    "$1" -M "${flags[@]}" "$2" | grep -qE "device/(tma|wgmma).cuh" || return 0
+    local architecture included flags=(-std=c++20 -I. -I../src -I../include)
+    included=$("$1" -M "${flags[@]}" "$2")
+    [[ $included =~ device/(tma|wgmma)\.cuh ]] || return 0
     for architecture in sm_80 sm_120; do
         "$1" "${flags[@]}" "-arch=$architecture" -Werror=all-warnings -cubin -o /dev/null "$2"
     done

@@ -17,8 +17,8 @@ namespace {
 // Experts' matrices that no kernel takes are expanded so many bytes at a time, or one expert at least.
 constexpr int64_t kExpandedBytes = int64_t{96} << 20;
 
-// Pairs that experts have on average from which on expanding their matrices takes less time than multiplying their
-// codes takes longer.
+// With at least so many pairs for each expert on average it is faster to expand the experts' matrices to 16 bits and
+// multiply those than to multiply with their codes.
 constexpr int64_t kExpandedPairs = 160;
 
 // Elements of an expert's matrix, of gate and up where it is gated.

@@ -47,8 +47,8 @@ class Experts {
     [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
     [[nodiscard]] RoutingView routing() const;
 
-    // Whether products of the matrix and so many pairs are computed with its codes: others are expanded, if they are
-    // not wide.
+    // Whether the product of this matrix with so many pairs is computed with the matrix' codes. If not, a compact
+    // matrix is expanded first.
     [[nodiscard]] bool takes_codes(const ExpertMatrix<T>& matrix, int64_t pairs) const;
     // y = the product with the wide matrix, or with the compact one that is expanded, some experts at a time.
     template <typename Output>

@@ -24,7 +24,7 @@ struct GroupedProduct {
     int experts = 0;
     int size = 0;
     int outputs = 0;
-    bool hopper = false;  // the device has what multiply_grouped_wgmma() needs
+    bool hopper = false;  // it is computed on a Hopper GPU (compute capability 9.0)
 
     // Experts that have pairs, at most.
     [[nodiscard]] int most_chosen() const { return std::min(experts, num_pairs); }
@@ -34,11 +34,11 @@ struct GroupedProduct {
 template <typename T, typename Output>
 Result<void> multiply_grouped(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 
-// Part of multiply_grouped(): 16-bit numbers on tensor cores, for sizes that are multiples of 32.
+// Called by multiply_grouped() for other 16-bit numbers, where size is a multiple of 32.
 template <typename T, typename Output>
 Result<void> multiply_grouped_mma(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 
-// Part of multiply_grouped(): 16-bit numbers on Hopper, for sizes and outputs that are multiples of 8.
+// Called by multiply_grouped() on Hopper GPUs for 16-bit numbers, where size and outputs are multiples of 8.
 template <typename T, typename Output>
 Result<void> multiply_grouped_wgmma(const GroupedProduct<T>& product, Output* y, cudaStream_t stream);
 

@@ -1,4 +1,4 @@
-// Of 16-bit numbers on Hopper.
+// Products of rows with their experts' weights, of 16-bit numbers on Hopper (multiply_grouped_wgmma in grouped.h).
 //
 // Tiling: a block has up to 128 pairs of one expert and 256 of its outputs (128 x 256 sums, 64 x 256 for each of two
 // warpgroups), and goes through the length of the sum 64 elements at a time. A third warpgroup loads: the weights of a
@@ -129,8 +129,9 @@ __device__ void load_stages(Shared& shared, const GroupedProduct<T>& product, co
     for (int left = min(steps, kAhead); left > 0; --left) publish_oldest();
 }
 
-// Computes sums of 64 pairs of a stage's rows, those at `row`, and kColumns of its weights, those at `output`, over all
-// stages, and writes them.
+// One warpgroup's part of a tile: multiplies the rows of 64 pairs, from number `row` of the tile on, with the weights
+// of kColumns outputs, from number `output` of the block's on, adds up the products of all stages, and writes the sums
+// to y.
 template <int kColumns, typename T, typename Output>
 __device__ void multiply_stages(Shared& shared, const GroupedProduct<T>& product, const PairTile& tile, int row,
                                 int output, int first_output, Output* y) {

@@ -28,8 +28,9 @@ using StepTraffic = ByPhase<Traffic>;
 // The least that a device can do for this step: each matrix is read once a step as it is kept, keys and values of a
 // token once a layer however many sequences share its pages, activations once by the phase that takes them, and what
 // phases pass to each other is written once. Left out, being under a hundredth: embeddings, norms' weights, biases, and
-// indices. Of a mixture of experts as many are counted as rows choose on average when they choose evenly. Work is that
-// of products and of attention's scores and sums, over the tokens that each row sees.
+// indices. Of a mixture of experts as many are counted as rows choose on average when they choose evenly. The flops
+// are those of the matrix products, and of attention's two products, queries with keys and scores with values, over the
+// tokens that each row sees.
 StepTraffic step_traffic(const ModelSpec& spec, const MatrixBytes& matrices, const ExecutorOptions& options,
                          const Batch& batch);
 

@@ -37,10 +37,10 @@ bool is_compact(std::span<const WeightView* const> parts, WeightForm form);
 // The form of a weight whose matrix is compact.
 CompactForm compact_form(const WeightView& weight, WeightForm form);
 
-// About how many bytes the matrices that phases read take in this form.
+// About how many bytes the matrices of a model take in this form, by the phase of a step that reads them.
 struct MatrixBytes {
     struct Layer {
-        ByPhase<double> phases{};  // all experts' are in mlp_output
+        ByPhase<double> phases{};  // the matrices of all the layer's experts count in mlp_output
         bool has_experts = false;
     };
     std::vector<Layer> layers;

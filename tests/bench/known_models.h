@@ -1,5 +1,5 @@
-// Random weights in known models' shapes, for benchmarks of the library's insides: speed does not depend on what a
-// model says.
+// Random weights in known models' shapes, for benchmarks of the library's insides: speed does not depend on the values
+// of weights, except that with experts it depends on how evenly rows choose them.
 #pragma once
 
 #include <algorithm>
@@ -16,21 +16,28 @@
 
 namespace nanolith::bench {
 
-// The weights of one model. All matrices but the embedding are views of the same random values, since a device copies
-// each of them. The embedding has much larger values than layers add to them, so that rows remain as different as their
-// tokens are, and choose experts evenly.
+// The weights of one model. All matrices are views of the same random values, since a device copies each of them; the
+// untied head begins one element later, so that it is another matrix than the embedding.
+//
+// Layers of such weights add nearly the same vector to each row, and rows that are alike choose the same experts.
+// Models with experts therefore have an embedding of their own, with values much larger than what layers add: rows then
+// differ as their tokens do, and choose experts evenly.
 class RandomWeights {
   public:
     explicit RandomWeights(const Shape& shape)
-        : matrix_(static_cast<size_t>(largest(shape))), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
+        : matrix_(static_cast<size_t>(largest(shape)) + 1), ones_(static_cast<size_t>(shape.hidden), 0x3f80) {
         std::mt19937 random(1);
         // bfloat16 of either sign from 2^-6 to 2^-5: alike in size, so that activations stay in range.
         for (uint16_t& value : matrix_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
-        embedding_.resize(static_cast<size_t>(int64_t{shape.vocab} * shape.hidden));
-        for (uint16_t& value : embedding_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x4180U);  // from 16 on
         weights.embedding = matrix(shape.vocab, shape.hidden);
-        weights.embedding.data = reinterpret_cast<const std::byte*>(embedding_.data());
-        weights.head = shape.tied ? weights.embedding : matrix(shape.vocab, shape.hidden);
+        weights.head = matrix(shape.vocab, shape.hidden);
+        if (!shape.tied) weights.head.data += sizeof(uint16_t);
+        if (shape.experts.count > 0) {
+            embedding_.resize(static_cast<size_t>(int64_t{shape.vocab} * shape.hidden));
+            // The same from 2^4 to 2^5.
+            for (uint16_t& value : embedding_) value = static_cast<uint16_t>((random() & 0x807fU) | 0x4180U);
+            weights.embedding.data = reinterpret_cast<const std::byte*>(embedding_.data());
+        }
         weights.final_norm = ones(shape.hidden);
         weights.layers.assign(shape.layers, layer(shape));
     }
@@ -69,7 +76,7 @@ class RandomWeights {
     }
 
     std::vector<uint16_t> matrix_;
-    std::vector<uint16_t> embedding_;
+    std::vector<uint16_t> embedding_;  // of models with experts
     std::vector<uint16_t> ones_;
 };
 

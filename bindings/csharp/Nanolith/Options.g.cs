@@ -73,7 +73,7 @@ namespace Nanolith
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         public long? StoreDeadlineMs { get; set; }
 
-        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; for long prefills, matrices are widened first. On other GPUs fewer bits save memory and no time: matrices are widened for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster, but not long prefills, for which the matrices are first expanded to 16 bits. On other GPUs fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
         public Weights? Weights { get; set; }
 
         private void SetValues(IntPtr raw)
@@ -271,10 +271,10 @@ namespace Nanolith
         /// <summary>The whole text is derived from the rule `root` of this grammar, in llama.cpp's EBNF. [0 to 1048576 bytes; default "", none]</summary>
         public string Grammar { get; set; }
 
-        /// <summary>For a constrained text that has begun already: its number of tokens so far, which are the last ones of the cache. The tokens given to nl_generation_start are appended to the cache first and count among them. The begun text may be one that an earlier generation left unfinished, in the same cache or in a fork of it, or words that the caller wants the text to begin with. INVALID_ARGUMENT if the constraint forbids one of these tokens, or if it allows no token after them. [0 (default) to 2147483647]</summary>
+        /// <summary>How many of the cache's last tokens are the beginning of the constrained text; the generation continues that text. The tokens given to nl_generation_start are appended to the cache first, and can be part of the beginning. It may be what an earlier generation drew before it ended early, in the same cache or in a fork of it, or words that the caller wants the text to begin with. NL_ERROR_INVALID_ARGUMENT if the constraint does not allow this beginning, or allows no token after it. [0 (default) to 2147483647]</summary>
         public long? ConstrainedTokens { get; set; }
 
-        /// <summary>1: text that the constraint forces, such as the rest of a property's name, is not drawn token by token. The tokenizer encodes the forced text, and one step appends all of its tokens to the cache: at most 256, even if NL_OPTION_BUFFER_TOKENS is less. A model that draws each token might divide the same text into other tokens. If the text goes on after its forced part, the last forced token is drawn instead of appended, because a longer token may begin with the same characters. The logits callback is called for drawn tokens only, not for appended ones. INVALID_ARGUMENT if NL_OPTION_LOGPROBS is set too. [0 (default) or 1]</summary>
+        /// <summary>1: where the constraint leaves only one way to continue the text, such as the rest of a property's name, the model does not draw these characters. The tokenizer encodes them, and one step appends their tokens to the cache: at most 256, even if NL_OPTION_BUFFER_TOKENS is less. The model might have spelled the same characters with other tokens. Unless the text ends with these characters, the last of their tokens is not appended but drawn by the model, because a longer token may begin with the same characters. The logits callback is called for tokens that the model draws, not for those that are appended. NL_ERROR_INVALID_ARGUMENT if NL_OPTION_LOGPROBS is 1. [0 (default) or 1]</summary>
         public bool? JumpAhead { get; set; }
 
         private void SetValues(IntPtr raw)

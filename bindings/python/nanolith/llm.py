@@ -48,7 +48,8 @@ class SamplingParams:
 
     #: The number of answers to a prompt.
     n: int = 1
-    #: Of the tokens of prompt and answer. 1: none.
+    #: The logit of each token that prompt or answer already has is divided by this where it is positive, else multiplied
+    #: by it. 1: off.
     repetition_penalty: float = 1.0
     #: 0: greedy.
     temperature: float = 1.0
@@ -73,10 +74,13 @@ class SamplingParams:
     allowed_token_ids: Sequence[int] | None = None
     #: False: no text is made.
     detokenize: bool = True
-    #: Log-probabilities of each token drawn and of so many most probable ones, at most 20. None: of none.
+    #: How many most probable tokens, at most 20, are told with their log-probabilities for each token drawn, beside that
+    #: token's own. None: no log-probabilities are told.
     logprobs: int | None = None
+    #: What the answer's text must be. None: any text.
     structured_outputs: StructuredOutputsParams | None = None
-    #: Sees and changes logits before each token is drawn, as in Cache.generate.
+    #: A function that is called with the tokens so far and the logits before each token is drawn, and may change the
+    #: logits; Cache.generate says how. It needs NumPy.
     logits: Logits | None = None
 
 
@@ -98,9 +102,10 @@ class CompletionOutput:
     text: str
     token_ids: list[int]
     finish_reason: str
-    #: For each token the most probable ones, the most probable first, and the token itself.
+    #: For each token of the answer a dictionary: the most probable tokens in its place, the most probable first, and the
+    #: token itself. None where SamplingParams.logprobs is None.
     logprobs: list[dict[int, Logprob]] | None = None
-    #: The sum of the tokens' own.
+    #: The sum of the log-probabilities of the answer's tokens. None where SamplingParams.logprobs is None.
     cumulative_logprob: float | None = None
 
 
@@ -287,7 +292,7 @@ class LLM:
         return CompletionOutput(running.index, "".join(text), tokens, reason, logprobs, sum(own))
 
     def _logprobs(self, token: int, logprob: float, top: list[tuple[int, float]]) -> dict[int, Logprob]:
-        """Of a token that was drawn, and of the most probable ones in its place."""
+        """The log-probabilities of the most probable tokens in one place of an answer, and of the token drawn there."""
         found = {each: Logprob(value, rank, self._decode(each)) for rank, (each, value) in enumerate(top, 1)}
         found.setdefault(token, Logprob(logprob, None, self._decode(token)))
         return found
@@ -298,14 +303,14 @@ class LLM:
 
 @dataclass(frozen=True)
 class _Running:
-    """Answer `index` of a prompt."""
+    """A generation that draws answer number `index` of a prompt."""
 
     generation: Generation
     how: SamplingParams
     index: int
 
 
-# The option's upper bound.
+# A window for penalties that is longer than any context: the upper bound of the option penalty_window.
 _WHOLE_CONTEXT = (1 << 31) - 1
 
 

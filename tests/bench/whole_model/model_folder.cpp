@@ -20,6 +20,7 @@ struct Tensor {
     std::string name;
     int64_t rows = 0;  // 0: a vector, of a norm
     int64_t cols = 0;
+    bool large = false;
     [[nodiscard]] int64_t bytes() const { return 2 * std::max<int64_t>(rows, 1) * cols; }
 };
 using Tensors = std::vector<Tensor>;
@@ -53,7 +54,8 @@ void add_layer(Tensors& tensors, const std::string& at, const Shape& shape) {
 // All tensors, in files of about a gigabyte.
 std::vector<Tensors> files_of(const Shape& shape) {
     constexpr int64_t kFileBytes = int64_t{1} << 30;
-    Tensors all = {{"model.embed_tokens.weight", shape.vocab, shape.hidden}};
+    // Rows that are alike choose the same experts. With a large embedding they differ as their tokens do.
+    Tensors all = {{"model.embed_tokens.weight", shape.vocab, shape.hidden, shape.experts.count > 0}};
     if (!shape.tied) all.push_back({"lm_head.weight", shape.vocab, shape.hidden});
     for (int32_t layer = 0; layer < shape.layers; ++layer)
         add_layer(all, "model.layers." + std::to_string(layer) + ".", shape);
@@ -104,21 +106,19 @@ int64_t data_bytes(const Tensors& tensors) {
     return bytes;
 }
 
-// Values of either sign from 2^-6 to 2^-5, alike in size so that activations stay in range; those of norms are 1, and
-// those of the embedding from 16 to 32, much larger than what layers add to them, so that rows remain as different as
-// their tokens are, and choose experts evenly.
+// Values of either sign from 2^-6 to 2^-5, alike in size so that activations stay in range, of large tensors from 2^4
+// to 2^5; those of norms are 1.
 bool write_file(const fs::path& path, const Tensors& tensors, uint32_t seed) {
     std::mt19937 random(seed);
     std::vector<uint16_t> values((size_t{1} << 22) - 3);  // a prime, so that no two rows of a matrix are alike
     for (uint16_t& value : values) value = static_cast<uint16_t>((random() & 0x807fU) | 0x3c80U);
-    std::vector<uint16_t> embedding = values;
-    for (uint16_t& value : embedding) value = static_cast<uint16_t>((value & 0x807fU) | 0x4180U);
+    std::vector<uint16_t> large = values;
+    for (uint16_t& value : large) value = static_cast<uint16_t>((value & 0x807fU) | 0x4180U);
     std::ofstream file(path, std::ios::binary);
     file << header_of(tensors);
     for (const Tensor& tensor : tensors) {
         const std::vector<uint16_t> ones(tensor.rows == 0 ? static_cast<size_t>(tensor.cols) : 0, 0x3f80);
-        const bool embeds = tensor.name == "model.embed_tokens.weight";
-        const std::vector<uint16_t>& from = tensor.rows == 0 ? ones : embeds ? embedding : values;
+        const std::vector<uint16_t>& from = tensor.rows == 0 ? ones : tensor.large ? large : values;
         for (int64_t left = tensor.bytes(); left > 0;) {
             const int64_t now = std::min<int64_t>(left, static_cast<int64_t>(2 * from.size()));
             file.write(reinterpret_cast<const char*>(from.data()), now);

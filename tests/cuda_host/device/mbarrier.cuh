@@ -12,7 +12,7 @@ namespace nanolith::cuda {
 
 namespace emulated {
 
-// What the emulation keeps in a barrier. A phase is complete when nothing is missing.
+// What the emulation keeps in a barrier's 64 bits. A phase is complete when no arrivals and no bytes are missing.
 struct Barrier {
     uint16_t arrivals;          // of a phase
     uint16_t missing_arrivals;  // in the phase that is not complete yet

@@ -1,4 +1,4 @@
-// Stands in for cuda/device/wgmma.cuh, where operand B is K-major. A product is computed when it is started, so that
+// Stands in for cuda/device/wgmma.cuh, without N-major operands. A product is computed when it is started, so that
 // there is nothing to wait for. Only the lanes of a warp exchange values: its 16 rows of the result need its own rows
 // of A and no other warp's.
 #pragma once

@@ -47,8 +47,9 @@ TEST_P(ManyRowsTest, OfOddSizes) {
     expect_prefills(shape, {9 + random.below(50), 65 + random.below(60)});
 }
 
-// So many rows for each expert that Hopper GPUs have a kernel for them: with one tile of them and several, of more than
-// half a tile and less.
+// Models with experts, in steps that give each expert tens or hundreds of rows. The kernel for Hopper GPUs takes an
+// expert's rows in tiles of 128, and computes a tile of at most 64 rows in another way: these numbers of rows lead to
+// experts with one tile and with several, and to tiles of both kinds.
 TEST_P(ManyRowsTest, OfExperts) {
     Random random(seed_);
     for (int32_t turn = 0; turn < 2; ++turn) {
