@@ -26,15 +26,17 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kLanes = 32;
+// Stacks lie whole pages apart. Each lane of a warp begins this much lower in its own than the lane before it, or else
+// what all of them touch would share few lines of the CPU's cache, and each switch would wait for memory.
+constexpr size_t kStackStagger = 128;
 
-enum class State { ready, at_warp, at_block, at_cluster, polling, done };
+enum class State : uint8_t { ready, at_warp, at_block, at_cluster, polling, done };
 
 struct Fiber {
     std::vector<char> stack = std::vector<char>(kStackBytes);
     ucontext_t start{};
     jmp_buf resume{};
     bool started = false;
-    State state = State::done;
     unsigned arrivals = 0;  // at barriers of the cluster
 };
 
@@ -51,7 +53,8 @@ struct Warp {
 
 // Everything about a block of the cluster that runs now.
 struct Block {
-    std::deque<Fiber> fibers;  // made once; they stay where they are
+    std::deque<Fiber> fibers;   // made once; they stay where they are
+    std::vector<State> states;  // of the fibers, side by side, since the scheduler looks at all of them again and again
     std::vector<Warp> warps;
     std::vector<std::byte> shared;
     unsigned current = 0;
@@ -94,9 +97,7 @@ void release_block_if_complete() {
     Block& block = cluster.running();
     if (block.live == 0 || block.at_barrier < block.live) return;
     block.at_barrier = 0;
-    for (Fiber& fiber : block.fibers) {
-        if (fiber.state == State::at_block) fiber.state = State::ready;
-    }
+    std::replace(block.states.begin(), block.states.end(), State::at_block, State::ready);
 }
 
 void release_cluster_if_complete() {
@@ -104,9 +105,8 @@ void release_cluster_if_complete() {
     cluster.arrived = 0;
     ++cluster.barriers;
     for (unsigned i = 0; i < cluster.size; ++i) {
-        for (Fiber& fiber : cluster.blocks[i].fibers) {
-            if (fiber.state == State::at_cluster) fiber.state = State::ready;
-        }
+        std::vector<State>& states = cluster.blocks[i].states;
+        std::replace(states.begin(), states.end(), State::at_cluster, State::ready);
     }
 }
 
@@ -115,7 +115,7 @@ void fiber_main() {
     while (true) {
         (*cluster.thread)();
         Block& block = cluster.running();
-        block.fibers[block.current].state = State::done;
+        block.states[block.current] = State::done;
         --block.live;
         release_block_if_complete();  // threads that have ended no longer count at barriers
         release_cluster_if_complete();
@@ -146,20 +146,34 @@ std::vector<unsigned> thread_order(unsigned count) {
 
 void prepare(Block& block, unsigned threads, size_t shared_bytes) {
     while (block.fibers.size() < threads) {
+        const size_t lane = block.fibers.size() % kLanes;
         Fiber& fiber = block.fibers.emplace_back();
         getcontext(&fiber.start);
         fiber.start.uc_stack.ss_sp = fiber.stack.data();
-        fiber.start.uc_stack.ss_size = fiber.stack.size();
+        fiber.start.uc_stack.ss_size = fiber.stack.size() - lane * kStackStagger;
         makecontext(&fiber.start, fiber_main, 0);
     }
     block.warps.assign((threads + kLanes - 1) / kLanes, Warp());
     block.shared.assign(shared_bytes + 2 * kSharedLine, std::byte{0xff});
     block.live = threads;
     block.at_barrier = 0;
-    for (Fiber& fiber : block.fibers) fiber.state = State::done;
-    for (unsigned i = 0; i < threads; ++i) {
-        block.fibers[i].state = State::ready;
-        block.fibers[i].arrivals = 0;
+    block.states.assign(threads, State::ready);
+    for (unsigned i = 0; i < threads; ++i) block.fibers[i].arrivals = 0;
+}
+
+// Runs the threads `order[0 to 31]`, a warp where threads run in order, until none can go on without others.
+void run_lanes(const unsigned* order) {
+    const std::vector<State>& states = cluster.running().states;
+    bool progress = true;
+    for (bool first = true; progress; first = false) {
+        progress = false;
+        for (unsigned i = 0; i < kLanes; ++i) {
+            const State state = states[order[i]];
+            if (state != State::ready && !(first && state == State::polling)) continue;
+            if (state == State::ready) progress = true;
+            resume(order[i]);
+        }
+        cluster.progress |= progress;
     }
 }
 
@@ -173,12 +187,7 @@ void run_cluster(unsigned x, unsigned y, const std::vector<unsigned>& order, siz
         cluster.progress = false;
         for (cluster.rank = 0; cluster.rank < cluster.size; ++cluster.rank) {
             blockIdx = uint3{x + cluster.rank, y, 0};
-            for (const unsigned index : order) {
-                const State state = cluster.running().fibers[index].state;
-                if (state != State::ready && state != State::polling) continue;
-                if (state == State::ready) cluster.progress = true;
-                resume(index);
-            }
+            for (size_t first = 0; first < order.size(); first += kLanes) run_lanes(&order[first]);
         }
         cluster.rank = 0;
         if (!cluster.progress) die("waits for threads that never come (a barrier or an exchange in divergent code)");
@@ -234,15 +243,14 @@ void arrive_at_cluster() {
 
 void wait_for_cluster() {
     Block& block = cluster.running();
-    Fiber& fiber = block.fibers[block.current];
-    if (cluster.barriers >= fiber.arrivals) return;
-    fiber.state = State::at_cluster;
+    if (cluster.barriers >= block.fibers[block.current].arrivals) return;
+    block.states[block.current] = State::at_cluster;
     yield();
 }
 
 void synchronise_block() {
     Block& block = cluster.running();
-    block.fibers[block.current].state = State::at_block;
+    block.states[block.current] = State::at_block;
     ++block.at_barrier;
     release_block_if_complete();
     yield();
@@ -250,16 +258,16 @@ void synchronise_block() {
 
 void wait_until(const std::function<bool()>& done) {
     Block& block = cluster.running();
-    Fiber& fiber = block.fibers[block.current];
+    State& state = block.states[block.current];
     while (!done()) {
-        fiber.state = State::polling;
+        state = State::polling;
         yield();
     }
-    fiber.state = State::ready;
+    state = State::ready;
     cluster.progress = true;
 }
 
-uint64_t exchange(uint64_t value, int source, const char* kind) {
+const uint64_t* exchange(uint64_t value, const char* kind) {
     Block& block = cluster.running();
     const unsigned first = block.current / kLanes * kLanes;
     Warp& warp = block.warps[block.current / kLanes];
@@ -269,23 +277,21 @@ uint64_t exchange(uint64_t value, int source, const char* kind) {
     warp.kind = kind;
     warp.values[half][block.current - first] = value;
     if (++warp.arrived < kLanes) {
-        block.fibers[block.current].state = State::at_warp;
+        block.states[block.current] = State::at_warp;
         yield();
     } else {
         warp.arrived = 0;
         ++warp.exchanges;
-        for (unsigned i = first; i < first + kLanes; ++i) {
-            if (block.fibers[i].state == State::at_warp) block.fibers[i].state = State::ready;
-        }
+        const auto begin = block.states.begin() + first;
+        std::replace(begin, begin + kLanes, State::at_warp, State::ready);
     }
-    return warp.values[half][static_cast<unsigned>(source) % kLanes];
+    return warp.values[half].data();
 }
 
 uint32_t ballot(bool bit) {
+    const uint64_t* const lanes = exchange(bit ? 1 : 0, "ballot");
     uint32_t bits = 0;
-    for (int lane = 0; lane < static_cast<int>(kLanes); ++lane) {
-        bits |= static_cast<uint32_t>(exchange(bit ? 1 : 0, lane, "ballot")) << lane;
-    }
+    for (unsigned lane = 0; lane < kLanes; ++lane) bits |= static_cast<uint32_t>(lanes[lane]) << lane;
     return bits;
 }
 

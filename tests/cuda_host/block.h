@@ -41,9 +41,9 @@ std::byte* in_block(const std::byte* shared, unsigned rank);
 void arrive_at_cluster();
 void wait_for_cluster();
 
-// Waits for all lanes of the warp and gives lane `source` 's value. `kind` tells exchanges apart: lanes that meet in
-// different ones are an error.
-uint64_t exchange(uint64_t value, int source, const char* kind);
+// Waits for all lanes of the warp and gives their values, by lane, which stay until this lane's next exchange. `kind`
+// tells exchanges apart: lanes that meet in different ones are an error.
+const uint64_t* exchange(uint64_t value, const char* kind);
 // All lanes' bits, lane 0 the lowest.
 uint32_t ballot(bool bit);
 

@@ -27,7 +27,7 @@ inline void __syncthreads() {
     cuda_host::synchronise_block();
 }
 inline void __syncwarp() {
-    cuda_host::exchange(0, 0, "syncwarp");
+    cuda_host::exchange(0, "syncwarp");
 }
 
 namespace cuda_host {
@@ -40,7 +40,7 @@ template <typename T>
 T exchange_value(T value, int source, const char* kind) {
     uint64_t bits = 0;
     std::memcpy(&bits, &value, sizeof value);
-    bits = exchange(bits, source, kind);
+    bits = exchange(bits, kind)[static_cast<unsigned>(source) % 32];
     std::memcpy(&value, &bits, sizeof value);
     return value;
 }

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <functional>
+#include <vector>
 
 #include "stream_work.h"
 
@@ -48,6 +49,32 @@ void write(void* data, cudaDataType type, int64_t index, float value) {
         default:
             static_cast<float*>(data)[index] = value;
     }
+}
+
+// The rows or columns of a matrix that a product sums over, in float64.
+class Vectors {
+  public:
+    // `count` vectors of `length` elements: element k of vector i is matrix[i * next + k * step].
+    Vectors(const void* matrix, cudaDataType type, int64_t count, int64_t length, int64_t next, int64_t step)
+        : length_(length) {
+        elements_.reserve(static_cast<size_t>(count * length));
+        for (int64_t i = 0; i < count; ++i) {
+            for (int64_t k = 0; k < length; ++k) {
+                elements_.push_back(static_cast<double>(read(matrix, type, i * next + k * step)));
+            }
+        }
+    }
+    [[nodiscard]] const double* at(int64_t i) const { return elements_.data() + i * length_; }
+
+  private:
+    int64_t length_;
+    std::vector<double> elements_;
+};
+
+double dot(const double* a, const double* b, int64_t length) {
+    double sum = 0;
+    for (int64_t i = 0; i < length; ++i) sum += a[i] * b[i];
+    return sum;
 }
 
 }  // namespace
@@ -142,15 +169,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     const float alpha_value = *static_cast<const float*>(alpha);
     const float beta_value = *static_cast<const float*>(beta);
     cuda_host::submit(stream, [=] {
+        const Vectors left(a, la.type, outputs, inner, transposed ? la.step : 1, transposed ? 1 : la.step);
+        const Vectors right(b, lb.type, lb.cols, inner, lb.step, 1);
         for (int64_t col = 0; col < ld.cols; ++col) {
             for (int64_t row = 0; row < ld.rows; ++row) {
-                double sum = 0;
-                for (int64_t k = 0; k < inner; ++k) {
-                    const int64_t at = transposed ? row * la.step + k : k * la.step + row;
-                    sum += static_cast<double>(read(a, la.type, at)) *
-                           static_cast<double>(read(b, lb.type, col * lb.step + k));
-                }
-                double result = sum * static_cast<double>(alpha_value);
+                double result = dot(left.at(row), right.at(col), inner) * static_cast<double>(alpha_value);
                 if (beta_value != 0) {
                     result +=
                         static_cast<double>(beta_value) * static_cast<double>(read(c, lc.type, col * lc.step + row));

@@ -13,15 +13,21 @@ namespace nanolith::cuda {
 
 namespace emulated {
 
-// Every lane's `operand`, by lane; what it points to must live until the next meeting of the warp.
+// What the lanes of a warp point to, by lane.
 template <typename T>
-const T* const* all_lanes(const T* operand) {
-    static const T* operands[cuda_host::kMostBlocks][1024];
-    const T** const of_block = operands[cuda_host::cluster_rank()];
-    cuda_host::exchange(0, 0, "mma");  // all have done with the ones before
-    of_block[threadIdx.x] = operand;
-    cuda_host::exchange(0, 0, "mma");
-    return of_block + threadIdx.x / 32 * 32;
+class Lanes {
+  public:
+    explicit Lanes(const uint64_t* pointers) : pointers_(pointers) {}
+    const T* operator[](int lane) const { return reinterpret_cast<const T*>(static_cast<uintptr_t>(pointers_[lane])); }
+
+  private:
+    const uint64_t* pointers_;
+};
+
+// Every lane's `operand`; what it points to must live until the next meeting of the warp.
+template <typename T>
+Lanes<T> all_lanes(const T* operand) {
+    return Lanes<T>(cuda_host::exchange(reinterpret_cast<uintptr_t>(operand), "mma"));
 }
 
 inline uint32_t half_word(uint32_t pair, int which) {
@@ -49,7 +55,7 @@ inline uint32_t element(const void* row, int column) {
 
 inline void load_matrices(uint32_t (&r)[4], const void* row) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const char* const* const all = emulated::all_lanes(static_cast<const char*>(row));
+    const emulated::Lanes<char> all = emulated::all_lanes(static_cast<const char*>(row));
     for (int i = 0; i < 4; ++i) {
         const char* const from = all[8 * i + lane / 4];
         r[i] = emulated::element(from, 2 * (lane % 4)) | emulated::element(from, 2 * (lane % 4) + 1) << 16;
@@ -62,7 +68,7 @@ inline void load_matrices_after(uint32_t, uint32_t (&r)[4], const void* row) {
 
 inline void load_matrices_transposed(uint32_t (&r)[4], const void* row) {
     const int lane = static_cast<int>(threadIdx.x % 32);
-    const char* const* const all = emulated::all_lanes(static_cast<const char*>(row));
+    const emulated::Lanes<char> all = emulated::all_lanes(static_cast<const char*>(row));
     for (int i = 0; i < 4; ++i) {
         r[i] = emulated::element(all[8 * i + 2 * (lane % 4)], lane / 4) |
                emulated::element(all[8 * i + 2 * (lane % 4) + 1], lane / 4) << 16;
@@ -73,7 +79,7 @@ template <typename T>
 void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const emulated::Operands mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-    const emulated::Operands* const* const all = emulated::all_lanes(&mine);
+    const emulated::Lanes<emulated::Operands> all = emulated::all_lanes(&mine);
     for (int i = 0; i < 4; ++i) {
         const int row = lane / 4 + (i < 2 ? 0 : 8);
         const int column = 2 * (lane % 4) + i % 2;
@@ -86,7 +92,7 @@ void multiply_add(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b
         }
         c[i] = sum;
     }
-    cuda_host::exchange(0, 0, "mma");  // `mine` lives until all have read it
+    cuda_host::exchange(0, "mma");  // `mine` lives until all have read it
 }
 template <typename T>
 void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1, T type) {

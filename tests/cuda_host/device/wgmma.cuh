@@ -49,7 +49,7 @@ struct Wgmma {
         static_assert(!kNMajor);
         const int lane = static_cast<int>(threadIdx.x % 32);
         const emulated::Operands mine{{a[0], a[1], a[2], a[3]}, {}};
-        const emulated::Operands* const* const all = emulated::all_lanes(&mine);
+        const emulated::Lanes<emulated::Operands> all = emulated::all_lanes(&mine);
         float rows[2][16];
         for (int half = 0; half < 2; ++half) {
             for (int k = 0; k < 16; ++k) {
@@ -58,7 +58,7 @@ struct Wgmma {
             }
         }
         add_products(d, rows, b, adds);
-        cuda_host::exchange(0, 0, "wgmma");  // `mine` lives until all have read it
+        cuda_host::exchange(0, "wgmma");  // `mine` lives until all have read it
     }
 
     static void multiply_add(Fragment<kN>& d, uint64_t a, uint64_t b) {
@@ -66,7 +66,7 @@ struct Wgmma {
         float rows[2][16];
         for (int half = 0; half < 2; ++half) emulated::read_row<T>(a, first_row + 8 * half, rows[half]);
         add_products(d, rows, b, true);
-        cuda_host::exchange(0, 0, "wgmma");  // no lane goes on and lets an operand be overwritten
+        cuda_host::exchange(0, "wgmma");  // no lane goes on and lets an operand be overwritten
     }
 
   private:

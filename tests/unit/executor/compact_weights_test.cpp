@@ -200,10 +200,14 @@ TEST_P(CompactWeightsTest, OfExpertsWithManyRows) {
     Random random(seed_);
     RandomShape shape = some_shape();
     shape.num_layers = 1;
-    shape.hidden_size = 192;
-    shape.numbers.experts = {.count = 3, .top_k = 2, .intermediate_size = 128, .normalized = true};
-    expect_prefills(shape, kForms[random.below(3)],
-                    {20 + random.below(40), 130 + random.below(60), 245 + random.below(15)});
+    for (const WeightForm form : kForms) {
+        shape.hidden_size = 64 * (4 + random.below(8));
+        shape.numbers.experts = {
+            .count = 3, .top_k = 2, .intermediate_size = 64 * (2 + random.below(8)), .normalized = true};
+        SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", experts with " +
+                     std::to_string(shape.numbers.experts.intermediate_size));
+        expect_prefills(shape, form, {20 + random.below(40), 130 + random.below(60), 245 + random.below(15)});
+    }
 }
 
 TEST_P(CompactWeightsTest, BatchInvariant) {
