@@ -26,8 +26,9 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kLanes = 32;
-// Stacks lie whole pages apart. Each lane of a warp begins this much lower in its own than the lane before it, or else
-// what all of them touch would share few lines of the CPU's cache, and each switch would wait for memory.
+// Bytes by which the stack of each lane of a warp begins lower in its memory than that of the lane before. The memory of
+// stacks lies whole pages apart: without this, the frames of all lanes would compete for the same few lines of the CPU's
+// cache, and each switch to another fiber would wait for memory.
 constexpr size_t kStackStagger = 128;
 
 enum class State : uint8_t { ready, at_warp, at_block, at_cluster, polling, done };
@@ -161,7 +162,8 @@ void prepare(Block& block, unsigned threads, size_t shared_bytes) {
     for (unsigned i = 0; i < threads; ++i) block.fibers[i].arrivals = 0;
 }
 
-// Runs the threads `order[0 to 31]`, a warp where threads run in order, until none can go on without others.
+// Runs 32 threads of the running block, whose numbers are at `order`, again and again until each of them has ended or
+// waits for threads outside of these. Where threads run in order they are a warp.
 void run_lanes(const unsigned* order) {
     const std::vector<State>& states = cluster.running().states;
     bool progress = true;

@@ -48,8 +48,8 @@ TEST_P(ManyRowsTest, OfOddSizes) {
 }
 
 // Models with experts, in steps that give each expert tens or hundreds of rows. The kernel for Hopper GPUs takes an
-// expert's rows in tiles of 128, and computes a tile of at most 64 rows in another way: these numbers of rows lead to
-// experts with one tile and with several, and to tiles of both kinds.
+// expert's rows in tiles of up to 128, and divides the work of a tile of at most 64 rows in another way. With these
+// numbers of rows some experts have one tile and others several, and tiles of both kinds occur.
 TEST_P(ManyRowsTest, OfExperts) {
     Random random(seed_);
     for (int32_t turn = 0; turn < 2; ++turn) {
