@@ -26,9 +26,9 @@ namespace {
 
 constexpr size_t kStackBytes = size_t{128} << 10;
 constexpr unsigned kLanes = 32;
-// Bytes by which the stack of each lane of a warp begins lower in its memory than that of the lane before. The memory of
-// stacks lies whole pages apart: without this, the frames of all lanes would compete for the same few lines of the CPU's
-// cache, and each switch to another fiber would wait for memory.
+// Bytes by which the stack of each lane of a warp begins lower in its memory than that of the lane before. The memory
+// of stacks lies whole pages apart: without this, the frames of all lanes would compete for the same few lines of the
+// CPU's cache, and each switch to another fiber would wait for memory.
 constexpr size_t kStackStagger = 128;
 
 enum class State : uint8_t { ready, at_warp, at_block, at_cluster, polling, done };
