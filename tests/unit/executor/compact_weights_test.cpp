@@ -297,21 +297,6 @@ class CompactFamilies : public ::testing::TestWithParam<bool> {
         return std::sqrt(squares / static_cast<double>(logits.size()));
     }
 
-    // Within what tests/parity allows float32 logits to differ.
-    static void expect_same(const Run& got, const Run& expected) {
-        constexpr double kTolerance = 1e-4;  // of the logits' root mean square
-        ASSERT_EQ(got.logits.size(), expected.logits.size());
-        for (size_t i = 0; i < got.logits.size(); ++i) {
-            const std::vector<float>& logits = expected.logits[i];
-            const double bound = kTolerance * root_mean_square(logits);
-            for (size_t t = 0; t < logits.size(); ++t)
-                ASSERT_NEAR(got.logits[i][t], logits[t], bound) << "token " << i << ", logit " << t;
-            // Another token alone where both are as likely, but for rounding.
-            if (got.tokens[i] == expected.tokens[i]) continue;
-            ASSERT_NEAR(logits[got.tokens[i]], logits[expected.tokens[i]], 2 * bound) << i;
-        }
-    }
-
     // How far logits are from those of float32, of their root mean square.
     static double error_of(const Run& got, const Run& expected) {
         double squares = 0;
@@ -322,6 +307,24 @@ class CompactFamilies : public ::testing::TestWithParam<bool> {
             squares += error * error;
         }
         return std::sqrt(squares / static_cast<double>(got.logits.size()));
+    }
+
+    // The same but for float32's rounding, which adds up to about 2e-6 of the logits, all together. With random prompts
+    // a few tokens in a million are so sensitive that single logits are off by 1e-4.
+    static void expect_same(const Run& got, const Run& expected) {
+        constexpr double kTogether = 2e-5;  // root mean square of all differences, of that of the logits
+        constexpr double kSingle = 1e-3;    // a difference, of the root mean square of its token's logits
+        ASSERT_EQ(got.logits.size(), expected.logits.size());
+        for (size_t i = 0; i < got.logits.size(); ++i) {
+            const std::vector<float>& logits = expected.logits[i];
+            const double bound = kSingle * root_mean_square(logits);
+            for (size_t t = 0; t < logits.size(); ++t)
+                ASSERT_NEAR(got.logits[i][t], logits[t], bound) << "token " << i << ", logit " << t;
+            // Another token alone where both are as likely, but for rounding.
+            if (got.tokens[i] == expected.tokens[i]) continue;
+            ASSERT_NEAR(logits[got.tokens[i]], logits[expected.tokens[i]], 2 * bound) << i;
+        }
+        ASSERT_LT(error_of(got, expected), kTogether);
     }
 
     std::unique_ptr<Backend> backend_;
