@@ -517,17 +517,18 @@ const (
 	// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
 	// one document refers to another.
 	ComposeIndependent Composition = C.NL_COMPOSE_INDEPENDENT
-	// As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
-	// first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
-	// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
-	// before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
-	// pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
-	// is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
-	// pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
-	// order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
-	// these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
-	// the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
-	// NL_CACHE_COMPOSITION tells. Since 0.2.
+	// As independent, and then some tokens of the chunks are recomputed with all that stands before them in view: the
+	// first page of each chunk that was computed with nothing before it, and the tokens that the next ones attend to
+	// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. They are chosen by whole pages, so that all other pages
+	// stay shared, or, where the share fills fewer than eight pages, by groups of four tokens in up to eight pages. The
+	// call or generation that adds the next tokens does that before it computes them. Its last 64 tokens (fewer where
+	// half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so give a whole question in one call.
+	// Later calls recompute further tokens until the share is used up; none is recomputed twice. Chunks of level 0 at
+	// the beginning are composed exactly. The pages with recomputed tokens are kept, as chunks are while nothing else
+	// needs the room, and caches with the same chunks in the same order share them: each call uses what is there when
+	// it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT
+	// every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short
+	// chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.
 	ComposeBlended Composition = C.NL_COMPOSE_BLENDED
 )
 
@@ -539,7 +540,7 @@ const (
 	// How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
 	OptionComposition CacheOption = C.NL_OPTION_COMPOSITION
 	// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
-	// always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+	// always are. A share below a token's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
 	// [0 (default) to 1]
 	OptionBlendShare CacheOption = C.NL_OPTION_BLEND_SHARE
 )

@@ -238,14 +238,16 @@ Result<void> DeviceAttention::probe_typed(const ProbeCall& call, cudaStream_t st
     if (const DeviceRope* const rope = rope_of(call.rope)) a.rope = rope->rotations.as<float2>();
     a.probed = call.probed;
     a.num_pages = call.num_pages;
+    a.num_tokens = call.num_tokens;
     a.first_row = call.first_row;
     a.num_rows = call.num_rows;
     a.first_position = call.first_position;
     a.rule = {.scale = spec_.scale * call.pages.k_scale, .softcap = spec_.softcap};
     a.lse = call.lse;
     a.totals = call.totals;
+    a.shares = call.shares;
     a.weights = call.weights;
-    return add_page_weights(a, heads_, stream);
+    return add_token_weights(a, heads_, stream);
 }
 
 Result<void> DeviceAttention::append_and_run(const AppendCall& rows, const AttentionCall& call,

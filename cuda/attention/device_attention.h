@@ -65,18 +65,20 @@ struct AttentionCall {
     bool early = false;
 };
 
-// The page weights of one layer's probe (probe/probe.h). All pointers are to memory that the device reads and writes.
+// The token weights of one layer's probe (probe/probe.h). All pointers are to memory that the device reads and writes.
 struct ProbeCall {
     int32_t rope = kNoRope;
     ConstHeadRows queries{};
     Pages<const void> pages{};
     const ProbePage* probed = nullptr;
     int32_t num_pages = 0;
+    int32_t num_tokens = 0;
     int32_t first_row = 0;
     int32_t num_rows = 0;
     int32_t first_position = 0;
     float* lse = nullptr;
     float* totals = nullptr;
+    float* shares = nullptr;
     float* weights = nullptr;
 };
 
@@ -106,7 +108,7 @@ class DeviceAttention {
     Result<void> append(const AppendCall& call, cudaStream_t stream) const;
     // The attention of every row of the plan.
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
-    // Adds to the page weights of a probe what its rows attend to in a layer without a window.
+    // Adds to the token weights of a probe what its rows attend to in a layer without a window.
     Result<void> probe(const ProbeCall& call, cudaStream_t stream) const;
     // append() and run() in one launch, for plans whose counts have `short_counts`; these take no other call. The plan
     // is read from `call`; what both arguments have, from `rows`.

@@ -290,12 +290,14 @@ class Decoder {
             probe.pages = {layer_pages(layer)};
             probe.probed = probes_->pages() + shape.first_page;
             probe.num_pages = shape.num_pages;
+            probe.num_tokens = shape.num_tokens;
             probe.first_row = shape.first_row;
             probe.num_rows = shape.num_rows;
             probe.first_position = shape.first_position;
             probe.lse = probes_->lse();
             probe.totals = probes_->totals();
-            probe.weights = probes_->weights() + shape.first_page;
+            probe.shares = probes_->shares();
+            probe.weights = probes_->weights() + shape.first_token;
             NL_TRY(attention_.probe(probe, stream_));
         }
         return {};

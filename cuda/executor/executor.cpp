@@ -215,13 +215,13 @@ class CudaExecutor final : public Executor {
         return {};
     }
 
-    Result<void> read_page_weights(std::span<float> weights) override {
+    Result<void> read_token_weights(std::span<float> weights) override {
         const StepSlot& slot = slots_.collected();
-        if (weights.size() != slot.num_page_weights) {
+        if (weights.size() != slot.num_token_weights) {
             return fail(NL_ERROR_INTERNAL, "weights has ", weights.size(), " elements: expected ",
-                        slot.num_page_weights, ", the pages of the probes of the step collected last");
+                        slot.num_token_weights, ", the tokens of the probes of the step collected last");
         }
-        std::copy_n(slot.page_weights.template as<float>(), weights.size(), weights.begin());
+        std::copy_n(slot.token_weights.template as<float>(), weights.size(), weights.begin());
         return {};
     }
 
@@ -374,9 +374,9 @@ class CudaExecutor final : public Executor {
         if (slot.num_states > 0) {
             NL_TRY(decoder_->write_states(static_cast<int>(slot.num_states), slot.states.template as<float>()));
         }
-        if (slot.num_page_weights > 0) {
-            NL_CUDA_TRY(cudaMemcpyAsync(slot.page_weights.data(), probes_.weights(),
-                                        slot.num_page_weights * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
+        if (slot.num_token_weights > 0) {
+            NL_CUDA_TRY(cudaMemcpyAsync(slot.token_weights.data(), probes_.weights(),
+                                        slot.num_token_weights * sizeof(float), cudaMemcpyDeviceToHost, stream_.get()));
         }
         NL_CUDA_TRY(cudaEventRecord(slot.done.get(), stream_.get()));
         num_drawn_ = slot.num_outputs;
@@ -443,12 +443,12 @@ class CudaExecutor final : public Executor {
     }
 
     Result<void> set_probes(StepSlot& slot, const Batch& batch) {
-        NL_TRY(probes_.set(batch, options_.page_size, spec_.num_heads, slot.probe_pages, stream_.get()));
+        NL_TRY(probes_.set(batch, options_.page_size, spec_, slot.probe_pages, stream_.get()));
         decoder_->set_probes(probes_.empty() ? nullptr : &probes_);
-        slot.num_page_weights = probes_.num_pages();
-        const size_t bytes = slot.num_page_weights * sizeof(float);
-        if (slot.page_weights.bytes() >= bytes) return {};
-        NL_ASSIGN(slot.page_weights, allocate_pinned(2 * bytes, "page weights"));
+        slot.num_token_weights = probes_.num_tokens();
+        const size_t bytes = slot.num_token_weights * sizeof(float);
+        if (slot.token_weights.bytes() >= bytes) return {};
+        NL_ASSIGN(slot.token_weights, allocate_pinned(2 * bytes, "token weights"));
         return {};
     }
 

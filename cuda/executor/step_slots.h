@@ -14,16 +14,16 @@ namespace nanolith::cuda {
 
 // Page-locked host memory of one step, which the device reads and writes while the host does something else.
 struct StepSlot {
-    PinnedBuffer batch;         // what is copied to the device; grows as needed
-    PinnedBuffer sampled;       // [max_output_rows] int32, written by the step's last kernel
-    PinnedBuffer surprises;     // [max_output_rows] float32, by the same kernel; see DrawTables::surprises
-    PinnedBuffer logprobs;      // [num_logprobs] TokenLogprob, by the same kernel; grows as needed
-    PinnedBuffer draws;         // what LateDraws sends; grows as needed
-    PinnedBuffer logits;        // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
-    PinnedBuffer states;        // [num_states, hidden] float32, written by a kernel; grows as needed
-    PinnedBuffer probe_pages;   // Probes::pages, allocated when a step first has probes
-    PinnedBuffer page_weights;  // [num_page_weights] float32, allocated as those
-    size_t num_page_weights = 0;
+    PinnedBuffer batch;          // what is copied to the device; grows as needed
+    PinnedBuffer sampled;        // [max_output_rows] int32, written by the step's last kernel
+    PinnedBuffer surprises;      // [max_output_rows] float32, by the same kernel; see DrawTables::surprises
+    PinnedBuffer logprobs;       // [num_logprobs] TokenLogprob, by the same kernel; grows as needed
+    PinnedBuffer draws;          // what LateDraws sends; grows as needed
+    PinnedBuffer logits;         // [max_kept_logits, vocab] float32, allocated when a step first keeps logits
+    PinnedBuffer states;         // [num_states, hidden] float32, written by a kernel; grows as needed
+    PinnedBuffer probe_pages;    // Probes::pages, allocated when a step first has probes
+    PinnedBuffer token_weights;  // [num_token_weights] float32, allocated as those
+    size_t num_token_weights = 0;
     Event done;              // recorded at the step's end
     size_t num_outputs = 0;  // output rows of the step
     size_t num_logprobs = 0;

@@ -800,7 +800,7 @@ NL_API nl_status nl_chunk_save(const nl_chunk *chunk, NL_ARRAY(path_length) cons
 NL_API nl_status nl_chunk_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
                                NL_OUT nl_chunk **chunk);
 /*
- * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+ * Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the tokens of them that
  * NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
  * it draws next where that is known. Since 0.2.
  * Errors: as nl_chunk_save, and BUSY (it is generating).
@@ -809,7 +809,7 @@ NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char
 /*
  * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
  * the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
- * not read again. Pages of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
+ * not read again. Tokens of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
  * chunks. Since 0.2.
  * Errors: as nl_chunk_load.
  */
@@ -1067,17 +1067,18 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
      */
     NL_COMPOSE_INDEPENDENT = 1,
     /*
-     * As independent, and then some pages of the chunks are recomputed with all that stands before them in view: the
-     * first page of each chunk that was computed with nothing before it, and the pages that the next tokens attend to
-     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. The call or generation that adds these tokens does that
-     * before it computes them. Its last 64 tokens (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide which
-     * pages are recomputed: so give a whole question in one call. Later calls recompute further pages until the share
-     * is used up; no page is recomputed twice. Chunks of level 0 at the beginning are composed exactly. The recomputed
-     * pages are kept, as chunks are while nothing else needs the room, and caches with the same chunks in the same
-     * order share them: each call uses what is there when it begins, so that an answer may depend on what was asked of
-     * these chunks before. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. Where more than half of
-     * the chunks would be recomputed (a large share, short chunks), the cache is composed exactly instead:
-     * NL_CACHE_COMPOSITION tells. Since 0.2.
+     * As independent, and then some tokens of the chunks are recomputed with all that stands before them in view: the
+     * first page of each chunk that was computed with nothing before it, and the tokens that the next ones attend to
+     * most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. They are chosen by whole pages, so that all other pages
+     * stay shared, or, where the share fills fewer than eight pages, by groups of four tokens in up to eight pages. The
+     * call or generation that adds the next tokens does that before it computes them. Its last 64 tokens (fewer where
+     * half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so give a whole question in one call.
+     * Later calls recompute further tokens until the share is used up; none is recomputed twice. Chunks of level 0 at
+     * the beginning are composed exactly. The pages with recomputed tokens are kept, as chunks are while nothing else
+     * needs the room, and caches with the same chunks in the same order share them: each call uses what is there when
+     * it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT
+     * every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short
+     * chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.
      */
     NL_COMPOSE_BLENDED = 2
 };
@@ -1088,7 +1089,7 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition),
     /*
      * Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
-     * always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+     * always are. A share below a token's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
      * [0 (default) to 1]
      */
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT

@@ -30,9 +30,9 @@ struct Sequence {
     int32_t num_segments = 0;
 };
 
-// Asks how much the rows of a sequence attend to each page that they see: over the layers of probe_layers(), all query
-// heads and the sequence's rows, the sum of the weights that the softmax gives the page's tokens. The pages are those
-// of the sequence's segments, in order; read_page_weights() gives one number for each.
+// Asks how much the rows of a sequence attend to each token that they see: over the layers of probe_layers(), all query
+// heads and the sequence's rows, the sum of the weights that the softmax gives the token. The tokens are those of the
+// sequence's segments, in order; read_token_weights() gives one number for each.
 struct Probe {
     int32_t sequence = 0;
 };

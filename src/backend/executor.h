@@ -90,8 +90,8 @@ class Executor {
     // among what was left to draw from; 0 where SampleParams::most_surprise is infinite.
     virtual Result<void> read_surprises(std::span<float> surprises) = 0;
 
-    // Gives the page weights of the step collected last: of each of its probes in order, of each page in order.
-    virtual Result<void> read_page_weights(std::span<float> weights) = 0;
+    // Gives the token weights of the step collected last: of each of its probes in order, of each token in order.
+    virtual Result<void> read_token_weights(std::span<float> weights) = 0;
 
     // Copies pages, keys and values of every layer, in the order given: after the steps in flight, before the next
     // step.

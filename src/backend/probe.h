@@ -1,4 +1,4 @@
-// What a probe (batch.h) is about: the layers whose attention it adds up, and how many pages it gives a number for.
+// What a probe (batch.h) is about: the layers whose attention it adds up, and how many tokens it gives a number for.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "backend/batch.h"
 #include "backend/model_spec.h"
-#include "backend/page_size.h"
 
 namespace nanolith {
 
@@ -35,18 +34,19 @@ inline bool is_probed(const ModelSpec& spec, int32_t layer) {
     return std::ranges::find(layers, layer) != layers.end();
 }
 
-inline size_t pages_of(const Batch& batch, const Sequence& sequence, int32_t page_size) {
-    size_t pages = 0;
+// Tokens of the sequence's segments.
+inline size_t tokens_of(const Batch& batch, const Sequence& sequence) {
+    size_t tokens = 0;
     for (int32_t i = 0; i < sequence.num_segments; ++i)
-        pages += static_cast<size_t>(pages_for(batch.segments[sequence.first_segment + i].length, page_size));
-    return pages;
+        tokens += static_cast<size_t>(batch.segments[sequence.first_segment + i].length);
+    return tokens;
 }
 
 // Of all probes of the batch.
-inline size_t probed_pages(const Batch& batch, int32_t page_size) {
-    size_t pages = 0;
-    for (const Probe& probe : batch.probes) pages += pages_of(batch, batch.sequences[probe.sequence], page_size);
-    return pages;
+inline size_t probed_tokens(const Batch& batch) {
+    size_t tokens = 0;
+    for (const Probe& probe : batch.probes) tokens += tokens_of(batch, batch.sequences[probe.sequence]);
+    return tokens;
 }
 
 }  // namespace nanolith

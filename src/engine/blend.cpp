@@ -1,6 +1,7 @@
 #include "engine/blend.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 
 #include "backend/page_size.h"
@@ -11,10 +12,20 @@ namespace {
 // Rows that a probe has at least, where there are so many. More say little more, and cost as much as they do later.
 constexpr int32_t kProbeRows = 64;
 
+// Pages that a blend may have of its own where its share fills fewer: then some units of each are recomputed. They take
+// little memory, and what a question asks for is often in several places.
+constexpr int32_t kLeastPages = 8;
+
 // Whether the chunk's first token was computed as the first of a context, and so became an attention sink (Xiao et al.,
 // Efficient Streaming Language Models with Attention Sinks).
 bool begins_with_sink(const ChunkUse& use) {
     return use.chunk->identity->before.empty();
+}
+
+// The order in which parts are chosen.
+template <typename Part>
+bool comes_first(const Part& a, const Part& b) {
+    return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
 }
 
 }  // namespace
@@ -28,8 +39,8 @@ int32_t largest_window(const ModelSpec& spec) {
     return largest;
 }
 
-bool is_recomputed(const ChunkUse& use, int32_t page) {
-    return use.blended && (*use.blended)[page] != use.chunk->pages[page];
+bool is_recomputed(const ChunkUse& use, int32_t unit) {
+    return use.blended && use.blended->recomputed[unit];
 }
 
 BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size) {
@@ -40,11 +51,6 @@ BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size) {
         if (begins_with_sink(use)) size.first_pages += std::min(use.length, page_size);
     }
     return size;
-}
-
-int32_t Blend::tokens_of(const Context& context, const Page& page) const {
-    const int32_t begin = page.index * page_size_;
-    return std::min(page_size_, context.chunks()[page.chunk].length - begin);
 }
 
 // Tokens that may still be chosen, first pages that are not yet included.
@@ -77,74 +83,108 @@ bool Blend::find_probe(const Context& context, int32_t most_probe_rows) {
     return probe_.num_rows > 0;
 }
 
-std::vector<Blend::Page> Blend::candidates(const Context& context, std::span<const float> page_weights) const {
-    const int32_t next_row = context.tail_base() + context.tail_computed();
-    const int32_t first_seen = window_ > 0 ? next_row + 1 - window_ : 0;  // by the rows that follow
-    std::vector<Page> pages;
-    size_t next = 0;
+int32_t Blend::first_seen(const Context& context) const {
+    return window_ > 0 ? context.tail_base() + context.tail_computed() + 1 - window_ : 0;
+}
+
+double Blend::weight_of(const Context& context, size_t chunk, int32_t begin, int32_t end,
+                        std::span<const float> token_weights) const {
+    const int32_t base = context.chunks()[chunk].base;  // so many tokens are before it in all segments
+    if (token_weights.empty()) return base + begin;
+    const std::span<const float> of_part = token_weights.subspan(base + begin, end - begin);
+    return std::accumulate(of_part.begin(), of_part.end(), 0.0);
+}
+
+// The pages with tokens that may be chosen.
+std::vector<Blend::Part> Blend::candidates(const Context& context, std::span<const float> token_weights) const {
+    std::vector<Part> pages;
     for (size_t chunk = 0; chunk < context.chunks().size(); ++chunk) {
         const ChunkUse& use = context.chunks()[chunk];
-        for (int32_t page = 0; page < pages_for(use.length, page_size_); ++page) {
-            const auto nearness = static_cast<float>(use.base + page * page_size_);
-            const float weight = page_weights.empty() ? nearness : page_weights[next++];
-            if (use.exact) continue;
-            if (use.base + std::min(use.length, (page + 1) * page_size_) <= first_seen) continue;
-            pages.push_back({chunk, page, weight, !progress_.begun && page == 0 && begins_with_sink(use),
-                             is_recomputed(use, page)});
+        if (use.exact) continue;
+        for (int32_t begin = 0; begin < use.length; begin += page_size_) {
+            const int32_t end = std::min(begin + page_size_, use.length);
+            if (use.base + end <= first_seen(context)) continue;
+            const bool is_first = !progress_.begun && begin == 0 && begins_with_sink(use);
+            pages.push_back({chunk, begin, end, weight_of(context, chunk, begin, end, token_weights), is_first});
         }
     }
     return pages;
 }
 
-void Blend::choose(const Context& context, std::span<const float> page_weights, int64_t most_tokens) {
-    std::vector<Page> pages = candidates(context, page_weights);
-    std::ranges::stable_sort(pages, [](const Page& a, const Page& b) {
-        return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
+// A unit that is recomputed already costs nothing, but counts among those that the first question chose: what others
+// asked before does not make this conversation recompute units that weigh less.
+std::vector<Blend::Part> Blend::choose_units(const Context& context, std::span<const Part> pages,
+                                             std::span<const float> token_weights, int64_t most_tokens) {
+    std::vector<Part> units;
+    for (const Part& page : pages) {
+        const ChunkUse& use = context.chunks()[page.chunk];
+        for (int32_t begin = page.begin; begin < page.end; begin += kBlendUnit) {
+            const int32_t end = std::min(begin + kBlendUnit, page.end);
+            if (use.base + end <= first_seen(context)) continue;
+            if (progress_.begun && is_recomputed(use, begin / kBlendUnit)) continue;
+            const double weight = weight_of(context, page.chunk, begin, end, token_weights);
+            units.push_back({page.chunk, begin, end, weight, page.is_first});
+        }
+    }
+    std::ranges::stable_sort(units, comes_first<Part>);
+    std::erase_if(units, [&](const Part& unit) {
+        const int32_t tokens = unit.end - unit.begin;
+        if (!unit.is_first && tokens > most_tokens) return true;
+        most_tokens -= tokens;
+        progress_.chosen_tokens += tokens;
+        return is_recomputed(context.chunks()[unit.chunk], unit.begin / kBlendUnit);
     });
-    keep_chosen(context, pages, most_tokens);
-    std::ranges::sort(pages, {}, [](const Page& page) { return std::tuple(page.chunk, page.index); });
+    return units;
+}
+
+void Blend::choose(const Context& context, std::span<const float> token_weights, int64_t most_tokens) {
+    std::vector<Part> pages = candidates(context, token_weights);
+    std::ranges::stable_sort(pages, comes_first<Part>);
+    int64_t count = 0;
+    int64_t tokens = 0;
+    std::erase_if(pages, [&](const Part& page) {
+        const int32_t of_page = page.end - page.begin;
+        if (!page.is_first && count >= kLeastPages && tokens + of_page > most_tokens) return true;
+        tokens += of_page;
+        ++count;
+        return false;
+    });
+    std::vector<Part> units = choose_units(context, pages, token_weights, most_tokens);
+    std::ranges::sort(units, {}, [](const Part& unit) { return std::tuple(unit.chunk, unit.begin); });
     runs_.clear();
     num_rows_ = 0;
     planned_ = 0;
     computed_ = 0;
     has_pages = false;
-    for (const Page& page : pages) {
-        const int32_t begin = page.index * page_size_;
-        const int32_t tokens = tokens_of(context, page);
-        num_rows_ += tokens;
-        if (!runs_.empty() && runs_.back().chunk == page.chunk && runs_.back().end == begin) {
-            runs_.back().end += tokens;
+    for (const Part& unit : units) {
+        num_rows_ += unit.end - unit.begin;
+        if (!runs_.empty() && runs_.back().chunk == unit.chunk && runs_.back().end == unit.begin) {
+            runs_.back().end = unit.end;
         } else {
-            runs_.push_back({page.chunk, begin, begin + tokens});
+            runs_.push_back({unit.chunk, unit.begin, unit.end});
         }
     }
     progress_.begun = true;
     stage_ = num_rows_ > 0 ? Stage::recomputing : Stage::resting;
 }
 
-// A page that is recomputed already costs nothing, but counts among those that the first question chose: what others
-// asked before does not make this conversation recompute pages that weigh less.
-void Blend::keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens) {
-    std::erase_if(pages, [&](const Page& page) {
-        if (page.is_recomputed && progress_.begun) return true;
-        const int32_t tokens = tokens_of(context, page);
-        if (!page.is_first && tokens > most_tokens) return true;
-        most_tokens -= tokens;
-        progress_.chosen_tokens += tokens;
-        return page.is_recomputed;
-    });
-}
-
 int32_t Blend::num_pages() const {
     int32_t pages = 0;
-    for (const Run& run : runs_) pages += pages_for(run.end - run.begin, page_size_);
+    const ChunkRun* before = nullptr;
+    for (const ChunkRun& run : runs_) {
+        const int32_t first = run.begin / page_size_;
+        const bool is_counted =
+            before != nullptr && before->chunk == run.chunk && (before->end - 1) / page_size_ == first;
+        pages += pages_for(run.end, page_size_) - first - (is_counted ? 1 : 0);
+        before = &run;
+    }
     return pages;
 }
 
-std::vector<Blend::Run> Blend::take_rows(int32_t rows) {
-    std::vector<Run> taken;
+std::vector<ChunkRun> Blend::take_rows(int32_t rows) {
+    std::vector<ChunkRun> taken;
     int32_t first = 0;  // row of the run
-    for (const Run& run : runs_) {
+    for (const ChunkRun& run : runs_) {
         const int32_t length = run.end - run.begin;
         const int32_t from = std::max(planned_, first);
         const int32_t to = std::min(planned_ + rows, first + length);

@@ -1,10 +1,13 @@
-// Blended composition of one conversation: which pages of its chunks are recomputed with the whole context in view, and
-// how far that has come. Chunks are used as they were prefilled, but for the first page of each that was computed with
-// nothing before it (whose first tokens grew into attention sinks) and the pages that the conversation's own tokens
-// attend to most, up to a share. The recomputed pages are the conversation's own; all others stay shared.
+// Blended composition of one conversation: which tokens of its chunks are recomputed with the whole context in view,
+// and how far that has come. Chunks are used as they were prefilled, but for the first page of each that was computed
+// with nothing before it (whose first tokens grew into attention sinks) and the tokens that the conversation's own
+// attend to most, up to a share. The pages in which these lie are the conversation's own; all others stay shared.
+//
+// Tokens are chosen in two steps, so that most pages stay shared: the pages of the highest weight, as many as the share
+// fills, or a few where it fills less; and in these the units (kBlendUnit) of the highest weight, up to the share.
 //
 // A request upon the sequence first has the rows of its new tokens, or the last of them, compute once over the chunks
-// as they are (probing), then the rows of the chosen pages (recomputing), and then its tokens. The engine's mutex
+// as they are (probing), then the rows of the chosen tokens (recomputing), and then its tokens. The engine's mutex
 // guards all of it.
 #pragma once
 
@@ -29,19 +32,12 @@ struct ProbeRows {
 // What a blend has chosen since the conversation was made.
 struct BlendProgress {
     bool begun = false;         // the first pages of chunks have been chosen
-    int64_t chosen_tokens = 0;  // in all pages chosen so far
+    int64_t chosen_tokens = 0;  // so far
 };
 
 class Blend {
   public:
     enum class Stage : uint8_t { resting, probing, recomputing };
-    // Tokens [begin, end) of a chunk, an index in Context::chunks(); whole pages, up to the chunk's end.
-    struct Run {
-        size_t chunk = 0;
-        int32_t begin = 0;
-        int32_t end = 0;
-    };
-
     // `window`: see largest_window(). `progress`: that of the conversation, where it is loaded from a file.
     Blend(double share, int32_t page_size, int32_t window, BlendProgress progress = {})
         : share_(share), page_size_(page_size), window_(window), progress_(progress) {}
@@ -55,7 +51,7 @@ class Blend {
     // Begins a request whose sequence has tokens that are not computed. `most_probe_rows`: 0 where there is nothing to
     // probe with.
     void begin(const Context& context, int32_t most_probe_rows);
-    // Whether a later request may choose pages: its probe then has every row that is not computed.
+    // Whether a later request may choose tokens: its probe then has every row that is not computed.
     [[nodiscard]] bool may_choose(const Context& context) const {
         return !progress_.begun || budget(context) >= page_size_;
     }
@@ -63,17 +59,18 @@ class Blend {
     // ---- Probing
     [[nodiscard]] const ProbeRows& probe_rows() const { return probe_; }
     bool probe_in_flight = false;
-    // Chooses what to recompute by the page weights of the chunks (backend/batch.h), each chunk's in order.
-    void choose(const Context& context, std::span<const float> page_weights) {
-        choose(context, page_weights, budget(context));
+    // Chooses what to recompute by the token weights of the chunks (backend/batch.h), each chunk's in order.
+    void choose(const Context& context, std::span<const float> token_weights) {
+        choose(context, token_weights, budget(context));
     }
 
     // ---- Recomputing: the rows are the tokens of the runs, in order
-    [[nodiscard]] const std::vector<Run>& runs() const { return runs_; }
+    [[nodiscard]] const std::vector<ChunkRun>& runs() const { return runs_; }
+    // Pages in which the rows lie.
     [[nodiscard]] int32_t num_pages() const;
     [[nodiscard]] int32_t rows_left() const { return num_rows_ - planned_; }
     // The next `rows` rows, as runs. They then count as planned; after the last one the stage is resting.
-    std::vector<Run> take_rows(int32_t rows);
+    std::vector<ChunkRun> take_rows(int32_t rows);
     // So many more rows are computed. True: the last of them is.
     bool computed(int32_t rows) {
         computed_ += rows;
@@ -82,22 +79,27 @@ class Blend {
     bool has_pages = false;  // the runs have pages of the conversation's own
 
   private:
-    // A page that may be recomputed.
-    struct Page {
+    // Tokens [begin, end) of a chunk that may be recomputed: a page, or a unit.
+    struct Part {
         size_t chunk;
-        int32_t index;
-        float weight;
-        bool is_first;
-        bool is_recomputed;  // for another conversation
+        int32_t begin;
+        int32_t end;
+        double weight;
+        bool is_first;  // of the first page of a chunk that begins with a sink
     };
     [[nodiscard]] bool find_probe(const Context& context, int32_t most_probe_rows);
-    // `page_weights` is empty where there was no probe: pages nearest to the tail are taken first.
-    void choose(const Context& context, std::span<const float> page_weights, int64_t most_tokens);
-    [[nodiscard]] std::vector<Page> candidates(const Context& context, std::span<const float> page_weights) const;
-    [[nodiscard]] int32_t tokens_of(const Context& context, const Page& page) const;
+    // `token_weights` is empty where there was no probe: tokens nearest to the tail are taken first.
+    void choose(const Context& context, std::span<const float> token_weights, int64_t most_tokens);
+    [[nodiscard]] std::vector<Part> candidates(const Context& context, std::span<const float> token_weights) const;
+    // The units of the pages, the heaviest first, that are chosen and not recomputed yet.
+    std::vector<Part> choose_units(const Context& context, std::span<const Part> pages,
+                                   std::span<const float> token_weights, int64_t most_tokens);
+    // How much is attended to tokens [begin, end) of a chunk.
+    [[nodiscard]] double weight_of(const Context& context, size_t chunk, int32_t begin, int32_t end,
+                                   std::span<const float> token_weights) const;
+    // The first token that a row which follows sees, by its position.
+    [[nodiscard]] int32_t first_seen(const Context& context) const;
     [[nodiscard]] int64_t budget(const Context& context) const;
-    // Keeps those of the pages, the heaviest first, that are chosen and not recomputed yet.
-    void keep_chosen(const Context& context, std::vector<Page>& pages, int64_t most_tokens);
 
     const double share_;
     const int32_t page_size_;
@@ -105,7 +107,7 @@ class Blend {
     Stage stage_ = Stage::resting;
     BlendProgress progress_;
     ProbeRows probe_;
-    std::vector<Run> runs_;
+    std::vector<ChunkRun> runs_;
     int32_t num_rows_ = 0;  // of the runs
     int32_t planned_ = 0;
     int32_t computed_ = 0;
@@ -113,8 +115,8 @@ class Blend {
 
 // The largest attention window of the model's layers, in tokens; 0 where a layer attends to the whole context.
 int32_t largest_window(const ModelSpec& spec);
-// Whether the page of the conversation's chunk is recomputed already.
-bool is_recomputed(const ChunkUse& use, int32_t page);
+// Whether tokens of this unit of the conversation's chunk are recomputed already.
+bool is_recomputed(const ChunkUse& use, int32_t unit);
 // Tokens that a blend recomputes of chunks used at these places, first pages alone; and those that it could at most.
 struct BlendSize {
     int64_t first_pages = 0;

@@ -135,7 +135,7 @@ bool Scheduler::take_scores(const Slice& slice, const Step& step) {
 
 void Scheduler::choose_blend(const Slice& slice, const Step& step) {
     ResidentSequence& sequence = *slice.sequence;
-    const auto weights = std::span(step.page_weights).subspan(slice.first_page_weight);
+    const auto weights = std::span(step.token_weights).subspan(slice.first_token_weight);
     try {
         sequence.blend->choose(sequence.context, weights);
     } catch (...) {

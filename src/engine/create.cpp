@@ -92,7 +92,8 @@ Engine::Engine(std::unique_ptr<Model> model, Result<std::shared_ptr<const Tokeni
       tokenizer_(std::move(tokenizer)),
       log_(options.log, options.log_user_data),
       page_size_(options.page_size),
-      share_prefixes_(options.share_prefixes) {}
+      share_prefixes_(options.share_prefixes),
+      blends_(options.page_size) {}
 
 Engine::~Engine() {
     saver_.reset();

@@ -207,12 +207,12 @@ class Engine {
     Result<ChunkFileReader> open_saved(const std::string& path);
     Result<void> check_room(const Saved& saved) const;
     Result<Prefilled> load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file, int64_t first_page);
-    // Reads a conversation's own versions of pages of the chunk, whose indices in the chunk are `recomputed`, from the
+    // Reads a conversation's own versions of the pages with these units of the chunk, which it has recomputed, from the
     // file's page `first_page` on. Returns the chunk's pages with these in place of its own, or null where there are
     // none.
-    Result<std::shared_ptr<PageList>> load_recomputed(Lock& lock, const Chunk& chunk,
-                                                      std::span<const int32_t> recomputed, const ChunkFileReader& file,
-                                                      int64_t first_page);
+    Result<std::shared_ptr<BlendedPages>> load_recomputed(Lock& lock, const Chunk& chunk,
+                                                          std::span<const int32_t> units, const ChunkFileReader& file,
+                                                          int64_t first_page);
     // Reads pages from `first` on into `pages`, which nobody else has. The mutex is not held meanwhile.
     Result<void> read_pages(Lock& lock, const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);
     Result<void> read_pages(const ChunkFileReader& file, int64_t first, std::span<const int32_t> pages);

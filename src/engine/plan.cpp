@@ -185,11 +185,9 @@ bool Scheduler::add_blend_rows(Step& step, const std::shared_ptr<Request>& reque
             no_pages_for(*request, room.error());
             return false;
         }
-        std::vector<ChunkPages> pages;
-        for (const Blend::Run& run : blend.runs())
-            pages.push_back(
-                {run.chunk, run.begin / options_.page_size, pages_for(run.end - run.begin, options_.page_size)});
-        sequence.context.exchange_pages(pages);
+        step.copies().reserve(step.copies().size() + static_cast<size_t>(blend.num_pages()));
+        for (const PageCopy& copy : sequence.context.exchange_pages(blend.runs(), options_.page_size))
+            step.copies().push_back(copy);
         blend.has_pages = true;
     }
     begin(*request);

@@ -37,21 +37,21 @@ std::vector<Part> divide(std::span<const PageRun> runs, size_t most, int32_t pag
     return parts;
 }
 
-// The pages of the chunk, by their index in it, for which the conversation has recomputed keys and values of its own.
-std::vector<int32_t> recomputed_pages(const ChunkUse& use, int32_t page_size) {
-    std::vector<int32_t> pages;
-    for (int32_t page = 0; page < pages_for(use.length, page_size); ++page)
-        if (is_recomputed(use, page)) pages.push_back(page);
-    return pages;
+// The units of the chunk, by their index in it, whose tokens the conversation has recomputed.
+std::vector<int32_t> recomputed_units(const ChunkUse& use) {
+    std::vector<int32_t> units;
+    for (int32_t unit = 0; unit < units_for(use.length); ++unit)
+        if (is_recomputed(use, unit)) units.push_back(unit);
+    return units;
 }
 
-// The conversation's own versions of these pages of the chunk. `recomputed` is not empty and ascends: all pages are
-// full but perhaps the last.
-PageRun run_of(const ChunkUse& use, std::span<const int32_t> recomputed, int32_t page_size) {
+// The conversation's own versions of these pages of the chunk. `pages` is not empty and ascends: all are full but
+// perhaps the last.
+PageRun run_of(const ChunkUse& use, std::span<const int32_t> pages, int32_t page_size) {
     PageRun run;
-    for (const int32_t page : recomputed) run.pages.push_back((*use.blended)[page]);
-    const int32_t of_last = std::min(page_size, use.length - recomputed.back() * page_size);
-    run.tokens = (static_cast<int32_t>(recomputed.size()) - 1) * page_size + of_last;
+    for (const int32_t page : pages) run.pages.push_back(use.blended->pages[page]);
+    const int32_t of_last = std::min(page_size, use.length - pages.back() * page_size);
+    run.tokens = (static_cast<int32_t>(pages.size()) - 1) * page_size + of_last;
     return run;
 }
 
@@ -161,10 +161,10 @@ Result<void> Engine::save(Cache& cache, const std::string& path) {
     saved.tenant = context.tenant;
     std::vector<PageRun> runs;
     for (const ChunkUse& use : context.chunks()) {
-        saved.chunks.push_back({use.chunk->identity, use.chunk->retention.level, use.length, use.base, use.exact,
-                                recomputed_pages(use, page_size_)});
+        saved.chunks.push_back(
+            {use.chunk->identity, use.chunk->retention.level, use.length, use.base, use.exact, recomputed_units(use)});
         runs.push_back({list(use.chunk->pages.pages()), use.chunk->num_tokens()});
-        const std::vector<int32_t>& recomputed = saved.chunks.back().recomputed;
+        const std::vector<int32_t> recomputed = pages_of_units(saved.chunks.back().recomputed, page_size_);
         if (!recomputed.empty()) runs.push_back(run_of(use, recomputed, page_size_));
     }
     std::vector<int32_t> tokens = context.tokens(context.num_tokens());
@@ -243,19 +243,22 @@ Result<void> Engine::bring_to_device(std::span<const int32_t> pages, const ReadP
     return {};
 }
 
-Result<std::shared_ptr<PageList>> Engine::load_recomputed(Lock& lock, const Chunk& chunk,
-                                                          std::span<const int32_t> recomputed,
-                                                          const ChunkFileReader& file, int64_t first_page) {
-    if (recomputed.empty()) return std::shared_ptr<PageList>();
+Result<std::shared_ptr<BlendedPages>> Engine::load_recomputed(Lock& lock, const Chunk& chunk,
+                                                              std::span<const int32_t> units,
+                                                              const ChunkFileReader& file, int64_t first_page) {
+    if (units.empty()) return std::shared_ptr<BlendedPages>();
+    const std::vector<int32_t> pages = pages_of_units(units, page_size_);
     PageList own(*pool_);
-    NL_TRY(scheduler_->take_pages(own, static_cast<int32_t>(recomputed.size())));
+    NL_TRY(scheduler_->take_pages(own, static_cast<int32_t>(pages.size())));
     NL_TRY(read_pages(lock, file, first_page, own.pages()));
-    auto pages = std::make_shared<PageList>(chunk.pages.share());
-    for (size_t i = 0; i < recomputed.size(); ++i) {
+    const auto num_units = static_cast<size_t>(units_for(chunk.num_tokens()));
+    auto blended = std::make_shared<BlendedPages>(BlendedPages{chunk.pages.share(), std::vector<bool>(num_units)});
+    for (size_t i = 0; i < pages.size(); ++i) {
         PageList single = own.share_page(static_cast<int32_t>(i));
-        pages->swap_page(recomputed[i], single);
+        blended->pages.swap_page(pages[i], single);
     }
-    return pages;
+    for (const int32_t unit : units) blended->recomputed[static_cast<size_t>(unit)] = true;
+    return blended;
 }
 
 Result<Engine::Prefilled> Engine::load_saved(Lock& lock, const SavedChunk& chunk, const ChunkFileReader& file,
@@ -311,7 +314,7 @@ Result<std::unique_ptr<Cache>> Engine::load_cache(const TenantPtr& tenant, const
         page += loaded.chunk->pages.size();
         uses.push_back({std::move(loaded.chunk), chunk.length, chunk.base, chunk.exact});
         NL_ASSIGN(uses.back().blended, load_recomputed(lock, *uses.back().chunk, chunk.recomputed, file, page));
-        page += static_cast<int64_t>(chunk.recomputed.size());
+        page += std::ssize(pages_of_units(chunk.recomputed, page_size_));
     }
     Context context(*pool_, std::move(uses));
     context.tenant = tenant;

@@ -193,8 +193,8 @@ void Scheduler::collect_oldest(Lock& lock) {
         step.logprobs.resize(step.num_logprobs);
         if (step.num_logprobs > 0) NL_TRY(executor_->read_logprobs(step.logprobs));
         if (step.batch().probes.empty()) return {};
-        step.page_weights.resize(probed_pages(step.batch(), options_.page_size));
-        NL_TRY(executor_->read_page_weights(step.page_weights));
+        step.token_weights.resize(probed_tokens(step.batch()));
+        NL_TRY(executor_->read_token_weights(step.token_weights));
         return {};
     });
     const auto now = Clock::now();

@@ -36,8 +36,8 @@ void Step::clear() {
     slices_.clear();
     added_last.reset();
     batch_.probes.clear();
-    page_weights.clear();
-    num_page_weights_ = 0;
+    token_weights.clear();
+    num_token_weights_ = 0;
     copies_.clear();
     prefill_rows = 0;
     answers_callers = false;
@@ -110,19 +110,19 @@ void Step::add_probe(const std::shared_ptr<Request>& request, int32_t page_size)
     add_sequence(probe.num_rows, first_segment);
     Slice slice{request, request->sequence, probe.first_row, probe.num_rows};
     slice.rows = Rows::probe;
-    slice.first_page_weight = num_page_weights_;
-    num_page_weights_ += pages_of(batch_, batch_.sequences.back(), page_size);
+    slice.first_token_weight = num_token_weights_;
+    num_token_weights_ += tokens_of(batch_, batch_.sequences.back());
     keep_slice(std::move(slice));
     sequence.blend->probe_in_flight = true;
     prefill_rows += probe.num_rows;
 }
 
-// Each run of rows sees all that is in front of it, pages that earlier runs recompute in this very step included: a
+// Each run of rows sees all that is in front of it, tokens that earlier runs recompute in this very step included: a
 // layer's keys and values of all rows are written before its attention.
 void Step::add_blended(const std::shared_ptr<Request>& request, int32_t num_rows, int32_t page_size) {
     ResidentSequence& sequence = *request->sequence;
     const Context& context = sequence.context;
-    for (const Blend::Run& run : sequence.blend->take_rows(num_rows)) {
+    for (const ChunkRun& run : sequence.blend->take_rows(num_rows)) {
         const ChunkUse& use = context.chunks()[run.chunk];
         for (int32_t token = run.begin; token < run.end; ++token)
             add_row(context, use.base + token, token, use.pages()[token / page_size] * page_size + token % page_size);

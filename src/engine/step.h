@@ -28,13 +28,13 @@ struct Slice {
     int32_t num_rows = 0;
     int32_t output_index = -1;  // index in `sampled` of the token it draws; -1: it draws none
     Rows rows = Rows::tail;
-    size_t first_page_weight = 0;  // of a probe: in Step::page_weights
-    size_t first_logprob = 0;      // in Step::logprobs
-    size_t num_logprobs = 0;       // of its scored tokens, and of the token drawn
-    int32_t num_scores = 0;        // how many given tokens its rows score (Request::scores)
-    int32_t first_scored = 0;      // index in the tail of the first of them
-    int32_t first_state = 0;       // in Batch::state_rows
-    int32_t num_states = 0;        // hidden states that the request's StatePool takes
+    size_t first_token_weight = 0;  // of a probe: in Step::token_weights
+    size_t first_logprob = 0;       // in Step::logprobs
+    size_t num_logprobs = 0;        // of its scored tokens, and of the token drawn
+    int32_t num_scores = 0;         // how many given tokens its rows score (Request::scores)
+    int32_t first_scored = 0;       // index in the tail of the first of them
+    int32_t first_state = 0;        // in Batch::state_rows
+    int32_t num_states = 0;         // hidden states that the request's StatePool takes
 };
 
 // Whether the row before the request's first scored token must be computed once more for its logits, and is not planned
@@ -95,7 +95,7 @@ class Step {
     [[nodiscard]] std::vector<Changed>& changed() { return changed_; }
 
     std::vector<int32_t> sampled;        // [outputs] when it is collected
-    std::vector<float> page_weights;     // of its probes, when it is collected
+    std::vector<float> token_weights;    // of its probes, when it is collected
     std::vector<float> surprises;        // [outputs] when it is collected, where `wants_surprises`
     std::vector<TokenLogprob> logprobs;  // [num_logprobs] of its slices in order, when it is collected
     bool wants_surprises = false;        // a conversation in it draws with Mirostat
@@ -133,7 +133,7 @@ class Step {
     std::vector<Changed> changed_;
     int32_t vocab_size_ = 0;
     int32_t max_context_ = 0;
-    size_t num_page_weights_ = 0;  // of the probes
+    size_t num_token_weights_ = 0;  // of the probes
 };
 
 }  // namespace nanolith

@@ -5,32 +5,41 @@
 namespace nanolith {
 namespace {
 
-// Whether the list has a recomputed page that the other, or the chunk where that is null, does not have.
-bool adds_to(const ChunkUse& use, const PageList* kept) {
-    if (!use.blended || use.blended.get() == kept) return false;
-    if (kept == nullptr) return true;
-    for (int32_t page = 0; page < use.blended->size(); ++page)
-        if ((*use.blended)[page] != use.chunk->pages[page] && (*kept)[page] == use.chunk->pages[page]) return true;
-    return false;
+// Whether all tokens of units [begin, end) that are recomputed in `of` are so in `in`.
+bool are_in(const std::vector<bool>& of, const std::vector<bool>& in, size_t begin, size_t end) {
+    for (size_t unit = begin; unit < std::min(end, of.size()); ++unit)
+        if (of[unit] && !in[unit]) return false;
+    return true;
 }
 
-// The first list, with the second one's recomputed pages where it has the chunk's own.
-std::shared_ptr<PageList> merged(const ChunkUse& use, const PageList& kept) {
-    auto list = std::make_shared<PageList>(kept.share());
-    for (int32_t page = 0; page < list->size(); ++page) {
-        if ((*list)[page] != use.chunk->pages[page]) continue;
-        PageList single = use.blended->share_page(page);
-        list->swap_page(page, single);
+// Whether the context has recomputed tokens that the result, or the chunk where that is null, does not have.
+bool adds_to(const ChunkUse& use, const BlendedPages* kept) {
+    if (!use.blended || use.blended.get() == kept) return false;
+    const std::vector<bool>& recomputed = use.blended->recomputed;
+    return kept == nullptr || !are_in(recomputed, kept->recomputed, 0, recomputed.size());
+}
+
+// The context's pages, but the result's where these have all recomputed tokens of the context's.
+std::shared_ptr<BlendedPages> merged(const ChunkUse& use, const BlendedPages& kept, size_t units_of_page) {
+    auto all = std::make_shared<BlendedPages>(BlendedPages{use.blended->pages.share(), use.blended->recomputed});
+    for (int32_t page = 0; page < all->pages.size(); ++page) {
+        const size_t begin = static_cast<size_t>(page) * units_of_page;
+        if (!are_in(use.blended->recomputed, kept.recomputed, begin, begin + units_of_page)) continue;
+        PageList single = kept.pages.share_page(page);
+        all->pages.swap_page(page, single);
+        const size_t end = std::min(begin + units_of_page, kept.recomputed.size());
+        for (size_t unit = begin; unit < end; ++unit) all->recomputed[unit] = kept.recomputed[unit];
     }
-    return list;
+    return all;
 }
 
 // Pages that no other list holds, of lists that nobody else uses: a truncated context goes on to use them on its own.
 int32_t own_pages(const KeptBlend& kept) {
     int32_t pages = 0;
-    for (const auto& list : kept.pages) {
-        if (!list || list.use_count() > 1) continue;
-        for (int32_t page = 0; page < list->size(); ++page) pages += list->shared(page) ? 0 : 1;
+    for (const auto& blended : kept.pages) {
+        if (!blended || blended.use_count() > 1) continue;
+        const PageList& list = blended->pages;
+        for (int32_t page = 0; page < list.size(); ++page) pages += list.shared(page) ? 0 : 1;
     }
     return pages;
 }
@@ -69,7 +78,7 @@ std::shared_ptr<KeptBlend> BlendStore::keep(Context& context) {
     for (size_t i = 0; i < kept->pages.size(); ++i) {
         const ChunkUse& use = context.chunks()[i];
         if (!adds_to(use, kept->pages[i].get())) continue;
-        kept->pages[i] = kept->pages[i] ? merged(use, *kept->pages[i]) : use.blended;
+        kept->pages[i] = kept->pages[i] ? merged(use, *kept->pages[i], units_of_page_) : use.blended;
     }
     use_kept(*kept, context);
     return kept;

@@ -16,18 +16,20 @@ namespace nanolith {
 
 struct KeptBlend {
     std::vector<std::shared_ptr<const ChunkIdentity>> chunks;
-    // [chunks] the chunk's pages, some of them exchanged for recomputed ones; null: none of them. A list never changes:
-    // a larger result has a list of its own.
-    std::vector<std::shared_ptr<PageList>> pages;
+    // [chunks] the chunk's pages, some of them exchanged for ones with recomputed tokens; null: none of them. They
+    // never change: a larger result has a list of its own.
+    std::vector<std::shared_ptr<BlendedPages>> pages;
     uint64_t last_used = 0;  // ticks of the store
 };
 
 class BlendStore {
   public:
+    explicit BlendStore(int32_t page_size) : units_of_page_(static_cast<size_t>(page_size / kBlendUnit)) {}
+
     // The result for the context's chunks, or null. Marks it as used.
     std::shared_ptr<KeptBlend> find(const Context& context);
-    // Adds the context's recomputed pages to the result for its chunks, save those that this has already; then the
-    // context uses the result's pages.
+    // Adds the context's recomputed tokens to the result for its chunks; then the context uses the result's pages. Of a
+    // page in which both have recomputed tokens that the other does not have, the result gets the context's.
     std::shared_ptr<KeptBlend> keep(Context& context);
 
     // How many pages belong to results that no conversation uses, and to nothing else.
@@ -40,6 +42,7 @@ class BlendStore {
     static Key key_of(const Context& context);
 
     std::map<Key, std::shared_ptr<KeptBlend>> kept_;
+    const size_t units_of_page_;
     uint64_t ticks_ = 0;
 };
 

@@ -38,25 +38,37 @@ int32_t Context::num_private_pages() const {
     int32_t pages = tail_pages_.size();
     for (const ChunkUse& use : chunks_) {
         if (!use.blended) continue;
-        for (int32_t page = 0; page < use.blended->size(); ++page)
-            pages += (*use.blended)[page] != use.chunk->pages[page] ? 1 : 0;
+        for (int32_t page = 0; page < use.blended->pages.size(); ++page)
+            pages += use.blended->pages[page] != use.chunk->pages[page] ? 1 : 0;
     }
     return pages;
 }
 
-void Context::exchange_pages(std::span<const ChunkPages> runs) {
+std::vector<PageCopy> Context::exchange_pages(std::span<const ChunkRun> runs, int32_t page_size) {
     std::vector<ChunkUse> chunks = chunks_;
-    for (const ChunkPages& run : runs) {
+    std::vector<PageCopy> copies;
+    for (const ChunkRun& run : runs) {
+        const ChunkUse& before = chunks_[run.chunk];
         ChunkUse& use = chunks[run.chunk];
-        if (use.blended == chunks_[run.chunk].blended)  // its first run
-            use.blended = std::make_shared<PageList>(use.pages().share());
-        for (int32_t page = run.first; page < run.first + run.count; ++page) {
+        if (use.blended == before.blended) {  // its first run
+            const auto units = static_cast<size_t>(units_for(use.chunk->num_tokens()));
+            use.blended = std::make_shared<BlendedPages>(BlendedPages{
+                before.pages().share(), before.blended ? before.blended->recomputed : std::vector<bool>(units)});
+        }
+        for (int32_t page = run.begin / page_size; page < pages_for(run.end, page_size); ++page) {
+            if (use.blended->pages[page] != before.pages()[page]) continue;  // an earlier run has tokens in it too
             PageList single(*pool_);
             single.grow(1);
-            use.blended->swap_page(page, single);
+            const bool is_whole =
+                run.begin <= page * page_size && run.end >= std::min(use.length, (page + 1) * page_size);
+            if (!is_whole) copies.push_back({before.pages()[page], single[0]});
+            use.blended->pages.swap_page(page, single);
         }
+        for (int32_t unit = run.begin / kBlendUnit; unit < units_for(run.end); ++unit)
+            use.blended->recomputed[unit] = true;
     }
     chunks_ = std::move(chunks);
+    return copies;
 }
 
 Context Context::fork() const {

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "backend/batch.h"
+#include "kv/blended_pages.h"
 #include "kv/chunk_store.h"
 #include "kv/page_pool.h"
 
@@ -20,18 +22,19 @@ struct ChunkUse {
     int32_t base = 0;
     // Whether its keys and values are those of this very context, to rounding: nothing of it is worth recomputing.
     bool exact = false;
-    // The chunk's pages, some of them exchanged for pages of the conversation's own, which are recomputed (blended
-    // composition); null: the chunk's own. Never changed once it is here, so that forks share it.
-    std::shared_ptr<PageList> blended = nullptr;
+    // The chunk's pages, some of them exchanged for pages of the conversation's own, with tokens that are recomputed
+    // (blended composition); null: the chunk's own. Never changed once it is here, so that forks share it.
+    std::shared_ptr<BlendedPages> blended = nullptr;
 
-    [[nodiscard]] PageList& pages() const { return blended ? *blended : chunk->pages; }
+    [[nodiscard]] PageList& pages() const { return blended ? blended->pages : chunk->pages; }
 };
 
-// Pages [first, first + count) of a chunk of a context, an index in Context::chunks().
-struct ChunkPages {
+// Tokens [begin, end) of a chunk of a context, an index in Context::chunks(). They are whole units of kBlendUnit
+// tokens, up to the chunk's end.
+struct ChunkRun {
     size_t chunk = 0;
-    int32_t first = 0;
-    int32_t count = 0;
+    int32_t begin = 0;
+    int32_t end = 0;
 };
 
 class Context {
@@ -58,8 +61,10 @@ class Context {
     // Keeps the first `num_tokens` tokens, and the pages of those that are computed.
     void truncate(int32_t num_tokens, int32_t page_size);
 
-    // Exchanges pages of chunks for free ones of the conversation's own; the caller has checked that there are enough.
-    void exchange_pages(std::span<const ChunkPages> runs);
+    // Marks the tokens of the runs as recomputed and exchanges the pages that they lie in for free ones of the
+    // conversation's own; the caller has checked that there are enough. Gives the copies that fill these with the
+    // tokens that are not in a run.
+    std::vector<PageCopy> exchange_pages(std::span<const ChunkRun> runs, int32_t page_size);
     void set_chunks(std::vector<ChunkUse> chunks) { chunks_ = std::move(chunks); }
 
     // Reserves memory for `more` tokens, so that appending them cannot fail.

@@ -9,6 +9,7 @@
 
 #include "backend/page_size.h"
 #include "base/checksum.h"
+#include "store/blend_unit.h"
 
 namespace nanolith {
 namespace {
@@ -196,7 +197,7 @@ Result<std::shared_ptr<const ChunkIdentity>> get_identity(Input& input, const Ch
 }
 
 // Chunks stand one after the other; all but the last are used whole, or a conversation could not have grown so.
-Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identities, int64_t base, int32_t page_size,
+Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identities, int64_t base,
                              const std::string& path) {
     const auto place = input.number<uint32_t>();
     SavedChunk chunk;
@@ -212,11 +213,11 @@ Result<SavedChunk> get_chunk(Input& input, const ChunkStore::Identities& identit
     const auto exact = input.number<uint32_t>();
     chunk.recomputed = input.numbers<int32_t>();
     chunk.exact = exact == 1;
-    const std::span<const int32_t> pages = chunk.recomputed;
-    const bool ascend = std::ranges::adjacent_find(pages, std::greater_equal()) == pages.end();
-    const int32_t num_pages = pages_for(chunk.length, page_size);
-    if (!input.ok() || exact > 1 || !ascend || (!pages.empty() && (pages.front() < 0 || pages.back() >= num_pages)))
-        return bad(path, "a chunk of ", size, " tokens has pages recomputed that it does not have");
+    const std::span<const int32_t> units = chunk.recomputed;
+    const bool ascend = std::ranges::adjacent_find(units, std::greater_equal()) == units.end();
+    const int32_t num_units = units_for(chunk.length);
+    if (!input.ok() || exact > 1 || !ascend || (!units.empty() && (units.front() < 0 || units.back() >= num_units)))
+        return bad(path, "a chunk of ", size, " tokens has tokens recomputed that it does not have");
     return chunk;
 }
 
@@ -305,11 +306,20 @@ Result<SavedTail> get_tail(Input& input, int32_t vocab_size, const std::string& 
 
 }  // namespace
 
+std::vector<int32_t> pages_of_units(std::span<const int32_t> units, int32_t page_size) {
+    std::vector<int32_t> pages;
+    for (const int32_t unit : units) {
+        const int32_t page = unit / (page_size / kBlendUnit);
+        if (pages.empty() || pages.back() != page) pages.push_back(page);
+    }
+    return pages;
+}
+
 int64_t pages_of(const Saved& saved, int32_t page_size) {
     int64_t pages = 0;
     for (const SavedChunk& chunk : saved.chunks)
         pages += pages_for(static_cast<int64_t>(chunk.identity->tokens.size()), page_size) +
-                 static_cast<int64_t>(chunk.recomputed.size());
+                 std::ssize(pages_of_units(chunk.recomputed, page_size));
     if (saved.tail) pages += pages_for(int64_t{saved.tail->computed}, page_size);
     return pages;
 }
@@ -407,7 +417,7 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
     }
     int64_t base = 0;
     for (auto left = input.number<uint32_t>(); left > 0; --left) {
-        NL_ASSIGN(SavedChunk chunk, get_chunk(input, identities, base, header.page_size, path));
+        NL_ASSIGN(SavedChunk chunk, get_chunk(input, identities, base, path));
         base += chunk.length;
         saved.chunks.push_back(std::move(chunk));
     }
@@ -418,7 +428,7 @@ Result<Saved> decode_description(std::span<const std::byte> bytes, const Header&
     const bool blends = saved.tail && saved.tail->blend;
     const auto is_blended = [](const SavedChunk& chunk) { return chunk.exact || !chunk.recomputed.empty(); };
     if (!blends && std::ranges::any_of(saved.chunks, is_blended))
-        return bad(path, "it has recomputed pages, and is not composed as NL_COMPOSE_BLENDED");
+        return bad(path, "it has recomputed tokens, and is not composed as NL_COMPOSE_BLENDED");
     const auto is_cut = [](const SavedChunk& chunk) {
         return chunk.length != static_cast<int64_t>(chunk.identity->tokens.size());
     };

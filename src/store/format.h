@@ -3,9 +3,9 @@
 //   header        kHeaderBytes: sizes, the engine's mark, the digest of the first chunk, checksums
 //   description   the tenant's salt, the chunks' tokens and predecessors, and a conversation's own tokens
 //   zeros         up to the next multiple of kPageAlignment
-//   pages         each chunk's in order, followed by the conversation's recomputed versions of some of them, then those
-//                 of the conversation's tail; as Executor::read_pages gives them, page first, and zero where a page has
-//                 no token
+//   pages         each chunk's in order, followed by the conversation's versions of those with recomputed tokens, then
+//                 those of the conversation's tail; as Executor::read_pages gives them, page first, and zero where a
+//                 page has no token
 //   checksums     one of each page (uint64_t, page_checksum.h), and one of these
 //
 // nl_chunk_save writes one chunk and no conversation, nl_cache_save a conversation with its chunks.
@@ -25,7 +25,7 @@
 
 namespace nanolith {
 
-constexpr uint32_t kFormatVersion = 2;
+constexpr uint32_t kFormatVersion = 3;
 constexpr size_t kHeaderBytes = 192;
 constexpr size_t kPageAlignment = 4096;
 
@@ -38,7 +38,7 @@ struct SavedChunk {
     int32_t base = 0;
     // Both of these only in a blended conversation.
     bool exact = false;  // as ChunkUse::exact
-    // Ascending indices of the chunk's pages for which the conversation has recomputed keys and values of its own.
+    // Ascending indices of the chunk's units (store/blend_unit.h) whose tokens the conversation has recomputed.
     std::vector<int32_t> recomputed = {};
 };
 
@@ -47,7 +47,7 @@ struct SavedBlend {
     double share = 0;
     bool begun = false;
     int64_t chosen_tokens = 0;
-    bool is_shared = false;  // the recomputed pages may be used by others (ResidentSequence::shares_blend)
+    bool is_shared = false;  // the recomputed tokens may be used by others (ResidentSequence::shares_blend)
 };
 
 // What a conversation has of its own.
@@ -66,7 +66,11 @@ struct Saved {
     std::optional<SavedTail> tail;  // none: one chunk alone
 };
 
-// The number of pages in a file of `saved`: those that each chunk's tokens fill, the recomputed ones, and the tail's.
+// Ascending indices of the pages in which these units lie, which ascend too.
+std::vector<int32_t> pages_of_units(std::span<const int32_t> units, int32_t page_size);
+
+// The number of pages in a file of `saved`: those that each chunk's tokens fill, the conversation's versions of them,
+// and the tail's.
 int64_t pages_of(const Saved& saved, int32_t page_size);
 
 struct Header {

@@ -248,7 +248,7 @@ class NoExecutor final : public Executor {
     Result<void> read_state(int32_t, std::span<float>) override { return {}; }
     Result<void> read_logprobs(std::span<TokenLogprob>) override { return {}; }
     Result<void> read_surprises(std::span<float>) override { return {}; }
-    Result<void> read_page_weights(std::span<float>) override { return {}; }
+    Result<void> read_token_weights(std::span<float>) override { return {}; }
     Result<void> copy_pages(std::span<const PageCopy>) override { return {}; }
     Result<HostMemory> allocate_host(size_t) override { return HostMemory(); }
     Result<void> read_pages(std::span<const int32_t>, std::span<std::byte>) override { return {}; }

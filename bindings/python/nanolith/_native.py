@@ -558,7 +558,7 @@ nl_chunk_save = function("nl_chunk_save", c_int32, c_void_p, c_char_p, c_size_t)
 # the format), CONTEXT_FULL, OUT_OF_PAGES, OUT_OF_MEMORY, DEVICE, IO.
 nl_chunk_load = function("nl_chunk_load", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_void_p))
 
-# Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the pages of them that
+# Saves a conversation to the file at `path` as nl_chunk_save saves a chunk: its chunks, the tokens of them that
 # NL_COMPOSE_BLENDED has recomputed, its own tokens, all their keys and values, how it draws tokens, and the token that
 # it draws next where that is known. Since 0.2.
 # Errors: as nl_chunk_save, and BUSY (it is generating).
@@ -566,7 +566,7 @@ nl_cache_save = function("nl_cache_save", c_int32, c_void_p, c_char_p, c_size_t)
 
 # The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
 # the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-# not read again. Pages of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
+# not read again. Tokens of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
 # chunks. Since 0.2.
 # Errors: as nl_chunk_load.
 nl_cache_load = function("nl_cache_load", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_void_p))

@@ -1,12 +1,14 @@
-// Three kernels. The first gives the log-sum-exp of each query vector's scores within each page; the second sums these
-// up to each vector's total; the third adds up the vectors' shares of each page.
+// Four kernels. The first gives the log-sum-exp of each query vector's scores within each page; the second sums these
+// up to each vector's total; the third computes the scores once more and sums up, for each token and KV head, the
+// shares that the vectors' totals have of it; the fourth adds up the heads.
 //
-// Tiling of the first: a block for each page and KV head, four warps. Tiles of 64 tokens of K lie in shared memory as
-// float32, rows padded by 16 bytes against bank conflicts; each warp takes four query vectors at a time, rotated into
-// shared memory of its own, and a lane computes their products with two tokens.
+// Tiling of the first and the third: a block for each page and KV head, four warps. Tiles of 64 tokens of K lie in
+// shared memory as float32, rows padded by 16 bytes against bank conflicts; each warp takes four query vectors at a
+// time, rotated into shared memory of its own, and a lane computes their products with two tokens.
 //
-// Bytes: K once, the queries once for each page (from the second-level cache), a float32 for each page and vector.
-// Flops: 2 * head_dim a vector and token on the CUDA cores, which bound it, together with the shared-memory reads (six
+// Bytes: K twice, the queries twice for each page (from the second-level cache), a float32 for each page and vector and
+// one for each token and KV head. Scores that were kept instead would be a float32 for each token and vector.
+// Flops: 4 * head_dim a vector and token on the CUDA cores, which bound it, together with the shared-memory reads (six
 // of 16 bytes for 32 multiply-adds). Probes are of some 64 rows and some layers, so that tensor cores would save little
 // of a first token's time.
 #include "attention/probe/probe.h"
@@ -114,20 +116,38 @@ __device__ inline float warp_lse(float first, float second) {
     return sum == 0 ? -INFINITY : highest + log2f(sum);
 }
 
+// What a block of the first and the third kernel works on: a page, and a KV head of it.
 template <typename T, typename P>
-__global__ void __launch_bounds__(kThreads) page_lse_kernel(ProbeArguments<T> a, HeadShape shape) {
-    auto* const keys = reinterpret_cast<float*>(dynamic_shared());
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    float* const queries = keys + kTokens * key_stride(shape.head_dim) + warp * kPerWarp * shape.head_dim;
-    const ProbePage probed = a.probed[blockIdx.x];
-    const int kv_head = static_cast<int>(blockIdx.y);
-    const int group = shape.num_heads / shape.num_kv_heads;
-    const int vectors = a.num_rows * group;
-    const P* const page = static_cast<const P*>(a.pages) + probed.page * shape.page_elements() +
-                          static_cast<int64_t>(kv_head) * shape.page_size * shape.head_dim;
-    float* const lse = a.lse + (static_cast<int64_t>(blockIdx.x) * shape.num_kv_heads + kv_head) * vectors;
-    for (int first = probed.first_token; first < probed.end_token; first += kTokens) {
+struct PageBlock {
+    const ProbeArguments<T>& a;
+    const HeadShape& shape;
+    ProbePage probed;
+    int kv_head;
+    int group;
+    int vectors;
+    const P* page;
+    float* keys;     // of the tile
+    float* queries;  // of the warp
+
+    __device__ PageBlock(const ProbeArguments<T>& arguments, const HeadShape& heads) : a(arguments), shape(heads) {
+        probed = a.probed[blockIdx.x];
+        kv_head = static_cast<int>(blockIdx.y);
+        group = shape.num_heads / shape.num_kv_heads;
+        vectors = a.num_rows * group;
+        page = static_cast<const P*>(a.pages) + probed.page * shape.page_elements() +
+               static_cast<int64_t>(kv_head) * shape.page_size * shape.head_dim;
+        keys = reinterpret_cast<float*>(dynamic_shared());
+        queries = keys + kTokens * key_stride(shape.head_dim) +
+                  static_cast<int>(threadIdx.x) / kWarp * kPerWarp * shape.head_dim;
+    }
+
+    // Calls take(vector, score0, score1) for each query vector of the warp, with the scores of tokens `first` + lane
+    // and `first` + 32 + lane, which are -infinity where the vector does not see the token. All threads of the block
+    // call it.
+    template <typename Take>
+    __device__ void score_tile(int first, Take take) const {
+        const int warp = static_cast<int>(threadIdx.x) / kWarp;
+        const int lane = static_cast<int>(threadIdx.x) % kWarp;
         __syncthreads();
         load_keys(page, first, probed.end_token, shape.page_size, shape.head_dim, keys);
         __syncthreads();
@@ -142,11 +162,22 @@ __global__ void __launch_bounds__(kThreads) page_lse_kernel(ProbeArguments<T> a,
                 const int end = causal_end(position, probed.end_token);
                 const float score0 = first + lane < end ? score<ExactMath>(a.rule, products[j][0]) : -INFINITY;
                 const float score1 = first + kWarp + lane < end ? score<ExactMath>(a.rule, products[j][1]) : -INFINITY;
-                const float of_tile = warp_lse(score0, score1);
-                if (lane != 0) continue;
-                lse[vector + j] = first == probed.first_token ? of_tile : add_base2(lse[vector + j], of_tile);
+                take(vector + j, score0, score1);
             }
         }
+    }
+};
+
+template <typename T, typename P>
+__global__ void __launch_bounds__(kThreads) page_lse_kernel(ProbeArguments<T> a, HeadShape shape) {
+    const PageBlock<T, P> block(a, shape);
+    float* const lse = a.lse + (static_cast<int64_t>(blockIdx.x) * shape.num_kv_heads + block.kv_head) * block.vectors;
+    for (int first = block.probed.first_token; first < block.probed.end_token; first += kTokens) {
+        block.score_tile(first, [&](int vector, float score0, float score1) {
+            const float of_tile = warp_lse(score0, score1);
+            if (threadIdx.x % kWarp != 0) return;
+            lse[vector] = first == block.probed.first_token ? of_tile : add_base2(lse[vector], of_tile);
+        });
     }
 }
 
@@ -163,33 +194,62 @@ __global__ void __launch_bounds__(kShareThreads) total_kernel(const float* lse, 
     totals[vector] = sum == 0 ? 0.0F : highest + log2f(sum);
 }
 
-// A block for each page.
+// a.shares[head][token] of the block's page and KV head.
+template <typename T, typename P>
+__global__ void __launch_bounds__(kThreads) share_kernel(ProbeArguments<T> a, HeadShape shape) {
+    __shared__ float of_warps[kWarps][kTokens];
+    const PageBlock<T, P> block(a, shape);
+    const int thread = static_cast<int>(threadIdx.x);
+    const float* const totals = a.totals + static_cast<int64_t>(block.kv_head) * block.vectors;
+    float* const shares = a.shares + static_cast<int64_t>(block.kv_head) * a.num_tokens + block.probed.first_weight;
+    for (int first = block.probed.first_token; first < block.probed.end_token; first += kTokens) {
+        float sum0 = 0;
+        float sum1 = 0;
+        block.score_tile(first, [&](int vector, float score0, float score1) {
+            sum0 += exp2f(score0 - totals[vector]);
+            sum1 += exp2f(score1 - totals[vector]);
+        });
+        of_warps[thread / kWarp][thread % kWarp] = sum0;
+        of_warps[thread / kWarp][thread % kWarp + kWarp] = sum1;
+        __syncthreads();
+        if (thread >= kTokens || first + thread >= block.probed.end_token) continue;
+        float sum = 0;
+        for (int warp = 0; warp < kWarps; ++warp) sum += of_warps[warp][thread];
+        shares[first - block.probed.first_token + thread] = sum;
+    }
+}
+
+// A thread for each token.
 __global__ void __launch_bounds__(kShareThreads)
-    share_kernel(const float* lse, const float* totals, int vectors, float* weights) {
-    const float* const of_page = lse + static_cast<int64_t>(blockIdx.x) * vectors;
+    add_heads_kernel(const float* shares, int tokens, int heads, float* weights) {
+    const int token = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+    if (token >= tokens) return;
     float sum = 0;
-    for (int vector = static_cast<int>(threadIdx.x); vector < vectors; vector += kShareThreads)
-        sum += exp2f(of_page[vector] - totals[vector]);
-    sum = block_sum(sum);
-    if (threadIdx.x == 0) weights[blockIdx.x] += sum;
+    for (int head = 0; head < heads; ++head) sum += shares[static_cast<int64_t>(head) * tokens + token];
+    weights[token] += sum;
 }
 
 template <typename T, typename P>
 Result<void> launch_all(const ProbeArguments<T>& a, const HeadShape& shape, cudaStream_t stream) {
-    const auto pages = static_cast<unsigned>(a.num_pages);
+    const auto blocks_of = [](int threads) {
+        return dim3(static_cast<unsigned>((threads + kShareThreads - 1) / kShareThreads));
+    };
     const int vectors = shape.num_heads * a.num_rows;
-    LaunchShape lse{dim3(pages, static_cast<unsigned>(shape.num_kv_heads)), dim3(kThreads)};
-    lse.shared_bytes = static_cast<size_t>(shared_floats(shape.head_dim)) * sizeof(float);
-    NL_TRY(launch(page_lse_kernel<T, P>, lse, stream, a, shape));
-    const auto blocks = static_cast<unsigned>((vectors + kShareThreads - 1) / kShareThreads);
-    NL_TRY(launch(total_kernel, {dim3(blocks), dim3(kShareThreads)}, stream, a.lse, a.num_pages, vectors, a.totals));
-    return launch(share_kernel, {dim3(pages), dim3(kShareThreads)}, stream, a.lse, a.totals, vectors, a.weights);
+    LaunchShape of_pages{dim3(static_cast<unsigned>(a.num_pages), static_cast<unsigned>(shape.num_kv_heads)),
+                         dim3(kThreads)};
+    of_pages.shared_bytes = static_cast<size_t>(shared_floats(shape.head_dim)) * sizeof(float);
+    NL_TRY(launch(page_lse_kernel<T, P>, of_pages, stream, a, shape));
+    NL_TRY(
+        launch(total_kernel, {blocks_of(vectors), dim3(kShareThreads)}, stream, a.lse, a.num_pages, vectors, a.totals));
+    NL_TRY(launch(share_kernel<T, P>, of_pages, stream, a, shape));
+    return launch(add_heads_kernel, {blocks_of(a.num_tokens), dim3(kShareThreads)}, stream, a.shares, a.num_tokens,
+                  shape.num_kv_heads, a.weights);
 }
 
 }  // namespace
 
 template <typename T>
-Result<void> add_page_weights(const ProbeArguments<T>& arguments, const HeadShape& shape, cudaStream_t stream) {
+Result<void> add_token_weights(const ProbeArguments<T>& arguments, const HeadShape& shape, cudaStream_t stream) {
     if (arguments.num_pages == 0) return {};
     if constexpr (sizeof(T) == 2) {
         if (arguments.fp8) return launch_all<T, __nv_fp8_e4m3>(arguments, shape, stream);
@@ -197,8 +257,8 @@ Result<void> add_page_weights(const ProbeArguments<T>& arguments, const HeadShap
     return launch_all<T, T>(arguments, shape, stream);
 }
 
-template Result<void> add_page_weights(const ProbeArguments<float>&, const HeadShape&, cudaStream_t);
-template Result<void> add_page_weights(const ProbeArguments<__half>&, const HeadShape&, cudaStream_t);
-template Result<void> add_page_weights(const ProbeArguments<__nv_bfloat16>&, const HeadShape&, cudaStream_t);
+template Result<void> add_token_weights(const ProbeArguments<float>&, const HeadShape&, cudaStream_t);
+template Result<void> add_token_weights(const ProbeArguments<__half>&, const HeadShape&, cudaStream_t);
+template Result<void> add_token_weights(const ProbeArguments<__nv_bfloat16>&, const HeadShape&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -9,8 +9,8 @@
 
 #include "backend/check_batch.h"
 #include "backend/cpu/attention_tile.h"
-#include "backend/cpu/page_weights.h"
 #include "backend/cpu/read_speed.h"
+#include "backend/cpu/token_weights.h"
 #include "backend/forward.h"
 #include "backend/probe.h"
 #include "backend/profile.h"
@@ -237,7 +237,7 @@ Result<void> CpuExecutor<T>::compute(const Batch& batch) {
     for (const LogprobQuery& query : batch.logprobs) num_logprobs += 1 + static_cast<size_t>(query.top);
     logprobs_.resize(num_logprobs);
     states_.resize(batch.state_rows.size() * static_cast<size_t>(spec_.hidden_size));
-    page_weights_.assign(probed_pages(batch, options_.page_size), 0);
+    token_weights_.assign(probed_tokens(batch), 0);
     keeping_ = batch.kept_logits;
     if (!keeping_.empty() && kept_logits_.data() == nullptr) {
         NL_ASSIGN(kept_logits_,
@@ -327,11 +327,11 @@ Result<void> CpuExecutor<T>::read_surprises(std::span<float> surprises) {
 }
 
 template <typename T>
-Result<void> CpuExecutor<T>::read_page_weights(std::span<float> weights) {
-    if (weights.size() != page_weights_.size())
+Result<void> CpuExecutor<T>::read_token_weights(std::span<float> weights) {
+    if (weights.size() != token_weights_.size())
         return fail(NL_ERROR_INTERNAL, "weights has room for ", weights.size(), " numbers: expected ",
-                    page_weights_.size(), ", the pages of the probes of the step collected last");
-    std::ranges::transform(page_weights_, weights.begin(), [](double weight) { return static_cast<float>(weight); });
+                    token_weights_.size(), ", the tokens of the probes of the step collected last");
+    std::ranges::transform(token_weights_, weights.begin(), [](double weight) { return static_cast<float>(weight); });
     return {};
 }
 
@@ -475,13 +475,13 @@ Result<void> CpuExecutor<T>::attention(int32_t layer) {
 template <typename T>
 void CpuExecutor<T>::probe(const AttentionRule& rule, const AttentionTensors& tensors) {
     const AttentionStep step{batch_->page_table, batch_->segments, batch_->sequences, batch_->positions};
-    std::span<double> weights = page_weights_;
+    std::span<double> weights = token_weights_;
     for (const Probe& probe : batch_->probes) {
         const Sequence& sequence = batch_->sequences[probe.sequence];
-        const size_t pages = pages_of(*batch_, sequence, options_.page_size);
-        add_page_weights({attention_.shape(), step, sequence, rule, tensors.queries, tensors.pages}, pool_,
-                         weights.first(pages));
-        weights = weights.subspan(pages);
+        const size_t tokens = tokens_of(*batch_, sequence);
+        add_token_weights({attention_.shape(), step, sequence, rule, tensors.queries, tensors.pages}, pool_,
+                          weights.first(tokens));
+        weights = weights.subspan(tokens);
     }
 }
 

@@ -42,7 +42,7 @@ class CpuExecutor final : public Executor {
     Result<void> read_state(int32_t index, std::span<float> state) override;
     Result<void> read_logprobs(std::span<TokenLogprob> logprobs) override;
     Result<void> read_surprises(std::span<float> surprises) override;
-    Result<void> read_page_weights(std::span<float> weights) override;
+    Result<void> read_token_weights(std::span<float> weights) override;
     Result<void> copy_pages(std::span<const PageCopy> copies) override;
     Result<HostMemory> allocate_host(size_t bytes) override;
     Result<void> read_pages(std::span<const int32_t> pages, std::span<std::byte> to) override;
@@ -131,7 +131,7 @@ class CpuExecutor final : public Executor {
     Buffer<float> logits_;                       // [output rows, vocab] of the step computed last
     std::vector<SampleScratch> sample_scratch_;  // one for each thread
 
-    std::vector<double> page_weights_;    // of the step computed last: of each probe, of each page
+    std::vector<double> token_weights_;   // of the step computed last: of each probe, of each token
     const Batch* batch_ = nullptr;        // while it is computed
     std::vector<int32_t> tokens_;         // its tokens, those drawn before filled in
     int64_t rows_ = 0;                    // of the residual stream

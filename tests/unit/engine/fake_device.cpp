@@ -154,9 +154,9 @@ class FakeExecutor final : public Executor {
         return {};
     }
 
-    Result<void> read_page_weights(std::span<float> weights) override {
-        if (weights.size() != page_weights_.size()) fault("page weights of another size than the step's probes");
-        std::ranges::copy(page_weights_, weights.begin());
+    Result<void> read_token_weights(std::span<float> weights) override {
+        if (weights.size() != token_weights_.size()) fault("token weights of another size than the step's probes");
+        std::ranges::copy(token_weights_, weights.begin());
         return {};
     }
 
@@ -268,8 +268,8 @@ class FakeExecutor final : public Executor {
         step.drawn = drawn_;
         for (const int32_t row : batch.state_rows) step.states.push_back(draw(batch, row, 0));
         if (record_->edits_newest) check_edits_of_newest(batch, tokens);
-        page_weights_.clear();
-        for (const Probe& probe : batch.probes) weigh_pages(batch, batch.sequences[probe.sequence]);
+        token_weights_.clear();
+        for (const Probe& probe : batch.probes) weigh_tokens(batch, batch.sequences[probe.sequence]);
     }
 
     void check_edits_of_newest(const Batch& batch, const std::vector<int32_t>& tokens) {
@@ -281,14 +281,15 @@ class FakeExecutor final : public Executor {
         }
     }
 
-    // A page's weight is a hash of its first token.
-    void weigh_pages(const Batch& batch, const Sequence& sequence) {
+    // A token's weight is a hash of it.
+    void weigh_tokens(const Batch& batch, const Sequence& sequence) {
         for (int32_t i = 0; i < sequence.num_segments; ++i) {
             const Segment& segment = batch.segments[sequence.first_segment + i];
-            for (int32_t t = 0; t < segment.length; t += options_.page_size) {
-                const int32_t cell = cells_[table_[segment.first_page + t / options_.page_size] * options_.page_size];
-                if (cell == kNothing) fault("a page to be weighed was never written");
-                page_weights_.push_back(static_cast<float>(mix(7, static_cast<uint64_t>(cell)) % 1000));
+            for (int32_t t = 0; t < segment.length; ++t) {
+                const int32_t page = table_[segment.first_page + t / options_.page_size];
+                const int32_t cell = cells_[page * options_.page_size + t % options_.page_size];
+                if (cell == kNothing) fault("a token to be weighed was never written");
+                token_weights_.push_back(static_cast<float>(mix(7, static_cast<uint64_t>(cell)) % 1000));
             }
         }
     }
@@ -345,7 +346,7 @@ class FakeExecutor final : public Executor {
     std::vector<int32_t> kept_;
     std::vector<int32_t> states_;
     std::vector<TokenLogprob> logprobs_;
-    std::vector<float> page_weights_;
+    std::vector<float> token_weights_;
 };
 
 class FakeBackend final : public Backend {

@@ -1,5 +1,8 @@
-// Page weights of probes against the reference's softmax weights, over random models, chunks and rows.
+// Token weights of probes against the reference's softmax weights, over random models, chunks and rows.
 #include "backend/probe.h"
+
+#include <algorithm>
+#include <numeric>
 
 #include "unit/executor/executor_fixture.h"
 
@@ -47,26 +50,24 @@ class ProbeTest : public ExecutorTest {
         OwnedBatch batch = harness.make_batch(jobs);
         batch.probes = {{1}};
         harness.run_batch(batch);
-        std::vector<float> weights(probed_pages(batch, page_size));
-        const auto read = harness.executor().read_page_weights(weights);
+        std::vector<float> weights(probed_tokens(batch));
+        const auto read = harness.executor().read_token_weights(weights);
         ASSERT_TRUE(read.ok()) << read.error().message;
         harness.run_reference({jobs[0]});
         harness.reference().watch(probe_layers(model.spec));
         harness.run_reference({jobs[1]});
-        compare(weights, harness.reference().watched(), page_size, job.tokens.size() * probe_layers(model.spec).size());
+        compare(weights, harness.reference().watched());
     }
 
-    void compare(const std::vector<float>& weights, const std::vector<std::vector<double>>& expected, int32_t page_size,
-                 size_t rows) {
+    void compare(const std::vector<float>& weights, const std::vector<std::vector<double>>& expected) {
+        double sum = 0;
+        for (const auto& span : expected) sum += std::accumulate(span.begin(), span.end(), 0.0);
+        const double mean = sum / static_cast<double>(weights.size());
         size_t next = 0;
         for (const auto& span : expected) {
-            for (size_t first = 0; first < span.size(); first += static_cast<size_t>(page_size)) {
-                double sum = 0;
-                for (size_t t = first; t < std::min(span.size(), first + static_cast<size_t>(page_size)); ++t)
-                    sum += span[t];
-                // Weights are at most 1 a row, layer and head; how far each may be off is the dtype's.
-                const double limit = 4 * bound(GetParam().dtype).limit * static_cast<double>(rows);
-                EXPECT_NEAR(weights.at(next++), sum, limit);
+            for (const double weight : span) {
+                const double limit = 4 * bound(GetParam().dtype).limit * std::max(weight, mean);
+                EXPECT_NEAR(weights.at(next++), weight, limit);
             }
         }
         if (!expected.empty()) {
@@ -77,7 +78,7 @@ class ProbeTest : public ExecutorTest {
     Random random_{std::random_device{}()};
 };
 
-TEST_P(ProbeTest, PageWeightsOfRandomModels) {
+TEST_P(ProbeTest, TokenWeightsOfRandomModels) {
     random_ = Random(seed_);
     for (int i = 0; i < 6; ++i) run(16 << below(3));
 }
@@ -95,9 +96,9 @@ TEST_P(ProbeTest, OtherSizesAndSequencesAreRefused) {
     EXPECT_FALSE(harness.executor().submit(batch).ok());
     batch.probes = {{0}};
     ASSERT_TRUE(run_step(harness.executor(), batch, sampled).ok());
-    std::vector<float> weights(3);
-    EXPECT_FALSE(harness.executor().read_page_weights(weights).ok());
-    EXPECT_TRUE(harness.executor().read_page_weights(std::span(weights).first(2)).ok());
+    std::vector<float> weights(21);
+    EXPECT_FALSE(harness.executor().read_token_weights(weights).ok());
+    EXPECT_TRUE(harness.executor().read_token_weights(std::span(weights).first(20)).ok());
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, ProbeTest, ::testing::ValuesIn(kCases),

@@ -93,5 +93,37 @@ TEST_F(ContextTest, AForkSharesPagesAndKeepsItsOwnTokens) {
     EXPECT_EQ(context.num_tokens(), 26);
 }
 
+// Of the pages in which runs lie, those that a run fills are not copied.
+TEST_F(ContextTest, PagesOfRunsAreExchanged) {
+    Context context(pool, {{chunk(100, 70), 70, 0}, {chunk(200, 40), 40, 70}});
+    const std::vector<ChunkUse> before = context.chunks();
+    const std::vector<ChunkRun> runs{{0, 4, 8}, {0, 12, 32}, {0, 64, 70}, {1, 0, 16}};
+    const std::vector<PageCopy> copies = context.exchange_pages(runs, kPageSize);
+    EXPECT_EQ(before[0].blended, nullptr);
+    const ChunkUse& first = context.chunks()[0];
+    const ChunkUse& second = context.chunks()[1];
+    for (const int32_t page : {0, 1, 4}) EXPECT_NE(first.pages()[page], before[0].pages()[page]) << page;
+    for (const int32_t page : {2, 3}) EXPECT_EQ(first.pages()[page], before[0].pages()[page]) << page;
+    EXPECT_NE(second.pages()[0], before[1].pages()[0]);
+    EXPECT_EQ(context.num_private_pages(), 4);
+    ASSERT_EQ(copies.size(), 1U);  // the second run fills page 1, the third what there is of page 4
+    EXPECT_EQ(copies[0].from, before[0].pages()[0]);
+    EXPECT_EQ(copies[0].to, first.pages()[0]);
+    for (int32_t unit = 0; unit < units_for(70); ++unit)
+        EXPECT_EQ(first.blended->recomputed[unit], unit == 1 || (unit >= 3 && unit < 8) || unit >= 16) << unit;
+    // A later run in a page of the conversation's own: a fork has that page, so it is copied again.
+    const Context fork = context.fork();
+    const int32_t shared = context.chunks()[0].pages()[0];
+    const std::vector<ChunkRun> later{{0, 8, 12}};
+    const std::vector<PageCopy> again = context.exchange_pages(later, kPageSize);
+    ASSERT_EQ(again.size(), 1U);
+    EXPECT_EQ(again[0].from, shared);
+    EXPECT_EQ(again[0].to, context.chunks()[0].pages()[0]);
+    EXPECT_EQ(fork.chunks()[0].pages()[0], shared);
+    EXPECT_TRUE(context.chunks()[0].blended->recomputed[1]);
+    EXPECT_TRUE(context.chunks()[0].blended->recomputed[2]);
+    EXPECT_FALSE(fork.chunks()[0].blended->recomputed[2]);
+}
+
 }  // namespace
 }  // namespace nanolith

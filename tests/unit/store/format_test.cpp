@@ -30,12 +30,12 @@ class FormatTest : public ::testing::Test {
         return saved;
     }
 
-    // The same, used whole, whose second chunk has a page of the conversation's own.
+    // The same, used whole, of whose second chunk nine tokens are recomputed, in both pages.
     Saved blend() {
         Saved saved = conversation();
         saved.chunks[0].exact = true;
         saved.chunks[1].length = 17;
-        saved.chunks[1].recomputed = {1};
+        saved.chunks[1].recomputed = {2, 3, 4};
         saved.tail->composition = NL_COMPOSE_BLENDED;
         saved.tail->blend = SavedBlend{.share = 0.25, .begun = true, .chosen_tokens = 17, .is_shared = true};
         return saved;
@@ -115,16 +115,23 @@ TEST_F(FormatTest, FurtherSamplingOptionsComeBack) {
     }
 }
 
+TEST_F(FormatTest, PagesOfUnits) {
+    EXPECT_EQ(pages_of_units({}, 16), std::vector<int32_t>{});
+    const std::vector<int32_t> units{0, 3, 4, 5, 20};
+    EXPECT_EQ(pages_of_units(units, 16), (std::vector<int32_t>{0, 1, 5}));
+    EXPECT_EQ(pages_of_units(units, 64), (std::vector<int32_t>{0, 1}));
+}
+
 TEST_F(FormatTest, ABlendComesBack) {
     Saved saved = blend();
-    EXPECT_EQ(pages_of(saved, 16), 2 + 2 + 1 + 1);
+    EXPECT_EQ(pages_of(saved, 16), 2 + 2 + 2 + 1);
     const auto bytes = encode_description(saved);
     ASSERT_TRUE(bytes.ok());
-    const auto read = decode_description(*bytes, header_for(*bytes, 6), kSavedVocabulary, store, "file");
+    const auto read = decode_description(*bytes, header_for(*bytes, 7), kSavedVocabulary, store, "file");
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_TRUE(read->chunks[0].exact);
     EXPECT_FALSE(read->chunks[1].exact);
-    EXPECT_EQ(read->chunks[1].recomputed, (std::vector<int32_t>{1}));
+    EXPECT_EQ(read->chunks[1].recomputed, (std::vector<int32_t>{2, 3, 4}));
     EXPECT_EQ(read->tail->composition, NL_COMPOSE_BLENDED);
     ASSERT_TRUE(read->tail->blend.has_value());
     EXPECT_EQ(read->tail->blend->share, 0.25);
@@ -142,20 +149,20 @@ TEST_F(FormatTest, BlendsThatContradictThemselvesAreRefused) {
         ASSERT_FALSE(read.ok());
         EXPECT_EQ(read.error().status, NL_ERROR_BAD_FILE) << read.error().message;
     };
-    refused(blend(), 5);  // without the page that was recomputed
-    for (const std::vector<int32_t>& pages : {std::vector<int32_t>{2}, {-1}, {1, 1}, {1, 0}}) {
+    refused(blend(), 5);  // without the conversation's versions of pages
+    for (const std::vector<int32_t>& units : {std::vector<int32_t>{5}, {-1}, {1, 1}, {4, 3}}) {
         Saved saved = blend();
-        saved.chunks[1].recomputed = pages;
-        refused(saved, 5 + static_cast<int64_t>(pages.size()));
+        saved.chunks[1].recomputed = units;
+        refused(saved, 5 + std::ssize(pages_of_units(units, 16)));
     }
     for (const double share : {-0.1, 1.1, std::numeric_limits<double>::quiet_NaN()}) {
         Saved saved = blend();
         saved.tail->blend->share = share;
-        refused(saved, 6);
+        refused(saved, 7);
     }
     Saved saved = blend();
     saved.tail->blend->chosen_tokens = -1;
-    refused(saved, 6);
+    refused(saved, 7);
     saved = blend();
     saved.chunks[1].length = 16;
     saved.chunks[1].recomputed = {0};
@@ -163,7 +170,7 @@ TEST_F(FormatTest, BlendsThatContradictThemselvesAreRefused) {
     saved = blend();
     saved.tail->composition = NL_COMPOSE_INDEPENDENT;
     saved.tail->blend.reset();
-    refused(saved, 6);
+    refused(saved, 7);
 }
 
 // Each of these is well-formed but for one thing.

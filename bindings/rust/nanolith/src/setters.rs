@@ -172,7 +172,7 @@ impl CacheOptions {
     }
 
     /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
-    /// always are. A share below a page's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+    /// always are. A share below a token's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub fn blend_share(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_BLEND_SHARE, value)

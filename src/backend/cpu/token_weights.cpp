@@ -1,4 +1,4 @@
-#include "backend/cpu/page_weights.h"
+#include "backend/cpu/token_weights.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,44 +44,25 @@ class Prober {
           group_(of.shape.group()),
           queries_of_head_(int64_t{of.sequence.num_rows} * group_),
           num_queries_(queries_of_head_ * of.shape.pool.num_kv_heads) {
-        int64_t pages = 0;
         for (int32_t i = 0; i < of.sequence.num_segments; ++i) {
-            first_page_.push_back(pages);
-            pages += pages_for(segment(i).length, page_size());
+            first_page_.push_back(num_pages_);
+            first_token_.push_back(num_tokens_);
+            num_pages_ += pages_for(segment(i).length, page_size());
+            num_tokens_ += segment(i).length;
         }
-        lse_.resize(static_cast<size_t>(pages * num_queries_));
-        num_pages_ = pages;
+        lse_.resize(static_cast<size_t>(num_pages_ * num_queries_));
+        totals_.resize(static_cast<size_t>(num_queries_));
+        shares_.resize(static_cast<size_t>(num_tokens_ * of.shape.pool.num_kv_heads));
     }
 
     void run(ThreadPool& pool, std::span<double> weights) {
-        const int64_t heads = of_.shape.pool.num_kv_heads;
-        const int64_t cost = cost_of_flops(2 * dim_ * num_pages_ * page_size() * num_queries_);
-        pool.run(of_.sequence.num_segments * heads, cost, [&](int64_t i, int32_t) {
-            const auto score = [&]<typename P>(P) { score_segment<P>(static_cast<int32_t>(i / heads), i % heads); };
-            switch (of_.shape.pool.dtype) {
-                case DType::f32:
-                    return score(float());
-                case DType::f16:
-                    return score(Half());
-                case DType::bf16:
-                    return score(BFloat16());
-                case DType::f8_e4m3:
-                    return score(Float8E4M3());
-            }
+        for_segments_and_heads(pool, [this](const PageScores& of) { sum_page(of); });
+        pool.run(num_queries_, cost_of_flops(8 * num_pages_ * num_queries_), [&](int64_t query, int32_t) {
+            totals_[query] = log_sum_exp(lse_.data() + query, num_pages_, num_queries_);
         });
-        std::vector<float> totals(static_cast<size_t>(num_queries_));
-        const int64_t numbers = cost_of_flops(8 * num_pages_ * num_queries_);
-        pool.run(num_queries_, numbers, [&](int64_t query, int32_t) {
-            totals[query] = log_sum_exp(lse_.data() + query, num_pages_, num_queries_);
-        });
-        pool.run(num_pages_, numbers, [&](int64_t page, int32_t) {
-            double sum = 0;
-            for (int64_t query = 0; query < num_queries_; ++query) {
-                const float lse = lse_[page * num_queries_ + query];
-                if (lse > -kInfinity) sum += std::exp(lse - totals[query]);
-            }
-            weights[page] += sum;
-        });
+        for_segments_and_heads(pool, [this](const PageScores& of) { share_page(of); });
+        for (int64_t head = 0; head < of_.shape.pool.num_kv_heads; ++head)
+            for (int64_t token = 0; token < num_tokens_; ++token) weights[token] += shares_[head * num_tokens_ + token];
     }
 
   private:
@@ -117,8 +98,45 @@ class Prober {
         return queries;
     }
 
-    template <typename P>
-    void score_segment(int32_t index, int64_t kv_head) {
+    // The scores of a page's tokens with all queries of a KV head.
+    struct PageScores {
+        int32_t segment = 0;
+        int64_t kv_head = 0;
+        int32_t first = 0;              // token of the segment
+        int64_t count = 0;              // tokens
+        const float* scores = nullptr;  // [queries of the head, page size]
+        const Prober* of = nullptr;
+
+        [[nodiscard]] const float* of_query(int64_t query) const { return scores + query * of->page_size(); }
+        // How many of the tokens the query sees.
+        [[nodiscard]] int64_t visible(int64_t query) const {
+            const int64_t seen = int64_t{of->position(query / of->group_)} - of->segment(segment).base + 1 - first;
+            return std::clamp<int64_t>(seen, 0, count);
+        }
+    };
+
+    template <typename Take>
+    void for_segments_and_heads(ThreadPool& pool, const Take& take) const {
+        const int64_t heads = of_.shape.pool.num_kv_heads;
+        const int64_t cost = cost_of_flops(2 * dim_ * num_pages_ * page_size() * num_queries_);
+        pool.run(of_.sequence.num_segments * heads, cost, [&](int64_t i, int32_t) {
+            const auto score = [&]<typename P>(P) { score_pages<P>(static_cast<int32_t>(i / heads), i % heads, take); };
+            switch (of_.shape.pool.dtype) {
+                case DType::f32:
+                    return score(float());
+                case DType::f16:
+                    return score(Half());
+                case DType::bf16:
+                    return score(BFloat16());
+                case DType::f8_e4m3:
+                    return score(Float8E4M3());
+            }
+        });
+    }
+
+    // Gives `take` each page of the segment.
+    template <typename P, typename Take>
+    void score_pages(int32_t index, int64_t kv_head, const Take& take) const {
         const Segment& segment = this->segment(index);
         const std::vector<float> queries = load_queries<P>(segment, kv_head);
         std::vector<float> scores(static_cast<size_t>(queries_of_head_ * page_size()));
@@ -132,14 +150,26 @@ class Prober {
             dot_products(
                 DotProducts<std::remove_const_t<Key>>{keys, queries.data(), dim_, scores.data(), page_size(), false},
                 queries_of_head_, count);
-            float* const lse =
-                lse_.data() + (first_page_[index] + first / page_size()) * num_queries_ + kv_head * queries_of_head_;
-            for (int64_t query = 0; query < queries_of_head_; ++query) {
-                float* const of_query = scores.data() + query * page_size();
-                if (of_.rule.softcap > 0) softcap(of_query, count, of_.rule.softcap);
-                const int64_t visible = int64_t{position(query / group_)} - segment.base + 1 - first;
-                lse[query] = log_sum_exp(of_query, std::clamp<int64_t>(visible, 0, count), 1);
-            }
+            for (int64_t query = 0; of_.rule.softcap > 0 && query < queries_of_head_; ++query)
+                softcap(scores.data() + query * page_size(), count, of_.rule.softcap);
+            take(PageScores{index, kv_head, first, count, scores.data(), this});
+        }
+    }
+
+    void sum_page(const PageScores& of) {
+        float* const lse = lse_.data() + (first_page_[of.segment] + of.first / page_size()) * num_queries_ +
+                           of.kv_head * queries_of_head_;
+        for (int64_t query = 0; query < queries_of_head_; ++query)
+            lse[query] = log_sum_exp(of.of_query(query), of.visible(query), 1);
+    }
+
+    void share_page(const PageScores& of) {
+        double* const shares = shares_.data() + of.kv_head * num_tokens_ + first_token_[of.segment] + of.first;
+        const float* const totals = totals_.data() + of.kv_head * queries_of_head_;
+        for (int64_t query = 0; query < queries_of_head_; ++query) {
+            const float* const scores = of.of_query(query);
+            const int64_t visible = of.visible(query);
+            for (int64_t token = 0; token < visible; ++token) shares[token] += std::exp(scores[token] - totals[query]);
         }
     }
 
@@ -149,13 +179,17 @@ class Prober {
     const int64_t queries_of_head_;
     const int64_t num_queries_;
     int64_t num_pages_ = 0;
-    std::vector<int64_t> first_page_;  // of each segment
-    std::vector<float> lse_;           // [pages, KV heads, rows, group]
+    int64_t num_tokens_ = 0;
+    std::vector<int64_t> first_page_;   // of each segment
+    std::vector<int64_t> first_token_;  // of each segment
+    std::vector<float> lse_;            // [pages, KV heads, rows, group]
+    std::vector<float> totals_;         // [KV heads, rows, group], over all pages
+    std::vector<double> shares_;        // [KV heads, tokens], summed over the head's queries
 };
 
 }  // namespace
 
-void add_page_weights(const ProbedAttention& of, ThreadPool& pool, std::span<double> weights) {
+void add_token_weights(const ProbedAttention& of, ThreadPool& pool, std::span<double> weights) {
     Prober(of).run(pool, weights);
 }
 
