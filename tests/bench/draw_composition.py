@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests/bench/composition.json"
 WIDTH, HEIGHT = 720, 300
 LEFT, RIGHT, TOP, BOTTOM = 60, 700, 24, 250
-MOST_MS = 80
+MOST_MS = 40
 LEAST_RIGHT = 60
 THEMES = {
     "light": {"text": "#24292f", "line": "#d0d7de", "ours": "#0969da", "other": "#57606a"},
@@ -40,7 +40,7 @@ def axes(theme):
         _, y = place(0, right)
         parts.append(f'<path d="M{LEFT} {y}H{RIGHT}" stroke="{theme["line"]}"/>')
         parts.append(text(LEFT - 8, y + 4, f"{right} %", theme["text"], "end"))
-    for ms in range(0, MOST_MS + 1, 20):
+    for ms in range(0, MOST_MS + 1, 10):
         x, _ = place(ms, LEAST_RIGHT)
         parts.append(text(x, BOTTOM + 18, f"{ms} ms", theme["text"]))
     parts.append(text((LEFT + RIGHT) / 2, BOTTOM + 38, "from the question to the first token", theme["text"]))
