@@ -272,9 +272,9 @@ TEST(Saving, FilesOfOthersAreRefused) {
     folder.write("foreign", std::string(5000, 'x'));
     EXPECT_FAILS(NL_ERROR_BAD_FILE, "no chunks of this library", chunk_from(engine.get(), "foreign"));
     std::string newer = read_bytes(folder.file("chunk"));
-    newer[8] = 3;
+    newer[8] = 4;
     folder.write("newer", newer);
-    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "format 3: expected 2", chunk_from(engine.get(), "newer"));
+    EXPECT_FAILS(NL_ERROR_UNSUPPORTED, "format 4: expected 3", chunk_from(engine.get(), "newer"));
 
     const EngineHandle larger_pages = make_engine(model, {.num_pages = 16, .page_size = 32});
     EXPECT_FAILS(NL_ERROR_BAD_FILE, "pages have 16 tokens: expected 32", chunk_from(larger_pages.get(), "chunk"));
