@@ -1,7 +1,8 @@
 // Blended composition of one conversation: which tokens of its chunks are recomputed with the whole context in view,
-// and how far that has come. Chunks are used as they were prefilled, but for the first page of each that was computed
-// with nothing before it (whose first tokens grew into attention sinks) and the tokens that the conversation's own
-// attend to most, up to a share. The pages in which these lie are the conversation's own; all others stay shared.
+// and how far that has come. Two kinds are: the first page of each chunk that was prefilled without predecessors, since
+// its first tokens have become attention sinks; and the tokens to which the conversation's own tokens attend most, up
+// to a share of all. All other tokens are used as they were prefilled. A page with a recomputed token is copied for the
+// conversation; all other pages stay shared.
 //
 // Tokens are chosen in two steps, so that most pages stay shared: the pages of the highest weight, as many as the share
 // fills, or a few where it fills less; and in these the units (kBlendUnit) of the highest weight, up to the share.

@@ -45,8 +45,8 @@ std::vector<int32_t> recomputed_units(const ChunkUse& use) {
     return units;
 }
 
-// The conversation's own versions of these pages of the chunk. `pages` is not empty and ascends: all are full but
-// perhaps the last.
+// The pages that the conversation has in place of pages `pages` of the chunk (indices in the chunk, at least one,
+// ascending). Only the chunk's last page may be partly filled.
 PageRun run_of(const ChunkUse& use, std::span<const int32_t> pages, int32_t page_size) {
     PageRun run;
     for (const int32_t page : pages) run.pages.push_back(use.blended->pages[page]);

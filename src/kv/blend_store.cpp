@@ -5,7 +5,7 @@
 namespace nanolith {
 namespace {
 
-// Whether all tokens of units [begin, end) that are recomputed in `of` are so in `in`.
+// Whether each of units [begin, end) that `of` marks as recomputed is marked in `in` too.
 bool are_in(const std::vector<bool>& of, const std::vector<bool>& in, size_t begin, size_t end) {
     for (size_t unit = begin; unit < std::min(end, of.size()); ++unit)
         if (of[unit] && !in[unit]) return false;
@@ -19,7 +19,8 @@ bool adds_to(const ChunkUse& use, const BlendedPages* kept) {
     return kept == nullptr || !are_in(recomputed, kept->recomputed, 0, recomputed.size());
 }
 
-// The context's pages, but the result's where these have all recomputed tokens of the context's.
+// The union of both. Of each page it has the result's version where that has every token that the context has
+// recomputed in it, and the context's version elsewhere.
 std::shared_ptr<BlendedPages> merged(const ChunkUse& use, const BlendedPages& kept, size_t units_of_page) {
     auto all = std::make_shared<BlendedPages>(BlendedPages{use.blended->pages.share(), use.blended->recomputed});
     for (int32_t page = 0; page < all->pages.size(); ++page) {

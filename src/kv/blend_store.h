@@ -28,8 +28,8 @@ class BlendStore {
 
     // The result for the context's chunks, or null. Marks it as used.
     std::shared_ptr<KeptBlend> find(const Context& context);
-    // Adds the context's recomputed tokens to the result for its chunks; then the context uses the result's pages. Of a
-    // page in which both have recomputed tokens that the other does not have, the result gets the context's.
+    // Adds the context's recomputed tokens to the result for its chunks; then the context uses the result's pages. If
+    // each has recomputed tokens of a page that the other has not, the result takes the context's version of that page.
     std::shared_ptr<KeptBlend> keep(Context& context);
 
     // How many pages belong to results that no conversation uses, and to nothing else.

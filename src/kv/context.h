@@ -22,8 +22,8 @@ struct ChunkUse {
     int32_t base = 0;
     // Whether its keys and values are those of this very context, to rounding: nothing of it is worth recomputing.
     bool exact = false;
-    // The chunk's pages, some of them exchanged for pages of the conversation's own, with tokens that are recomputed
-    // (blended composition); null: the chunk's own. Never changed once it is here, so that forks share it.
+    // For blended composition: the chunk's pages, with the conversation's own in place of those that have recomputed
+    // tokens. Null if no token is recomputed. Not changed after it is set, because forks share it.
     std::shared_ptr<BlendedPages> blended = nullptr;
 
     [[nodiscard]] PageList& pages() const { return blended ? blended->pages : chunk->pages; }
@@ -61,9 +61,9 @@ class Context {
     // Keeps the first `num_tokens` tokens, and the pages of those that are computed.
     void truncate(int32_t num_tokens, int32_t page_size);
 
-    // Marks the tokens of the runs as recomputed and exchanges the pages that they lie in for free ones of the
-    // conversation's own; the caller has checked that there are enough. Gives the copies that fill these with the
-    // tokens that are not in a run.
+    // Marks the tokens of the runs as recomputed, and takes a free page in place of each page that has such tokens. The
+    // caller has checked that there are enough free pages. Returns the copies to make before rows are computed: of each
+    // exchanged page that also has tokens outside the runs.
     std::vector<PageCopy> exchange_pages(std::span<const ChunkRun> runs, int32_t page_size);
     void set_chunks(std::vector<ChunkUse> chunks) { chunks_ = std::move(chunks); }
 

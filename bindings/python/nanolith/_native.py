@@ -565,9 +565,9 @@ nl_chunk_load = function("nl_chunk_load", c_int32, c_void_p, c_char_p, c_size_t,
 nl_cache_save = function("nl_cache_save", c_int32, c_void_p, c_char_p, c_size_t)
 
 # The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
-# the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-# not read again. Tokens of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
-# chunks. Since 0.2.
+# the new tokens alone. Its chunks go into the store, where other caches find them; chunks that the store has already
+# are shared with it and not read from the file. Tokens that NL_COMPOSE_BLENDED has recomputed are read from the file,
+# and other caches with the same chunks in the same order use them. Since 0.2.
 # Errors: as nl_chunk_load.
 nl_cache_load = function("nl_cache_load", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_void_p))
 

@@ -505,18 +505,20 @@ class Composition(OpenEnum):
     #: have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
     #: one document refers to another.
     INDEPENDENT = 1
-    #: As independent, and then some tokens of the chunks are recomputed with all that stands before them in view: the
-    #: first page of each chunk that was computed with nothing before it, and the tokens that the next ones attend to
-    #: most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. They are chosen by whole pages, so that all other pages
-    #: stay shared, or, where the share fills fewer than eight pages, by groups of four tokens in up to eight pages. The
-    #: call or generation that adds the next tokens does that before it computes them. Its last 64 tokens (fewer where
-    #: half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so give a whole question in one call.
-    #: Later calls recompute further tokens until the share is used up; none is recomputed twice. Chunks of level 0 at
-    #: the beginning are composed exactly. The pages with recomputed tokens are kept, as chunks are while nothing else
-    #: needs the room, and caches with the same chunks in the same order share them: each call uses what is there when
-    #: it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT
-    #: every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short
-    #: chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.
+    #: As NL_COMPOSE_INDEPENDENT, but some tokens of the chunks are recomputed, with all tokens before them in view.
+    #: Which ones: the first page of each chunk that was prefilled without predecessors, and the tokens to which the
+    #: next call's tokens attend most, until the share NL_OPTION_BLEND_SHARE of the chunks' tokens is reached. If the
+    #: share is eight pages or more, whole pages are chosen, and all other pages stay shared between caches. If it is
+    #: less, groups of four tokens are chosen from up to eight pages.
+    #: When: in the call or generation that appends the next tokens, before it computes these. The last 64 tokens of
+    #: that call (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so append a whole
+    #: question in one call. Later calls recompute further tokens while the share is not used up. A cache recomputes no
+    #: token twice. Chunks of level 0 at the beginning of the cache are composed exactly.
+    #: Pages with recomputed tokens are kept until their memory is needed. Caches with the same chunks in the same order
+    #: share them: each call uses what others have recomputed before it begins, so an answer may depend on earlier
+    #: questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. If more than half
+    #: of the chunks' tokens would be recomputed (a large share, short chunks), the whole cache is composed as
+    #: NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so. Since 0.2.
     BLENDED = 2
 
 

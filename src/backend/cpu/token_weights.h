@@ -21,9 +21,10 @@ struct ProbedAttention {
 };
 
 // Adds to weights[t], for each token t of the sequence's segments in order, the sum over rows and query heads of its
-// softmax weights. Two passes, each of which computes the scores: the log-sum-exp of each query's scores, page by page,
-// and then the tokens' shares of it. Flops: 4 * head_dim a query and visible key; each pass reads the keys once for
-// each KV head and all rows. The order of sums follows from the sequence alone. Throws std::bad_alloc.
+// softmax weights. Two passes, each of which computes the scores: the first gives the log-sum-exp of each query's
+// scores over all pages, the second exp(score - log-sum-exp), which is the token's softmax weight. Flops: 4 * head_dim
+// a query and visible key; each pass reads the keys once for each KV head and all rows. The order of sums follows from
+// the sequence alone. Throws std::bad_alloc.
 void add_token_weights(const ProbedAttention& of, ThreadPool& pool, std::span<double> weights);
 
 }  // namespace nanolith::cpu

@@ -309,8 +309,9 @@ class CompactFamilies : public ::testing::TestWithParam<bool> {
         return std::sqrt(squares / static_cast<double>(got.logits.size()));
     }
 
-    // The same but for float32's rounding, which adds up to about 2e-6 of the logits, all together. With random prompts
-    // a few tokens in a million are so sensitive that single logits are off by 1e-4.
+    // Expects the same logits, but for rounding in float32. The root mean square of all differences is about 2e-6 of
+    // that of the logits. A few tokens of a million random ones amplify rounding so much that a single logit is off by
+    // 1e-4.
     static void expect_same(const Run& got, const Run& expected) {
         constexpr double kTogether = 2e-5;  // root mean square of all differences, of that of the logits
         constexpr double kSingle = 1e-3;    // a difference, of the root mean square of its token's logits

@@ -111,7 +111,7 @@ TEST_F(ContextTest, PagesOfRunsAreExchanged) {
     EXPECT_EQ(copies[0].to, first.pages()[0]);
     for (int32_t unit = 0; unit < units_for(70); ++unit)
         EXPECT_EQ(first.blended->recomputed[unit], unit == 1 || (unit >= 3 && unit < 8) || unit >= 16) << unit;
-    // A later run in a page of the conversation's own: a fork has that page, so it is copied again.
+    // A later run lies in a page that was exchanged before. A fork still uses that page, so the run gets a copy of it.
     const Context fork = context.fork();
     const int32_t shared = context.chunks()[0].pages()[0];
     const std::vector<ChunkRun> later{{0, 8, 12}};

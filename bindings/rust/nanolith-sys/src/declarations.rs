@@ -424,18 +424,20 @@ pub const NL_COMPOSE_EXACT: i32 = 0;
 /// have not seen the chunks before it (unless they were in its `before`), which costs accuracy where
 /// one document refers to another.
 pub const NL_COMPOSE_INDEPENDENT: i32 = 1;
-/// As independent, and then some tokens of the chunks are recomputed with all that stands before them in view: the
-/// first page of each chunk that was computed with nothing before it, and the tokens that the next ones attend to
-/// most, up to NL_OPTION_BLEND_SHARE of the chunks' tokens. They are chosen by whole pages, so that all other pages
-/// stay shared, or, where the share fills fewer than eight pages, by groups of four tokens in up to eight pages. The
-/// call or generation that adds the next tokens does that before it computes them. Its last 64 tokens (fewer where
-/// half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so give a whole question in one call.
-/// Later calls recompute further tokens until the share is used up; none is recomputed twice. Chunks of level 0 at
-/// the beginning are composed exactly. The pages with recomputed tokens are kept, as chunks are while nothing else
-/// needs the room, and caches with the same chunks in the same order share them: each call uses what is there when
-/// it begins, so that an answer may depend on what was asked of these chunks before. With NL_OPTION_BATCH_INVARIANT
-/// every cache recomputes for itself. Where more than half of the chunks would be recomputed (a large share, short
-/// chunks), the cache is composed exactly instead: NL_CACHE_COMPOSITION tells. Since 0.2.
+/// As NL_COMPOSE_INDEPENDENT, but some tokens of the chunks are recomputed, with all tokens before them in view.
+/// Which ones: the first page of each chunk that was prefilled without predecessors, and the tokens to which the
+/// next call's tokens attend most, until the share NL_OPTION_BLEND_SHARE of the chunks' tokens is reached. If the
+/// share is eight pages or more, whole pages are chosen, and all other pages stay shared between caches. If it is
+/// less, groups of four tokens are chosen from up to eight pages.
+/// When: in the call or generation that appends the next tokens, before it computes these. The last 64 tokens of
+/// that call (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so append a whole
+/// question in one call. Later calls recompute further tokens while the share is not used up. A cache recomputes no
+/// token twice. Chunks of level 0 at the beginning of the cache are composed exactly.
+/// Pages with recomputed tokens are kept until their memory is needed. Caches with the same chunks in the same order
+/// share them: each call uses what others have recomputed before it begins, so an answer may depend on earlier
+/// questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. If more than half
+/// of the chunks' tokens would be recomputed (a large share, short chunks), the whole cache is composed as
+/// NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so. Since 0.2.
 pub const NL_COMPOSE_BLENDED: i32 = 2;
 
 /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
@@ -928,9 +930,9 @@ functions! {
     /// Errors: as nl_chunk_save, and BUSY (it is generating).
     fn nl_cache_save(cache: *mut nl_cache, path: *const c_char, path_length: usize) -> nl_status;
     /// The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
-    /// the new tokens alone. Its chunks are in the store, for others too, and chunks that are there already are shared and
-    /// not read again. Tokens of them that NL_COMPOSE_BLENDED has recomputed are shared with other caches of the same
-    /// chunks. Since 0.2.
+    /// the new tokens alone. Its chunks go into the store, where other caches find them; chunks that the store has already
+    /// are shared with it and not read from the file. Tokens that NL_COMPOSE_BLENDED has recomputed are read from the file,
+    /// and other caches with the same chunks in the same order use them. Since 0.2.
     /// Errors: as nl_chunk_load.
     fn nl_cache_load(engine: *mut nl_engine, path: *const c_char, path_length: usize, cache: *mut *mut nl_cache) -> nl_status;
     /// Options of one kind with every default set, to be changed one by one:
