@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs clang-tidy over the C and C++ sources that the build compiles: check_tidy.py CLANG_TIDY BUILD_DIR
 
-Sources of one target are looked at eight at a time, written one after the other into one file, since most of the time
-goes into headers. What is told of that file's lines is told of the sources' lines. Files that passed are checked again
-only when a source in them, a header or the settings have changed.
+Sources that CMake compiles together are looked at together, written one after the other into one file, since much of the
+time goes into headers. What is told of that file's lines is told of the sources' lines. Files that passed are checked
+again only when a source in them, a header or the settings have changed.
 """
 
 import bisect
@@ -17,7 +17,6 @@ import shutil
 import subprocess
 import sys
 
-AT_ONCE = 8
 FOLDERS = ("cuda", "examples", "include", "src", "tests")
 
 
@@ -58,24 +57,22 @@ def sources_of(file):
 def units_of(database, folder):
     """The units, and for each the command that compiles it. CUDA's host code is compiled a second time for its
     emulation, which is left out."""
-    groups, seen = {}, set()
+    units, commands, seen = [], [], set()
     for entry in json.loads(database.read_text()):
-        target = re.search(r" -o (\S+\.dir)/", entry["command"]).group(1)
+        sources = [
+            source
+            for source in map(os.path.relpath, sources_of(entry["file"]))
+            if source not in seen and re.fullmatch(r"(src|cuda|tests|examples)/.*\.(c|cpp)", source)
+        ]
+        if not sources:
+            continue
+        seen.update(sources)
+        unit = Unit(folder / sources[0].split("/")[0] / f"{len(units)}{os.path.splitext(sources[0])[1]}", sources)
         flags = re.sub(r" (-O\d|-o \S+|-c \S+)", "", entry["command"])
-        for source in map(os.path.relpath, sources_of(entry["file"])):
-            if source in seen or not re.fullmatch(r"(src|cuda|tests|examples)/.*\.(c|cpp)", source):
-                continue
-            seen.add(source)
-            top, kind = source.split("/")[0], os.path.splitext(source)[1]
-            groups.setdefault((top, kind, target, flags, entry["directory"]), []).append(source)
-    units, commands = [], []
-    for (top, kind, _, flags, directory), sources in groups.items():
-        for first in range(0, len(sources), AT_ONCE):
-            unit = Unit(folder / top / f"{len(units)}{kind}", sorted(sources)[first : first + AT_ONCE])
-            beside = {f"-I{os.path.abspath(os.path.dirname(source))}" for source in unit.sources}
-            command = f"{flags} {' '.join(sorted(beside))} -c {unit.path}"
-            units.append(unit)
-            commands.append({"directory": directory, "file": str(unit.path), "command": command})
+        beside = {f"-I{os.path.abspath(os.path.dirname(source))}" for source in unit.sources}
+        command = f"{flags} {' '.join(sorted(beside))} -c {unit.path}"
+        units.append(unit)
+        commands.append({"directory": entry["directory"], "file": str(unit.path), "command": command})
     return units, commands
 
 
