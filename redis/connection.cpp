@@ -1,32 +1,17 @@
 #include "connection.h"
 
-#include <sys/time.h>
-
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "no_sigpipe.h"
+#include "socket.h"
 
 namespace nanolith::redis {
 namespace {
 
-constexpr size_t kMostOfLogin = 1 << 16;            // bytes of a reply to AUTH or SELECT
-constexpr std::chrono::milliseconds kLimitsFor{2};  // how long the system's limit of a wait is left as it is
-
-// What is left until the deadline, at least a microsecond: to hiredis zero is no limit.
-timeval left_until(Clock::time_point deadline) {
-    const auto left = std::chrono::duration_cast<std::chrono::microseconds>(deadline - Clock::now()).count();
-    const auto micros = std::max<int64_t>(left, 1);
-    return {static_cast<time_t>(micros / 1000000), static_cast<suseconds_t>(micros % 1000000)};
-}
-
-Error too_late() {
-    return fail(NL_ERROR_TIMEOUT, "it did not answer in time");
-}
+constexpr size_t kMostOfLogin = 1 << 16;  // bytes of a reply to AUTH or SELECT
 
 }  // namespace
 
@@ -36,14 +21,14 @@ Error Connection::failure(const char* doing) const {
 }
 
 Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Clock::time_point deadline) {
-    const NoSigpipe no_signal;
     const timeval left = left_until(deadline);
     redisContext* const context = address.unix_path.empty()
                                       ? redisConnectWithTimeout(address.host.c_str(), address.port, left)
                                       : redisConnectUnixWithTimeout(address.unix_path.c_str(), left);
-    if (context == nullptr) return fail(NL_ERROR_OUT_OF_MEMORY, "host memory is exhausted");
+    if (context == nullptr) return no_memory();
     std::unique_ptr<Connection> connection(new Connection(context));
     if (context->err != 0) return connection->failure("connecting");
+    connection->channel_ = std::make_unique<Socket>(context->fd);
     if (!address.password.empty()) {
         std::vector<std::string_view> login{"AUTH", address.user, address.password};
         if (address.user.empty()) login.erase(login.begin() + 1);
@@ -72,45 +57,29 @@ Result<void> Connection::append(std::span<const std::string_view> arguments) {
         texts.push_back(argument.data());
         sizes.push_back(argument.size());
     }
-    const int status =
-        redisAppendCommandArgv(context_.get(), static_cast<int>(texts.size()), texts.data(), sizes.data());
-    if (status != REDIS_OK) return fail(NL_ERROR_OUT_OF_MEMORY, "host memory is exhausted");
-    return {};
-}
-
-Result<void> Connection::limit_waits(Clock::time_point deadline) {
-    const auto now = Clock::now();
-    if (now >= deadline) return too_late();
-    if (now < limited_at_ + kLimitsFor && deadline >= limited_to_) return {};
-    if (redisSetTimeout(context_.get(), left_until(deadline)) != REDIS_OK) return failure("setting a deadline");
-    limited_at_ = now;
-    limited_to_ = deadline;
+    char* command = nullptr;
+    const auto size = redisFormatCommandArgv(&command, static_cast<int>(texts.size()), texts.data(), sizes.data());
+    if (size < 0) return no_memory();
+    const std::unique_ptr<char, void (*)(char*)> owned(command, redisFreeCommand);
+    unsent_.append(command, static_cast<size_t>(size));
     return {};
 }
 
 Result<void> Connection::send(Clock::time_point deadline) {
-    const NoSigpipe no_signal;
-    int done = 0;
-    while (done == 0) {
-        NL_TRY(limit_waits(deadline));
-        errno = 0;
-        if (redisBufferWrite(context_.get(), &done) == REDIS_OK) continue;
-        return errno == EAGAIN ? too_late() : failure("sending");
-    }
-    return {};
+    const std::string bytes = std::exchange(unsent_, {});
+    return channel_->send(bytes, deadline);
 }
 
 Result<Reply> Connection::receive(size_t most_bytes, Clock::time_point deadline) {
+    std::array<char, 1 << 14> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled before it is read
     while (true) {
         void* reply = nullptr;
         if (redisGetReplyFromReader(context_.get(), &reply) != REDIS_OK) return failure("reading its answer");
         if (reply != nullptr) return Reply(static_cast<redisReply*>(reply));
         if (context_->reader->len > most_bytes)
             return fail(NL_ERROR_IO, "its answer is longer than what was asked for");
-        NL_TRY(limit_waits(deadline));
-        errno = 0;
-        if (redisBufferRead(context_.get()) == REDIS_OK) continue;
-        return errno == EAGAIN ? too_late() : failure("reading its answer");
+        NL_ASSIGN(const size_t count, channel_->receive(bytes, deadline));
+        if (redisReaderFeed(context_->reader, bytes.data(), count) != REDIS_OK) return no_memory();
     }
 }
 

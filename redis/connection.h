@@ -3,25 +3,24 @@
 
 #include <hiredis/hiredis.h>
 
-#include <chrono>
-#include <cstddef>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "address.h"
 #include "base/result.h"
+#include "channel.h"
 
 namespace nanolith::redis {
-
-using Clock = std::chrono::steady_clock;
 
 struct FreeReply {
     void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
 };
 using Reply = std::unique_ptr<redisReply, FreeReply>;
 
-// After an error of any call but refused() the connection is of no more use. No call raises SIGPIPE.
+// hiredis connects, and knows how commands and replies are written; their bytes go through a channel. After an error of
+// any call the connection is of no more use. No call raises SIGPIPE.
 class Connection {
   public:
     // Connects, and logs in and selects the database where the address says so.
@@ -38,17 +37,14 @@ class Connection {
   private:
     explicit Connection(redisContext* context) : context_(context) {}
     [[nodiscard]] Error failure(const char* doing) const;
-    // Tells the system that no read or write may wait beyond the deadline, give or take 2 ms; TIMEOUT where it has
-    // passed.
-    Result<void> limit_waits(Clock::time_point deadline);
     Result<void> command(std::span<const std::string_view> arguments, Clock::time_point deadline);
 
     struct FreeContext {
         void operator()(redisContext* context) const noexcept { redisFree(context); }
     };
-    std::unique_ptr<redisContext, FreeContext> context_;
-    Clock::time_point limited_at_;
-    Clock::time_point limited_to_ = Clock::time_point::max();
+    std::unique_ptr<redisContext, FreeContext> context_;  // owns the socket
+    std::unique_ptr<Channel> channel_;
+    std::string unsent_;
 };
 
 }  // namespace nanolith::redis
