@@ -1,17 +1,21 @@
 #include "address.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <string_view>
 
 namespace nanolith::redis {
 namespace {
 
 constexpr int kMostPort = 65535;
 constexpr int kMostDatabase = 1 << 20;
+constexpr const char* kQueryOfOther = "has a query (?), which only rediss:// may have";
 
 Error expected(const std::string& problem) {
     return fail(NL_ERROR_INVALID_ARGUMENT, "the address of the shared store ", problem,
-                ": expected redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH");
+                ": expected redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same and "
+                "[?ca=FILE&cert=FILE&key=FILE], or unix:PATH");
 }
 
 std::optional<int> number(const std::string& text, int least, int most) {
@@ -22,7 +26,7 @@ std::optional<int> number(const std::string& text, int least, int most) {
 }
 
 // The text with every %XX replaced by its byte; nothing where a % is followed by anything else.
-std::optional<std::string> unescape(const std::string& text) {
+std::optional<std::string> unescape(std::string_view text) {
     std::string plain;
     for (size_t i = 0; i < text.size(); ++i) {
         if (text[i] != '%') {
@@ -63,6 +67,36 @@ Result<void> parse_host(const std::string& text, Address& address) {
     return {};
 }
 
+// NAME=FILE, into the file of that name.
+Result<void> parse_file(std::string_view text, Address& address) {
+    const size_t equals = std::min(text.find('='), text.size());
+    const std::string name(text.substr(0, equals));
+    std::string* const file = name == "ca"     ? &address.ca_file
+                              : name == "cert" ? &address.certificate_file
+                              : name == "key"  ? &address.key_file
+                                               : nullptr;
+    if (file == nullptr) return expected("has \"" + name + "\" in its query, which is none of ca, cert and key");
+    if (!file->empty()) return expected("has " + name + " twice in its query");
+    const auto value = unescape(text.substr(std::min(equals + 1, text.size())));
+    if (!value) return expected("has a % without two hexadecimal digits in its query's " + name);
+    if (value->empty()) return expected("has no file in its query's " + name);
+    if (value->find('\0') != std::string::npos) return expected("has a zero byte in its query's " + name);
+    *file = *value;
+    return {};
+}
+
+Result<void> parse_query(std::string_view text, Address& address) {
+    while (true) {
+        const size_t end = text.find('&');
+        NL_TRY(parse_file(text.substr(0, end), address));
+        if (end == std::string_view::npos) break;
+        text.remove_prefix(end + 1);
+    }
+    if (address.certificate_file.empty() == address.key_file.empty()) return {};
+    return expected(address.key_file.empty() ? "has cert without key in its query"
+                                             : "has key without cert in its query");
+}
+
 }  // namespace
 
 Result<Address> parse_address(const std::string& text) {
@@ -71,16 +105,23 @@ Result<Address> parse_address(const std::string& text) {
     if (text.starts_with("unix:")) {
         address.unix_path = text.substr(5);
         if (address.unix_path.empty()) return expected("names no socket");
+        if (address.unix_path.find('?') != std::string::npos) return expected(kQueryOfOther);
         return address;
     }
-    if (text.starts_with("rediss://")) {
-        return fail(NL_ERROR_UNSUPPORTED,
-                    "the address of the shared store begins with rediss://: encrypted connections are not supported");
-    }
-    const std::string scheme = "redis://";
-    if (!text.starts_with(scheme)) return expected("begins with neither redis:// nor unix:");
-    std::string rest = text.substr(scheme.size());
+    address.encrypted = text.starts_with("rediss://");
+    if (!address.encrypted && !text.starts_with("redis://"))
+        return expected("begins with neither redis://, rediss:// nor unix:");
+    std::string rest = text.substr(text.find("//") + 2);
     const size_t at = rest.rfind('@');
+    const size_t question = rest.find('?');
+    if (question != std::string::npos) {
+        // What stands before the @ may be a password, so none of it is named.
+        if (at != std::string::npos && question < at)
+            return expected("has a ? before an @: write %3F for a ? of USER or PASSWORD, %40 for an @ of FILE");
+        if (!address.encrypted) return expected(kQueryOfOther);
+        NL_TRY(parse_query(std::string_view(rest).substr(question + 1), address));
+        rest.resize(question);
+    }
     if (at != std::string::npos) {
         NL_TRY(parse_login(rest.substr(0, at), address));
         rest = rest.substr(at + 1);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "socket.h"
+#include "tls.h"
 
 namespace nanolith::redis {
 namespace {
@@ -28,7 +29,11 @@ Result<std::unique_ptr<Connection>> Connection::open(const Address& address, Clo
     if (context == nullptr) return no_memory();
     std::unique_ptr<Connection> connection(new Connection(context));
     if (context->err != 0) return connection->failure("connecting");
-    connection->channel_ = std::make_unique<Socket>(context->fd);
+    if (address.encrypted) {
+        NL_ASSIGN(connection->channel_, open_tls(address, context->fd, deadline));
+    } else {
+        connection->channel_ = std::make_unique<Socket>(context->fd);
+    }
     if (!address.password.empty()) {
         std::vector<std::string_view> login{"AUTH", address.user, address.password};
         if (address.user.empty()) login.erase(login.begin() + 1);

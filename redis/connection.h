@@ -23,7 +23,7 @@ using Reply = std::unique_ptr<redisReply, FreeReply>;
 // any call the connection is of no more use. No call raises SIGPIPE.
 class Connection {
   public:
-    // Connects, and logs in and selects the database where the address says so.
+    // Connects, encrypted where the address says so, and logs in and selects the database where it says so.
     static Result<std::unique_ptr<Connection>> open(const Address& address, Clock::time_point deadline);
 
     // Puts a command and its arguments behind those to be sent.

@@ -6,6 +6,7 @@
 
 #include "redis_store.h"
 #include "store/shared_store.h"
+#include "tls.h"
 
 namespace nanolith::redis {
 namespace {
@@ -18,6 +19,7 @@ Result<std::unique_ptr<SharedStore>> open_store(const char* version, const std::
                     version == nullptr ? "none" : version, ", the version of libnanolith.so");
     }
     NL_ASSIGN(Address address, parse_address(text));
+    if (address.encrypted) NL_TRY(check_tls(address));
     return std::unique_ptr<SharedStore>(std::make_unique<RedisStore>(std::move(address)));
 }
 

@@ -123,6 +123,8 @@ setup() {
     if ! clang_tool clang-format >/dev/null; then missing_packages+=(clang-format-14); fi
     if ! clang_tool clang-tidy >/dev/null; then missing_packages+=(clang-tidy-14); fi
     need_library hiredis libhiredis-dev
+    need_library openssl libssl-dev
+    need_command openssl openssl
     need_command redis-server redis-server
     need_server_tools
     install_missing $install || echo "Going on without ${missing_packages[*]}"

@@ -83,12 +83,18 @@ type EngineOptions struct {
 	HostBytes int64
 	// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
 	// once: chunks that are computed are written there by a thread of the library, and those that neither the device
-	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH of a
-	// socket; a character of USER or PASSWORD with a meaning of its own is written as %XX. Connections are not
-	// encrypted. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND. A server that is gone, slow
-	// or full, or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later.
-	// Whoever may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default
-	// empty: none]
+	// nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], unix:PATH of a
+	// socket, or, for connections that are encrypted by TLS (1.2 or newer),
+	// rediss://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ca=FILE&cert=FILE&key=FILE]; a character of USER, PASSWORD or
+	// FILE with a meaning of its own is written as %XX. The server's certificate must be for HOST and valid by the
+	// system's trusted certificates, or by those in the file ca alone; there is no way around that. cert (with those
+	// above it, but the root) and key are the client's own certificate, for servers that ask for one. Files are in PEM,
+	// and a key has no password; they are read when the engine is created, where one that can't be used is an error,
+	// and again for each connection. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND; one
+	// that was built without OpenSSL gives UNSUPPORTED for rediss://. A server that is gone, slow, full or not trusted,
+	// or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later. Whoever
+	// may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty:
+	// none]
 	StoreServer string
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]

@@ -119,7 +119,8 @@ constexpr Option kOptions[] = {
             "Bytes of the host's memory for chunks that are evicted from the device; 0: none."),
     text(NL_OPTION_STORE_SERVER, kEngine, "STORE_SERVER", {0, 4096}, "",
          "A Redis or Valkey server where chunks are kept for the engines of several machines: "
-         "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE] or unix:PATH; empty: none."),
+         "redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], rediss:// with the same and "
+         "[?ca=FILE&cert=FILE&key=FILE] for encrypted connections, or unix:PATH; empty: none."),
     integer(NL_OPTION_STORE_DEADLINE_MS, kEngine, "STORE_DEADLINE_MS", {1, 600000, 1000},
             "Milliseconds that reading a chunk from that server, or writing it there, may take."),
     integer(NL_OPTION_WEIGHTS, kEngine, "WEIGHTS", {NL_WEIGHTS_AUTO, NL_WEIGHTS_FP8, NL_WEIGHTS_AUTO},

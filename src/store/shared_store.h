@@ -47,9 +47,10 @@ class SharedStore {
 };
 
 // Opens libnanolith_redis.so, found next to this library or in NANOLITH_BACKEND_PATH. `address` is
-// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or unix:PATH of a socket; characters with a meaning of their own
-// are written as %XX in USER and PASSWORD. NOT_FOUND where the library is missing, INVALID_ARGUMENT where the address
-// is none. Does not connect yet.
+// redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], or rediss:// with the same and [?ca=FILE&cert=FILE&key=FILE] for
+// encrypted connections, or unix:PATH of a socket; characters with a meaning of their own are written as %XX in USER,
+// PASSWORD and FILE. NOT_FOUND where the library is missing or a file, INVALID_ARGUMENT where the address is none or a
+// file can't be used, UNSUPPORTED for rediss:// where the library was built without OpenSSL. Does not connect yet.
 Result<std::unique_ptr<SharedStore>> open_shared_store(const std::string& address);
 
 // The function that the library exports as kSharedStoreOpenName. `version` must be equal to the library's own

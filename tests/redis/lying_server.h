@@ -1,6 +1,8 @@
 // A server that accepts one connection after another and answers each in a way that no Redis server would.
 #pragma once
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -21,15 +23,12 @@ class LyingServer {
     // `answer` gets the connection, and whether the server still runs; the connection is closed after it.
     using Answer = std::function<void(int connection, const std::atomic<bool>& runs)>;
 
-    explicit LyingServer(Answer answer) : answer_(std::move(answer)) {
-        listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
-        sockaddr_un name{};
-        name.sun_family = AF_UNIX;
-        const std::string path = folder_.file("liar.sock");
-        std::strncpy(name.sun_path, path.c_str(), sizeof name.sun_path - 1);
-        if (::bind(listener_, reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
-            ::listen(listener_, 4) != 0)
-            throw std::runtime_error("cannot listen");
+    // Where it listens: at a socket in a temporary folder, or a port of its own.
+    enum class At { kSocket, kPort };
+
+    explicit LyingServer(Answer answer, At at = At::kSocket) : answer_(std::move(answer)) {
+        const bool listens = at == At::kSocket ? listen_at_socket() : listen_at_port();
+        if (!listens) throw std::runtime_error("cannot listen");
         thread_ = std::thread([this] { serve(); });
     }
     LyingServer(const LyingServer&) = delete;
@@ -42,6 +41,7 @@ class LyingServer {
     }
 
     [[nodiscard]] std::string address() const { return "unix:" + folder_.file("liar.sock"); }
+    [[nodiscard]] int port() const { return port_; }
 
     // Reads what came of the command.
     static void hear(int connection) {
@@ -54,6 +54,27 @@ class LyingServer {
     }
 
   private:
+    bool listen_at_socket() {
+        listener_ = ::socket(AF_UNIX, SOCK_STREAM, 0);
+        sockaddr_un name{};
+        name.sun_family = AF_UNIX;
+        const std::string path = folder_.file("liar.sock");
+        std::strncpy(name.sun_path, path.c_str(), sizeof name.sun_path - 1);
+        return ::bind(listener_, reinterpret_cast<const sockaddr*>(&name), sizeof name) == 0 &&
+               ::listen(listener_, 4) == 0;
+    }
+    bool listen_at_port() {
+        listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
+        sockaddr_in name{};
+        name.sin_family = AF_INET;
+        name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        socklen_t size = sizeof name;
+        const bool listens = ::bind(listener_, reinterpret_cast<const sockaddr*>(&name), size) == 0 &&
+                             ::listen(listener_, 4) == 0 &&
+                             ::getsockname(listener_, reinterpret_cast<sockaddr*>(&name), &size) == 0;
+        port_ = ntohs(name.sin_port);
+        return listens;
+    }
     void serve() {
         while (runs_) {
             const int connection = ::accept(listener_, nullptr, nullptr);
@@ -66,6 +87,7 @@ class LyingServer {
     Answer answer_;
     test::TempFolder folder_;
     int listener_ = -1;
+    int port_ = 0;
     std::atomic<bool> runs_ = true;
     std::thread thread_;
 };

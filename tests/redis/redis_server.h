@@ -1,9 +1,14 @@
 // A real redis-server of the test's own, upon a socket in a temporary folder and, where wanted, a TCP port.
 #pragma once
 
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
 #include <hiredis/hiredis.h>
+#include <netinet/in.h>
 #include <spawn.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
@@ -17,6 +22,19 @@
 extern char** environ;
 
 namespace nanolith::testing {
+
+// A TCP port that was free a moment ago.
+inline int free_port() {
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof name;
+    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&name), size), 0);
+    ::getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size);
+    ::close(listener);
+    return ntohs(name.sin_port);
+}
 
 class RedisServer {
   public:

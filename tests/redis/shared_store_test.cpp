@@ -2,61 +2,16 @@
 // process that lives on.
 #include <gtest/gtest.h>
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "lying_server.h"
 #include "redis_server.h"
-#include "store/shared_store.h"
+#include "shared_stores.h"
 
 namespace nanolith::testing {
 namespace {
-
-using Bytes = std::vector<std::byte>;
-using std::chrono::milliseconds;
-
-// Where the library is, for runs that don't say.
-const int kTold = setenv("NANOLITH_BACKEND_PATH", NL_PLUGIN_FOLDER, 0);
-
-// Within it every call ends whose deadline is far shorter: only a call that hangs takes longer.
-constexpr milliseconds kHangs{20000};
-
-std::unique_ptr<SharedStore> open(const std::string& address) {
-    auto opened = open_shared_store(address);
-    EXPECT_TRUE(opened.ok()) << opened.error().message;
-    return opened.ok() ? std::move(*opened) : nullptr;
-}
-
-Error error_of(const std::string& address) {
-    auto opened = open_shared_store(address);
-    EXPECT_FALSE(opened.ok()) << address;
-    return opened.ok() ? Error{NL_OK, ""} : opened.error();
-}
-
-bool has(const Error& error, const std::string& part) {
-    return error.message.find(part) != std::string::npos;
-}
-
-Bytes random_bytes(std::mt19937& random, size_t count) {
-    Bytes bytes(count);
-    for (std::byte& byte : bytes) byte = static_cast<std::byte>(random());
-    return bytes;
-}
-
-Result<void> put(SharedStore& store, const std::string& key, const Bytes& bytes, milliseconds within = kHangs) {
-    const SharedStore::Given part{key, bytes};
-    return store.write({&part, 1}, within);
-}
-
-Result<size_t> get(SharedStore& store, const std::string& key, Bytes& into, milliseconds within = kHangs) {
-    const SharedStore::Wanted part{key, into};
-    return store.read({&part, 1}, within);
-}
 
 TEST(SharedStore, GivesBackWhatWasStored) {
     const RedisServer server;
@@ -189,19 +144,6 @@ TEST(SharedStore, LogsIn) {
     EXPECT_TRUE(has(read.error(), "NOAUTH")) << read.error().message;
 }
 
-// A TCP port that was free a moment ago.
-int free_port() {
-    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in name{};
-    name.sin_family = AF_INET;
-    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof name;
-    EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&name), size), 0);
-    ::getsockname(listener, reinterpret_cast<sockaddr*>(&name), &size);
-    ::close(listener);
-    return ntohs(name.sin_port);
-}
-
 TEST(SharedStore, LogsInByTcpAndSelectsTheDatabase) {
     const std::string port = std::to_string(free_port());
     const RedisServer server({"--port", port, "--bind", "127.0.0.1", "--requirepass", "p@ss:word"});
@@ -323,14 +265,35 @@ TEST(SharedStoreAddress, EachWrongPartIsNamed) {
         {"redis://:a%zz@host", "% without"},
         {"unix:", "names no socket"},
         {std::string("unix:/a\0b", 9), "zero byte"},
+        {"redis://host?ca=/a", "has a query"},
+        {"redis://host/1?", "has a query"},
+        {"unix:/a?ca=/a", "has a query"},
+        {"rediss://", "no host"},
+        {"rediss://?ca=/a", "no host"},
+        {"rediss://host:0?ca=/a", "no port"},
+        {"rediss://host/x?ca=/a", "no database"},
+        {"rediss://host?", "\"\" in its query"},
+        {"rediss://host?ca=/a&", "\"\" in its query"},
+        {"rediss://host?verify=no", "\"verify\" in its query"},
+        {"rediss://host?CA=/a", "\"CA\" in its query"},
+        {"rediss://host?ca", "no file in its query's ca"},
+        {"rediss://host?ca=", "no file in its query's ca"},
+        {"rediss://host?ca=&cert=/a&key=/b", "no file in its query's ca"},
+        {"rediss://host?ca=/a&ca=/b", "ca twice"},
+        {"rediss://host?ca=/a%2", "% without"},
+        {"rediss://host?ca=/a%00b", "zero byte in its query's ca"},
+        {"rediss://host?cert=/a", "cert without key"},
+        {"rediss://host?key=/a", "key without cert"},
+        {"rediss://host?ca=/a@b", "%40 for an @ of FILE"},
+        {"rediss://:a?b@host", "%3F for a ? of USER or PASSWORD"},
     };
     for (const auto& each : cases) {
         const Error error = error_of(each.address);
         EXPECT_EQ(error.status, NL_ERROR_INVALID_ARGUMENT) << each.address;
         EXPECT_TRUE(has(error, each.part)) << each.address << ": " << error.message;
     }
-    EXPECT_EQ(error_of("rediss://host").status, NL_ERROR_UNSUPPORTED);
-    EXPECT_FALSE(has(error_of("redis://:secret%@host"), "secret"));
+    for (const char* each : {"redis://:secret%@host", "redis://:?secret@host", "rediss://:a@b?secret=1@host"})
+        EXPECT_FALSE(has(error_of(each), "secret")) << each;
     for (const char* good : {"redis://host", "redis://host/", "redis://[::1]:1/2", "redis://u:p@host:1", "unix:/a b"})
         EXPECT_NE(open(good), nullptr) << good;
 }
