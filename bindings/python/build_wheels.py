@@ -27,9 +27,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SUMMARY = "A large language model inside the program, with chunks that are computed once and reused anywhere"
 SUMMARY_CUDA = "The CUDA backend of Nanolith, for CUDA 13"
-# What every Linux has, and what the driver or NVIDIA's packages bring.
+# What every Linux has; and what the driver or NVIDIA's packages bring, or the system, whose OpenSSL knows where its trusted
+# certificates are and is kept up to date.
 SYSTEM = re.compile(r"lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so|ld-linux|linux-vdso")
-LEFT_OUT = ("libcublasLt.so.13", "libcuda.so.1")
+LEFT_OUT = ("libcublasLt.so.13", "libcuda.so.1", "libssl.so.3", "libcrypto.so.3")
 
 
 def version() -> str:
