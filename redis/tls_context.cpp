@@ -1,5 +1,6 @@
 #include "tls_context.h"
 
+#include <openssl/crypto.h>
 #include <openssl/err.h>
 
 #include <array>
@@ -68,6 +69,9 @@ OpensslError take_openssl_error() {
 }
 
 Result<TlsContext> make_tls_context(const Address& address) {
+    // A program may end while threads of an engine use OpenSSL, which would otherwise free what it keeps at exit. This
+    // has no effect where the program itself has used OpenSSL before.
+    OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
     ERR_clear_error();
     TlsContext context(SSL_CTX_new(TLS_client_method()));
     if (context == nullptr)

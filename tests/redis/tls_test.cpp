@@ -2,7 +2,10 @@
 // servers that speak no TLS, say nothing, are killed or are changed on the way.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <random>
+#include <thread>
 
 #include "certificates.h"
 #include "redis_server.h"
@@ -273,6 +276,35 @@ TEST_F(TlsStore, AValueThatIsChangedOrCutOnTheWayIsAnError) {
         EXPECT_EQ(read.error().status, NL_ERROR_IO);
         EXPECT_TRUE(has(read.error(), cuts ? "closed the connection" : "bad record mac")) << read.error().message;
     }
+}
+
+// The end of a program that `ends_slowly` takes a while after all that was registered for it later, as by OpenSSL.
+bool ends_slowly = false;
+const int kRegistered = std::atexit([] {
+    if (ends_slowly) std::this_thread::sleep_for(milliseconds(300));
+});
+
+// OpenSSL's own cleaning up would free what these threads use.
+TEST_F(TlsStore, AProgramMayEndWhileItsThreadsConnect) {
+    const RedisServer server(options());
+    std::fflush(nullptr);
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ends_slowly = true;
+        const auto connect_again_and_again = [where = address()] {
+            const Bytes value(1 << 20);
+            while (true) {
+                const auto store = open_shared_store(where);
+                if (store.ok()) static_cast<void>(put(**store, "k", value));
+            }
+        };
+        for (int i = 0; i < 4; ++i) std::thread(connect_again_and_again).detach();
+        std::this_thread::sleep_for(milliseconds(200));
+        std::exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "signal " << WTERMSIG(status);
 }
 
 // ---- Files that addresses name ---------------------------------------------------------------------------
