@@ -1,6 +1,7 @@
 #include "engine/blend.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 
@@ -16,17 +17,8 @@ constexpr int32_t kProbeRows = 64;
 // little memory, and what a question asks for is often in several places.
 constexpr int32_t kLeastPages = 8;
 
-// Whether the chunk's first token was computed as the first of a context, and so became an attention sink (Xiao et al.,
-// Efficient Streaming Language Models with Attention Sinks).
-bool begins_with_sink(const ChunkUse& use) {
-    return use.chunk->identity->before.empty();
-}
-
-// The order in which parts are chosen.
-template <typename Part>
-bool comes_first(const Part& a, const Part& b) {
-    return a.is_first != b.is_first ? a.is_first : a.weight > b.weight;
-}
+// Of at most so many tokens all are recomputed as cheaply as a probe computes its rows.
+constexpr int64_t kFewTokens = kProbeRows;
 
 }  // namespace
 
@@ -43,19 +35,20 @@ bool is_recomputed(const ChunkUse& use, int32_t unit) {
     return use.blended && use.blended->recomputed[unit];
 }
 
-BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size) {
-    BlendSize size;
-    for (const ChunkUse& use : uses) {
-        if (use.exact) continue;
-        size.all += use.length;
-        if (begins_with_sink(use)) size.first_pages += std::min(use.length, page_size);
-    }
-    return size;
+int64_t blendable_tokens(std::span<const ChunkUse> uses) {
+    int64_t tokens = 0;
+    for (const ChunkUse& use : uses) tokens += use.exact ? 0 : use.length;
+    return tokens;
 }
 
-// Tokens that may still be chosen, first pages that are not yet included.
+bool is_better_exact(std::span<const ChunkUse> uses, double share) {
+    const int64_t tokens = blendable_tokens(uses);
+    return share > 0.5 || (tokens <= kFewTokens && share * static_cast<double>(tokens) < kBlendUnit);
+}
+
+// Tokens that may still be chosen.
 int64_t Blend::budget(const Context& context) const {
-    const auto all = static_cast<double>(blend_size(context.chunks(), page_size_).all);
+    const auto all = static_cast<double>(blendable_tokens(context.chunks()));
     return static_cast<int64_t>(share_ * all) - progress_.chosen_tokens;
 }
 
@@ -64,9 +57,8 @@ void Blend::begin(const Context& context, int32_t most_probe_rows) {
     if (progress_.begun && new_rows < 2) return;  // a token that was drawn
     if (!may_choose(context)) return;
     const int64_t left = budget(context);
-    const int64_t first_pages = progress_.begun ? 0 : blend_size(context.chunks(), page_size_).first_pages;
     probe_in_flight = false;
-    if (new_rows == 0 || left <= first_pages) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
+    if (new_rows == 0 || left <= 0) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
     if (!find_probe(context, most_probe_rows)) return choose(context, {}, left);
     stage_ = Stage::probing;
 }
@@ -104,8 +96,7 @@ std::vector<Blend::Part> Blend::candidates(const Context& context, std::span<con
         for (int32_t begin = 0; begin < use.length; begin += page_size_) {
             const int32_t end = std::min(begin + page_size_, use.length);
             if (use.base + end <= first_seen(context)) continue;
-            const bool is_first = !progress_.begun && begin == 0 && begins_with_sink(use);
-            pages.push_back({chunk, begin, end, weight_of(context, chunk, begin, end, token_weights), is_first});
+            pages.push_back({chunk, begin, end, weight_of(context, chunk, begin, end, token_weights)});
         }
     }
     return pages;
@@ -122,14 +113,13 @@ std::vector<Blend::Part> Blend::choose_units(const Context& context, std::span<c
             const int32_t end = std::min(begin + kBlendUnit, page.end);
             if (use.base + end <= first_seen(context)) continue;
             if (progress_.begun && is_recomputed(use, begin / kBlendUnit)) continue;
-            const double weight = weight_of(context, page.chunk, begin, end, token_weights);
-            units.push_back({page.chunk, begin, end, weight, page.is_first});
+            units.push_back({page.chunk, begin, end, weight_of(context, page.chunk, begin, end, token_weights)});
         }
     }
-    std::ranges::stable_sort(units, comes_first<Part>);
+    std::ranges::stable_sort(units, std::greater(), &Part::weight);
     std::erase_if(units, [&](const Part& unit) {
         const int32_t tokens = unit.end - unit.begin;
-        if (!unit.is_first && tokens > most_tokens) return true;
+        if (tokens > most_tokens) return true;
         most_tokens -= tokens;
         progress_.chosen_tokens += tokens;
         return is_recomputed(context.chunks()[unit.chunk], unit.begin / kBlendUnit);
@@ -139,12 +129,12 @@ std::vector<Blend::Part> Blend::choose_units(const Context& context, std::span<c
 
 void Blend::choose(const Context& context, std::span<const float> token_weights, int64_t most_tokens) {
     std::vector<Part> pages = candidates(context, token_weights);
-    std::ranges::stable_sort(pages, comes_first<Part>);
+    std::ranges::stable_sort(pages, std::greater(), &Part::weight);
     int64_t count = 0;
     int64_t tokens = 0;
     std::erase_if(pages, [&](const Part& page) {
         const int32_t of_page = page.end - page.begin;
-        if (!page.is_first && count >= kLeastPages && tokens + of_page > most_tokens) return true;
+        if (count >= kLeastPages && tokens + of_page > most_tokens) return true;
         tokens += of_page;
         ++count;
         return false;

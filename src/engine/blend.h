@@ -1,8 +1,8 @@
 // Blended composition of one conversation: which tokens of its chunks are recomputed with the whole context in view,
-// and how far that has come. Two kinds are: the first page of each chunk that was prefilled without predecessors, since
-// its first tokens have become attention sinks; and the tokens to which the conversation's own tokens attend most, up
-// to a share of all. All other tokens are used as they were prefilled. A page with a recomputed token is copied for the
-// conversation; all other pages stay shared.
+// and how far that has come. They are those to which the conversation's own tokens attend most, up to a share of all:
+// among them are a chunk's first tokens where these have become attention sinks (Xiao et al., Efficient Streaming
+// Language Models with Attention Sinks). All other tokens are used as they were prefilled. A page with a recomputed
+// token is copied for the conversation; all other pages stay shared.
 //
 // Tokens are chosen in two steps, so that most pages stay shared: the pages of the highest weight, as many as the share
 // fills, or a few where it fills less; and in these the units (kBlendUnit) of the highest weight, up to the share.
@@ -32,7 +32,7 @@ struct ProbeRows {
 
 // What a blend has chosen since the conversation was made.
 struct BlendProgress {
-    bool begun = false;         // the first pages of chunks have been chosen
+    bool begun = false;         // the first tokens have been chosen
     int64_t chosen_tokens = 0;  // so far
 };
 
@@ -86,7 +86,6 @@ class Blend {
         int32_t begin;
         int32_t end;
         double weight;
-        bool is_first;  // of the first page of a chunk that begins with a sink
     };
     [[nodiscard]] bool find_probe(const Context& context, int32_t most_probe_rows);
     // `token_weights` is empty where there was no probe: tokens nearest to the tail are taken first.
@@ -118,11 +117,10 @@ class Blend {
 int32_t largest_window(const ModelSpec& spec);
 // Whether tokens of this unit of the conversation's chunk are recomputed already.
 bool is_recomputed(const ChunkUse& use, int32_t unit);
-// Tokens that a blend recomputes of chunks used at these places, first pages alone; and those that it could at most.
-struct BlendSize {
-    int64_t first_pages = 0;
-    int64_t all = 0;
-};
-BlendSize blend_size(std::span<const ChunkUse> uses, int32_t page_size);
+// Tokens of chunks used at these places that a blend may recompute.
+int64_t blendable_tokens(std::span<const ChunkUse> uses);
+// Whether a blend of these chunks would cost about as much as exact composition, whose chunks later caches share; also
+// where the tokens are few and the share of them too small for one unit.
+bool is_better_exact(std::span<const ChunkUse> uses, double share);
 
 }  // namespace nanolith

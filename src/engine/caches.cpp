@@ -20,14 +20,6 @@ std::vector<ChunkUse> compose_independent(std::span<const std::shared_ptr<Chunk>
     return uses;
 }
 
-// Whether a blend would recompute more than half of the chunks' tokens: then exact composition, whose chunks later
-// caches share, costs little more.
-bool blends_too_much(std::span<const ChunkUse> uses, double share, int32_t page_size) {
-    const BlendSize size = blend_size(uses, page_size);
-    const double wanted = std::max(static_cast<double>(size.first_pages), share * static_cast<double>(size.all));
-    return wanted > static_cast<double>(size.all) / 2;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Cache>> Engine::create_cache(const TenantPtr& tenant, const CacheOptions& options,
@@ -46,8 +38,7 @@ Result<std::unique_ptr<Cache>> Engine::create_cache(const TenantPtr& tenant, con
     int32_t composition = options.composition;
     if (composition == NL_COMPOSE_BLENDED) {
         NL_ASSIGN(uses, compose_blended(lock, tenant, chunks, spent));
-        if (options.blend_falls_back && blends_too_much(uses, options.blend_share, page_size_))
-            composition = NL_COMPOSE_EXACT;
+        if (options.blend_falls_back && is_better_exact(uses, options.blend_share)) composition = NL_COMPOSE_EXACT;
     }
     if (composition == NL_COMPOSE_EXACT) {
         NL_ASSIGN(uses, compose_exact(lock, tenant, chunks, spent));

@@ -46,7 +46,7 @@ struct EngineOptions {
 
 struct CacheOptions {
     int32_t composition = NL_COMPOSE_EXACT;
-    double blend_share = 0.1;      // of the chunks' tokens, the most that a blend recomputes; first pages always are
+    double blend_share = 0.1;      // of the chunks' tokens, the most that a blend recomputes
     bool blend_falls_back = true;  // to exact composition, where that computes little more; not an option of the ABI
 };
 

@@ -3,10 +3,14 @@
 //   python3 examples/model/generate.py --seed 7 --count 2000 > eval.jsonl
 //   composition_accuracy examples/model eval.jsonl [auto|cpu|cuda [f32|f16|bf16 [PAGE_SIZE]]]
 //
+// Another model gets the same items as plain text behind an example, and answers up to the end of the line:
+//
+//   composition_accuracy gemma-3-270m.gguf eval.jsonl cuda bf16 64 plain
+//
 // "full" computes the whole prompt in one cache without chunks; the others begin with the system text and each document
 // as a chunk, and compute the question. "behind": documents are prefilled behind the system text. "blended 10" blends
-// with a share of 10%. The last columns are what was recomputed of the documents' tokens in %, and milliseconds from
-// the question to the first token.
+// with a share of 10%. The last columns are answers that are full prefill's in %, what was recomputed of the documents'
+// tokens in %, and milliseconds from the question to the first token.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -49,6 +53,7 @@ constexpr Way kWays[] = {
     {"full prefill"},
     {"exact chunks", NL_COMPOSE_EXACT},
     {"independent", NL_COMPOSE_INDEPENDENT},
+    {"blended 5", NL_COMPOSE_BLENDED, 0.05},
     {"blended 10", NL_COMPOSE_BLENDED, 0.10},
     {"independent, behind", NL_COMPOSE_INDEPENDENT, 0, true},
     {"blended 2, behind", NL_COMPOSE_BLENDED, 0.02, true},
@@ -57,6 +62,26 @@ constexpr Way kWays[] = {
     {"blended 20, behind", NL_COMPOSE_BLENDED, 0.20, true},
     {"blended 40, behind", NL_COMPOSE_BLENDED, 0.40, true},
 };
+
+// What stands before and after the texts of an item.
+struct Prompt {
+    const char* before_system;
+    const char* after_system;
+    const char* before_document;
+    const char* after_document;
+    const char* before_question;
+    const char* after_question;
+    bool ends_with_line;
+};
+constexpr Prompt kShipped = {"<|system|> ", "", "<|doc|> ", "", "<|user|> ", "<|assistant|>", false};
+constexpr Prompt kPlain = {"",
+                           "\n\nRecord: Ann Lee stayed in Oxford. She paid exactly 12 coins.\nQuestion: Name the "
+                           "place where Ann Lee stayed.\nAnswer: Oxford\n\n",
+                           "Record: ",
+                           "\n",
+                           "Question: ",
+                           "\nAnswer:",
+                           true};
 
 // One answer, and what it took.
 struct Answer {
@@ -67,7 +92,9 @@ struct Answer {
 
 class Evaluator {
   public:
-    Evaluator(const std::string& model, const std::string& device, int32_t dtype, int64_t page_size) {
+    Evaluator(const std::string& model, const std::string& device, int32_t dtype, int64_t page_size,
+              const Prompt& prompt)
+        : prompt_(prompt) {
         nl_options* options = nullptr;
         check(nl_options_create(NL_OPTIONS_ENGINE, &options), "options");
         check(nl_options_set_text(options, NL_OPTION_DEVICE, device.data(), device.size()), "device");
@@ -97,10 +124,14 @@ class Evaluator {
 
     // The answer to one item: its texts as the model's prompt has them, then greedy tokens up to the end.
     Answer answer(const nlohmann::json& item, const Way& way) {
-        std::vector<Tokens> texts = {encode("<|system|> " + item["system"].get<std::string>(), NL_ENCODE_ADD_BOS)};
+        const auto between = [](const char* before, const nlohmann::json& text, const char* after) {
+            return before + text.get<std::string>() + after;
+        };
+        std::vector<Tokens> texts = {
+            encode(between(prompt_.before_system, item["system"], prompt_.after_system), NL_ENCODE_ADD_BOS)};
         for (const auto& document : item["documents"])
-            texts.push_back(encode("<|doc|> " + document.get<std::string>(), 0));
-        const Tokens question = encode("<|user|> " + item["question"].get<std::string>() + "<|assistant|>", 0);
+            texts.push_back(encode(between(prompt_.before_document, document, prompt_.after_document), 0));
+        const Tokens question = encode(between(prompt_.before_question, item["question"], prompt_.after_question), 0);
         Answer answer;
         std::vector<Chunk> chunks;
         if (way.composition != kWhole) chunks = prefilled(texts, way);
@@ -185,11 +216,13 @@ class Evaluator {
         size_t length = 0;
         check(nl_tokenizer_decode(tokenizer_, tokens.data(), tokens.size(), text, sizeof text, &length), "text");
         std::string answer(text, length);
+        if (prompt_.ends_with_line) answer = answer.substr(0, answer.find('\n'));
         answer.erase(0, answer.find_first_not_of(' '));
         answer.erase(answer.find_last_not_of(' ') + 1);
         return answer;
     }
 
+    Prompt prompt_;
     nl_engine* engine_ = nullptr;
     nl_tokenizer* tokenizer_ = nullptr;
     nl_options* options_ = nullptr;
@@ -214,20 +247,25 @@ int main(int argc, char** argv) {
     if (argc < 3) {
         std::fprintf(stderr,
                      "usage: composition_accuracy MODEL_DIR ITEMS.jsonl "
-                     "[auto|cpu|cuda [f32|f16|bf16 [PAGE_SIZE]]]\n");
+                     "[auto|cpu|cuda [f32|f16|bf16 [PAGE_SIZE [plain]]]]\n");
         return EXIT_FAILURE;
     }
     Evaluator evaluator(argv[1], argc > 3 ? argv[3] : "auto", argc > 4 ? dtype_of(argv[4]) : NL_DTYPE_AUTO,
-                        argc > 5 ? std::atoll(argv[5]) : 64);
+                        argc > 5 ? std::atoll(argv[5]) : 64,
+                        argc > 6 && std::strcmp(argv[6], "plain") == 0 ? kPlain : kShipped);
     std::ifstream file(argv[2]);
     std::map<std::string, Score> scores[std::size(kWays)];
     int64_t recomputed[std::size(kWays)] = {};
+    int same[std::size(kWays)] = {};  // answers as full prefill's
     double first_token_ms[std::size(kWays)] = {};
     for (std::string line; std::getline(file, line);) {
         const nlohmann::json item = nlohmann::json::parse(line);
+        std::string full;
         for (size_t way = 0; way < std::size(kWays); ++way) {
             const Answer answer = evaluator.answer(item, kWays[way]);
             const bool right = answer.text == item["answer"].get<std::string>();
+            if (way == 0) full = answer.text;
+            same[way] += answer.text == full ? 1 : 0;
             recomputed[way] += answer.recomputed;
             first_token_ms[way] += answer.first_token_ms;
             for (const std::string& kind : {item["kind"].get<std::string>(), std::string("all")}) {
@@ -238,13 +276,14 @@ int main(int argc, char** argv) {
     }
     std::printf("exact match in %% on %s\n%-20s", evaluator.device().c_str(), "");
     for (const auto& [kind, score] : scores[0]) std::printf("%18s", kind.c_str());
-    std::printf("%14s%10s\n", "recomputed", "ms");
+    std::printf("%14s%14s%10s\n", "as full", "recomputed", "ms");
     const double asked = scores[0].empty() ? 1 : scores[0]["all"].asked;
     const double documents = static_cast<double>(evaluator.documents()) / static_cast<double>(std::size(kWays));
     for (size_t way = 0; way < std::size(kWays); ++way) {
         std::printf("%-20s", kWays[way].name);
         for (const auto& [kind, score] : scores[way]) std::printf("%10.2f (%5d)", score.percent(), score.asked);
-        std::printf("%14.2f%10.3f\n", 100.0 * static_cast<double>(recomputed[way]) / std::max(documents, 1.0),
+        std::printf("%14.2f%14.2f%10.3f\n", 100.0 * same[way] / asked,
+                    100.0 * static_cast<double>(recomputed[way]) / std::max(documents, 1.0),
                     first_token_ms[way] / asked);
     }
     return scores[0].empty() ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -30,7 +30,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kTurns = 5;
 constexpr int kDecodeSteps = 64;
-constexpr double kFirstPages = 1e-9;  // a share of these alone
 
 double ms_since(Clock::time_point begin) {
     return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -58,7 +57,7 @@ class Bench {
         const double full = first_token_of_full();
         print("full prefill", full, full, 0);
         first_tokens("independent", NL_COMPOSE_INDEPENDENT, 0, full);
-        for (const double share : {kFirstPages, 0.02, 0.05, 0.1}) {
+        for (const double share : {0.02, 0.05, 0.1}) {
             char name[40];
             std::snprintf(name, sizeof name, "blended %.0f %%", 100 * share);
             first_tokens(name, NL_COMPOSE_BLENDED, share, full);

@@ -170,27 +170,35 @@ TEST_P(BlendTest, AGenerationBlendsAndAForkShares) {
     EXPECT_EQ(decode(**fork, 8), decode(*exact, 8));
 }
 
-TEST_P(BlendTest, AShareOfNothingIsFirstPages) {
+TEST_P(BlendTest, AShareOfNothingIsIndependentComposition) {
     make_engine({.num_layers = 3});
     const auto chunks = some_chunks();
     const auto blended =
         cache({.composition = NL_COMPOSE_BLENDED, .blend_share = 0, .blend_falls_back = false}, chunks);
-    ASSERT_TRUE(engine_->extend(*blended, some(20)).ok());
-    int64_t first_pages = 0;
-    for (size_t i = 1; i < chunks.size(); ++i) first_pages += std::min(16, chunks[i]->num_tokens());
+    const auto independent = cache({.composition = NL_COMPOSE_INDEPENDENT}, chunks);
+    const Tokens question = some(20);
+    for (const auto& each : {blended.get(), independent.get()}) ASSERT_TRUE(engine_->extend(*each, question).ok());
     const auto facts = engine_->facts(*blended);
-    EXPECT_EQ(facts.blended, first_pages);
-    EXPECT_EQ(facts.private_pages, static_cast<int64_t>(chunks.size()) - 1 + 2);  // and the question's
+    EXPECT_EQ(facts.blended, 0);
+    EXPECT_EQ(facts.private_pages, 2);  // the question's
     EXPECT_EQ(facts.composition, NL_COMPOSE_BLENDED);
+    EXPECT_EQ(logits(*blended), logits(*independent));
 }
 
-TEST_P(BlendTest, ManyFirstPagesAreComposedExactly) {
+TEST_P(BlendTest, FewTokensAndLargeSharesAreComposedExactly) {
     make_engine({.num_layers = 2});
-    std::vector<std::shared_ptr<Chunk>> chunks;
-    for (int i = 0; i < 3; ++i) chunks.push_back(engine_->prefill({}, some(20), 1, {})->chunk);
-    const auto blended = cache({.composition = NL_COMPOSE_BLENDED}, chunks);
-    EXPECT_EQ(engine_->facts(*blended).composition, NL_COMPOSE_EXACT);
-    EXPECT_EQ(engine_->facts(*blended).computed, 40);
+    const auto of_lengths = [&](std::initializer_list<int32_t> lengths) {
+        std::vector<std::shared_ptr<Chunk>> chunks;
+        for (const int32_t length : lengths) chunks.push_back(engine_->prefill({}, some(length), 1, {})->chunk);
+        return chunks;
+    };
+    const auto few = cache({.composition = NL_COMPOSE_BLENDED}, of_lengths({20, 19, 20}));  // the first stays as it is
+    EXPECT_EQ(engine_->facts(*few).composition, NL_COMPOSE_EXACT);
+    EXPECT_EQ(engine_->facts(*few).computed, 39);
+    const auto more = cache({.composition = NL_COMPOSE_BLENDED, .blend_share = 0.5}, of_lengths({20, 20, 21}));
+    EXPECT_EQ(engine_->facts(*more).composition, NL_COMPOSE_BLENDED);
+    const auto large = cache({.composition = NL_COMPOSE_BLENDED, .blend_share = 0.51}, of_lengths({20, 60, 60}));
+    EXPECT_EQ(engine_->facts(*large).composition, NL_COMPOSE_EXACT);
 }
 
 TEST_P(BlendTest, WhatOneConversationRecomputedOthersUse) {

@@ -570,19 +570,18 @@ impl Composition {
     /// one document refers to another.
     pub const INDEPENDENT: Composition = Composition(sys::NL_COMPOSE_INDEPENDENT);
     /// As NL_COMPOSE_INDEPENDENT, but some tokens of the chunks are recomputed, with all tokens before them in view.
-    /// Which ones: the first page of each chunk that was prefilled without predecessors, and the tokens to which the
-    /// next call's tokens attend most, until the share NL_OPTION_BLEND_SHARE of the chunks' tokens is reached. If the
-    /// share is eight pages or more, whole pages are chosen, and all other pages stay shared between caches. If it is
-    /// less, groups of four tokens are chosen from up to eight pages.
+    /// Which ones: those to which the next call's tokens attend most, until the share NL_OPTION_BLEND_SHARE of the
+    /// chunks' tokens is reached. If the share is eight pages or more, whole pages are chosen, and all other pages stay
+    /// shared between caches. If it is less, groups of four tokens are chosen from up to eight pages.
     /// When: in the call or generation that appends the next tokens, before it computes these. The last 64 tokens of
     /// that call (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so append a whole
     /// question in one call. Later calls recompute further tokens while the share is not used up. A cache recomputes no
     /// token twice. Chunks of level 0 at the beginning of the cache are composed exactly.
     /// Pages with recomputed tokens are kept until their memory is needed. Caches with the same chunks in the same order
     /// share them: each call uses what others have recomputed before it begins, so an answer may depend on earlier
-    /// questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. If more than half
-    /// of the chunks' tokens would be recomputed (a large share, short chunks), the whole cache is composed as
-    /// NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so. Since 0.2.
+    /// questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. If the share is
+    /// above a half, or has no four tokens of 64 or fewer, the whole cache is composed as NL_COMPOSE_EXACT instead, and
+    /// NL_CACHE_COMPOSITION says so. Since 0.2.
     pub const BLENDED: Composition = Composition(sys::NL_COMPOSE_BLENDED);
 }
 
@@ -594,8 +593,8 @@ pub struct CacheOption(pub i32);
 impl CacheOption {
     /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
     pub const COMPOSITION: CacheOption = CacheOption(sys::NL_OPTION_COMPOSITION);
-    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, first pages included, which
-    /// always are. A share below a token's, 1e-9 say, recomputes these alone. 0 takes 0.1. Since 0.2.
+    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most. Where it is less than four
+    /// tokens of more than 64, none are. 0 takes 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub const BLEND_SHARE: CacheOption = CacheOption(sys::NL_OPTION_BLEND_SHARE);
 }
