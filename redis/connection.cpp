@@ -76,7 +76,7 @@ Result<void> Connection::send(Clock::time_point deadline) {
 }
 
 Result<Reply> Connection::receive(size_t most_bytes, Clock::time_point deadline) {
-    std::array<char, 1 << 14> bytes;  // NOLINT(cppcoreguidelines-pro-type-member-init): filled before it is read
+    std::array<char, 1 << 14> bytes;
     while (true) {
         void* reply = nullptr;
         if (redisGetReplyFromReader(context_.get(), &reply) != REDIS_OK) return failure("reading its answer");

@@ -119,8 +119,8 @@ int32_t largest_window(const ModelSpec& spec);
 bool is_recomputed(const ChunkUse& use, int32_t unit);
 // Tokens of chunks used at these places that a blend may recompute.
 int64_t blendable_tokens(std::span<const ChunkUse> uses);
-// Whether a blend of these chunks would cost about as much as exact composition, whose chunks later caches share; also
-// where the tokens are few and the share of them too small for one unit.
+// Whether exact composition, whose chunks later caches share, is better than a blend of these chunks: where the share
+// is above a half, and where the tokens are few and the share of them is less than a unit.
 bool is_better_exact(std::span<const ChunkUse> uses, double share);
 
 }  // namespace nanolith

@@ -115,8 +115,8 @@ class CacheOptions(TypedDict, total=False):
 
     #: How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
     composition: Composition | None
-    #: Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most. Where it is less than four
-    #: tokens of more than 64, none are. 0 takes 0.1. Since 0.2.
+    #: Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, in groups of four: a share of
+    #: fewer than four tokens recomputes none. 0 takes 0.1. Since 0.2.
     #: [0 (default) to 1]
     blend_share: float | None
 

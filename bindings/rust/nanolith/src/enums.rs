@@ -579,9 +579,9 @@ impl Composition {
     /// token twice. Chunks of level 0 at the beginning of the cache are composed exactly.
     /// Pages with recomputed tokens are kept until their memory is needed. Caches with the same chunks in the same order
     /// share them: each call uses what others have recomputed before it begins, so an answer may depend on earlier
-    /// questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself. If the share is
-    /// above a half, or has no four tokens of 64 or fewer, the whole cache is composed as NL_COMPOSE_EXACT instead, and
-    /// NL_CACHE_COMPOSITION says so. Since 0.2.
+    /// questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself.
+    /// The whole cache is composed as NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so, if the share is above
+    /// a half, or if the chunks have at most 64 tokens, of which the share is less than four. Since 0.2.
     pub const BLENDED: Composition = Composition(sys::NL_COMPOSE_BLENDED);
 }
 
@@ -593,8 +593,8 @@ pub struct CacheOption(pub i32);
 impl CacheOption {
     /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
     pub const COMPOSITION: CacheOption = CacheOption(sys::NL_OPTION_COMPOSITION);
-    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most. Where it is less than four
-    /// tokens of more than 64, none are. 0 takes 0.1. Since 0.2.
+    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, in groups of four: a share of
+    /// fewer than four tokens recomputes none. 0 takes 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub const BLEND_SHARE: CacheOption = CacheOption(sys::NL_OPTION_BLEND_SHARE);
 }

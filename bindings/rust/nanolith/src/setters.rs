@@ -177,8 +177,8 @@ impl CacheOptions {
         self.set_int(sys::NL_OPTION_COMPOSITION, i64::from(value.0))
     }
 
-    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most. Where it is less than four
-    /// tokens of more than 64, none are. 0 takes 0.1. Since 0.2.
+    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, in groups of four: a share of
+    /// fewer than four tokens recomputes none. 0 takes 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub fn blend_share(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_BLEND_SHARE, value)
