@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import sys
 
-FOLDERS = ("cuda", "examples", "include", "src", "tests")
+FOLDERS = ("cuda", "examples", "include", "redis", "src", "tests")
 
 
 class Unit:
@@ -62,7 +62,7 @@ def units_of(database, folder):
         sources = [
             source
             for source in map(os.path.relpath, sources_of(entry["file"]))
-            if source not in seen and re.fullmatch(r"(src|cuda|tests|examples)/.*\.(c|cpp)", source)
+            if source not in seen and re.fullmatch(r"(src|cuda|redis|tests|examples)/.*\.(c|cpp)", source)
         ]
         if not sources:
             continue
