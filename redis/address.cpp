@@ -10,7 +10,6 @@ namespace {
 
 constexpr int kMostPort = 65535;
 constexpr int kMostDatabase = 1 << 20;
-constexpr const char* kQueryOfOther = "has a query (?), which only rediss:// may have";
 
 Error expected(const std::string& problem) {
     return fail(NL_ERROR_INVALID_ARGUMENT, "the address of the shared store ", problem,
@@ -105,7 +104,6 @@ Result<Address> parse_address(const std::string& text) {
     if (text.starts_with("unix:")) {
         address.unix_path = text.substr(5);
         if (address.unix_path.empty()) return expected("names no socket");
-        if (address.unix_path.find('?') != std::string::npos) return expected(kQueryOfOther);
         return address;
     }
     address.encrypted = text.starts_with("rediss://");
@@ -118,7 +116,7 @@ Result<Address> parse_address(const std::string& text) {
         // What stands before the @ may be a password, so none of it is named.
         if (at != std::string::npos && question < at)
             return expected("has a ? before an @: write %3F for a ? of USER or PASSWORD, %40 for an @ of FILE");
-        if (!address.encrypted) return expected(kQueryOfOther);
+        if (!address.encrypted) return expected("has a query (?), which only rediss:// may have");
         NL_TRY(parse_query(std::string_view(rest).substr(question + 1), address));
         rest.resize(question);
     }

@@ -29,6 +29,13 @@ __device__ inline float four_lanes_max(float value) {
     return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
 }
 
+// The sum over the eight lanes i, i + 4, ... i + 28, which have the same columns of a product.
+__device__ inline float eight_lanes_sum(float value) {
+#pragma unroll
+    for (int step = 4; step < kWarp; step *= 2) value += __shfl_xor_sync(kAllLanes, value, step);
+    return value;
+}
+
 // Over a block of at most 32 whole warps. The caller must not be in divergent code; may be called repeatedly.
 __device__ inline float block_sum(float value) {
     __shared__ float sums[kWarp];

@@ -809,8 +809,9 @@ NL_API nl_status nl_cache_save(nl_cache *cache, NL_ARRAY(path_length) const char
 /*
  * The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
  * the new tokens alone. Its chunks go into the store, where other caches find them; chunks that the store has already
- * are shared with it and not read from the file. Tokens that NL_COMPOSE_BLENDED has recomputed are read from the file,
- * and other caches with the same chunks in the same order use them. Since 0.2.
+ * are shared with it and not read from the file. The keys and values that NL_COMPOSE_BLENDED has recomputed for some
+ * tokens of the chunks are read from the file; other caches with the same chunks in the same order use them too.
+ * Since 0.2.
  * Errors: as nl_chunk_load.
  */
 NL_API nl_status nl_cache_load(nl_engine *engine, NL_ARRAY(path_length) const char *path, size_t path_length,
@@ -1033,18 +1034,23 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
     /*
      * A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
      * once: chunks that are computed are written there by a thread of the library, and those that neither the device
-     * nor the tiers above have are looked for there. redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE], unix:PATH of a
-     * socket, or, for connections that are encrypted by TLS (1.2 or newer),
-     * rediss://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ca=FILE&cert=FILE&key=FILE]; a character of USER, PASSWORD or
-     * FILE with a meaning of its own is written as %XX. The server's certificate must be for HOST and valid by the
-     * system's trusted certificates, or by those in the file ca alone; there is no way around that. cert (with those
-     * above it, but the root) and key are the client's own certificate, for servers that ask for one. Files are in PEM,
-     * and a key has no password; they are read when the engine is created, where one that can't be used is an error,
-     * and again for each connection. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND; one
-     * that was built without OpenSSL gives UNSUPPORTED for rediss://. A server that is gone, slow, full or not trusted,
-     * or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later. Whoever
-     * may write to the server decides what is read as the chunks' keys and values. [at most 4096 bytes; default empty:
-     * none]
+     * nor the tiers above have are looked for there.
+     * The address is one of
+     *   redis://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE]
+     *   rediss://[[USER]:PASSWORD@]HOST[:PORT][/DATABASE][?ca=FILE&cert=FILE&key=FILE], encrypted by TLS 1.2 or newer
+     *   unix:PATH, a socket of this machine
+     * Characters of USER, PASSWORD and FILE that could be taken for parts of the address (such as : @ ? & %) are
+     * written as %XX, a byte as two hexadecimal digits.
+     * With rediss:// the server must show a certificate that names HOST and is signed by an authority that the system
+     * trusts, or, where ca is given, by one in that file; this can't be switched off. For servers that ask clients for
+     * a certificate, cert is a file with the client's certificate and those that link it to its authority, and key a
+     * file with its private key. All files are in PEM; a key that is protected by a password is refused. The files are
+     * read when the engine is created, which fails if one can't be used, and again for each connection.
+     * An address needs libnanolith_redis.so beside the library: without that file, creating the engine is NOT_FOUND. If
+     * libnanolith_redis.so was built without OpenSSL, creating an engine with rediss:// is UNSUPPORTED. Where a server
+     * can't be reached, is slow, is full, is not trusted or gives damaged bytes, this is logged once, chunks are
+     * computed instead, and the server is asked again a second later. Whoever may write to the server decides what is
+     * read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
      */
     NL_OPTION_STORE_SERVER = 21 NL_TAKES_TEXT,
     /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
@@ -1074,18 +1080,19 @@ enum NL_NAMED(Composition, NL_COMPOSE_) {
     NL_COMPOSE_INDEPENDENT = 1,
     /*
      * As NL_COMPOSE_INDEPENDENT, but some tokens of the chunks are recomputed, with all tokens before them in view.
-     * Which ones: those to which the next call's tokens attend most, until the share NL_OPTION_BLEND_SHARE of the
-     * chunks' tokens is reached. If the share is eight pages or more, whole pages are chosen, and all other pages stay
-     * shared between caches. If it is less, groups of four tokens are chosen from up to eight pages.
-     * When: in the call or generation that appends the next tokens, before it computes these. The last 64 tokens of
-     * that call (fewer where half of NL_OPTION_MAX_BATCH_TOKENS is less) decide what is recomputed: so append a whole
-     * question in one call. Later calls recompute further tokens while the share is not used up. A cache recomputes no
-     * token twice. Chunks of level 0 at the beginning of the cache are composed exactly.
-     * Pages with recomputed tokens are kept until their memory is needed. Caches with the same chunks in the same order
-     * share them: each call uses what others have recomputed before it begins, so an answer may depend on earlier
-     * questions about these chunks. With NL_OPTION_BATCH_INVARIANT every cache recomputes for itself.
+     * Which ones: those that the appended tokens attend to most. NL_OPTION_BLEND_SHARE limits how many. If that limit
+     * is eight pages or more, whole pages are recomputed; if it is less, groups of four tokens in up to eight pages.
+     * Pages without a recomputed token stay shared between caches.
+     * When: the call or generation that appends tokens first chooses and recomputes tokens of the chunks, and then
+     * computes the appended ones. Only the last 64 appended tokens are looked at for the choice, or half of
+     * NL_OPTION_MAX_BATCH_TOKENS if that is less. So append a whole question in one call. Later calls recompute more
+     * while the limit is not reached; a cache recomputes no token twice. Chunks of level 0 at the beginning of the
+     * cache are composed exactly.
+     * Pages with recomputed tokens are kept until their memory is needed, and caches with the same chunks in the same
+     * order share them. So an answer may depend on questions that other caches have asked about these chunks before;
+     * with NL_OPTION_BATCH_INVARIANT it does not, since every cache recomputes for itself.
      * The whole cache is composed as NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so, if the share is above
-     * a half, or if the chunks have at most 64 tokens, of which the share is less than four. Since 0.2.
+     * a half, or if the chunks have at most 64 tokens and the share of these is fewer than four. Since 0.2.
      */
     NL_COMPOSE_BLENDED = 2
 };
@@ -1095,8 +1102,8 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     /* How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED] */
     NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition),
     /*
-     * Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, in groups of four: a share of
-     * fewer than four tokens recomputes none. 0 takes 0.1. Since 0.2.
+     * For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them.
+     * If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2.
      * [0 (default) to 1]
      */
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT

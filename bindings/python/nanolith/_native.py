@@ -566,8 +566,9 @@ nl_cache_save = function("nl_cache_save", c_int32, c_void_p, c_char_p, c_size_t)
 
 # The conversation of a file that nl_cache_save wrote. It goes on as if it had never been away: extending it computes
 # the new tokens alone. Its chunks go into the store, where other caches find them; chunks that the store has already
-# are shared with it and not read from the file. Tokens that NL_COMPOSE_BLENDED has recomputed are read from the file,
-# and other caches with the same chunks in the same order use them. Since 0.2.
+# are shared with it and not read from the file. The keys and values that NL_COMPOSE_BLENDED has recomputed for some
+# tokens of the chunks are read from the file; other caches with the same chunks in the same order use them too.
+# Since 0.2.
 # Errors: as nl_chunk_load.
 nl_cache_load = function("nl_cache_load", c_int32, c_void_p, c_char_p, c_size_t, POINTER(c_void_p))
 

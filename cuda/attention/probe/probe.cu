@@ -10,13 +10,12 @@
 // Bytes: K twice, the queries and their rotations twice for each page (from the second-level cache), a float32 for each
 // page and vector and one for each token and KV head. Scores that were kept instead would be a float32 for each token
 // and vector.
-// Flops: 4 * head_dim a vector and token. Of 16 vectors and 64 tokens, the loads of operands from shared memory bound
-// the products (five of 512 bytes for eight mma), and the rotation takes about as long again.
+// Flops: 4 * head_dim a vector and token. By estimate, not measured apart: loads of operands from shared memory bound
+// the products (five loads of 512 bytes for eight mma), and rotating the queries takes about as long.
 #include "attention/probe/probe.h"
 
 #include <cuda_fp8.h>
 
-#include <algorithm>
 #include <type_traits>
 
 #include "attention/common/online_softmax.cuh"
@@ -41,7 +40,8 @@ constexpr int kShareThreads = 256;
 template <typename T>
 using MathOf = std::conditional_t<sizeof(T) == 2, FastMath, ExactMath>;
 
-// Elements that are read and written together, with 16 bytes an instruction at most.
+// kCount elements that are read and written together, up to 16 bytes an instruction. Their address is a multiple of as
+// many bytes as they have, or of 16.
 template <typename T, int kCount>
 struct alignas(kCount * sizeof(T) < 16 ? kCount * sizeof(T) : 16) Together {
     T values[kCount];
@@ -59,7 +59,7 @@ __device__ inline void store_together(T* to, const Together<T, kCount>& elements
 __host__ __device__ inline int padded_dim(int head_dim) {
     return (head_dim + 15) / 16 * 16;
 }
-// From one vector in shared memory to the next, in elements.
+// The distance from one vector in shared memory to the next, in elements.
 template <typename T>
 __host__ __device__ int stride_of(int head_dim) {
     return padded_dim(head_dim) + 16 / static_cast<int>(sizeof(T));
@@ -164,13 +164,6 @@ __device__ inline float add_base2(float a, float b) {
     return highest == -INFINITY ? highest : highest + log2f(exp2f(a - highest) + exp2f(b - highest));
 }
 
-// Over the eight lanes that have the same columns of a product (device/fragment.cuh).
-__device__ inline float eight_rows_sum(float value) {
-#pragma unroll
-    for (int step = 4; step < kWarp; step *= 2) value += __shfl_xor_sync(kAllLanes, value, step);
-    return value;
-}
-
 // What a block of the first and the third kernel works on: a page, and a KV head of it.
 template <typename T, typename P>
 struct PageBlock {
@@ -199,9 +192,10 @@ struct PageBlock {
             queries[i / padding * stride + shape.head_dim + i % padding] = from_float<T>(0.0F);
     }
 
-    // Calls take(vector, scores) for each 16 query vectors of the warp, with the number of the lane's first vector (its
-    // second is eight after it) and the scores of the tile's tokens from `first` on, which are -infinity where a vector
-    // does not see a token. Vectors from `vectors` on do not exist. All threads of the block call it.
+    // Computes the scores of the tile that begins with token `first`. For each 16 query vectors of the warp it calls
+    // take(vector, scores): a lane holds the scores of two vectors, number `vector` and number `vector` + 8. Scores are
+    // -infinity where a vector does not see a token. Numbers of `vectors` and above belong to no vector, and `take` has
+    // to leave them out. All threads of the block must call this.
     template <typename Take>
     __device__ void score_tile(int first, Take take) const {
         const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -250,7 +244,8 @@ __global__ void __launch_bounds__(kThreads) page_lse_kernel(ProbeArguments<T> a,
     }
 }
 
-// A warp for each eighth of the pages, a lane for each of 32 query vectors: the log-sum-exp over all pages.
+// The log-sum-exp of each query vector's scores over all pages. A block has 32 query vectors, one for each lane, and
+// eight warps, each of which adds up every eighth page.
 __global__ void __launch_bounds__(kShareThreads) total_kernel(const float* lse, int pages, int vectors, float* totals) {
     __shared__ OnlineSoftmax of_warps[kShareThreads / kWarp][kWarp];
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
@@ -298,7 +293,7 @@ __global__ void __launch_bounds__(kThreads) share_kernel(ProbeArguments<T> a, He
         });
 #pragma unroll
         for (int j = 0; j < Fragment<kTokens>::kOctets * 2; ++j) {
-            const float sum = eight_rows_sum(sums[j / 2][j % 2]);
+            const float sum = eight_lanes_sum(sums[j / 2][j % 2]);
             if (lane < 4) of_warps[thread / kWarp][j / 2 * 8 + Fragment<kTokens>::first_column(lane) + j % 2] = sum;
         }
         __syncthreads();

@@ -309,9 +309,9 @@ class CompactFamilies : public ::testing::TestWithParam<bool> {
         return std::sqrt(squares / static_cast<double>(got.logits.size()));
     }
 
-    // Expects the same logits, but for rounding in float32. The root mean square of all differences is about 2e-6 of
-    // that of the logits. A few tokens of a million random ones amplify rounding so much that a single logit is off by
-    // 1e-4.
+    // Expects the logits of two runs to be equal up to float32's rounding. Usually the differences have a root mean
+    // square of 2e-6 times that of the logits. About six random tokens in a million amplify rounding so much that one
+    // logit differs by 1e-4 of them, so that a single logit gets a wider limit than all of them together.
     static void expect_same(const Run& got, const Run& expected) {
         constexpr double kTogether = 2e-5;  // root mean square of all differences, of that of the logits
         constexpr double kSingle = 1e-3;    // a difference, of the root mean square of its token's logits

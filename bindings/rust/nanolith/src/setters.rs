@@ -139,18 +139,23 @@ impl EngineOptions {
 
     /// A Redis or Valkey server where chunks are kept for the engines of several machines, which so compute a document
     /// once: chunks that are computed are written there by a thread of the library, and those that neither the device
-    /// nor the tiers above have are looked for there. redis://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE], unix:PATH of a
-    /// socket, or, for connections that are encrypted by TLS (1.2 or newer),
-    /// rediss://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE]\[?ca=FILE&cert=FILE&key=FILE]; a character of USER, PASSWORD or
-    /// FILE with a meaning of its own is written as %XX. The server's certificate must be for HOST and valid by the
-    /// system's trusted certificates, or by those in the file ca alone; there is no way around that. cert (with those
-    /// above it, but the root) and key are the client's own certificate, for servers that ask for one. Files are in PEM,
-    /// and a key has no password; they are read when the engine is created, where one that can't be used is an error,
-    /// and again for each connection. It needs libnanolith_redis.so beside the library, whose lack is NOT_FOUND; one
-    /// that was built without OpenSSL gives UNSUPPORTED for rediss://. A server that is gone, slow, full or not trusted,
-    /// or that gives damaged bytes, is logged once, and chunks are computed; it is asked again a second later. Whoever
-    /// may write to the server decides what is read as the chunks' keys and values. \[at most 4096 bytes; default empty:
-    /// none]
+    /// nor the tiers above have are looked for there.
+    /// The address is one of
+    ///   redis://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE]
+    ///   rediss://\[\[USER]:PASSWORD@]HOST\[:PORT]\[/DATABASE]\[?ca=FILE&cert=FILE&key=FILE], encrypted by TLS 1.2 or newer
+    ///   unix:PATH, a socket of this machine
+    /// Characters of USER, PASSWORD and FILE that could be taken for parts of the address (such as : @ ? & %) are
+    /// written as %XX, a byte as two hexadecimal digits.
+    /// With rediss:// the server must show a certificate that names HOST and is signed by an authority that the system
+    /// trusts, or, where ca is given, by one in that file; this can't be switched off. For servers that ask clients for
+    /// a certificate, cert is a file with the client's certificate and those that link it to its authority, and key a
+    /// file with its private key. All files are in PEM; a key that is protected by a password is refused. The files are
+    /// read when the engine is created, which fails if one can't be used, and again for each connection.
+    /// An address needs libnanolith_redis.so beside the library: without that file, creating the engine is NOT_FOUND. If
+    /// libnanolith_redis.so was built without OpenSSL, creating an engine with rediss:// is UNSUPPORTED. Where a server
+    /// can't be reached, is slow, is full, is not trusted or gives damaged bytes, this is logged once, chunks are
+    /// computed instead, and the server is asked again a second later. Whoever may write to the server decides what is
+    /// read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
     pub fn store_server(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_STORE_SERVER, value.as_ref())
     }
@@ -177,8 +182,8 @@ impl CacheOptions {
         self.set_int(sys::NL_OPTION_COMPOSITION, i64::from(value.0))
     }
 
-    /// Of NL_COMPOSE_BLENDED: the share of the chunks' tokens that are recomputed at most, in groups of four: a share of
-    /// fewer than four tokens recomputes none. 0 takes 0.1. Since 0.2.
+    /// For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them.
+    /// If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub fn blend_share(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_BLEND_SHARE, value)
