@@ -1103,7 +1103,8 @@ enum NL_NAMED(CacheOption, NL_OPTION_) {
     NL_OPTION_COMPOSITION = 100 NL_TAKES_CHOICE(Composition),
     /*
      * For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them.
-     * If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2.
+     * Groups of four tokens are recomputed (a chunk's last group may have fewer), so that a limit of fewer than four
+     * tokens mostly recomputes none. 0 stands for 0.1. Since 0.2.
      * [0 (default) to 1]
      */
     NL_OPTION_BLEND_SHARE = 101 NL_TAKES_FLOAT

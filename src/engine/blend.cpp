@@ -58,7 +58,7 @@ void Blend::begin(const Context& context, int32_t most_probe_rows) {
     if (!may_choose(context)) return;
     const int64_t left = budget(context);
     probe_in_flight = false;
-    if (new_rows == 0 || left < kBlendUnit) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
+    if (new_rows == 0 || left <= 0) return choose(context, {}, 0);  // nothing is asked yet, or may be chosen
     if (!find_probe(context, most_probe_rows)) return choose(context, {}, left);
     stage_ = Stage::probing;
 }

@@ -449,7 +449,7 @@ namespace Nanolith
     {
         /// <summary>How chunks are composed. [NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]</summary>
         Composition = 100,
-        /// <summary>For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them. If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2. [0 (default) to 1]</summary>
+        /// <summary>For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them. Groups of four tokens are recomputed (a chunk's last group may have fewer), so that a limit of fewer than four tokens mostly recomputes none. 0 stands for 0.1. Since 0.2. [0 (default) to 1]</summary>
         BlendShare = 101,
     }
 

@@ -454,7 +454,8 @@ pub const NL_COMPOSE_BLENDED: i32 = 2;
 /// How chunks are composed. \[NL_COMPOSE_EXACT (default), NL_COMPOSE_INDEPENDENT or NL_COMPOSE_BLENDED]
 pub const NL_OPTION_COMPOSITION: i32 = 100;
 /// For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them.
-/// If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2.
+/// Groups of four tokens are recomputed (a chunk's last group may have fewer), so that a limit of fewer than four
+/// tokens mostly recomputes none. 0 stands for 0.1. Since 0.2.
 /// \[0 (default) to 1]
 pub const NL_OPTION_BLEND_SHARE: i32 = 101;
 

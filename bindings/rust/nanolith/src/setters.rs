@@ -183,7 +183,8 @@ impl CacheOptions {
     }
 
     /// For NL_COMPOSE_BLENDED: the largest part of the chunks' tokens that a cache recomputes; 0.1 is a tenth of them.
-    /// If that is fewer than four tokens, none are recomputed. 0 stands for 0.1. Since 0.2.
+    /// Groups of four tokens are recomputed (a chunk's last group may have fewer), so that a limit of fewer than four
+    /// tokens mostly recomputes none. 0 stands for 0.1. Since 0.2.
     /// \[0 (default) to 1]
     pub fn blend_share(self, value: f64) -> Self {
         self.set_float(sys::NL_OPTION_BLEND_SHARE, value)
