@@ -1,4 +1,5 @@
-// Products of compact weights with up to 192 rows of 16-bit activations on Hopper: the codes are read once for 64 rows.
+// Products of compact weights with up to 32 rows of 16-bit activations on Hopper: the codes are multiplied, and the
+// sums of each group are scaled.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -12,12 +13,8 @@
 
 namespace nanolith::cuda {
 
-// Most rows of a launch.
-constexpr int kTiledRows = 64;
-// Most rows that the function below takes, in up to three launches. With more it is faster to expand the weights
-// (expand.h): about 10 ms for all of Llama-3.1-8B's on an H100, where a launch for each matrix takes 4.7 ms of fp8 and
-// 6.2 ms of int4.
-constexpr int kMostTiledRows = 192;
+// Most rows: with more it takes fewer instructions to scale the weights (rounded_compact.h).
+constexpr int kTiledRows = 32;
 
 // The largest cluster: the thread blocks that divide the columns of one strip of weight rows among them.
 constexpr int kTiledSplits = 8;
@@ -28,7 +25,8 @@ struct TiledClusters {
 };
 Result<TiledClusters> find_tiled_clusters();
 
-bool tiled_compact_supports(const CompactLayout& layout, int rows, int size, const GpuFacts& gpu);
+// Whether there are kernels for matrices of this form, with rows of `size` elements.
+bool tiled_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu);
 
 // outputs [rows, matrix.outputs] = x W^T, x [rows, matrix.size].
 template <typename T>

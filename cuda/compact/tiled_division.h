@@ -6,6 +6,7 @@
 #include <climits>
 #include <cstdint>
 
+#include "compact/cluster_sums.cuh"
 #include "compact/layout.h"
 #include "compact/tiled_compact.h"
 #include "device/reduce.cuh"
@@ -20,10 +21,6 @@ constexpr int kFewestXStages = 2;  // or so many where three would leave a ring 
 constexpr int kMostRing = 4;       // stages of a warp's ring
 constexpr int kXAlignment = 1024;  // of x's stages, for wgmma's swizzle
 constexpr int kTiledShared = 227 * 1024 - kXAlignment;  // bytes that are left once the beginning is aligned
-
-// The partial sums of a strip in shared memory are [rows of x][kSumsRow] float32: four more than the strip's 256 weight
-// rows, so that the lanes of a warp, which write eight weight rows of four rows of x at once, use different banks.
-constexpr int kSumsRow = kTiledWarps * kCompactTile + 4;
 
 struct TiledDivision {
     int tiles = kTiledWarps;  // of a strip
@@ -86,7 +83,7 @@ TiledDivision divide_for(const CompactMatrix& matrix, int matrices, const TiledC
     };
     place(kXStages);
     if (division.stages < 2) place(kFewestXStages);
-    const int sums = kRows * kSumsRow * static_cast<int>(sizeof(float));
+    const int sums = kRows * sums_row(kTiledWarps) * static_cast<int>(sizeof(float));
     division.barriers = std::max(division.rings + division.tiles * division.stages * stage, sums);
     division.bytes = division.barriers + division.tiles * division.stages * 8 + kXAlignment;
     return division;

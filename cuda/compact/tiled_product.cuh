@@ -67,6 +67,8 @@ class TiledProduct {
 #pragma unroll
         for (int pair = 0; pair < kPairs; ++pair) {
             if (pair / 2 >= block_.lines) break;
+            wgmma_hold(a[pair % 2][0][0]);
+            wgmma_hold(a[pair % 2][0][1]);
             wgmma_fence();
             multiply(x, 2 * pair, a[pair % 2][0][0], products, pair > 0);
             multiply(x, 2 * pair + 1, a[pair % 2][0][1], products, true);
@@ -100,6 +102,8 @@ class TiledProduct {
         for (int step = 0; step < 2 * kPairs; step += kSteps) {
             if (step / 4 >= block_.lines) break;
             const int held = step / (2 * kHeld);
+#pragma unroll
+            for (int i = 0; i < kSteps; ++i) wgmma_hold(a[held % 2][(step + i) / 2 % kHeld][(step + i) % 2]);
             wgmma_fence();
 #pragma unroll
             for (int i = 0; i < kSteps; ++i) {

@@ -2,76 +2,14 @@
 // experts/grouped_compact.cu have in common. The tiling is described in the former.
 #pragma once
 
-#include "compact/output.cuh"
+#include "compact/cluster_sums.cuh"
 #include "compact/tiled_division.h"
 #include "compact/tiled_product.cuh"
 #include "compact/tiled_ring.cuh"
 #include "compact/tiled_x.cuh"
-#include "device/cluster.cuh"
 #include "device/dynamic_shared.cuh"
 
 namespace nanolith::cuda {
-
-// Writes the warp's partial sums to its tile's place in [rows of x][kSumsRow] float32.
-template <int kRows>
-__device__ void leave_sums(const Fragment<kRows>& sums, float* memory) {
-    const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-    for (int octet = 0; octet < kRows / 8; ++octet) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int row = 8 * octet + Fragment<kRows>::first_column(lane) + i % 2;
-            memory[row * kSumsRow + warp * kCompactTile + lane / 4 + i / 2 * 8] = sums.octets[octet][i];
-        }
-    }
-}
-
-// Adds up four adjacent partial sums over the cluster's `splits` thread blocks. `at`: where this one has its own; the
-// others have theirs at the same place of their shared memory. All are loaded before the first is added, so that the
-// loads overlap.
-__device__ inline void add_up(const float* at, int splits, float (&sums)[4]) {
-    float4 parts[kTiledSplits];
-#pragma unroll
-    for (int i = 0; i < kTiledSplits; ++i) {
-        if (i < splits) parts[i] = *reinterpret_cast<const float4*>(in_block(at, i));
-    }
-    sums[0] = sums[1] = sums[2] = sums[3] = 0;
-#pragma unroll
-    for (int i = 0; i < kTiledSplits; ++i) {
-        if (i >= splits) break;
-        sums[0] += parts[i].x;
-        sums[1] += parts[i].y;
-        sums[2] += parts[i].z;
-        sums[3] += parts[i].w;
-    }
-}
-
-// Adds up the partial sums of this thread block's share of the strip's tiles and writes those outputs. `memory`: its
-// own partial sums; those of the cluster's other thread blocks must be complete too. `first`: the strip's first tile.
-template <typename T>
-__device__ void put_sums(const float* memory, int first, int rows, const CompactMatrix& matrix,
-                         const TiledDivision& division, const CompactOutput& output) {
-    const int rank = cluster_rank();
-    const int begin = division.tiles * rank / division.splits;
-    const int end = min(division.tiles * (rank + 1) / division.splits, matrix.num_tiles() - first);
-    const int quads = matrix.rows_of_tile() / 4;
-    const int columns = (end - begin) * quads;
-    for (int i = static_cast<int>(threadIdx.x); i < rows * columns; i += kTiledThreads) {
-        const int row = i / columns;
-        const int tile = begin + i % columns / quads;
-        const int r = i % columns % quads * 4;
-        const float* const at = memory + row * kSumsRow + tile * kCompactTile + r;
-        float sums[4];
-        float others[4] = {};
-        add_up(at, division.splits, sums);
-        if (matrix.gated) add_up(at + kCompactTile / 2, division.splits, others);
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            put_output<T>(output, matrix, row, first + tile, r + j, sums[j], others[j]);
-        }
-    }
-}
 
 // X is a TiledX of kRows rows. All threads of all thread blocks of a cluster make every call.
 template <typename T, typename Traits, typename X, int kRows>
@@ -133,13 +71,9 @@ class TiledStrip {
 
         __syncthreads();  // the partial sums overwrite x and rings, which all have read now
         auto* const memory = reinterpret_cast<float*>(shared_);
-        leave_sums(sums, memory);
-        __syncwarp();
-        cluster_arrive();
-        cluster_wait();
-        put_sums<T>(memory, first_tile_, rows, matrix_, division_, output);
-        cluster_arrive_after_reading();  // a thread block must not end while others read its sums
-        cluster_wait();
+        using Sums = ClusterSums<kTiledWarps, kTiledThreads>;
+        Sums::leave(sums, memory);
+        Sums::template put<T>(memory, {first_tile_, division_.tiles, division_.splits}, rows, matrix_, output);
     }
 
   private:

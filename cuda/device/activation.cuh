@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/model_spec.h"
+#include "device/fast_math.cuh"
 
 namespace nanolith::cuda {
 
@@ -10,7 +11,7 @@ namespace nanolith::cuda {
 __device__ inline float activate(Activation activation, float x) {
     constexpr float kSlope = 1.5957691216057308F;  // 2 sqrt(2 / pi)
     const float exponent = activation == Activation::silu ? x : kSlope * (x + 0.044715F * x * x * x);
-    return x / (1.0F + expf(-exponent));
+    return fast_divide(x, 1.0F + expf(-exponent));
 }
 
 }  // namespace nanolith::cuda

@@ -32,6 +32,26 @@ __device__ T* in_block(T* shared, int rank) {
     return reinterpret_cast<T*>(there);
 }
 
+// The four numbers at the address, 16-byte aligned, at which the block `rank` has what this one has at `shared` (PTX
+// "ld.shared::cluster").
+__device__ inline float4 load_from_block(const float* shared, int rank) {
+    float4 four = {};
+#ifdef NL_HOPPER
+    asm volatile(
+        "{\n"
+        ".reg .b32 there;\n"
+        "mapa.shared::cluster.u32 there, %4, %5;\n"
+        "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there];\n"
+        "}"
+        : "=f"(four.x), "=f"(four.y), "=f"(four.z), "=f"(four.w)
+        : "r"(shared_address(shared)), "r"(rank)
+        : "memory");
+#else
+    __trap();
+#endif
+    return four;
+}
+
 // A barrier of all threads of the cluster in two halves (PTX "barrier.cluster"): what a thread wrote before it arrived,
 // to any block's shared memory, can be read by those that have waited. Each thread calls them in turn.
 __device__ inline void cluster_arrive() {

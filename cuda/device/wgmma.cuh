@@ -46,6 +46,11 @@ template <int kColumns>
 __device__ inline void wgmma_hold(Fragment<kColumns>& d) {
     d.for_each([](float& value) { asm volatile("" : "+f"(value)::"memory"); });
 }
+// The same of an operand A in registers: it is computed before this point, and so before the fence.
+__device__ inline void wgmma_hold(uint32_t (&a)[4]) {
+#pragma unroll
+    for (uint32_t& pair : a) asm volatile("" : "+r"(pair)::"memory");
+}
 
 // multiply: d = A B, multiply_add: d += A B, or d = A B where `adds` is given and false (PTX "wgmma.mma_async"). A
 // comes from registers or, K-major, from shared memory; B comes from shared memory, K-major, or N-major where kNMajor

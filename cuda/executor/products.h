@@ -3,7 +3,9 @@
 // - Few rows: kernels that read the matrix at memory's rate and do what follows the product too, the activation or the
 //   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products
 //   (linear/streamed.h, compact/streamed_compact.h), elsewhere and for float32 matrix-vector products.
-// - More rows of compact matrices on Hopper: kernels that multiply codes (compact/tiled_compact.h).
+// - More rows of compact matrices on Hopper: kernels that multiply codes (compact/tiled_compact.h) and, from 33 rows
+// on,
+//   kernels that round weights to 16 bits as they load them (compact/rounded_compact.h).
 // - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
 //   every product.
 // A compact matrix that no kernel takes is expanded to 16 bits, a part of it at a time, and multiplied as a wide one.
@@ -17,6 +19,7 @@
 #include "backend/executor.h"
 #include "backend/model_spec.h"
 #include "compact/expand.h"
+#include "compact/rounded_compact.h"
 #include "compact/streamed_compact.h"
 #include "compact/tiled_compact.h"
 #include "executor/dtype_of.h"
@@ -58,12 +61,14 @@ class Products {
         products.stream_ = stream;
         NL_ASSIGN(products.matmul_, Matmul::create());
         products.find_halves(weights);
-        const size_t expanded = most_expanded(weights);
+        const size_t expanded = products.most_expanded(weights);
         NL_ASSIGN(products.expanded_, allocate_device(expanded * sizeof(T), "weights that are expanded"));
         const auto rows = static_cast<size_t>(padded_rows(options.max_rows, options.batch_invariant));
         const size_t ordered = rows * longest_in_other_order(weights);
         NL_ASSIGN(products.ordered_, allocate_device(ordered * sizeof(T), "activations in another order"));
-        if (kMayStream && expanded > 0 && gpu.major == 9) {
+        bool any_codes = false;
+        for_matrices(weights, [&](const DeviceMatrix<T>& matrix) { any_codes |= products.takes_codes(matrix); });
+        if (any_codes) {
             NL_ASSIGN(products.clusters_, find_tiled_clusters());
         }
         return products;
@@ -85,7 +90,7 @@ class Products {
 
     // Whether multiply_gated() takes such a gate with its up projection.
     [[nodiscard]] bool takes_gated(int rows, const DeviceMatrix<T>& matrix) const {
-        return matrix.compact() ? matrix.gated() && takes_tiled(rows, matrix) : streams(rows, matrix);
+        return matrix.compact() ? matrix.gated() && takes_codes(matrix) : streams(rows, matrix);
     }
     // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T), behind the norm that made x.
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
@@ -103,7 +108,7 @@ class Products {
                 return streamed_compact(plain_x(rows, x, matrix), matrix.parts.front(), output,
                                         streamed_launch(rows, After::norm));
             }
-            return tile(rows, x, matrix.parts.front(), output);
+            return multiply_codes(rows, x, matrix.parts.front(), output);
         }
         return fail(NL_ERROR_INTERNAL, "a gated product of float32");
     }
@@ -214,10 +219,11 @@ class Products {
             for (const auto* matrix : {&layer.qkv, &layer.o, &layer.gate_up, &layer.down}) see(*matrix);
         }
     }
-    // Elements of the largest part that is expanded at a time, over all compact matrices.
-    [[nodiscard]] static size_t most_expanded(const DeviceWeights<T>& weights) {
+    // Elements of the largest part that is expanded at a time, over all compact matrices that no kernel takes.
+    [[nodiscard]] size_t most_expanded(const DeviceWeights<T>& weights) const {
         int64_t most = 0;
         for_matrices(weights, [&](const DeviceMatrix<T>& matrix) {
+            if (takes_codes(matrix)) return;
             for (const CompactMatrix& part : matrix.parts) {
                 most = std::max(most, expanded_tiles(part) * tile_elements(part));
             }
@@ -302,10 +308,10 @@ class Products {
                 return stream_parts(plain_x(rows, x, matrix), matrix,
                                     add ? CompactOutput::Kind::add : kind_of<Output>(), y, after);
             }
-            if (takes_tiled(rows, matrix) && !matrix.gated()) {
+            if (takes_codes(matrix) && !matrix.gated()) {
                 return for_parts(matrix, [&](const CompactMatrix& part, int64_t first) {
                     const auto kind = add ? CompactOutput::Kind::add : kind_of<Output>();
-                    return tile(rows, x, part, {kind, y + first, to.stride, {}});
+                    return multiply_codes(rows, x, part, {kind, y + first, to.stride, {}});
                 });
             }
         }
@@ -314,16 +320,17 @@ class Products {
         });
     }
 
-    // Whether kernels for compact matrices take so many rows, more than streams() does.
-    [[nodiscard]] bool takes_tiled(int rows, const DeviceMatrix<T>& matrix) const {
+    // Whether kernels for compact matrices take the matrix, with any number of rows.
+    [[nodiscard]] bool takes_codes(const DeviceMatrix<T>& matrix) const {
         return kMayStream && !batch_invariant_ && matrix.compact() &&
                std::ranges::all_of(matrix.parts, [&](const CompactMatrix& part) {
-                   return tiled_compact_supports(part.layout, rows, part.size, gpu_);
+                   return tiled_compact_supports(part.layout, part.size, gpu_);
                });
     }
-    Result<void> tile(int rows, const T* x, const CompactMatrix& part,
-                      const CompactOutput& output) requires kMayStream {
-        return tiled_compact(x, rows, part, output, clusters_, stream_);
+    Result<void> multiply_codes(int rows, const T* x, const CompactMatrix& part,
+                                const CompactOutput& output) requires kMayStream {
+        const auto kernel = rows <= kTiledRows ? tiled_compact<T> : rounded_compact<T>;
+        return kernel(x, rows, part, output, clusters_, stream_);
     }
 
     // The same by expanding the matrix, some of its tiles at a time.

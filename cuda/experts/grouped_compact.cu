@@ -77,7 +77,7 @@ Result<void> start(const GroupedProduct<T>& product, const CompactMatrix& matrix
 }  // namespace
 
 bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu) {
-    return tiled_compact_supports(layout, 1, size, gpu);
+    return tiled_compact_supports(layout, size, gpu);
 }
 
 template <typename T>

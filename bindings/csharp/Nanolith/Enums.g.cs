@@ -429,7 +429,7 @@ namespace Nanolith
         StoreServer = 21,
         /// <summary>Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's name; then the chunk is computed, or not kept. [1 to 600000; default 1000]</summary>
         StoreDeadlineMs = 22,
-        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster, but not long prefills, for which the matrices are first expanded to 16 bits. On other GPUs fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
+        /// <summary>How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; steps of more than about 100 rows, as those of prefills, take as long as with 16 bits or up to a fifth longer. On other GPUs fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product. [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]</summary>
         Weights = 23,
     }
 

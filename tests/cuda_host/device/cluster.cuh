@@ -17,6 +17,10 @@ T* in_block(T* shared, int rank) {
         cuda_host::in_block(reinterpret_cast<const std::byte*>(shared), static_cast<unsigned>(rank)));
 }
 
+inline float4 load_from_block(const float* shared, int rank) {
+    return *reinterpret_cast<const float4*>(in_block(shared, rank));
+}
+
 inline void cluster_arrive() {
     cuda_host::arrive_at_cluster();
 }

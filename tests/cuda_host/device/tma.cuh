@@ -53,6 +53,8 @@ inline void tma_load_upper(const CUtensorMap* map, void* to, uint64_t* barrier, 
                        {0, static_cast<uint64_t>(x), static_cast<uint64_t>(y), static_cast<uint64_t>(z)});
 }
 
+inline void tma_prefetch_map(const CUtensorMap*) {}
+
 inline void bulk_load(void* to, const void* from, uint32_t bytes, uint64_t* barrier) {
     std::memcpy(to, from, bytes);
     emulated::complete_bytes(barrier, bytes);

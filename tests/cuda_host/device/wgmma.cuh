@@ -22,6 +22,7 @@ template <int kPending>
 void wgmma_wait() {}
 template <int kColumns>
 void wgmma_hold(Fragment<kColumns>&) {}
+inline void wgmma_hold(uint32_t (&)[4]) {}
 
 namespace emulated {
 

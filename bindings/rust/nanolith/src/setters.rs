@@ -167,10 +167,10 @@ impl EngineOptions {
     }
 
     /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster, but not long
-    /// prefills, for which the matrices are first expanded to 16 bits. On other GPUs fewer bits save memory and no
-    /// time, since the matrices are expanded to the engine's dtype for every product. \[NL_WEIGHTS_AUTO (default) to
-    /// NL_WEIGHTS_FP8]
+    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; steps of more
+    /// than about 100 rows, as those of prefills, take as long as with 16 bits or up to a fifth longer. On other GPUs
+    /// fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product.
+    /// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
     }
