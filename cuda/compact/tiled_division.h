@@ -1,4 +1,4 @@
-// How a product of compact weights with up to 64 rows (tiled_strip.cuh) is divided among thread blocks, and what a
+// How a product of compact weights with up to 32 rows (tiled_strip.cuh) is divided among thread blocks, and what a
 // thread block's shared memory has where.
 #pragma once
 

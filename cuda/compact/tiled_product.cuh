@@ -1,5 +1,5 @@
 // A warpgroup's product of four blocks of compact weights (layout.h), 16 rows of 256 columns for each of its warps,
-// with 16, 32 or 64 rows of activations. The tensor cores multiply codes, which 16-bit floats hold exactly, and each
+// with 16 or 32 rows of activations. The tensor cores multiply codes, which 16-bit floats hold exactly, and each
 // group's sum is multiplied by the group's scale in float32: weights are never rounded to 16 bits.
 #pragma once
 
@@ -85,13 +85,12 @@ class TiledProduct {
     }
 
     // For forms with groups: the tensor cores add up each group's products by itself, and the sum is scaled when it is
-    // complete. With up to 32 rows of x a thread has registers for the sums of all groups of 64 columns, so that these
-    // are multiplied at the same time; with 64 rows of x it has them for one group. While the tensor cores multiply,
+    // complete. The sums of all groups of 64 columns are multiplied at the same time. While the tensor cores multiply,
     // the warp widens the codes of the next columns.
     __device__ void add_scaled(const std::byte* x, const RowFactors<T, Traits>& factors, Fragment<kRows>& sums) const {
-        constexpr int kOfGroup = kNarrow ? 1 : 2;           // steps in a group
-        constexpr int kSteps = kRows <= 32 ? 4 : kOfGroup;  // steps that are multiplied together
-        constexpr int kHeld = kSteps == 4 ? 2 : 1;          // pairs of steps that are widened together
+        constexpr int kOfGroup = kNarrow ? 1 : 2;  // steps in a group
+        constexpr int kSteps = 4;                  // steps that are multiplied together
+        constexpr int kHeld = 2;                   // pairs of steps that are widened together
         Fragment<kRows> products[kSteps / kOfGroup];
         Codes<kHeld> codes;
         uint32_t a[2][kHeld][2][4];
@@ -112,7 +111,7 @@ class TiledProduct {
             }
             wgmma_commit();
             const GroupScales<Traits> scales(block_.bytes, step / 4, g_);
-            if (step % (2 * kHeld) == 0 && (held + 1) * kHeld < kPairs) {
+            if ((held + 1) * kHeld < kPairs) {
                 codes.widen(block_.power, a[(held + 1) % 2]);
                 codes.load(block_, (held + 2) * kHeld);
             }

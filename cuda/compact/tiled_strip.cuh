@@ -1,4 +1,4 @@
-// The strip of weight rows of a thread block, times up to 64 rows of activations: what tiled_compact.cu and
+// The strip of weight rows of a thread block, times up to 32 rows of activations: what tiled_compact.cu and
 // experts/grouped_compact.cu have in common. The tiling is described in the former.
 #pragma once
 

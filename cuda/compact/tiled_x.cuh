@@ -1,4 +1,4 @@
-// Rows of activations in shared memory for products of compact weights with up to 64 rows. A stage has 256 columns of
+// Rows of activations in shared memory for products of compact weights with up to 32 rows. A stage has 256 columns of
 // all rows, as four arrays of 64 columns ("lines"), each [rows, 64] in the K-major layout that wgmma takes as its
 // operand B (device/wgmma.cuh).
 #pragma once
@@ -21,7 +21,7 @@ struct ListedRows {
     [[nodiscard]] __device__ int row(int i) const { return list[i]; }
 };
 
-// kRows: 16, 32 or 64. kThreads: threads of the thread block. Rows: FirstRows or ListedRows.
+// kRows: 16 or 32. kThreads: threads of the thread block. Rows: FirstRows or ListedRows.
 template <typename T, typename Traits, int kRows, int kThreads, typename Rows>
 class TiledX {
   public:

@@ -17,10 +17,6 @@ namespace {
 // Experts' matrices that no kernel takes are expanded so many bytes at a time, or one expert at least.
 constexpr int64_t kExpandedBytes = int64_t{96} << 20;
 
-// With at least so many pairs for each expert on average it is faster to expand the experts' matrices to 16 bits and
-// multiply those than to multiply with their codes.
-constexpr int64_t kExpandedPairs = 160;
-
 // Elements of an expert's matrix, of gate and up where it is gated.
 int64_t expert_elements(const CompactMatrix& matrix) {
     return int64_t{matrix.gated ? 2 : 1} * matrix.outputs * matrix.size;
@@ -51,12 +47,12 @@ Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptio
               allocate_device(pairs * static_cast<size_t>(spec.hidden_size) * sizeof(float), "experts' outputs"));
     size_t expanded = 0;  // elements
     for (const ExpertMatrix<T>& matrix : matrices) {
-        if (!matrix.compact() || experts.takes_codes(matrix, experts.max_pairs_)) continue;
+        if (!matrix.compact() || experts.takes_codes(matrix)) continue;
         const auto at_once = static_cast<size_t>(experts.expanded_experts(matrix));
         expanded = std::max(expanded, at_once * static_cast<size_t>(expert_elements(matrix.first)));
     }
     NL_ASSIGN(experts.expanded_, allocate_device(expanded * sizeof(T), "experts' weights that are expanded"));
-    const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix, 1); };
+    const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix); };
     if (std::ranges::any_of(matrices, takes_codes)) {
         NL_ASSIGN(experts.clusters_, find_tiled_clusters());
     }
@@ -100,9 +96,8 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
     T* const to = inner_.as<T>();
     const int inner = spec_.intermediate_size;
     if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix, product.num_pairs)) {
-            const CompactOutput output{CompactOutput::Kind::gate, to, inner, activation_};
-            return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+        if (takes_codes(matrix)) {
+            return multiply_codes(product, matrix, {CompactOutput::Kind::gate, to, inner, activation_}, stream);
         }
     }
     NL_TRY(multiply_wide(product, matrix, gate_up_.as<T>(), stream));
@@ -112,18 +107,28 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
 template <typename T>
 Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream) {
     if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix, product.num_pairs)) {
-            const CompactOutput output{CompactOutput::Kind::store32, outputs_.data(), hidden_, {}};
-            return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+        if (takes_codes(matrix)) {
+            return multiply_codes(product, matrix, {CompactOutput::Kind::store32, outputs_.data(), hidden_, {}},
+                                  stream);
         }
     }
     return multiply_wide(product, matrix, outputs_.as<float>(), stream);
 }
 
 template <typename T>
-bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix, int64_t pairs) const {
-    return kMayMultiplyCodes && matrix.compact() && !batch_invariant_ && pairs < kExpandedPairs * spec_.count &&
+bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix) const {
+    return kMayMultiplyCodes && matrix.compact() && !batch_invariant_ &&
            grouped_compact_supports(matrix.first.layout, matrix.first.size, gpu_);
+}
+
+template <typename T>
+Result<void> Experts<T>::multiply_codes(const GroupedProduct<T>& product, const ExpertMatrix<T>& matrix,
+                                        const CompactOutput& output, cudaStream_t stream) requires kMayMultiplyCodes {
+    if (product.num_pairs <= kFewGroupedPairs * product.experts) {
+        return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+    }
+    // outputs_ has no contents yet where rows are gathered, which is for gate and up.
+    return multiply_grouped_rounded(product, matrix.first, output, outputs_.as<T>(), stream);
 }
 
 template <typename T>

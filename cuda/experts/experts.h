@@ -47,9 +47,10 @@ class Experts {
     [[nodiscard]] ExpertRows rows_of(int rows) const { return {spec_, hidden_, rows}; }
     [[nodiscard]] RoutingView routing() const;
 
-    // Whether the product of this matrix with so many pairs is computed with the matrix' codes. If not, a compact
-    // matrix is expanded first.
-    [[nodiscard]] bool takes_codes(const ExpertMatrix<T>& matrix, int64_t pairs) const;
+    // Whether kernels for compact matrices take the matrix. If not, a compact one is expanded first.
+    [[nodiscard]] bool takes_codes(const ExpertMatrix<T>& matrix) const;
+    Result<void> multiply_codes(const GroupedProduct<T>& product, const ExpertMatrix<T>& matrix,
+                                const CompactOutput& output, cudaStream_t stream) requires kMayMultiplyCodes;
     // y = the product with the wide matrix, or with the compact one that is expanded, some experts at a time.
     template <typename Output>
     Result<void> multiply_wide(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, Output* y,

@@ -1,9 +1,9 @@
 // Tiling: that of compact/tiled_compact.cu for the matrix of each chosen expert (the grid's y). Its pairs are taken 16
-// or 64 at a time, and the strip's weights are streamed again for each further 16 or 64.
+// at a time, and the strip's weights are streamed again for each further 16.
 //
-// Bytes: the weights of the chosen experts once from memory and again from L2 for each further 64 pairs; every pair's
-// row once for each strip from L2. Flops: 2 * pairs * outputs * size, with pairs in sixteens or sixty-fours. Bound by
-// memory for few pairs and by the issue of instructions (tiled_compact.cu) for many.
+// Bytes: the weights of the chosen experts once from memory and again from L2 for each further 16 pairs; every pair's
+// row once for each strip from L2. Flops: 2 * pairs * outputs * size, with pairs in sixteens. Bound by memory and by
+// the issue of instructions (tiled_compact.cu).
 #include "experts/grouped_compact.h"
 
 #include "compact/forms.h"
@@ -17,15 +17,13 @@ namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kFewPairs = 16;
-constexpr int kManyPairs = 64;
+constexpr int kPairs = 16;  // at a time
 
-template <typename T, typename Traits, int kPairs>
+template <typename T, typename Traits>
 using X = TiledX<T, Traits, kPairs, kTiledThreads, ListedRows>;
 
 // Lists the rows of x that `count` pairs from `first` on have, the last one again up to kPairs. `pairs` as in
 // GroupedProduct.
-template <int kPairs>
 __device__ void list_rows(const int32_t* pairs, int top_k, int first, int count, int32_t* list) {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kPairs) {
@@ -35,7 +33,7 @@ __device__ void list_rows(const int32_t* pairs, int top_k, int first, int count,
     __syncthreads();
 }
 
-template <typename T, typename Traits, int kPairs>
+template <typename T, typename Traits>
 __global__ void __launch_bounds__(kTiledThreads, 1)
     grouped_compact_kernel(const GroupedProduct<T> product, const CompactMatrix matrix, const TiledDivision division,
                            const CompactOutput output) {
@@ -47,14 +45,13 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
     wait_for_launches_before();
     const int expert = chosen_expert(product.begins, product.experts, static_cast<int>(blockIdx.y));
     if (expert < 0) return;
-    TiledStrip<T, Traits, X<T, Traits, kPairs>, kPairs> strip(matrix, division,
-                                                              static_cast<int>(blockIdx.x) / division.splits);
+    TiledStrip<T, Traits, X<T, Traits>, kPairs> strip(matrix, division, static_cast<int>(blockIdx.x) / division.splits);
     const std::byte* const tiles = matrix.tiles + expert * matrix.bytes();
     const int end = product.begins[expert + 1];
     for (int first = product.begins[expert]; first < end; first += kPairs) {
         strip.start(tiles);
         const int count = min(end - first, kPairs);
-        list_rows<kPairs>(product.pairs, product.top_k, first, count, rows);
+        list_rows(product.pairs, product.top_k, first, count, rows);
         strip.multiply({product.x, ListedRows{rows}, matrix.size}, count, output.behind_rows(first));
         // The copy engine is to write where partial sums were, and the list is to be written anew.
         fence_async_proxy();
@@ -63,15 +60,15 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
 #endif
 }
 
-template <typename T, typename Traits, int kPairs>
+template <typename T, typename Traits>
 Result<void> start(const GroupedProduct<T>& product, const CompactMatrix& matrix, const CompactOutput& output,
                    const TiledClusters& clusters, cudaStream_t stream) {
     const int experts = product.most_chosen();
-    const auto division = divide_for<X<T, Traits, kPairs>, kPairs>(matrix, experts, clusters);
+    const auto division = divide_for<X<T, Traits>, kPairs>(matrix, experts, clusters);
     const dim3 grid(static_cast<unsigned>(division.thread_blocks()), static_cast<unsigned>(experts));
     const LaunchShape shape{grid, dim3(kTiledThreads), static_cast<size_t>(division.bytes), true};
-    return launch_cluster(grouped_compact_kernel<T, Traits, kPairs>, shape, division.splits, stream, product, matrix,
-                          division, output);
+    return launch_cluster(grouped_compact_kernel<T, Traits>, shape, division.splits, stream, product, matrix, division,
+                          output);
 }
 
 }  // namespace
@@ -83,13 +80,7 @@ bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFa
 template <typename T>
 Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const CompactMatrix& first,
                                       const CompactOutput& output, const TiledClusters& clusters, cudaStream_t stream) {
-    const auto use = [&](auto traits) {
-        using Traits = decltype(traits);
-        // Experts have that many pairs on average, if all are chosen.
-        const bool few = product.num_pairs <= kFewPairs / 2 * product.experts;
-        const auto kernel = few ? start<T, Traits, kFewPairs> : start<T, Traits, kManyPairs>;
-        return kernel(product, first, output, clusters, stream);
-    };
+    const auto use = [&](auto traits) { return start<T, decltype(traits)>(product, first, output, clusters, stream); };
     const auto refuse = []() -> Result<void> {
         return fail(NL_ERROR_INTERNAL, "experts' weights: expected a form that grouped_compact_supports()");
     };

@@ -13,9 +13,17 @@ namespace nanolith::cuda {
 bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu);
 
 // outputs [pairs, *] = W_e x[row(p)] for the pairs p of GroupedProduct (whose `weight`, `size` and `outputs` are not
-// read), or what output.kind makes of it. `first`: the matrix of the first expert, as ExpertMatrix has it.
+// read), or what output.kind makes of it. `first`: the matrix of the first expert, as ExpertMatrix has it. With few
+// pairs for each expert the first function is faster, which multiplies codes; the second one rounds weights to 16 bits,
+// and takes `gathered`, memory for [pairs, first.size] numbers that are not kept, where product.pairs is not null.
 template <typename T>
 Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const CompactMatrix& first,
                                       const CompactOutput& output, const TiledClusters& clusters, cudaStream_t stream);
+template <typename T>
+Result<void> multiply_grouped_rounded(const GroupedProduct<T>& product, const CompactMatrix& first,
+                                      const CompactOutput& output, T* gathered, cudaStream_t stream);
+
+// Pairs for each expert, on average if all are chosen, up to which they are few.
+constexpr int kFewGroupedPairs = 8;
 
 }  // namespace nanolith::cuda

@@ -16,6 +16,7 @@
 #include "device/tma.cuh"
 #include "device/wgmma.cuh"
 #include "experts/grouped.h"
+#include "experts/pair_tile.cuh"
 #include "runtime/launch.h"
 #include "runtime/tensor_map.h"
 
@@ -42,39 +43,6 @@ struct Shared {
     uint64_t full[kStages];
     uint64_t empty[kStages];
 };
-
-// Pairs [first, end) of an expert.
-struct PairTile {
-    int expert;  // -1: there is no such tile
-    int first;
-    int end;
-};
-
-// Tile number `index` of those of all experts, in their order. Called by whole warps.
-__device__ PairTile find_tile(const int32_t* begins, int experts, int index) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-    for (int base = 0; base < experts; base += kWarp) {
-        const int expert = min(base + lane, experts - 1);
-        const int first = begins[expert];
-        const int end = base + lane < experts ? begins[expert + 1] : first;
-        const int tiles = (end - first + kPairs - 1) / kPairs;
-        int through = tiles;  // of the experts up to the lane's
-        for (int step = 1; step < kWarp; step *= 2) {
-            const int before = __shfl_up_sync(kAllLanes, through, step);
-            if (lane >= step) through += before;
-        }
-        const int all = __shfl_sync(kAllLanes, through, kWarp - 1);
-        if (index >= all) {
-            index -= all;
-            continue;
-        }
-        const int found = __ffs(static_cast<int>(__ballot_sync(kAllLanes, through > index))) - 1;
-        const int skipped = index - __shfl_sync(kAllLanes, through - tiles, found);
-        const int begin = __shfl_sync(kAllLanes, first, found) + skipped * kPairs;
-        return {base + found, begin, min(begin + kPairs, __shfl_sync(kAllLanes, end, found))};
-    }
-    return {-1, 0, 0};
-}
 
 // Loads all stages of a tile: the threads of one warpgroup.
 template <typename T>
@@ -183,7 +151,7 @@ template <typename T, typename Output>
 __global__ void __launch_bounds__(kThreads, 1)
     grouped_wgmma_kernel(const __grid_constant__ CUtensorMap map, const __grid_constant__ GroupedProduct<T> product,
                          Output* y) {
-    const PairTile tile = find_tile(product.begins, product.experts, static_cast<int>(blockIdx.y));
+    const PairTile tile = find_tile<kPairs>(product.begins, product.experts, static_cast<int>(blockIdx.y));
     if (tile.expert < 0) return;
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __trap();
