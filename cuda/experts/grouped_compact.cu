@@ -22,13 +22,13 @@ constexpr int kPairs = 16;  // at a time
 template <typename T, typename Traits>
 using X = TiledX<T, Traits, kPairs, kTiledThreads, ListedRows>;
 
-// Lists the rows of x that `count` pairs from `first` on have, the last one again up to kPairs. `pairs` as in
-// GroupedProduct.
-__device__ void list_rows(const int32_t* pairs, int top_k, int first, int count, int32_t* list) {
+// Lists the rows of x that `count` pairs from `first` on have, the last one again up to kPairs.
+template <typename T>
+__device__ void list_rows(const GroupedProduct<T>& product, int first, int count, int32_t* list) {
     const int i = static_cast<int>(threadIdx.x);
     if (i < kPairs) {
         const int pair = first + min(i, count - 1);
-        list[i] = pairs != nullptr ? pairs[pair] / top_k : pair;
+        list[i] = product.pairs != nullptr ? product.pairs[pair] / product.top_k : pair;
     }
     __syncthreads();
 }
@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
     for (int first = product.begins[expert]; first < end; first += kPairs) {
         strip.start(tiles);
         const int count = min(end - first, kPairs);
-        list_rows(product.pairs, product.top_k, first, count, rows);
+        list_rows(product, first, count, rows);
         strip.multiply({product.x, ListedRows{rows}, matrix.size}, count, output.behind_rows(first));
         // The copy engine is to write where partial sums were, and the list is to be written anew.
         fence_async_proxy();
