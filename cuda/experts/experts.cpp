@@ -95,10 +95,8 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
                                           cudaStream_t stream) {
     T* const to = inner_.as<T>();
     const int inner = spec_.intermediate_size;
-    if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix)) {
-            return multiply_codes(product, matrix, {CompactOutput::Kind::gate, to, inner, activation_}, stream);
-        }
+    if (takes_codes(matrix)) {
+        return multiply_codes(product, matrix, {CompactOutput::Kind::gate, to, inner, activation_}, stream);
     }
     NL_TRY(multiply_wide(product, matrix, gate_up_.as<T>(), stream));
     return gate<T>(gate_up_.as<T>(), nullptr, activation_, product.num_pairs, inner, to, false, stream);
@@ -106,11 +104,8 @@ Result<void> Experts<T>::multiply_gate_up(GroupedProduct<T> product, const Exper
 
 template <typename T>
 Result<void> Experts<T>::multiply_down(GroupedProduct<T> product, const ExpertMatrix<T>& matrix, cudaStream_t stream) {
-    if constexpr (kMayMultiplyCodes) {
-        if (takes_codes(matrix)) {
-            return multiply_codes(product, matrix, {CompactOutput::Kind::store32, outputs_.data(), hidden_, {}},
-                                  stream);
-        }
+    if (takes_codes(matrix)) {
+        return multiply_codes(product, matrix, {CompactOutput::Kind::store32, outputs_.data(), hidden_, {}}, stream);
     }
     return multiply_wide(product, matrix, outputs_.as<float>(), stream);
 }
@@ -123,12 +118,15 @@ bool Experts<T>::takes_codes(const ExpertMatrix<T>& matrix) const {
 
 template <typename T>
 Result<void> Experts<T>::multiply_codes(const GroupedProduct<T>& product, const ExpertMatrix<T>& matrix,
-                                        const CompactOutput& output, cudaStream_t stream) requires kMayMultiplyCodes {
-    if (product.num_pairs <= kFewGroupedPairs * product.experts) {
-        return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+                                        const CompactOutput& output, cudaStream_t stream) {
+    if constexpr (kMayMultiplyCodes) {
+        if (product.num_pairs <= kFewGroupedPairs * product.experts) {
+            return multiply_grouped_compact(product, matrix.first, output, clusters_, stream);
+        }
+        // outputs_ has no contents yet where rows are gathered, which is for gate and up.
+        return multiply_grouped_rounded(product, matrix.first, output, outputs_.as<T>(), stream);
     }
-    // outputs_ has no contents yet where rows are gathered, which is for gate and up.
-    return multiply_grouped_rounded(product, matrix.first, output, outputs_.as<T>(), stream);
+    return fail(NL_ERROR_INTERNAL, "experts' codes are multiplied with 16-bit activations");
 }
 
 template <typename T>
