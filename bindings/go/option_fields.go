@@ -90,24 +90,28 @@ type EngineOptions struct {
 	//   unix:PATH, a socket of this machine
 	// Characters of USER, PASSWORD and FILE that could be taken for parts of the address (such as : @ ? & %) are
 	// written as %XX, a byte as two hexadecimal digits.
-	// With rediss:// the server must show a certificate that names HOST and is signed by an authority that the system
-	// trusts, or, where ca is given, by one in that file; this can't be switched off. For servers that ask clients for
-	// a certificate, cert is a file with the client's certificate and those that link it to its authority, and key a
-	// file with its private key. All files are in PEM; a key that is protected by a password is refused. The files are
-	// read when the engine is created, which fails if one can't be used, and again for each connection.
-	// An address needs libnanolith_redis.so beside the library: without that file, creating the engine is NOT_FOUND. If
-	// libnanolith_redis.so was built without OpenSSL, creating an engine with rediss:// is UNSUPPORTED. Where a server
-	// can't be reached, is slow, is full, is not trusted or gives damaged bytes, this is logged once, chunks are
-	// computed instead, and the server is asked again a second later. Whoever may write to the server decides what is
-	// read as the chunks' keys and values. [at most 4096 bytes; default empty: none]
+	// With rediss:// the server's certificate must name HOST and be signed by a certificate authority: one that the
+	// system trusts or, if ca is given, one whose certificate is in that file. This check can't be switched off. If the
+	// server asks its clients for a certificate, cert is a file with the engine's certificate, followed by the
+	// intermediate ones up to its authority, and key is a file with its private key. All files are in PEM; a private
+	// key that needs a password is refused. The files are read when the engine is created, which fails if one can't be
+	// used, and again for each connection.
+	// Connections are made by libnanolith_redis.so, which is looked for beside the library. If an address is given and
+	// that file is missing, creating the engine fails with NOT_FOUND; if it was built without OpenSSL and the
+	// address begins with rediss://, with UNSUPPORTED.
+	// If the server can't be reached, answers too late, has no memory left, shows a certificate that is not trusted or
+	// returns damaged bytes, the engine writes one line to the log, computes the chunk itself, and tries the server
+	// again a second later. Anybody who may write to the server can forge the keys and values of chunks, and so change
+	// the engine's answers. [at most 4096 bytes; default empty: no server]
 	StoreServer string
 	// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
 	// name; then the chunk is computed, or not kept. [1 to 600000; default 1000]
 	StoreDeadlineMs int64
 	// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-	// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; steps of more
-	// than about 100 rows, as those of prefills, take as long as with 16 bits or up to a fifth longer. On other GPUs
-	// fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product.
+	// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make it faster to decode for few
+	// conversations. There, steps that compute more than about 100 tokens at once, such as those of prefills, take as
+	// long as with 16-bit weights or up to a fifth longer. On other GPUs fewer bits save memory but no time, since the
+	// matrices are expanded to the engine's dtype for every product.
 	// [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
 	Weights Weights
 	// Log receives log lines, on any thread. It must not use this package; a panic in it is caught and ignored.

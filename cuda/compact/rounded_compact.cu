@@ -40,6 +40,7 @@ template <typename T, typename Traits, int kWarps, int kRows>
 __global__ void __launch_bounds__(kWarps* kWarp, 1)
     rounded_compact_kernel(const __grid_constant__ CUtensorMap map, const CompactMatrix matrix, const Division division,
                            int rows, const CompactOutput output) {
+// Only code for sm_90a may use wgmma. Builds for other GPUs have this kernel, too, and never start it.
 #if defined(__CUDA_ARCH__) && !defined(__CUDA_ARCH_FEAT_SM90_ALL)
     __trap();
 #else

@@ -16,12 +16,12 @@ namespace nanolith::cuda {
 
 // A thread block's share of a strip.
 struct StripShare {
-    int first_tile;   // of the matrix, that the strip has
-    int first_row;    // of x
-    int splits;       // thread blocks of a cluster that share the columns
-    int first_block;  // of this thread block's columns, [first_block, end_block)
+    int first_tile;   // the strip's first tile of 16 weight rows, counted in the matrix
+    int first_row;    // the first row of x that it is multiplied with
+    int splits;       // how many thread blocks of a cluster share the strip's columns
+    int first_block;  // this one has the columns of the blocks of weights [first_block, end_block),
     int end_block;
-    int steps;  // of 64 columns
+    int steps;  // which are so many times 64 columns
 
     __device__ StripShare(const CompactMatrix& matrix, int tile, int row, int num_splits)
         : first_tile(tile), first_row(row), splits(num_splits) {
@@ -93,7 +93,7 @@ class RoundedStrip {
 
     // Starts to fetch the share's first weights. `tiles`: those of the matrix.
     __device__ void start(const std::byte* tiles) {
-        // A warp without a tile multiplies the last one; those sums go nowhere.
+        // In the matrix's last strip, warps that have no tile multiply the last one, too; their sums are not written.
         const int tile = min(share_.first_tile + warp(), matrix_.num_tiles() - 1);
         tile_ = tiles + tile * Traits::layout().tile_bytes(matrix_.size);
         ring_.start(tile_, share_.first_block, share_.end_block);
@@ -163,13 +163,14 @@ class RoundedStrip {
                 const uint64_t of_line = operand + line * (kStageBytes / 16);
                 barrier_wait(&barriers_.full[line], parity, "a stage of x");
                 add_product(first, of_line, sums);
-                // The line before has been multiplied, if there is one.
+                // The tensor cores have done with the line before, if there is one: x may be fetched to its stage.
                 if (begin + line > 0 && threadIdx.x % kWarp == 0) {
                     barrier_arrive(&barriers_.empty[(line + kLines - 1) % kLines]);
                 }
                 weights.round(2 * line + 1, second);
                 add_product(second, of_line + 4, sums);
-                // Into the stage of the line before, which the other warps have probably multiplied, too.
+                // The next line that this stage is for; the other warps have probably released it, too, by now, so that
+                // the thread does not wait here.
                 if (threadIdx.x == 0) fetch(x, begin + line + kXStages - 1);
                 __syncwarp();
                 if (line + 1 < kLines) {

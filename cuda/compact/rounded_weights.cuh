@@ -27,7 +27,8 @@ struct RowNumbers {
     }
 };
 
-// What rows g and g + 8 have for one group: weight = scale * number - min, of numbers as pairs_of_codes() gives them.
+// What rows g and g + 8 have for one group: weight = scale * number - min, number being what pairs_of_codes() makes of
+// the weight's code.
 struct GroupFactors {
     float scale[2];
     float min[2];
@@ -48,26 +49,22 @@ struct PlainCodes<CodeKind::bits4> {
     static constexpr int kZero = kBits4Zero<__nv_bfloat16>;
 };
 
-// What the groups of a line (64 columns) of a block have, for rows g and g + 8.
+// The scales and minimums that rows g and g + 8 have for the groups of a line (64 columns) of a block.
 template <typename Traits>
 class LineNumbers {
   public:
     __device__ LineNumbers(const std::byte* block, int line, int g) : scales_(block, line, g) {
         if constexpr (Traits::kMins) {
-            const std::byte* const from = block + Traits::layout().group_mins();
+            const std::byte* const mins = block + Traits::layout().group_mins();
 #pragma unroll
             for (int half = 0; half < 2; ++half) {
-                const std::byte* const row = from + ((g + 8 * half) * Traits::kGroups + line * kGroups) * kMinBytes;
-                if constexpr (kGroups * kMinBytes == 2) {
-                    mins_[half] = *reinterpret_cast<const uint16_t*>(row);
-                } else {
-                    mins_[half] = *reinterpret_cast<const uint32_t*>(row);
-                }
+                mins_[half] = word_of_line<Traits, kMinBytes>(mins, g + 8 * half, line);
             }
         }
     }
 
-    // `zero`: what numbers have more than codes, CompactLayout::zero included.
+    // What group number `group` of the line is multiplied with and what is subtracted. `zero`: how much greater the
+    // numbers of pairs_of_codes() are than the codes that the form means (PlainCodes::kZero + CompactLayout::zero).
     [[nodiscard]] __device__ GroupFactors factors(const RowNumbers<Traits>& rows, int group, float zero) const {
         GroupFactors factors;
 #pragma unroll
@@ -88,9 +85,7 @@ class LineNumbers {
     }
 
   private:
-    static constexpr int kGroups = kCompactUnit / Traits::kGroup;
     static constexpr int kMinBytes = Traits::kScales == ScaleKind::half ? 2 : 1;
-    static_assert(!Traits::kMins || kGroups * kMinBytes == 2 || kGroups * kMinBytes == 4);
 
     __device__ static float signed_byte(uint32_t word, int i) {
         return factor_of_byte(word ^ 0x80808080U, i);

@@ -41,21 +41,27 @@ __device__ inline float factor_of_byte(uint32_t word, int i) {
            (k2To23 + static_cast<float>(kFactorZero));
 }
 
+// What an array [16][groups of a block] of a block in shared memory, kBytes a number, has for the groups of one line
+// (64 columns) of a row: two or four bytes, from the lowest on.
+template <typename Traits, int kBytes>
+__device__ uint32_t word_of_line(const std::byte* array, int row, int line) {
+    constexpr int kGroups = kCompactUnit / Traits::kGroup;
+    static_assert(kGroups * kBytes == 2 || kGroups * kBytes == 4);
+    const std::byte* const from = array + (row * Traits::kGroups + line * kGroups) * kBytes;
+    if constexpr (kGroups * kBytes == 2) return *reinterpret_cast<const uint16_t*>(from);
+    return *reinterpret_cast<const uint32_t*>(from);
+}
+
 // The scales that rows g and g + 8 have for the groups of 64 columns, but for what all groups of a row have in common.
 template <typename Traits>
 class GroupScales {
   public:
     // `block` in shared memory.
     __device__ GroupScales(const std::byte* block, int line, int g) {
-        const std::byte* const from = block + Traits::layout().group_scales();
+        const std::byte* const scales = block + Traits::layout().group_scales();
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const std::byte* const row = from + ((g + 8 * half) * Traits::kGroups + line * kGroups) * kBytes;
-            if constexpr (kGroups * kBytes == 2) {
-                words_[half] = *reinterpret_cast<const uint16_t*>(row);
-            } else {
-                words_[half] = *reinterpret_cast<const uint32_t*>(row);
-            }
+            words_[half] = word_of_line<Traits, kBytes>(scales, g + 8 * half, line);
         }
     }
 
@@ -69,9 +75,7 @@ class GroupScales {
     }
 
   private:
-    static constexpr int kGroups = kCompactUnit / Traits::kGroup;  // of 64 columns
     static constexpr int kBytes = Traits::kScales == ScaleKind::two ? 1 : 2;
-    static_assert(kGroups * kBytes == 2 || kGroups * kBytes == 4);
     uint32_t words_[2];
 };
 

@@ -62,7 +62,7 @@ Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const Comp
 }  // namespace
 
 Result<TiledClusters> find_tiled_clusters() {
-    // Any kernel of this file will do: a thread block of any of them fills a multiprocessor.
+    // Any kernel of this file or of rounded_compact.cu will do: each thread block of theirs fills a multiprocessor.
     using Traits = CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>;
     const void* const kernel = reinterpret_cast<const void*>(tiled_compact_kernel<__half, Traits, kTiledRows>);
     NL_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTiledShared));

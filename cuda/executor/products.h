@@ -3,9 +3,8 @@
 // - Few rows: kernels that read the matrix at memory's rate and do what follows the product too, the activation or the
 //   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products
 //   (linear/streamed.h, compact/streamed_compact.h), elsewhere and for float32 matrix-vector products.
-// - More rows of compact matrices on Hopper: kernels that multiply codes (compact/tiled_compact.h) and, from 33 rows
-// on,
-//   kernels that round weights to 16 bits as they load them (compact/rounded_compact.h).
+// - More rows of compact matrices on Hopper: up to 32 are multiplied with codes (compact/tiled_compact.h), more with
+//   weights that are rounded to 16 bits on their way to the tensor cores (compact/rounded_compact.h).
 // - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
 //   every product.
 // A compact matrix that no kernel takes is expanded to 16 bits, a part of it at a time, and multiplied as a wide one.

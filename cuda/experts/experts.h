@@ -49,7 +49,7 @@ class Experts {
 
     // Whether kernels for compact matrices take the matrix. If not, a compact one is expanded first.
     [[nodiscard]] bool takes_codes(const ExpertMatrix<T>& matrix) const;
-    // Calls one of them.
+    // Calls the faster one for so many pairs. `output`: what becomes of the products.
     Result<void> multiply_codes(const GroupedProduct<T>& product, const ExpertMatrix<T>& matrix,
                                 const CompactOutput& output, cudaStream_t stream);
     // y = the product with the wide matrix, or with the compact one that is expanded, some experts at a time.

@@ -23,7 +23,7 @@ template <typename T>
 Result<void> multiply_grouped_rounded(const GroupedProduct<T>& product, const CompactMatrix& first,
                                       const CompactOutput& output, T* gathered, cudaStream_t stream);
 
-// Pairs for each expert, on average if all are chosen, up to which they are few.
+// With up to so many pairs for each expert, on average over all experts, multiply_grouped_compact() is the faster one.
 constexpr int kFewGroupedPairs = 8;
 
 }  // namespace nanolith::cuda

@@ -538,24 +538,28 @@ impl EngineOption {
     ///   unix:PATH, a socket of this machine
     /// Characters of USER, PASSWORD and FILE that could be taken for parts of the address (such as : @ ? & %) are
     /// written as %XX, a byte as two hexadecimal digits.
-    /// With rediss:// the server must show a certificate that names HOST and is signed by an authority that the system
-    /// trusts, or, where ca is given, by one in that file; this can't be switched off. For servers that ask clients for
-    /// a certificate, cert is a file with the client's certificate and those that link it to its authority, and key a
-    /// file with its private key. All files are in PEM; a key that is protected by a password is refused. The files are
-    /// read when the engine is created, which fails if one can't be used, and again for each connection.
-    /// An address needs libnanolith_redis.so beside the library: without that file, creating the engine is NOT_FOUND. If
-    /// libnanolith_redis.so was built without OpenSSL, creating an engine with rediss:// is UNSUPPORTED. Where a server
-    /// can't be reached, is slow, is full, is not trusted or gives damaged bytes, this is logged once, chunks are
-    /// computed instead, and the server is asked again a second later. Whoever may write to the server decides what is
-    /// read as the chunks' keys and values. \[at most 4096 bytes; default empty: none]
+    /// With rediss:// the server's certificate must name HOST and be signed by a certificate authority: one that the
+    /// system trusts or, if ca is given, one whose certificate is in that file. This check can't be switched off. If the
+    /// server asks its clients for a certificate, cert is a file with the engine's certificate, followed by the
+    /// intermediate ones up to its authority, and key is a file with its private key. All files are in PEM; a private
+    /// key that needs a password is refused. The files are read when the engine is created, which fails if one can't be
+    /// used, and again for each connection.
+    /// Connections are made by libnanolith_redis.so, which is looked for beside the library. If an address is given and
+    /// that file is missing, creating the engine fails with NOT_FOUND; if it was built without OpenSSL and the
+    /// address begins with rediss://, with UNSUPPORTED.
+    /// If the server can't be reached, answers too late, has no memory left, shows a certificate that is not trusted or
+    /// returns damaged bytes, the engine writes one line to the log, computes the chunk itself, and tries the server
+    /// again a second later. Anybody who may write to the server can forge the keys and values of chunks, and so change
+    /// the engine's answers. \[at most 4096 bytes; default empty: no server]
     pub const STORE_SERVER: EngineOption = EngineOption(sys::NL_OPTION_STORE_SERVER);
     /// Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
     /// name; then the chunk is computed, or not kept. \[1 to 600000; default 1000]
     pub const STORE_DEADLINE_MS: EngineOption = EngineOption(sys::NL_OPTION_STORE_DEADLINE_MS);
     /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make decoding faster; steps of more
-    /// than about 100 rows, as those of prefills, take as long as with 16 bits or up to a fifth longer. On other GPUs
-    /// fewer bits save memory and no time, since the matrices are expanded to the engine's dtype for every product.
+    /// give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make it faster to decode for few
+    /// conversations. There, steps that compute more than about 100 tokens at once, such as those of prefills, take as
+    /// long as with 16-bit weights or up to a fifth longer. On other GPUs fewer bits save memory but no time, since the
+    /// matrices are expanded to the engine's dtype for every product.
     /// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub const WEIGHTS: EngineOption = EngineOption(sys::NL_OPTION_WEIGHTS);
 }
@@ -580,12 +584,12 @@ impl Composition {
     /// Pages without a recomputed token stay shared between caches.
     /// When: the call or generation that appends tokens first chooses and recomputes tokens of the chunks, and then
     /// computes the appended ones. Only the last 64 appended tokens are looked at for the choice, or half of
-    /// NL_OPTION_MAX_BATCH_TOKENS if that is less. So append a whole question in one call. Later calls recompute more
-    /// while the limit is not reached; a cache recomputes no token twice. Chunks of level 0 at the beginning of the
-    /// cache are composed exactly.
-    /// Pages with recomputed tokens are kept until their memory is needed, and caches with the same chunks in the same
-    /// order share them. So an answer may depend on questions that other caches have asked about these chunks before;
-    /// with NL_OPTION_BATCH_INVARIANT it does not, since every cache recomputes for itself.
+    /// NL_OPTION_MAX_BATCH_TOKENS if that is less. So append a whole question in one call. Later calls recompute
+    /// further tokens until the share of NL_OPTION_BLEND_SHARE is used up; no cache recomputes a token twice. Chunks of
+    /// level 0 at the beginning of the cache are composed exactly.
+    /// Pages with recomputed tokens are kept until their memory is needed, and other caches with the same chunks in the
+    /// same order use them. An answer may therefore depend on what other caches were asked about these chunks earlier.
+    /// With NL_OPTION_BATCH_INVARIANT it does not: every cache recomputes tokens for itself.
     /// The whole cache is composed as NL_COMPOSE_EXACT instead, and NL_CACHE_COMPOSITION says so, if the share is above
     /// a half, or if the chunks have at most 64 tokens and the share of these is fewer than four. Since 0.2.
     pub const BLENDED: Composition = Composition(sys::NL_COMPOSE_BLENDED);
