@@ -59,7 +59,7 @@ class Program {
         shape.num_pages = 24 + below(static_cast<int>(8 * workers_.size()));
         shape.host_bytes = std::min(below(4), 1) * (1 + below(50)) * kPageBytes;
         shape.store_bytes = below(3) == 0 ? 20000 + below(100000) : 0;
-        shape.max_batch_tokens = 16 + below(80);
+        shape.max_batch_tokens = max_batch_tokens_;
         shape.shares = below(2) == 0;
         if (below(5) != 0) shape.folder = store_;
         shape.warnings = &warnings_;
@@ -131,6 +131,8 @@ class Program {
 
     const Settings& settings_;
     std::mt19937 random_;
+    // The same for all engines: what a blended conversation recomputed depends on it, also of one that was loaded.
+    const int64_t max_batch_tokens_ = 16 + below(80);
     const int64_t not_removed_before_ = settings_.not_removed();
     const TempFolder folder_;
     std::string store_;
