@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "grammar/dependents.h"
+
 namespace nanolith::grammar {
 
 Result<Rule> counted_rule(const Dfa& unit, int32_t least, int32_t most, std::optional<uint8_t> closing) {
@@ -72,37 +74,29 @@ Result<std::shared_ptr<const Grammar>> Grammar::link(std::vector<Rule> rules, in
         grammar->leaf_.push_back(grammar->rules_[r].dfa.is_leaf() ? 1 : 0);
         grammar->rule_of_.insert(grammar->rule_of_.end(), grammar->rules_[r].dfa.size(), static_cast<int32_t>(r));
     }
+    const Dependents dependents(*grammar);
     std::vector<uint8_t> nullable;
-    NL_TRY(grammar->find_ends(nullable));
+    NL_TRY(grammar->find_ends(dependents, nullable));
     NL_TRY(grammar->check_left_recursion(nullable));
-    grammar->find_depths();
-    grammar->find_lengths();
+    grammar->find_depths(dependents);
+    grammar->find_lengths(dependents);
 
     GrammarMasks& masks = grammar->masks_;
     MaskCache& shared = *grammar->tokens_->cache;
     const std::lock_guard lock(shared.mutex);
-    constexpr size_t kMostBytes = size_t{128} << 20U;
-    if (shared.bytes > kMostBytes) {
-        shared.leaves.clear();  // grammars share the ownership of theirs
-        shared.bytes = 0;
-    }
     for (size_t r = 0; r < grammar->rules_.size(); ++r) {
         masks.leaves.emplace_back();
         if (grammar->leaf_[r] == 0) continue;
         const Rule& rule = grammar->rules_[r];
         std::string name = rule.dfa.signature();
         if (rule.counted) name += "counted";  // masks are the same for all counts
-        auto& leaf = shared.leaves[std::move(name)];
-        if (!leaf) leaf = std::make_shared<LeafMasks>();
-        leaf->states.resize(rule.dfa.size());
-        leaf->first_states.resize(rule.dfa.size());
-        masks.leaves.back() = leaf;
+        masks.leaves.back() = shared.of_leaf(std::move(name), rule.dfa.size());
     }
     return std::shared_ptr<const Grammar>(std::move(grammar));
 }
 
 // Removes states that lead to no end, and finds the rules that match the empty text.
-Result<void> Grammar::find_ends(std::vector<uint8_t>& nullable) {
+Result<void> Grammar::find_ends(const Dependents& dependents, std::vector<uint8_t>& nullable) {
     std::vector<uint8_t> live(rule_of_.size(), 0);
     nullable.assign(rules_.size(), 0);
     std::vector<uint8_t> empty(rule_of_.size(), 0);  // from here the rule can end without a byte
@@ -110,29 +104,24 @@ Result<void> Grammar::find_ends(std::vector<uint8_t>& nullable) {
         const Rule& rule = rules_[rule_of_[state]];
         return is_final(state) && (!is_boundary(state) || rule.least == 0);
     };
-    // Backwards over all states until nothing changes: automata are numbered from their beginning, so that a few rounds
-    // do, one more for each level of rules within rules.
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int32_t s = num_states() - 1; s >= 0; --s) {
-            const int32_t r = rule_of_[s];
-            const Dfa& dfa = rules_[r].dfa;
-            const int32_t first = first_state_[r];
-            bool is_live = live[s] != 0 || is_final(s);
-            bool is_empty = empty[s] != 0 || ends_at_once(s);
-            const size_t row = static_cast<size_t>(s - first) * dfa.num_classes;
-            for (int32_t c = 0; c < dfa.num_classes && !is_live; ++c)
-                is_live = dfa.next[row + c] != kNoState && live[first + dfa.next[row + c]] != 0;
-            for (const Call& call : dfa.calls[s - first]) {
-                is_live = is_live || (live[first_state_[call.rule]] != 0 && live[first + call.to] != 0);
-                is_empty = is_empty || (empty[first_state_[call.rule]] != 0 && empty[first + call.to] != 0);
-            }
-            if (is_live == (live[s] != 0) && is_empty == (empty[s] != 0)) continue;
-            live[s] = is_live ? 1 : 0;
-            empty[s] = is_empty ? 1 : 0;
-            changed = true;
+    dependents.until_nothing_changes([&](int32_t s) {
+        const int32_t r = rule_of_[s];
+        const Dfa& dfa = rules_[r].dfa;
+        const int32_t first = first_state_[r];
+        bool is_live = live[s] != 0 || is_final(s);
+        bool is_empty = empty[s] != 0 || ends_at_once(s);
+        const size_t row = static_cast<size_t>(s - first) * dfa.num_classes;
+        for (int32_t c = 0; c < dfa.num_classes && !is_live; ++c)
+            is_live = dfa.next[row + c] != kNoState && live[first + dfa.next[row + c]] != 0;
+        for (const Call& call : dfa.calls[s - first]) {
+            is_live = is_live || (live[first_state_[call.rule]] != 0 && live[first + call.to] != 0);
+            is_empty = is_empty || (empty[first_state_[call.rule]] != 0 && empty[first + call.to] != 0);
         }
-    }
+        if (is_live == (live[s] != 0) && is_empty == (empty[s] != 0)) return false;
+        live[s] = is_live ? 1 : 0;
+        empty[s] = is_empty ? 1 : 0;
+        return true;
+    });
     if (live[start()] == 0) return fail(NL_ERROR_INVALID_ARGUMENT, "no text satisfies it");
     for (size_t r = 0; r < rules_.size(); ++r) nullable[r] = empty[first_state_[r]];
     prune(live);
@@ -198,35 +187,32 @@ Result<void> Grammar::check_left_recursion(const std::vector<uint8_t>& nullable)
                 "a rule begins with itself (left recursion): expected one that reads something first");
 }
 
-void Grammar::find_depths() {
+void Grammar::find_depths(const Dependents& dependents) {
     constexpr int32_t kFar = 1 << 20;
     depth_needed_.assign(rule_of_.size(), kFar);
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int32_t s = num_states() - 1; s >= 0; --s) {
-            const int32_t r = rule_of_[s];
-            const Rule& rule = rules_[r];
-            const int32_t first = first_state_[r];
-            int32_t least = depth_needed_[s];
-            const bool must_go_on = is_boundary(s) && rule.least > (s == first ? 0 : 1);
-            if (leaf_[r] != 0 || (is_final(s) && !must_go_on)) least = 0;
-            for (int32_t c = 0; c < rule.dfa.num_classes && least > 0; ++c) {
-                const int32_t to = rule.dfa.next[static_cast<size_t>(s - first) * rule.dfa.num_classes + c];
-                if (to != kNoState && !(must_go_on && to == rule.closed))
-                    least = std::min(least, depth_needed_[first + to]);
-            }
-            for (const Call& call : calls(s)) {
-                const int32_t frame = only_ends_[first + call.to] != 0 ? 0 : 1;
-                const int32_t inside = frame + depth_needed_[first_state_[call.rule]];
-                // Behind a unit the rule may end; what the next unit needs, this one needed too.
-                const int32_t behind = call.to == rule.boundary ? 0 : depth_needed_[first + call.to];
-                least = std::min(least, std::max(inside, behind));
-            }
-            if (least == depth_needed_[s]) continue;
-            depth_needed_[s] = least;
-            changed = true;
+    dependents.until_nothing_changes([this](int32_t s) {
+        const int32_t r = rule_of_[s];
+        const Rule& rule = rules_[r];
+        const int32_t first = first_state_[r];
+        int32_t least = depth_needed_[s];
+        const bool must_go_on = is_boundary(s) && rule.least > (s == first ? 0 : 1);
+        if (leaf_[r] != 0 || (is_final(s) && !must_go_on)) least = 0;
+        for (int32_t c = 0; c < rule.dfa.num_classes && least > 0; ++c) {
+            const int32_t to = rule.dfa.next[static_cast<size_t>(s - first) * rule.dfa.num_classes + c];
+            if (to != kNoState && !(must_go_on && to == rule.closed))
+                least = std::min(least, depth_needed_[first + to]);
         }
-    }
+        for (const Call& call : calls(s)) {
+            const int32_t frame = only_ends_[first + call.to] != 0 ? 0 : 1;
+            const int32_t inside = frame + depth_needed_[first_state_[call.rule]];
+            // Behind a unit the rule may end; what the next unit needs, this one needed too.
+            const int32_t behind = call.to == rule.boundary ? 0 : depth_needed_[first + call.to];
+            least = std::min(least, std::max(inside, behind));
+        }
+        if (least == depth_needed_[s]) return false;
+        depth_needed_[s] = least;
+        return true;
+    });
     // States that were pruned are never entered.
     for (const int32_t depth : depth_needed_)
         if (depth < kFar) most_depth_needed_ = std::max(most_depth_needed_, depth);
@@ -242,8 +228,8 @@ int64_t Grammar::bytes_of_call(int32_t rule) const {
     return std::min(kNeverEnds, bytes + unit_bytes_[rule] * rules_[rule].least);
 }
 
-// Rounds until nothing gets shorter, as for depths. At a boundary only the closing byte is counted here.
-void Grammar::find_lengths() {
+// At a boundary only the closing byte is counted here.
+void Grammar::find_lengths(const Dependents& dependents) {
     bytes_needed_.assign(rule_of_.size(), kNeverEnds);
     unit_bytes_.assign(rules_.size(), kNeverEnds >> 20U);
     for (int32_t s = 0; s < num_states(); ++s) {
@@ -253,30 +239,24 @@ void Grammar::find_lengths() {
             bytes_needed_[s] = 0;
         }
     }
-    for (bool changed = true; changed;) {
-        changed = false;
-        for (int32_t s = num_states() - 1; s >= 0; --s) {
-            const int32_t r = rule_of_[s];
-            const Rule& rule = rules_[r];
-            const int32_t first = first_state_[r];
-            int64_t least = kNeverEnds;
-            for (int32_t c = 0; c < rule.dfa.num_classes; ++c) {
-                const int32_t to = rule.dfa.next[static_cast<size_t>(s - first) * rule.dfa.num_classes + c];
-                if (to != kNoState && (!is_boundary(s) || to != rule.closed))
-                    least = std::min(least, 1 + bytes_needed_[first + to]);
-            }
-            for (const Call& call : calls(s))
-                least = std::min(least, bytes_of_call(call.rule) + bytes_needed_[first + call.to]);
-            if (is_boundary(s)) {
-                const int64_t unit = least - bytes_needed_[s];
-                changed = changed || unit < unit_bytes_[r];
-                unit_bytes_[r] = std::min(unit_bytes_[r], unit);
-            } else if (least < bytes_needed_[s]) {
-                bytes_needed_[s] = least;
-                changed = true;
-            }
+    dependents.until_nothing_changes([this](int32_t s) {
+        const int32_t r = rule_of_[s];
+        const Rule& rule = rules_[r];
+        const int32_t first = first_state_[r];
+        int64_t least = kNeverEnds;
+        for (int32_t c = 0; c < rule.dfa.num_classes; ++c) {
+            const int32_t to = rule.dfa.next[static_cast<size_t>(s - first) * rule.dfa.num_classes + c];
+            if (to != kNoState && (!is_boundary(s) || to != rule.closed))
+                least = std::min(least, 1 + bytes_needed_[first + to]);
         }
-    }
+        for (const Call& call : calls(s))
+            least = std::min(least, bytes_of_call(call.rule) + bytes_needed_[first + call.to]);
+        int64_t& shortest = is_boundary(s) ? unit_bytes_[r] : bytes_needed_[s];
+        if (is_boundary(s)) least -= bytes_needed_[s];
+        if (least >= shortest) return false;
+        shortest = least;
+        return true;
+    });
     most_bytes_needed_.assign(rules_.size(), 0);
     for (int32_t s = 0; s < num_states(); ++s) {
         const int64_t bytes = bytes_needed(s, 0);

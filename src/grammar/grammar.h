@@ -41,6 +41,8 @@ class RuleSet {
     std::vector<Rule> rules_;
 };
 
+class Dependents;
+
 // Immutable except for its cache of masks, which has a mutex of its own: so any thread may use it.
 class Grammar {
   public:
@@ -104,11 +106,11 @@ class Grammar {
 
   private:
     Grammar() = default;
-    Result<void> find_ends(std::vector<uint8_t>& nullable);
+    Result<void> find_ends(const Dependents& dependents, std::vector<uint8_t>& nullable);
     void prune(const std::vector<uint8_t>& live);
     Result<void> check_left_recursion(const std::vector<uint8_t>& nullable) const;
-    void find_depths();
-    void find_lengths();
+    void find_depths(const Dependents& dependents);
+    void find_lengths(const Dependents& dependents);
     [[nodiscard]] int64_t bytes_of_call(int32_t rule) const;
 
     std::vector<Rule> rules_;

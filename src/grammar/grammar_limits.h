@@ -1,5 +1,5 @@
 // What a constraint may cost. Constraints are untrusted input: one that exceeds a limit is refused with an error, but
-// for kMaxDepth, kMaxConfigs and kMaxFrames, which restrict the texts while they are matched.
+// for kMaxDepth, kMaxConfigs and kMaxFrames, which restrict the texts while they are matched, and kMaxMaskBytes.
 #pragma once
 
 #include <cstddef>
@@ -20,5 +20,8 @@ constexpr int32_t kMaxRepeat = 10000;   // {n} in a regular expression or EBNF
 constexpr int32_t kMaxDepth = 320;      // rules that are open at once while a text is matched
 constexpr size_t kMaxConfigs = 512;     // ways to read a text that are followed at once
 constexpr size_t kMaxFrames = 1 << 20;  // distinct stack frames of one matcher
+// Of the masks that are remembered for a vocabulary, and of those that are for each grammar: beyond it they are found
+// anew.
+constexpr size_t kMaxMaskBytes = size_t{128} << 20U;
 
 }  // namespace nanolith::grammar

@@ -1,6 +1,6 @@
 // Masks of tokens that are remembered: those of an automaton's states, for all grammars of a vocabulary that have the
 // same automaton (the inside of a JSON string above all), and those of whole situations (Matcher::key()), for one
-// grammar.
+// grammar. Where masks would take more memory than a limit allows, all of them are forgotten, and found anew.
 #pragma once
 
 #include <cstdint>
@@ -40,24 +40,36 @@ struct StateMask {
     mutable std::vector<Mask> by_room;
 };
 
+// The memory that it takes, approximately.
+size_t bytes_of(const StateMask& mask);
+
 // Of one automaton without calls; a place for each of its states.
 struct LeafMasks {
-    std::vector<std::unique_ptr<StateMask>> states;
-    std::vector<std::unique_ptr<StateMask>> first_states;  // where nothing stands before the token
+    std::vector<std::shared_ptr<const StateMask>> states;
+    std::vector<std::shared_ptr<const StateMask>> first_states;  // where nothing stands before the token
 };
 
 // Of one vocabulary.
 struct MaskCache {
+    // The masks of the automaton with this signature and so many states; the caller holds the mutex.
+    std::shared_ptr<LeafMasks> of_leaf(std::string signature, int32_t num_states);
+    // Makes room for a mask of so many bytes, or notes that one has grown by so many; the caller holds the mutex.
+    void add(size_t more);
+
     std::mutex mutex;                                                    // for everything here and in the LeafMasks
     std::unordered_map<std::string, std::shared_ptr<LeafMasks>> leaves;  // by Dfa::signature()
-    size_t bytes = 0;                                                    // of all masks, approximately
+    size_t bytes = 0;                                                    // of all masks, and of the keys and places
 };
 
 // Of one grammar.
 struct GrammarMasks {
+    // Remembers the mask of a state of a rule that calls others; the caller holds the mutex.
+    void remember(uint64_t state, std::shared_ptr<const StateMask> mask);
+
     std::mutex mutex;
     std::vector<std::shared_ptr<LeafMasks>> leaves;                         // [rules] null for those that call others
     std::unordered_map<uint64_t, std::shared_ptr<const StateMask>> states;  // of rules that call others
+    size_t state_bytes = 0;                                                 // of these masks
     std::unordered_map<std::string, std::shared_ptr<const Mask>> situations;
 };
 

@@ -135,13 +135,11 @@ std::shared_ptr<const StateMask> find_state_mask(const Grammar& grammar, int32_t
     if (!grammar.is_leaf(rule_index)) {
         const uint64_t key = (static_cast<uint64_t>(state) << 33U) | (static_cast<uint64_t>(first ? 1 : 0) << 32U) |
                              static_cast<uint32_t>(grammar.rule(rule_index).counted ? count : 0);
-        auto& found = masks.states[key];
-        if (found) return found;
+        if (const auto found = masks.states.find(key); found != masks.states.end()) return found->second;
         auto made = std::make_shared<StateMask>();
         walk_with_calls(grammar, state, count, trie, *made);
-        constexpr size_t kMostStates = 4096;
-        if (masks.states.size() > kMostStates) masks.states.clear();
-        return masks.states[key] = std::move(made);
+        masks.remember(key, made);
+        return made;
     }
     const std::shared_ptr<LeafMasks>& leaf = masks.leaves[rule_index];
     const int32_t local = state - grammar.first_state(rule_index);
@@ -149,18 +147,17 @@ std::shared_ptr<const StateMask> find_state_mask(const Grammar& grammar, int32_t
     const std::lock_guard lock(shared.mutex);
     auto& place = first && tokens.first_trie ? leaf->first_states[local] : leaf->states[local];
     if (!place) {
-        auto made = std::make_unique<StateMask>();
+        auto made = std::make_shared<StateMask>();
         const Rule& rule = grammar.rule(rule_index);
         if (rule.counted) {
             walk_counted(rule, local, trie, tokens.vocab_size(), *made);
         } else {
             walk_leaf(rule.dfa, local, trie, tokens.vocab_size(), *made);
         }
-        shared.bytes +=
-            made->few.size() * 4 + made->bits.size() * 4 + made->by_units.size() * 8 + made->escapes.size() * 8;
+        shared.add(bytes_of(*made));
         place = std::move(made);
     }
-    return {leaf, place.get()};
+    return place;
 }
 
 void allow_inside(const Grammar& grammar, const StateMask& found, int32_t state, int32_t count,
@@ -174,7 +171,9 @@ void allow_inside(const Grammar& grammar, const StateMask& found, int32_t state,
     }
     const int32_t room = grammar.rule(grammar.rule_of(state)).most - count;
     const size_t level = std::min(static_cast<size_t>(std::max(room, 0)), found.by_room.size() - 1);
-    const std::lock_guard lock(grammar.tokens().cache->mutex);
+    MaskCache& shared = *grammar.tokens().cache;
+    const std::lock_guard lock(shared.mutex);
+    if (found.by_room[level].empty()) shared.add(mask.size() * sizeof(uint32_t));
     allow_all(tokens_within(found, level, mask.size()));
 }
 
