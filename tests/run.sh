@@ -45,6 +45,8 @@ gtest() {
             failures=$(sed -n 's/.*<testsuites .*failures="\([0-9]*\)".*/\1/p' "$xml")
         fi
         if [ $status != 0 ] || [ ! -s "$xml" ]; then
+            # What failed may stand far above the end.
+            grep -A 15 ': Failure$' "$logs/$name.$shard.log" | head -n 150 || true
             tail -n 60 "$logs/$name.$shard.log"
             # A crash, or a sanitizer's report at the end, is a failure of no case that was counted.
             if [ "${failures:-0}" = 0 ]; then failures=1 cases=$((cases + 1)); fi

@@ -81,14 +81,22 @@ class Program {
         }
     }
 
+    static std::string metrics_of(nl_engine* engine) {
+        std::string text(100000, '\0');
+        size_t length = 0;
+        EXPECT_EQ(nl_engine_metrics(engine, text.data(), text.size(), &length), NL_OK);
+        text.resize(std::min(length, text.size()));
+        return text;
+    }
+
     // No handle is left: every page is free or a chunk's, and free when the chunks are pushed out.
     static void check_pages(nl_engine* engine) {
         const int64_t total = fact(engine, NL_ENGINE_PAGES_TOTAL);
         // The step loop lets go of what it computed ahead for a cache that was freed, and the thread that writes to the
         // store's folder of its last chunk, which a busy disk makes wait.
-        for (int tries = 0; spare_pages(engine) < total && tries < 30000; ++tries)
+        for (int tries = 0; spare_pages(engine) < total && tries < 120000; ++tries)
             std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        EXPECT_EQ(spare_pages(engine), total);
+        EXPECT_EQ(spare_pages(engine), total) << metrics_of(engine);
         std::vector<CacheHandle> fillers;
         for (int64_t left = total; left > 0;) {
             const int64_t pages = std::min<int64_t>(left, 30);
