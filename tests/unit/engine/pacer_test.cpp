@@ -87,7 +87,7 @@ TEST(Pacer, PrefillsAloneAreCutOnSlowDevices) {
         slow.ran(slow.rows_alone(), slow.rows_alone(), Device{3000, 6000}.step(slow.rows_alone()));
     }
     EXPECT_EQ(fast.rows_alone(), 2048);
-    EXPECT_EQ(slow.rows_alone(), 256);
+    EXPECT_EQ(slow.rows_alone(), 512);
     EXPECT_EQ(Pacer(0, 100).rows_alone(), 100);
 }
 
