@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "backend/cpu/bfloat16_products.h"
 #include "backend/cpu/compact_expand.h"
 #include "backend/cpu/compact_products.h"
 #include "backend/cpu/dot_products.h"
@@ -336,6 +337,17 @@ struct Products<T>::State {
         });
     }
 
+    // At most kFewRows rows, where bfloat16 is multiplied as it is.
+    void by_bfloat16(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
+        if constexpr (std::is_same_v<T, BFloat16>) {
+            for_tiles(w, rows, kFewRows, tiles_of(w.outputs, kDotOutputs), [&](int64_t tile, int64_t, int32_t) {
+                const int64_t first = tile * kDotOutputs;
+                const BFloat16Products of{w.data + first * w.depth, x, w.depth, y + first, w.outputs, accumulate};
+                bfloat16_products(of, rows, std::min(kDotOutputs, w.outputs - first));
+            });
+        }
+    }
+
     // The rows of x with their elements in the order of the matrix's columns.
     T* in_order_of(const Matrix<T>& w, const T* x, int64_t rows) {
         pool.run(rows, cost_of_bytes(rows * w.depth * 8), [&](int64_t row, int32_t) {
@@ -492,6 +504,8 @@ Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, 
     if (state_->takes_tiles(w, rows)) return state_->many_rows(w, x, rows, y, accumulate);
     if (state_->multiplies_codes(w, rows)) {
         state_->by_compact(w, x, rows, y, accumulate);
+    } else if (std::is_same_v<T, BFloat16> && has_bfloat16_products()) {
+        state_->by_bfloat16(w, x, rows, y, accumulate);
     } else if (rows <= kMostDotRows || state_->batch_invariant) {
         state_->by_dots(w, x, rows, y, accumulate);
     } else {

@@ -26,8 +26,12 @@
 #define NL_TARGET_V4_VNNI \
     __attribute__((       \
         target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vnni")))
+#define NL_TARGET_V4_BF16 \
+    __attribute__((       \
+        target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt,avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512bf16")))
 #define NL_TARGET_V3 __attribute__((target("avx2,fma,f16c,bmi,bmi2,lzcnt,popcnt")))
 #else
+#define NL_TARGET_V4_BF16
 #define NL_TARGET_V4_VNNI
 #define NL_TARGET_V4
 #define NL_TARGET_V3
