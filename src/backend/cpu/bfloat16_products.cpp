@@ -12,6 +12,7 @@
 #endif
 
 #include <cassert>
+#include <cstring>
 
 #include "backend/cpu/dot_products.h"
 #include "backend/cpu/simd.h"
@@ -22,6 +23,17 @@ namespace nanolith::cpu {
 namespace {
 
 constexpr int64_t kNumbers = 32;  // of a vector
+
+// Not sum() of simd.h: Clang gives a vector to no function of another instruction set.
+NL_TARGET_V4_BF16 inline float total_of(Vec<16> sums) {
+    Vec<8> halves[2];
+    std::memcpy(halves, &sums, sizeof(halves));
+    const Vec<8> half = halves[0] + halves[1];
+    Vec<4> quarters[2];
+    std::memcpy(quarters, &half, sizeof(quarters));
+    const Vec<4> quarter = quarters[0] + quarters[1];
+    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+}
 
 // Rows of x by outputs that lie `apart` from each other. What lies `next` numbers behind the weights is fetched beside
 // them; 0: nothing.
@@ -48,7 +60,7 @@ NL_TARGET_V4_BF16 void block(const BFloat16Products& of, const BFloat16* weights
     }
     NL_UNROLL for (int r = 0; r < Rows; ++r) {
         NL_UNROLL for (int n = 0; n < Outputs; ++n) {
-            const float total = sum<16>(sums[r][n]);
+            const float total = total_of(sums[r][n]);
             float& to = y[r * of.y_stride + n * apart];
             to = of.accumulate ? to + total : total;
         }
