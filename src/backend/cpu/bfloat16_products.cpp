@@ -3,8 +3,8 @@
 // and their addition to a sum are one instruction.
 //
 // The weights are read once, 2 bytes each; x and y stay in cache. Bound by memory: the outputs that are computed
-// together lie far apart, so that a core reads several runs of addresses at a time (see dot_products.cpp). With more
-// rows a core comes to the next weights so late that it also has to ask for them in advance.
+// together lie far apart, so that a core reads several runs of addresses at a time (see dot_products.cpp). The
+// processor fetches ahead in each run by itself; prefetches of the next output's weights made four rows a fifth slower.
 #include "backend/cpu/bfloat16_products.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -22,9 +22,10 @@ namespace nanolith::cpu {
 #if defined(__x86_64__) && defined(__GNUC__)
 namespace {
 
-constexpr int64_t kNumbers = 32;  // of a vector
+constexpr int64_t kNumbers = 32;  // bfloat16 numbers of a vector
 
-// Not sum() of simd.h: Clang gives a vector to no function of another instruction set.
+// The sum of a vector's lanes. sum() of simd.h can't be called here: Clang refuses to pass a vector of 64 bytes to a
+// function that is not compiled for AVX-512, although that one would be inlined.
 NL_TARGET_V4_BF16 inline float total_of(Vec<16> sums) {
     Vec<8> halves[2];
     std::memcpy(halves, &sums, sizeof(halves));
@@ -35,45 +36,41 @@ NL_TARGET_V4_BF16 inline float total_of(Vec<16> sums) {
     return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
 }
 
-// Rows of x by outputs that lie `apart` from each other. What lies `next` numbers behind the weights is fetched beside
-// them; 0: nothing.
+// Multiplies all rows of x by the outputs n, n + apart, n + 2 * apart ..
 template <int Rows, int Outputs>
-NL_TARGET_V4_BF16 void block(const BFloat16Products& of, const BFloat16* weights, int64_t apart, float* y,
-                             int64_t next) {
+NL_TARGET_V4_BF16 void block(const BFloat16Products& of, int64_t n, int64_t apart) {
+    const BFloat16* const weights = of.weights + n * of.depth;
+    float* const y = of.y + n;
     Vec<16> sums[Rows][Outputs] = {};
     for (int64_t k = 0; k < of.depth; k += kNumbers) {
-        // All numbers of the vectors, or those that are left at the end.
+        // Which of a vector's 32 numbers are read: all of them, or at the end of a row those that are left.
         const __mmask32 there = of.depth - k >= kNumbers ? ~0U : (1U << (of.depth - k)) - 1;
         __m512i w[Outputs];
-        NL_UNROLL for (int n = 0; n < Outputs; ++n) {
-            const BFloat16* const from = weights + n * apart * of.depth + k;
-            w[n] = _mm512_maskz_loadu_epi16(there, from);
-            if (next != 0) __builtin_prefetch(from + next);
-        }
+        NL_UNROLL for (int i = 0; i < Outputs; ++i) w[i] =
+            _mm512_maskz_loadu_epi16(there, weights + i * apart * of.depth + k);
         NL_UNROLL for (int r = 0; r < Rows; ++r) {
             const __m512i v = _mm512_maskz_loadu_epi16(there, of.x + r * of.depth + k);
-            NL_UNROLL for (int n = 0; n < Outputs; ++n) {
-                sums[r][n] =
-                    _mm512_dpbf16_ps(sums[r][n], reinterpret_cast<__m512bh>(v), reinterpret_cast<__m512bh>(w[n]));
+            NL_UNROLL for (int i = 0; i < Outputs; ++i) {
+                sums[r][i] =
+                    _mm512_dpbf16_ps(sums[r][i], reinterpret_cast<__m512bh>(v), reinterpret_cast<__m512bh>(w[i]));
             }
         }
     }
     NL_UNROLL for (int r = 0; r < Rows; ++r) {
-        NL_UNROLL for (int n = 0; n < Outputs; ++n) {
-            const float total = total_of(sums[r][n]);
-            float& to = y[r * of.y_stride + n * apart];
+        NL_UNROLL for (int i = 0; i < Outputs; ++i) {
+            const float total = total_of(sums[r][i]);
+            float& to = y[r * of.y_stride + i * apart];
             to = of.accumulate ? to + total : total;
         }
     }
 }
 
-// All outputs, in so many runs that are read at a time.
+// Multiplies all rows of x by all outputs, which are divided into `Runs` runs of neighbours: a block has one of each.
 template <int Rows, int Runs>
 NL_TARGET_V4_BF16 void all_outputs(const BFloat16Products& of, int64_t outputs) {
     const int64_t apart = outputs / Runs;
-    for (int64_t n = 0; n < apart; ++n)
-        block<Rows, Runs>(of, of.weights + n * of.depth, apart, of.y + n, Rows > 2 && n + 1 < apart ? of.depth : 0);
-    for (int64_t n = Runs * apart; n < outputs; ++n) block<Rows, 1>(of, of.weights + n * of.depth, 0, of.y + n, 0);
+    for (int64_t n = 0; n < apart; ++n) block<Rows, Runs>(of, n, apart);
+    for (int64_t n = Runs * apart; n < outputs; ++n) block<Rows, 1>(of, n, 0);
 }
 
 }  // namespace

@@ -19,8 +19,8 @@ struct BFloat16Products {
     bool accumulate = false;
 };
 
-// Computes that for r < rows, at most kFewRows (dot_products.h), and n < outputs. Products are exact and their sums
-// float32, but numbers below 2^-126 count as 0. How a row's sum is rounded does not depend on other rows.
+// Computes that for r < rows, at most kFewRows (dot_products.h), and n < outputs. Products are exact and summed in
+// float32; numbers smaller than 2^-126 count as 0. How a row's sum is rounded does not depend on other rows.
 void bfloat16_products(const BFloat16Products& of, int64_t rows, int64_t outputs);
 
 }  // namespace nanolith::cpu

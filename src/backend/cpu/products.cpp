@@ -75,9 +75,16 @@ bool has_many_rows() {
     return std::is_same_v<T, float> || has_bfloat16_products();
 }
 
-// The most rows that do not go through oneDNN at a time.
+// Whether few rows are multiplied as bfloat16, without being widened.
+template <typename T>
+bool has_bfloat16_rows() {
+    return std::is_same_v<T, BFloat16> && has_bfloat16_products();
+}
+
+// The most rows that are widened to float32 at a time.
 template <typename T>
 int64_t most_wide_rows(int64_t max_rows) {
+    if (has_bfloat16_rows<T>()) return 0;
     return std::max(has_many_rows<T>() ? 0 : max_rows, kFewRows);
 }
 
@@ -337,7 +344,7 @@ struct Products<T>::State {
         });
     }
 
-    // At most kFewRows rows, where bfloat16 is multiplied as it is.
+    // At most kFewRows rows, where has_bfloat16_rows().
     void by_bfloat16(const Matrix<T>& w, const T* x, int64_t rows, float* y, bool accumulate) {
         if constexpr (std::is_same_v<T, BFloat16>) {
             for_tiles(w, rows, kFewRows, tiles_of(w.outputs, kDotOutputs), [&](int64_t tile, int64_t, int32_t) {
@@ -504,7 +511,7 @@ Result<void> Products<T>::run(const Matrix<T>& w, T* x, int64_t rows, float* y, 
     if (state_->takes_tiles(w, rows)) return state_->many_rows(w, x, rows, y, accumulate);
     if (state_->multiplies_codes(w, rows)) {
         state_->by_compact(w, x, rows, y, accumulate);
-    } else if (std::is_same_v<T, BFloat16> && has_bfloat16_products()) {
+    } else if (has_bfloat16_rows<T>()) {
         state_->by_bfloat16(w, x, rows, y, accumulate);
     } else if (rows <= kMostDotRows || state_->batch_invariant) {
         state_->by_dots(w, x, rows, y, accumulate);
