@@ -27,7 +27,7 @@ class Pacer {
     static constexpr double kLeastShare = 0.9;  // of the speed of prefills alone
     static constexpr int32_t kFirstRows = 256;  // before anything is known
     static constexpr double kAlone = 8;         // times what a step may take beside conversations
-    // A CPU repacks all weights in each step: with 256 rows that costs a twentieth of its speed.
+    // Fewer rows slow prefills down on a CPU, which repacks all weights in each step: 256 by a twentieth.
     static constexpr int32_t kLeastAlone = 512;
     static constexpr double kNewest = 0.5;  // weight of a step in the averages
     static constexpr double kEnough = 0.8;  // of the rows that keep that share

@@ -53,7 +53,8 @@ struct LeafMasks {
 struct MaskCache {
     // The masks of the automaton with this signature and so many states; the caller holds the mutex.
     std::shared_ptr<LeafMasks> of_leaf(std::string signature, int32_t num_states);
-    // Makes room for a mask of so many bytes, or notes that one has grown by so many; the caller holds the mutex.
+    // Counts bytes that a new mask takes, or that one has grown by. If all would exceed kMaxMaskBytes, the masks so far
+    // are forgotten first. The caller holds the mutex.
     void add(size_t more);
 
     std::mutex mutex;                                                    // for everything here and in the LeafMasks

@@ -167,6 +167,15 @@ inline int64_t spare_pages(const nl_engine* engine) {
     return fact(engine, NL_ENGINE_PAGES_FREE) + fact(engine, NL_ENGINE_PAGES_EVICTABLE);
 }
 
+// The text of nl_engine_metrics.
+inline std::string metrics_of(const nl_engine* engine) {
+    std::string text(1 << 16, '\0');
+    size_t length = 0;
+    EXPECT_EQ(nl_engine_metrics(engine, text.data(), text.size(), &length), NL_OK) << nl_last_error();
+    text.resize(std::min(length, text.size()));
+    return text;
+}
+
 // `count` tokens that differ with `start`.
 inline Tokens some_tokens(int count, int start = 3) {
     Tokens tokens;

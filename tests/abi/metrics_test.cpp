@@ -14,10 +14,7 @@ class MetricsTest : public testing::Test {
   protected:
     // Reads the text strictly: every value belongs to the metric that the two lines of comment before it announce.
     Metrics read() {
-        std::string text(16384, '\0');
-        size_t length = 0;
-        EXPECT_EQ(nl_engine_metrics(engine_.get(), text.data(), text.size(), &length), NL_OK) << nl_last_error();
-        std::istringstream lines(text.substr(0, length));
+        std::istringstream lines(metrics_of(engine_.get()));
         Metrics metrics;
         std::string announced;
         for (std::string line; std::getline(lines, line);) {

@@ -81,14 +81,6 @@ class Program {
         }
     }
 
-    static std::string metrics_of(nl_engine* engine) {
-        std::string text(100000, '\0');
-        size_t length = 0;
-        EXPECT_EQ(nl_engine_metrics(engine, text.data(), text.size(), &length), NL_OK);
-        text.resize(std::min(length, text.size()));
-        return text;
-    }
-
     // No handle is left: every page is free or a chunk's, and free when the chunks are pushed out.
     static void check_pages(nl_engine* engine) {
         const int64_t total = fact(engine, NL_ENGINE_PAGES_TOTAL);
@@ -139,7 +131,8 @@ class Program {
 
     const Settings& settings_;
     std::mt19937 random_;
-    // The same for all engines: what a blended conversation recomputed depends on it, also of one that was loaded.
+    // One for all engines of the program: what a blended conversation recomputes depends on it, and a conversation that
+    // one engine saved is loaded by another.
     const int64_t max_batch_tokens_ = 16 + below(80);
     const int64_t not_removed_before_ = settings_.not_removed();
     const TempFolder folder_;

@@ -21,24 +21,21 @@ std::string nested_rules(const std::vector<int>& order) {
     return text;
 }
 
-// As many rules as there may be are found out about in any order. (Where each round over all of them found out about
-// one more, this took half a minute.)
+// With as many rules as a grammar may have, in any order. (Where each round over all rules found out about one more,
+// 19,000 rules that are defined before their callers took 17 s.)
 TEST(Grammar, KnowsItsRulesInAnyOrder) {
     const uint32_t seed = std::random_device{}();
-    std::mt19937 random(seed);
     constexpr int kNested = kMaxRules - 1;
-    std::vector<int> order(kNested);
-    std::iota(order.begin(), order.end(), 0);
-    for (const char* const which : {"callers first", "callers last", "in any order"}) {
+    std::vector<int> callers_first(kNested);
+    std::iota(callers_first.begin(), callers_first.end(), 0);
+    const std::vector<int> callers_last(callers_first.rbegin(), callers_first.rend());
+    std::vector<int> shuffled = callers_first;
+    std::ranges::shuffle(shuffled, std::mt19937(seed));
+    for (const auto& order : {callers_first, callers_last, shuffled}) {
         const auto grammar = compile_text(ConstraintKind::ebnf, nested_rules(order));
         ASSERT_TRUE(grammar.ok()) << grammar.error().message;
-        EXPECT_EQ((*grammar)->bytes_needed((*grammar)->start(), 0), 2 * kNested + 1) << which << ", seed " << seed;
-        EXPECT_EQ((*grammar)->most_depth_needed(), kNested - 1) << which << ", seed " << seed;
-        if (order[0] == 0) {
-            std::ranges::reverse(order);
-        } else {
-            std::ranges::shuffle(order, random);
-        }
+        EXPECT_EQ((*grammar)->bytes_needed((*grammar)->start(), 0), 2 * kNested + 1) << "seed " << seed;
+        EXPECT_EQ((*grammar)->most_depth_needed(), kNested - 1) << "seed " << seed;
     }
 }
 
@@ -83,7 +80,8 @@ TEST(Grammar, FindsTheShortestTextOfRulesInCircles) {
     }
 }
 
-// Masks of one vocabulary never take more than the limit: they are forgotten, those of a grammar that is in use only.
+// The masks of a vocabulary never take more than the limit: before they would, all are forgotten. Of automata that no
+// grammar has any more, the places for masks go as well.
 TEST(MaskCache, ForgetsWhatIsTooMuch) {
     MaskCache cache;
     const auto in_use = cache.of_leaf("in use", 64);
@@ -107,7 +105,7 @@ TEST(MaskCache, ForgetsWhatIsTooMuch) {
     EXPECT_EQ(in_use->states.size(), 64U);
 }
 
-// The same for the states of one grammar.
+// The masks of one grammar's states never take more than the limit.
 TEST(GrammarMasks, ForgetWhatIsTooMuch) {
     GrammarMasks masks;
     for (uint64_t i = 0; i < 300; ++i) {
