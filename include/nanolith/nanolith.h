@@ -1044,26 +1044,26 @@ enum NL_NAMED(EngineOption, NL_OPTION_) {
      * With rediss:// the server's certificate must name HOST and be signed by a certificate authority: one that the
      * system trusts or, if ca is given, one whose certificate is in that file. This check can't be switched off. If the
      * server asks its clients for a certificate, cert is a file with the engine's certificate, followed by the
-     * intermediate ones up to its authority, and key is a file with its private key. All files are in PEM; a private
-     * key that needs a password is refused. The files are read when the engine is created, which fails if one can't be
+     * intermediate ones up to its authority, and key is a file with that certificate's private key, not encrypted. The
+     * three files have the PEM format. They are read when the engine is created, which fails if one of them can't be
      * used, and again for each connection.
-     * Connections are made by libnanolith_redis.so, which is looked for beside the library. If an address is given and
-     * that file is missing, creating the engine fails with NOT_FOUND; if it was built without OpenSSL and the
-     * address begins with rediss://, with UNSUPPORTED.
-     * If the server can't be reached, answers too late, has no memory left, shows a certificate that is not trusted or
-     * returns damaged bytes, the engine writes one line to the log, computes the chunk itself, and tries the server
-     * again a second later. Anybody who may write to the server can forge the keys and values of chunks, and so change
-     * the engine's answers. [at most 4096 bytes; default empty: no server]
+     * libnanolith_redis.so connects to the server. Creating an engine with an address fails with NOT_FOUND if this file
+     * is not beside the library, and with UNSUPPORTED if the address begins with rediss:// but the file was built
+     * without OpenSSL.
+     * The server may fail: it can't be reached, answers too late, has no memory left, shows a certificate that is not
+     * trusted, or returns damaged bytes. Then the engine writes one line to the log, computes the chunk itself, and
+     * tries the server again a second later. Anybody who may write to the server can forge the keys and values of
+     * chunks, and so change the engine's answers. [at most 4096 bytes; default empty: no server]
      */
     NL_OPTION_STORE_SERVER = 21 NL_TAKES_TEXT,
     /* Milliseconds that reading a chunk from that server, or writing it there, may take, beside resolving the host's
        name; then the chunk is computed, or not kept. [1 to 600000; default 1000] */
     NL_OPTION_STORE_DEADLINE_MS = 22 NL_TAKES_INT,
     /* How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-       give the same codes. On a Hopper GPU (compute capability 9.0) fewer bits make it faster to decode for few
-       conversations. There, steps that compute more than about 100 tokens at once, such as those of prefills, take as
-       long as with 16-bit weights or up to a fifth longer. On other GPUs fewer bits save memory but no time, since the
-       matrices are expanded to the engine's dtype for every product.
+       give the same codes. Fewer bits save memory. On a CPU, and on a Hopper GPU (compute capability 9.0) for a few
+       conversations, they also make decoding faster than with 16-bit weights. A step of more than about 100 tokens, as
+       in prefills, takes up to a fifth longer on such a GPU. On other GPUs nothing gets faster, since each product
+       first expands its matrix to the engine's dtype.
        [NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8] */
     NL_OPTION_WEIGHTS = 23 NL_TAKES_CHOICE(Weights)
 };
