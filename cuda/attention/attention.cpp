@@ -20,7 +20,7 @@ Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& sha
     }
     if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {
         const NarrowLaunch narrow{what.narrow_blocks, what.fp8, what.wide_items > 0, what.early};
-        NL_TRY(attend_narrow(arguments, shape, narrow, stream));
+        NL_TRY(attend_narrow(arguments, ProjectedRows<T>(), shape, narrow, stream));
     } else if (what.narrow_blocks > 0) {
         NL_TRY(attend_portable(arguments, shape, what.narrow_blocks, stream));
     }

@@ -61,6 +61,7 @@ PlanShape make_plan_shape(const AttentionSpec& spec, const LayerKinds& layers, c
         shape.kernel = NarrowKernel::hopper;
         if (may_be_wide(spec, capacity))
             shape.wide_vectors = long_prefill(spec, layers, capacity) ? 2 * kWideVectors : kWideVectors;
+        shape.appends = narrow_appends(spec.head_dim, shape.fp8);
     }
     return shape;
 }
@@ -148,6 +149,14 @@ size_t DeviceAttention::plan_of(int32_t window) const {
     return static_cast<size_t>(std::ranges::find(layers_.windows, window) - layers_.windows.begin());
 }
 
+bool DeviceAttention::appends(const WorkCounts& counts) {
+    return counts.short_counts.sequences > 0 || counts.appends;
+}
+
+bool DeviceAttention::lets_next_begin(const WorkCounts& counts) const {
+    return counts.short_counts.sequences > 0 || (plan_shape_.kernel == NarrowKernel::hopper && counts.wide == 0);
+}
+
 const DeviceAttention::DeviceRope* DeviceAttention::rope_of(int32_t index) const {
     return index == kNoRope ? nullptr : &ropes_[index];
 }
@@ -178,7 +187,7 @@ Result<void> DeviceAttention::append_typed(const AppendCall& call, cudaStream_t 
 }
 
 template <typename T>
-Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t stream) const {
+AttentionArguments<T> DeviceAttention::arguments_of(const AttentionCall& call) const {
     AttentionArguments<T> a;
     a.queries = static_cast<const T*>(call.queries.data);
     a.query_layout = layout_of(call.queries);
@@ -191,9 +200,14 @@ Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t 
     a.output_layout = layout_of(call.output);
     a.lse = call.lse;
     a.rule = rule_of(call);
+    return a;
+}
+
+template <typename T>
+Result<void> DeviceAttention::run_typed(const AttentionCall& call, cudaStream_t stream) const {
     AttentionLaunch what = launch_of(call.counts, plan_shape_);
     what.early = call.early;
-    return attend(a, heads_, what, stream);
+    return attend(arguments_of<T>(call), heads_, what, stream);
 }
 
 AttentionRule DeviceAttention::rule_of(const AttentionCall& call) const {
@@ -202,6 +216,28 @@ AttentionRule DeviceAttention::rule_of(const AttentionCall& call) const {
             .softcap = spec_.softcap,
             .window = call.window,
             .causal = spec_.causal};
+}
+
+template <typename T>
+Result<void> DeviceAttention::run_appending(const AppendCall& rows, const AttentionCall& call,
+                                            cudaStream_t stream) const {
+    if constexpr (sizeof(T) == 2) {
+        ProjectedRows<T> projected;
+        projected.keys = static_cast<const T*>(rows.keys.data);
+        projected.key_layout = layout_of(rows.keys);
+        projected.values = static_cast<const T*>(rows.values.data);
+        projected.value_layout = layout_of(rows.values);
+        projected.bias = static_cast<const T*>(rows.bias);
+        projected.q_norm = rows.q_norm;
+        projected.k_norm = rows.k_norm;
+        projected.pages = static_cast<T*>(rows.pages.data);
+        NarrowLaunch what;
+        what.blocks = launch_of(call.counts, plan_shape_).narrow_blocks;
+        what.early = call.early;
+        what.appends = true;
+        return attend_narrow(arguments_of<T>(call), projected, heads_, what, stream);
+    }
+    return fail(NL_ERROR_INTERNAL, "float32 has no kernel that appends");
 }
 
 template <typename T>
@@ -252,7 +288,9 @@ Result<void> DeviceAttention::probe_typed(const ProbeCall& call, cudaStream_t st
 
 Result<void> DeviceAttention::append_and_run(const AppendCall& rows, const AttentionCall& call,
                                              cudaStream_t stream) const {
-    return with_type(spec_.dtype, [&]<typename T>(T) { return run_short<T>(rows, call, stream); });
+    return with_type(spec_.dtype, [&]<typename T>(T) {
+        return call.counts.appends ? run_appending<T>(rows, call, stream) : run_short<T>(rows, call, stream);
+    });
 }
 
 Result<void> DeviceAttention::append(const AppendCall& call, cudaStream_t stream) const {

@@ -101,6 +101,11 @@ class DeviceAttention {
     std::span<const AttentionPlan* const> plan(const AttentionStep& step, const WrittenRows& written = {});
     // The index among these of the plan for a window.
     [[nodiscard]] size_t plan_of(int32_t window) const;
+    // Whether a plan with such counts is for append_and_run().
+    [[nodiscard]] static bool appends(const WorkCounts& counts);
+    // Whether the attention of a plan with such counts lets an early launch behind it begin as soon as its blocks leave
+    // multiprocessors to it: that of few rows on Hopper.
+    [[nodiscard]] bool lets_next_begin(const WorkCounts& counts) const;
     // What the plans depend on; its `window` is of no meaning.
     [[nodiscard]] const PlanShape& plan_shape() const { return plan_shape_; }
 
@@ -110,8 +115,8 @@ class DeviceAttention {
     Result<void> run(const AttentionCall& call, cudaStream_t stream) const;
     // Adds to the token weights of a probe what its rows attend to in a layer without a window.
     Result<void> probe(const ProbeCall& call, cudaStream_t stream) const;
-    // append() and run() in one launch, for plans whose counts have `short_counts`; these take no other call. The plan
-    // is read from `call`; what both arguments have, from `rows`.
+    // append() and run() in one launch, for plans of which appends() says so; these take no other call. The plan is
+    // read from `call`; what both arguments have, from `rows`.
     Result<void> append_and_run(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
 
   private:
@@ -129,6 +134,10 @@ class DeviceAttention {
     Result<void> probe_typed(const ProbeCall& call, cudaStream_t stream) const;
     template <typename T>
     Result<void> run_typed(const AttentionCall& call, cudaStream_t stream) const;
+    template <typename T>
+    [[nodiscard]] AttentionArguments<T> arguments_of(const AttentionCall& call) const;
+    template <typename T>
+    Result<void> run_appending(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
     template <typename T>
     Result<void> run_short(const AppendCall& rows, const AttentionCall& call, cudaStream_t stream) const;
     [[nodiscard]] AttentionRule rule_of(const AttentionCall& call) const;

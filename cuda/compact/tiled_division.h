@@ -15,18 +15,16 @@ namespace nanolith::cuda {
 
 constexpr int kTiledWarps = 16;  // of a thread block: each has a tile
 constexpr int kTiledThreads = kTiledWarps * kWarp;
-constexpr int kWarpsOfGroup = 4;   // of a warpgroup
-constexpr int kXStages = 3;        // of x in shared memory,
-constexpr int kFewestXStages = 2;  // or so many where three would leave a ring fewer than two blocks
-constexpr int kMostRing = 4;       // stages of a warp's ring
-constexpr int kXAlignment = 1024;  // of x's stages, for wgmma's swizzle
+constexpr int kWarpsOfGroup = 4;                        // of a warpgroup
+constexpr int kXStages = 3;                             // of x in shared memory
+constexpr int kMostRing = 4;                            // stages of a warp's ring
+constexpr int kXAlignment = 1024;                       // of x's stages, for wgmma's swizzle
 constexpr int kTiledShared = 227 * 1024 - kXAlignment;  // bytes that are left once the beginning is aligned
 
 struct TiledDivision {
     int tiles = kTiledWarps;  // of a strip
     int splits = 1;           // thread blocks that share a strip's columns: the size of a cluster
     int strips = 1;
-    int x_stages = kFewestXStages;
     int stages = 0;  // blocks of weights that each warp's ring holds
     // Where a thread block's shared memory has the other parts, in bytes; x's stages are at its beginning. Partial sums
     // are written over x, means and rings once the product is complete.
@@ -74,15 +72,9 @@ TiledDivision divide_for(const CompactMatrix& matrix, int matrices, const TiledC
     TiledDivision division;
     divide(matrix, matrices, X::kStageBytes, clusters, division);
     const int stage = matrix.layout.block_bytes(kCompactColumns);
-    const auto place = [&](int x_stages) {
-        division.x_stages = x_stages;
-        division.means = x_stages * X::kStageBytes;
-        division.rings = division.means + kRows * X::kMeansRowBytes;
-        const int fit = (kTiledShared - division.rings) / (division.tiles * (stage + 8));
-        division.stages = std::min(fit, kMostRing);
-    };
-    place(kXStages);
-    if (division.stages < 2) place(kFewestXStages);
+    division.means = kXStages * X::kStageBytes;
+    division.rings = division.means + kRows * X::kMeansRowBytes;
+    division.stages = std::min((kTiledShared - division.rings) / (division.tiles * (stage + 8)), kMostRing);
     const int sums = kRows * sums_row(kTiledWarps) * static_cast<int>(sizeof(float));
     division.barriers = std::max(division.rings + division.tiles * division.stages * stage, sums);
     division.bytes = division.barriers + division.tiles * division.stages * 8 + kXAlignment;

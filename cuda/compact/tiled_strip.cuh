@@ -37,8 +37,8 @@ class TiledStrip {
     // Multiplies what start() has begun to fetch with x, of which the first `rows` rows count, and writes the outputs.
     __device__ void multiply(const X& x, int rows, const CompactOutput& output) {
         std::byte* const means = shared_ + division_.means;
-        const int ahead = division_.x_stages - 1;
-        for (int i = 0; i < ahead; ++i) {
+        constexpr int kAhead = kXStages - 1;  // stages of x under way
+        for (int i = 0; i < kAhead; ++i) {
             if (first_ + i < end_) x.fetch(first_ + i, shared_ + i * X::kStageBytes);
             commit_copies();
         }
@@ -47,16 +47,12 @@ class TiledStrip {
         int at = 0;  // the stage that has the block's columns of x
         for (int block = first_; block < end_; ++block) {
             std::byte* const stage = shared_ + at * X::kStageBytes;
-            if (ahead == 1) {
-                wait_for_copies<0>();
-            } else {
-                wait_for_copies<kXStages - 2>();
-            }
+            wait_for_copies<kAhead - 1>();
             fence_async_proxy();
             __syncthreads();  // x is there for all warps, and all have done with the columns before
-            if (block + ahead < end_) x.fetch(block + ahead, shared_ + (at == 0 ? ahead : at - 1) * X::kStageBytes);
+            if (block + kAhead < end_) x.fetch(block + kAhead, shared_ + (at == 0 ? kAhead : at - 1) * X::kStageBytes);
             commit_copies();
-            if (++at == division_.x_stages) at = 0;
+            if (++at == kXStages) at = 0;
             const int lines = min(kCompactColumns, matrix_.size - block * kCompactColumns) / kCompactUnit;
             if constexpr (Traits::kMeans) {
                 X::write_means(stage, lines, means);

@@ -407,10 +407,10 @@ class CudaExecutor final : public Executor {
 
     // What of a step needs no device: plans attention, and keeps in the slot what collect() and read_logits() need.
     Result<void> prepare(StepSlot& slot, const Batch& batch) {
-        // Probes read queries where append() leaves them, which attention of short contexts has no launch of.
-        const bool may_be_short = batch.probes.empty();
+        // Probes read queries where append() leaves them: attention that appends doesn't.
+        const bool may_append = batch.probes.empty();
         plans_ = decoder_->plan({batch.page_table, batch.segments, batch.sequences, batch.positions},
-                                may_be_short ? WrittenRows{batch.slots, batch.key_positions} : WrittenRows{});
+                                may_append ? WrittenRows{batch.slots, batch.key_positions} : WrittenRows{});
         slot.num_outputs = batch.output_rows.size();
         slot.kept = batch.kept_logits;
         slot.num_states = batch.state_rows.size();

@@ -35,11 +35,11 @@ namespace nanolith::cuda {
 // The launch before a streamed product, on which it depends whether the product's blocks may begin early:
 // - streamed: they may. Each multiprocessor has a block of that launch in half of its shared memory, and room for one.
 // - norm: they may. It is an early launch behind a streamed product itself, and its blocks need no shared memory.
-// - short_attention: they may, if they take more than half of the shared memory. It leaves some multiprocessors empty,
-//   on which two smaller blocks of the product would meet. The next product's blocks, which take less than half, still
-//   fit beside these.
+// - attention, where DeviceAttention::lets_next_begin(): they may, if they take more than half of the shared memory. It
+//   leaves some multiprocessors empty, or some before others, on which two smaller blocks of the product would meet.
+//   The next product's blocks, which take less than half, still fit beside these.
 // - other: they may not.
-enum class After : uint8_t { other, streamed, norm, short_attention };
+enum class After : uint8_t { other, streamed, norm, attention };
 
 // Adjacent outputs of a product, of rows that are `stride` elements apart.
 template <typename Output>
@@ -117,7 +117,7 @@ class Products {
     [[nodiscard]] bool halves(int rows) const { return rows <= kStreamedRows && halves_[static_cast<size_t>(rows)]; }
     // How a streamed product of so many rows is launched.
     [[nodiscard]] StreamedLaunch streamed_launch(int rows, After after) const {
-        const bool beside_attention = after == After::short_attention && halves(rows);
+        const bool beside_attention = after == After::attention && halves(rows);
         const bool early = after == After::streamed || after == After::norm || beside_attention;
         return {gpu_.multiprocessors, halves(rows), beside_attention, early, stream_};
     }

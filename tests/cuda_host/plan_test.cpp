@@ -25,8 +25,15 @@ struct Step {
     std::vector<Segment> segments;
     std::vector<Sequence> sequences;
     std::vector<int32_t> positions;
+    std::vector<int32_t> slots;  // the last tokens of the sequences' last segments
+    std::vector<int32_t> key_positions;
 
     [[nodiscard]] AttentionStep input() const { return {page_table, segments, sequences, positions}; }
+    [[nodiscard]] WrittenRows written() const { return {slots, key_positions}; }
+
+    [[nodiscard]] int32_t slot_of(const PlanShape& shape, int32_t first_page, int32_t token) const {
+        return page_table[first_page + token / shape.page_size] * shape.page_size + token % shape.page_size;
+    }
 };
 
 class Generator {
@@ -43,6 +50,7 @@ class Generator {
         shape.multiprocessors = 1 + below(140);
         shape.tile_bytes = 64 * 2 * 2 * (64 << below(3));
         shape.kernel = static_cast<NarrowKernel>(below(3));
+        shape.appends = shape.kernel == NarrowKernel::hopper;
         if (shape.kernel == NarrowKernel::hopper && below(4) > 0) shape.wide_vectors = 128 << below(2);
         shape.causal = below(8) != 0;
         if (shape.causal && below(3) == 0) shape.window = 1 + below(400);
@@ -89,7 +97,12 @@ class Generator {
         tail.base = base;
         step.segments.push_back(tail);
         sequence.num_segments = static_cast<int32_t>(step.segments.size()) - sequence.first_segment;
-        for (int i = 0; i < rows; ++i) step.positions.push_back(base + tail.length - rows + i);
+        for (int i = 0; i < rows; ++i) {
+            const int32_t token = tail.length - rows + i;
+            step.positions.push_back(base + token);
+            step.key_positions.push_back(token);
+            step.slots.push_back(step.slot_of(shape, tail.first_page, token));
+        }
         step.sequences.push_back(sequence);
     }
 
@@ -417,6 +430,135 @@ TEST(AttentionPlan, PromptsGoInGroups) {
             EXPECT_LE(item.span.end_token, plan.wide[i - 1].span.end_token) << "item " << i;
         }
     }
+}
+
+// What blocks of a step of few rows may read before its keys and values are written is as much as there is, and none of
+// these.
+TEST(AttentionPlan, SettledTokensAreNotWritten) {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    Generator generator(seed);
+    int some = 0;
+    int all = 0;
+    for (int round = 0; round < 1000; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round) + " of seed " + std::to_string(seed));
+        const PlanShape shape = generator.shape();
+        const Step step = generator.step(shape, 40);
+        std::set<int32_t> written;
+        for (const int32_t slot : step.slots) written.insert(slot / shape.page_size);
+        AttentionPlanner planner(shape, 512);
+        const AttentionPlan& plan = planner.plan(step.input(), step.written());
+        const auto blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
+        for (size_t block = 0; block < blocks; ++block) {
+            const NarrowItem& item = plan.narrow[block];
+            int32_t token = item.span.first_token;
+            const int32_t end = std::min(item.span.end_token, token + 256);
+            if (item.item.num_vectors == 0 || item.item.num_spans == 0) continue;
+            const auto is_written = [&](int32_t t) {
+                return written.contains(step.slot_of(shape, item.span.first_page, t) / shape.page_size);
+            };
+            const bool few = step.positions.size() <= 16;
+            while (few && token < end && !is_written(token)) ++token;
+            EXPECT_EQ(item.settled, token - item.span.first_token) << "block " << block;
+            some += item.settled > 0 && token < end ? 1 : 0;
+            all += item.settled > 0 && token == end ? 1 : 0;
+        }
+        if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(some, 10);
+    EXPECT_GT(all, 10);
+}
+
+// Where items write the rows' keys and values, each row's is written once, where no other item reads it.
+TEST(AttentionPlan, ItemsAppendWhatNoOtherReads) {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    Generator generator(seed);
+    int appending = 0;
+    for (int round = 0; round < 4000; ++round) {
+        SCOPED_TRACE("round " + std::to_string(round) + " of seed " + std::to_string(seed));
+        PlanShape shape = generator.shape();
+        shape.wide_vectors = generator.below(4) == 0 ? shape.wide_vectors : 0;
+        Step step = generator.step(shape, 3);
+        if (generator.below(8) == 0) step.slots[generator.below(static_cast<int>(step.slots.size()))] = kNoSlot;
+        AttentionPlanner planner(shape, 512);
+        const AttentionPlan& plan = planner.plan(step.input(), step.written());
+        if (!plan.appends) continue;
+        ++appending;
+        std::multiset<std::pair<int32_t, int32_t>> reads;  // slots, and the rows that read them
+        for (const NarrowItem& narrow : plan.narrow) {
+            const AttentionItem& item = narrow.item;
+            for (int32_t m = 0; m < item.num_vectors; m += shape.heads_per_kv()) {
+                const int32_t row = plan.queries[item.first_query + m / shape.heads_per_kv()].row;
+                for (int32_t s = item.first_span; s < item.first_span + item.num_spans; ++s) {
+                    const Span& span = plan.spans[s];
+                    for (int32_t t = span.first_token; t < span.end_token; ++t)
+                        reads.emplace(step.slot_of(shape, span.first_page, t), row);
+                }
+            }
+        }
+        for (int32_t row = 0; row < static_cast<int32_t>(step.slots.size()); ++row) {
+            const auto first = reads.lower_bound({step.slots[row], -1});
+            ASSERT_NE(first, reads.end()) << "row " << row;
+            EXPECT_EQ(*first, std::pair(step.slots[row], row));
+            const auto second = std::next(first);
+            EXPECT_TRUE(second == reads.end() || second->first != step.slots[row]) << "row " << row;
+        }
+        if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_GT(appending, 20);
+}
+
+// Steps whose keys and values a launch of their own must write.
+TEST(AttentionPlan, OtherStepsAppendBefore) {
+    PlanShape shape = llama_shape(0);
+    shape.kernel = NarrowKernel::hopper;
+    shape.appends = true;
+    // Two sequences after a chunk, each with a page of its own.
+    constexpr int32_t kChunkPages = 100;
+    const int32_t length = kChunkPages * shape.page_size;
+    const auto make = [&](int32_t rows, int32_t tail_base) {
+        Step step;
+        for (int32_t page = 0; page < kChunkPages + 2; ++page) step.page_table.push_back(page);
+        for (int32_t i = 0; i < 2; ++i) {
+            step.sequences.push_back({i * rows, rows, 2 * i, 2});
+            step.segments.push_back({0, length, 0});
+            step.segments.push_back({kChunkPages + i, 20, tail_base});
+            for (int32_t row = 0; row < rows; ++row) {
+                const int32_t token = 20 - rows + row;
+                step.positions.push_back(tail_base + token);
+                step.key_positions.push_back(token);
+                step.slots.push_back((kChunkPages + i) * shape.page_size + token);
+            }
+        }
+        return step;
+    };
+    const auto appends = [&](const Step& step) {
+        AttentionPlanner planner(shape, 64);
+        return planner.plan(step.input(), step.written()).appends;
+    };
+    EXPECT_TRUE(appends(make(1, length)));
+    EXPECT_FALSE(appends(make(2, length)));
+    Step step = make(1, length);
+    step.slots[1] = kNoSlot;  // a row that writes nothing
+    EXPECT_FALSE(appends(step));
+    step = make(1, length);
+    step.key_positions[0] += 1;  // a key that is rotated for another position
+    EXPECT_FALSE(appends(step));
+    step = make(1, length);
+    step.slots[0] -= 1;  // a key that its row doesn't find where it looks
+    EXPECT_FALSE(appends(step));
+    step = make(1, length);
+    step.page_table[kChunkPages + 1] = 2;  // a page that the other row reads
+    step.slots[1] = 2 * shape.page_size + 19;
+    EXPECT_FALSE(appends(step));
+    step = make(1, length);
+    step.slots.clear();  // written before
+    step.key_positions.clear();
+    EXPECT_FALSE(appends(step));
+    EXPECT_FALSE(appends(make(1, length - 300)));  // rows whose positions the chunk has, too
+    shape.appends = false;
+    EXPECT_FALSE(appends(make(1, length)));
 }
 
 // A long segment that many sequences share is read once, and not where two short ones do.

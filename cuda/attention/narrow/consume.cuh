@@ -193,6 +193,7 @@ class Consumer {
             barrier_wait(&shared_.step_full[position.stage], position.parity, "a step");
             if (step.begins_item && step.item.partial == kMergesOthers) read_others_early(step);
             attend(step);
+            if (step.ends_block) let_next_launch_begin();
             if (step.ends_item) end_item(step);
             done = step.ends_block;
             barrier_arrive(&shared_.step_empty[position.stage]);

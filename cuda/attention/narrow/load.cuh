@@ -4,19 +4,22 @@
 
 #include <algorithm>
 
+#include "attention/common/projected_head.cuh"
 #include "attention/narrow/shared.cuh"
+#include "device/dependent.cuh"
 #include "device/tma.cuh"
 
 namespace nanolith::cuda::narrow {
 
 // Tile t of the block is for pair t % kPairs of the consumers. One warp loads K (tensor 0) and one V (tensor 1),
 // because the instructions that a warp needs to start a copy bound how fast a block reads at its beginning. One lane
-// starts a copy, which is of min(page_size, kTokens) tokens.
+// starts a copy, which is of min(page_size, kTokens) tokens. Where the launch appends, the warp makes the key or value
+// of an item's row and writes it to the page, and to the tile once the copies of the other tokens have ended.
 template <typename V>
 class Loader {
   public:
     __device__ Loader(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map, int kv_head, int tensor)
-        : shared_(shared), p_(p), map_(map), tensor_(tensor) {
+        : shared_(shared), p_(p), map_(map), kv_head_(kv_head), tensor_(tensor) {
         const int octets = p.shape.page_size / 8;
         box_shift_ = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
         page_octets_ = 2 * p.shape.num_kv_heads * octets;
@@ -24,8 +27,14 @@ class Loader {
     }
 
     __device__ void run(const ItemWords& first) {
+        // Where the launch appends, no other one writes to the pages.
+        may_wait_ = p_.waits && !p_.appends;
+        settled_end_ = first.span().first_token + first.settled();
         for_each_span(p_.a.work, first, [&](const ItemWords& words, const Span& span, int index, bool, bool) {
+            row_ = words.row();
+            fresh_ = p_.appends ? words.position() - span.base : -1;
             load_span(span, index == 0 ? words.page() : find_page(span, span.first_token));
+            wait_once();  // settled_end_ is of the first span
         });
     }
 
@@ -35,6 +44,11 @@ class Loader {
     static constexpr int kMaxInFlight =
         std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
     static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages a warp looks up at once
+
+    __device__ __forceinline__ void wait_once() {
+        if (may_wait_) wait_for_launches_before();
+        may_wait_ = false;
+    }
 
     // In lane i, the page of tokens [token + 16 i, token + 16 i + 16).
     __device__ int find_page(const Span& span, int token) const {
@@ -50,17 +64,24 @@ class Loader {
             const int mine = batch + lane_index() * kPageTokens;
             const int octet = page * page_octets_ + first_octet_ + (mine & (p_.shape.page_size - 1)) / 8;
             const int tokens = min(span.end_token - batch, kBatch);
+            const int fresh = fresh_ - batch;
 #pragma unroll 1
-            for (int token = 0; token < tokens; token += V::kTokens) load_tile(octet, token, tokens - token);
+            for (int token = 0; token < tokens; token += V::kTokens) {
+                if (may_wait_ && batch + min(token + V::kTokens, tokens) > settled_end_) wait_once();
+                load_tile(octet, token, tokens - token, fresh - token);
+            }
             page = next;
         }
     }
 
     // Loads the tile at `token` of a batch. `octet`: in lane i, the octet of the pool's rows (map_pages) where the
-    // batch's tokens [16 i, 16 i + 16) begin. `left`: tokens from there to the end of the batch.
-    __device__ __forceinline__ void load_tile(int octet, int token, int left) {
+    // batch's tokens [16 i, 16 i + 16) begin. `left`: tokens from there to the end of the batch. `fresh`: which of the
+    // tile's tokens the launch appends; none where it is not one of the tile's.
+    __device__ __forceinline__ void load_tile(int octet, int token, int left, int fresh) {
         const int boxes = (min(left, V::kTokens) + (1 << box_shift_) - 1) >> box_shift_;
         uint64_t* const full = &shared_.full[tile_.stage];
+        const bool has_fresh = V::kAppends && static_cast<unsigned>(fresh) < static_cast<unsigned>(V::kTokens);
+        uint64_t* const copied = has_fresh ? &shared_.before_fresh[tensor_] : full;
         std::byte* const tensor = shared_.tiles[tile_.stage] + tensor_ * V::kTensorBytes;
         barrier_wait(&shared_.empty[tile_.stage], tile_.parity ^ 1U, "an empty stage for a tile");
         if (in_flight_ < kMaxInFlight) {
@@ -70,14 +91,50 @@ class Loader {
             oldest_copy_.advance();
         }
         if (lane_index() == 0) {
-            barrier_arrive_expect(full, static_cast<uint32_t>((boxes << box_shift_) * kRowBytes * V::kBoxes));
+            barrier_arrive_expect(copied, static_cast<uint32_t>((boxes << box_shift_) * kRowBytes * V::kBoxes));
         }
 #pragma unroll 1
         for (int box = 0; box < boxes; ++box) {
             const int at = box << box_shift_;
-            copy(tensor, at, full, __shfl_sync(kAllLanes, octet, (token + at) / kPageTokens));
+            copy(tensor, at, copied, __shfl_sync(kAllLanes, octet, (token + at) / kPageTokens));
+        }
+        if constexpr (V::kAppends) {
+            if (has_fresh) {
+                const int at = token + fresh;
+                const int64_t first = __shfl_sync(kAllLanes, octet, at / kPageTokens);
+                append(tensor, fresh, first * 8 + at % kPageTokens);
+                if (lane_index() == 0) barrier_arrive(full);
+            }
         }
         tile_.advance();
+    }
+
+    // Writes the row's key or value to token `fresh` of the tile, when the copies of the others have ended, and to row
+    // `pool_row` of the pool (map_pages).
+    __device__ __forceinline__ void append(std::byte* tensor, int fresh, int64_t pool_row) {
+        using T = typename V::T;
+        const ProjectedRows<T>& from = p_.projected;
+        const int dim = p_.shape.head_dim;
+        const bool is_key = tensor_ == 0;
+        const int head = p_.shape.num_heads + tensor_ * p_.shape.num_kv_heads + kv_head_;
+        ProjectedHead<T, V::kDim> made;
+        made.take(is_key ? from.keys + from.key_layout.offset(row_, kv_head_)
+                         : from.values + from.value_layout.offset(row_, kv_head_),
+                  from.bias == nullptr ? nullptr : from.bias + static_cast<int64_t>(head) * dim,
+                  is_key ? from.k_norm.weight : nullptr, from.k_norm.epsilon, dim);
+        if (is_key) made.read_rotation(p_.a.rope, fresh_);
+        if (p_.waits) wait_for_launches_before();
+        made.read();
+        barrier_wait(&shared_.before_fresh[tensor_], appended_ & 1U, "a tile's tokens before the fresh one");
+        ++appended_;
+        T* const page = from.pages + pool_row * dim;
+        made.for_pairs(is_key, [&](int i, uint32_t pair) {
+            const int offset = V::swizzle_offset(fresh, i / V::kBoxDims, i % V::kBoxDims / 8) + i % 8 * 2;
+            *reinterpret_cast<uint32_t*>(tensor + offset) = pair;
+            *reinterpret_cast<uint32_t*>(page + i) = pair;
+        });
+        fence_async_proxy();  // orders these writes before the next copy to this stage
+        __syncwarp();
     }
 
     // Copies a box to the tile's tokens from `token` on.
@@ -98,10 +155,16 @@ class Loader {
     Shared<V>& shared_;
     const Parameters<V>& p_;
     const CUtensorMap* map_;
+    const int kv_head_;
     const int tensor_;
     int box_shift_;
-    int page_octets_;  // octets of rows in a page
-    int first_octet_;  // in a page: where the KV head's keys or values begin
+    int page_octets_;        // octets of rows in a page
+    int first_octet_;        // in a page: where the KV head's keys or values begin
+    int settled_end_ = 0;    // the first span's tokens before this one are settled (NarrowItem::settled)
+    bool may_wait_ = false;  // for the launches before this one
+    int row_ = 0;            // of the item's first vector
+    int fresh_ = -1;         // the token of the span's segment that is that row's own, where the launch appends
+    uint32_t appended_ = 0;
     int in_flight_ = 0;
     RingPosition<V::kTiles> tile_;
     RingPosition<V::kTiles> oldest_copy_;  // the oldest tile that may still be in flight

@@ -8,6 +8,10 @@
 // are widened to float16 between shared memory and the products, which therefore use another order of a head's elements
 // and of its outputs.
 //
+// An early launch of few rows loads tiles that no row of this step writes to before it waits for the launches before
+// it. Up to eight rows' keys and values it makes itself (plan/appending.h): bias, norm, rotation. Then nothing but
+// queries and the rows' own tokens comes after the wait, and there is no launch between projection and attention.
+//
 // At an item's end the warps' results meet in shared memory, and one half of the warps merges them while the other half
 // continues; the halves alternate. A narrow item merges the partial results that wide items have of its rows, and a
 // block's last item also a few of other blocks'; all others are merged at the blocks' ends. Beside wide items the first
@@ -55,10 +59,10 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     if (lane_index() == 0) init_barriers(shared, warp);
     if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
     const bool has_work = first.num_vectors() > 0;
-    if (p.waits) wait_for_launches_before();
     __syncthreads();
     if (warp < V::kWarps) {
         if constexpr (V::kSharesRegisters) increase_registers<V::kConsumerRegisters>();
+        if (p.waits) wait_for_launches_before();
         if (has_work) Consumer<V>(shared, p, kv_head).run();
         merge_row_groups<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
                                      static_cast<int>(threadIdx.x), V::kConsumers);
@@ -73,8 +77,8 @@ __global__ void __launch_bounds__(V::kThreads, 1)
 }
 
 template <typename V>
-Result<void> start(const AttentionArguments<typename V::T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
-                   cudaStream_t stream) {
+Result<void> start(const AttentionArguments<typename V::T>& arguments, const ProjectedRows<typename V::T>& projected,
+                   const HeadShape& shape, const NarrowLaunch& what, cudaStream_t stream) {
     constexpr CUtensorMapDataType kType = V::kFp8                                 ? CU_TENSOR_MAP_DATA_TYPE_UINT8
                                           : std::is_same_v<typename V::T, __half> ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
                                                                                   : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
@@ -83,24 +87,26 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
               map_pages(arguments.pages, kType, static_cast<int>(sizeof(typename V::P)), shape, box));
     Parameters<V> parameters;
     parameters.a = arguments;
+    parameters.projected = projected;
     parameters.shape = shape;
     parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
     parameters.waits = what.early && !what.beside_wide;
+    parameters.appends = what.appends;
     const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
     const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.beside_wide || what.early};
     return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);
 }
 
 template <typename T, typename P>
-Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const HeadShape& shape,
-                                const NarrowLaunch& what, cudaStream_t stream) {
+Result<void> start_for_head_dim(const AttentionArguments<T>& arguments, const ProjectedRows<T>& projected,
+                                const HeadShape& shape, const NarrowLaunch& what, cudaStream_t stream) {
     const int dim = shape.head_dim;
-    if (dim <= 64) return start<Variant<T, P, 64, false>>(arguments, shape, what, stream);
-    if (dim <= 96) return start<Variant<T, P, 96, false>>(arguments, shape, what, stream);
-    if (dim == 128) return start<Variant<T, P, 128, true>>(arguments, shape, what, stream);
-    if (dim == 256) return start<Variant<T, P, 256, true>>(arguments, shape, what, stream);
-    return start<Variant<T, P, 256, false>>(arguments, shape, what, stream);
+    if (dim <= 64) return start<Variant<T, P, 64, false>>(arguments, projected, shape, what, stream);
+    if (dim <= 96) return start<Variant<T, P, 96, false>>(arguments, projected, shape, what, stream);
+    if (dim == 128) return start<Variant<T, P, 128, true>>(arguments, projected, shape, what, stream);
+    if (dim == 256) return start<Variant<T, P, 256, true>>(arguments, projected, shape, what, stream);
+    return start<Variant<T, P, 256, false>>(arguments, projected, shape, what, stream);
 }
 
 }  // namespace narrow
@@ -119,15 +125,15 @@ bool narrow_supports(const HeadShape& shape, int major) {
 }
 
 template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>& arguments, const HeadShape& shape, const NarrowLaunch& what,
-                           cudaStream_t stream) {
-    return what.fp8 ? narrow::start_for_head_dim<T, __nv_fp8_e4m3>(arguments, shape, what, stream)
-                    : narrow::start_for_head_dim<T, T>(arguments, shape, what, stream);
+Result<void> attend_narrow(const AttentionArguments<T>& arguments, const ProjectedRows<T>& projected,
+                           const HeadShape& shape, const NarrowLaunch& what, cudaStream_t stream) {
+    return what.fp8 ? narrow::start_for_head_dim<T, __nv_fp8_e4m3>(arguments, projected, shape, what, stream)
+                    : narrow::start_for_head_dim<T, T>(arguments, projected, shape, what, stream);
 }
 
-template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, const NarrowLaunch&,
-                                    cudaStream_t);
-template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, const NarrowLaunch&,
-                                    cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__half>&, const ProjectedRows<__half>&, const HeadShape&,
+                                    const NarrowLaunch&, cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const ProjectedRows<__nv_bfloat16>&,
+                                    const HeadShape&, const NarrowLaunch&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -5,6 +5,7 @@
 
 #include "attention/common/scores.cuh"
 #include "attention/narrow/shared.cuh"
+#include "device/dependent.cuh"
 #include "device/pair.cuh"
 
 namespace nanolith::cuda::narrow {
@@ -18,7 +19,12 @@ class Preparer {
     __device__ void run(const ItemWords& first) {
         for_each_span(p_.a.work, first,
                       [&](const ItemWords& words, const Span& span, int index, bool ends_item, bool ends_block) {
-                          if (index == 0) find_vectors(words);
+                          if (index == 0) {
+                              find_vectors(words);
+                              if (p_.appends) prefetch_constants();
+                              if (p_.waits) wait_for_launches_before();
+                              prefetch_vectors();
+                          }
                           // The loads with the longest latency are started first.
                           QuadPair quads = read_quads(lane_index(), span.base);
                           Step<V>& step = shared_.steps[step_.stage];
@@ -58,16 +64,26 @@ class Preparer {
             }
         }
         head_ = kv_head_ * p_.heads_per_kv + kv_group_head;
-        if (lane_index() >= item_.num_vectors) return;
-        if (item_.num_vectors * kParts > kWarp) {  // more than the warp reads at once
-            const auto* const query = p_.a.queries + p_.a.query_layout.offset(row_, head_);
-            prefetch(query);
-            prefetch(query + p_.shape.head_dim / 2);
-        }
-        if (item_.partial == kMergesOthers) {
+        if (lane_index() < item_.num_vectors && item_.partial == kMergesOthers) {
             others_ = row_partials();
             prefetch(p_.a.work.partials + others_.first_partial);
         }
+    }
+
+    // What finish() reads.
+    __device__ __forceinline__ void prefetch_constants() const {
+        const float* const norm = p_.projected.q_norm.weight;
+        const int at = lane_index() * kRowBytes / static_cast<int>(sizeof(float));
+        if (norm != nullptr && at < p_.shape.head_dim) prefetch(norm + at);
+        const auto* const bias = p_.projected.bias;
+        if (bias != nullptr) prefetch(bias + static_cast<int64_t>(head_) * p_.shape.head_dim);
+    }
+
+    __device__ __forceinline__ void prefetch_vectors() const {
+        if (lane_index() >= item_.num_vectors || item_.num_vectors * kParts <= kWarp) return;  // read all at once
+        const auto* const query = p_.a.queries + p_.a.query_layout.offset(row_, head_);
+        prefetch(query);
+        prefetch(query + p_.shape.head_dim / 2);
     }
 
     // Of the row group that the lane's vector is in.
@@ -104,6 +120,11 @@ class Preparer {
         float4 rotations[2];
     };
 
+    // The same elements as float32: the lower four, then the higher.
+    struct Quads {
+        float elements[8];
+    };
+
     // Writes the vectors, rotated for a span at `base`, to the step; `quads` are those that the lane has read first.
     // Rows of absent vectors keep any content: no row of a product depends on another row.
     __device__ __forceinline__ void rotate(Step<V>& step, int base, QuadPair& quads) const {
@@ -111,10 +132,47 @@ class Preparer {
 #pragma unroll 1
         for (int first = 0;;) {
             const int part = first + lane_index();
-            if (part < parts) write_quads(step.queries[part / kParts], part % kParts * 4, quads);
+            Quads x = unpack(quads);
+            if (p_.appends) finish(part, x);
+            if (part < parts) write_quads(step.queries[part / kParts], part % kParts * 4, x, quads.rotations);
             first += kWarp;
             if (first >= parts) return;
             quads = read_quads(first + lane_index(), base);
+        }
+    }
+
+    // Adds the bias to a vector's elements, and normalises: what remains to be done to queries as the projection gives
+    // them. Called by the whole warp.
+    __device__ __forceinline__ void finish(int part, Quads& x) const {
+        if constexpr (V::kAppends) {
+            static_assert(kWarp % kParts == 0);
+            const int half = p_.shape.head_dim / 2;
+            const int m = part / kParts;
+            const int dim = part % kParts * 4;
+            const int head = __shfl_sync(kAllLanes, head_, m);
+            const bool exists = m < item_.num_vectors && dim < half;
+            if (p_.projected.bias != nullptr && exists) {
+                const auto* const bias = p_.projected.bias + static_cast<int64_t>(head) * p_.shape.head_dim + dim;
+                const Quads added =
+                    unpack({*reinterpret_cast<const uint2*>(bias), *reinterpret_cast<const uint2*>(bias + half), {}});
+#pragma unroll
+                for (int i = 0; i < 8; ++i) x.elements[i] += added.elements[i];
+            }
+            const float* const norm = p_.projected.q_norm.weight;
+            if (norm == nullptr) return;
+            float squares = 0;
+#pragma unroll
+            for (int i = 0; i < 8; ++i) squares += x.elements[i] * x.elements[i];
+#pragma unroll
+            for (int step = kParts / 2; step > 0; step /= 2) squares += __shfl_xor_sync(kAllLanes, squares, step);
+            if (!exists) return;
+            const float scale = rsqrtf(squares / static_cast<float>(2 * half) + p_.projected.q_norm.epsilon);
+#pragma unroll
+            for (int i = 0; i < 8; i += 2) {
+                const float2 weights = *reinterpret_cast<const float2*>(norm + dim + i % 4 + i / 4 * half);
+                x.elements[i] *= scale * weights.x;
+                x.elements[i + 1] *= scale * weights.y;
+            }
         }
     }
 
@@ -140,25 +198,37 @@ class Preparer {
         return quads;
     }
 
-    __device__ __forceinline__ void write_quads(typename V::M* to, int dim, const QuadPair& quads) const {
-        const int half = p_.shape.head_dim / 2;
-        uint2 low;
-        uint2 high;
-        rotate_pair(quads.low.x, quads.high.x, quads.rotations[0], low.x, high.x);
-        rotate_pair(quads.low.y, quads.high.y, quads.rotations[1], low.y, high.y);
-        // Elements beyond head_dim are zeros, and follow the others.
-        const bool inside = dim < half;
-        *reinterpret_cast<uint2*>(to + (inside ? dim : dim + half)) = low;
-        *reinterpret_cast<uint2*>(to + (inside ? dim + half : dim + V::kDim / 2)) = high;
+    __device__ __forceinline__ static Quads unpack(const QuadPair& quads) {
+        const uint32_t words[] = {quads.low.x, quads.low.y, quads.high.x, quads.high.y};
+        Quads x;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const float2 two = unpack_pair(words[i], typename V::T());
+            x.elements[2 * i] = two.x;
+            x.elements[2 * i + 1] = two.y;
+        }
+        return x;
     }
 
-    __device__ __forceinline__ static void rotate_pair(uint32_t from_low, uint32_t from_high, const float4& rotation,
-                                                       uint32_t& to_low, uint32_t& to_high) {
+    // Rotates the elements and writes them to the vector `to`.
+    __device__ __forceinline__ void write_quads(typename V::M* to, int dim, const Quads& x,
+                                                const float4 (&rotations)[2]) const {
         using M = typename V::M;
-        const float2 low = unpack_pair(from_low, typename V::T());
-        const float2 high = unpack_pair(from_high, typename V::T());
-        to_low = pack_pair(low.x * rotation.x - high.x * rotation.y, low.y * rotation.z - high.y * rotation.w, M());
-        to_high = pack_pair(high.x * rotation.x + low.x * rotation.y, high.y * rotation.z + low.y * rotation.w, M());
+        const int half = p_.shape.head_dim / 2;
+        uint32_t low[2];
+        uint32_t high[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const float* const l = x.elements + 2 * i;
+            const float* const h = x.elements + 4 + 2 * i;
+            const float4 r = rotations[i];
+            low[i] = pack_pair(l[0] * r.x - h[0] * r.y, l[1] * r.z - h[1] * r.w, M());
+            high[i] = pack_pair(h[0] * r.x + l[0] * r.y, h[1] * r.z + l[1] * r.w, M());
+        }
+        // Elements beyond head_dim are zeros, and follow the others.
+        const bool inside = dim < half;
+        *reinterpret_cast<uint2*>(to + (inside ? dim : dim + half)) = make_uint2(low[0], low[1]);
+        *reinterpret_cast<uint2*>(to + (inside ? dim + half : dim + V::kDim / 2)) = make_uint2(high[0], high[1]);
     }
 
     Shared<V>& shared_;

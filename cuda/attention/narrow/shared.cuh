@@ -12,6 +12,7 @@
 #include "attention/attention.h"
 #include "attention/common/online_softmax.cuh"
 #include "attention/merge/merge.cuh"
+#include "attention/narrow/narrow.h"
 #include "device/mbarrier.cuh"
 #include "device/prefetch.cuh"
 #include "device/reduce.cuh"
@@ -50,6 +51,7 @@ struct Variant {
     static constexpr int kTokens = 2 * kWarpTokens;            // tokens of a tile, which one pair attends to
     static constexpr int kTensorBytes = kBoxes * kTokens * kRowBytes;
     static constexpr int kTileBytes = 2 * kTensorBytes;
+    static constexpr bool kAppends = narrow_appends(kDim, kFp8);
     static constexpr int kStages = 3;  // tiles in shared memory for each pair
     static constexpr int kTiles = kStages * kPairs;
     static constexpr int kQueryStride = kDim + 8;
@@ -101,15 +103,20 @@ struct Shared {
     uint64_t step_empty[kSteps];
     uint64_t results_full;
     uint64_t results_empty;
+    uint64_t before_fresh[2];  // of keys and of values: a tile is there but for its fresh token
 };
 
 template <typename V>
 struct Parameters {
     AttentionArguments<typename V::T> a;
     HeadShape shape;
+    ProjectedRows<typename V::T> projected;
     int heads_per_kv;
     int page_shift;
-    bool waits;  // an early launch: until the previous ones have ended, nothing but the plan may be read
+    // An early launch: until the launches before it have ended, only the plan may be read, and what NarrowItem::settled
+    // says of the pages.
+    bool waits;
+    bool appends;  // NarrowLaunch::appends
 };
 
 __device__ inline int warp_index() {
@@ -137,6 +144,9 @@ __device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
         }
         barrier_init(&shared.results_full, V::kConsumers);
         barrier_init(&shared.results_empty, V::kMergers);
+    } else if (warp == 3) {
+        barrier_init(&shared.before_fresh[0], 1);
+        barrier_init(&shared.before_fresh[1], 1);
     }
     fence_barrier_init();
 }
@@ -157,6 +167,7 @@ class ItemWords {
     __device__ int position() const { return get(offsetof(NarrowItem, position) / 4); }
     __device__ int first_merge() const { return get(offsetof(NarrowItem, first_merge) / 4); }
     __device__ int num_merges() const { return get(offsetof(NarrowItem, num_merges) / 4); }
+    __device__ int settled() const { return get(offsetof(NarrowItem, settled) / 4); }
     __device__ Span span() const {
         constexpr int kAt = offsetof(NarrowItem, span) / 4;
         return {get(kAt), get(kAt + 1), get(kAt + 2), get(kAt + 3)};

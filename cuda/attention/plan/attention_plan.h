@@ -17,6 +17,7 @@ struct AttentionPlan {
     std::vector<RowPartials> row_partials;  // [rows, HeadGroups::count]
     std::vector<int32_t> partials;          // the lists that RowPartials name
     std::vector<Merge> merges;              // the row groups that no item merges
+    bool appends = false;                   // the narrow items write the rows' keys and values (appending.h)
     ShortPlan short_plan;                   // where it has sequences, all of the above are empty
 };
 

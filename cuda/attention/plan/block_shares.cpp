@@ -7,6 +7,9 @@ namespace nanolith::cuda {
 
 namespace {
 
+// Microseconds that another item takes a block, where they count most: in steps of few items.
+constexpr double kShareItemCost = 2.0;
+
 // The predicted microseconds of the narrow query tiles on so many blocks for each KV head.
 double narrow_time(const PlanShape& shape, const TileTotals& totals, int blocks) {
     const int64_t share = divide_up(totals.narrow_kv_tiles, blocks);
@@ -51,6 +54,9 @@ BlockShares::BlockShares(const PlanShape& shape, const TileTotals& totals, const
     : worth_a_split_(static_cast<int32_t>((kMergeCost + kItemCost) * kBlockRate / shape.tile_bytes)) {
     if (overlap.early_blocks == 0) {
         blocks_ = choose_blocks(shape, totals);
+        if (shape.kernel != NarrowKernel::hopper) return;
+        const double rate = std::min(kBlockRate, kMemoryRate / (static_cast<double>(blocks_) * shape.num_kv_heads));
+        item_kv_tiles_ = static_cast<int32_t>(std::lround(kShareItemCost * rate / shape.tile_bytes));
         return;
     }
     blocks_ = overlap.late_share > 0 ? narrow_blocks(shape) : overlap.early_blocks;

@@ -22,6 +22,9 @@ class BlockShares {
     // The first of them, which run beside wide items (overlap.h).
     [[nodiscard]] int early_blocks() const { return early_blocks_; }
 
+    // What another item costs a block, as KV tiles that it does in that time. Where wide items are, shares leave it
+    // out: overlap.h has it in the narrow work as a whole.
+    [[nodiscard]] int32_t item_kv_tiles() const { return item_kv_tiles_; }
     // The share of a block where it and those after it have `kv_tiles` to do; at least 1.
     [[nodiscard]] int32_t share_of(int block, int64_t kv_tiles) const;
     // KV tiles by which a block may exceed its share so that a query tile is not split, which takes no longer than
@@ -38,7 +41,8 @@ class BlockShares {
     double before_wide_end_ = 0;  // KV tiles that an early block may do before the wide items end
     double early_share_ = 0;      // shares are in proportion to this for early blocks,
     double late_share_ = 1;       // and to this for the others
-    int32_t worth_a_split_ = 0;   // KV tiles that a block does in the time that splitting a query tile costs
+    int32_t item_kv_tiles_ = 0;
+    int32_t worth_a_split_ = 0;  // KV tiles that a block does in the time that splitting a query tile costs
 };
 
 }  // namespace nanolith::cuda

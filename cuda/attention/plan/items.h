@@ -8,13 +8,15 @@
 #include "attention/plan/plan_shape.h"
 #include "attention/plan/query_tiles.h"
 #include "attention/plan/splits.h"
+#include "attention/plan/written_rows.h"
 #include "backend/kernels.h"
 
 namespace nanolith::cuda {
 
 // Writes plan.narrow and plan.wide, the latter in the order of the splits, and adds the splits' own spans to
 // plan.spans.
-void write_items(const PlanShape& shape, const AttentionStep& step, std::span<const QueryTile> tiles,
-                 const Splitter& splitter, const MergePlanner& merging, AttentionPlan& plan);
+void write_items(const PlanShape& shape, const AttentionStep& step, const WrittenPages& written,
+                 std::span<const QueryTile> tiles, const Splitter& splitter, const MergePlanner& merging,
+                 AttentionPlan& plan);
 
 }  // namespace nanolith::cuda

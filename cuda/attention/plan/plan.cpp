@@ -1,5 +1,6 @@
 #include "attention/plan/plan.h"
 
+#include "attention/plan/appending.h"
 #include "attention/plan/items.h"
 #include "attention/plan/wide_order.h"
 
@@ -17,6 +18,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step, const Wri
         plan_.row_partials.clear();
         plan_.partials.clear();
         plan_.merges.clear();
+        plan_.appends = false;
         return plan_;
     }
     // Cascades and the overlap of wide and narrow items bring partial results, and there may be no room for all of
@@ -34,8 +36,10 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step, const Wri
         }
     }
     merging_.share_merges(splitter_.overlap(), plan_);
-    write_items(shape_, step, tiler_.tiles(), splitter_, merging_, plan_);
+    written_pages_.find(written, shape_.page_size);
+    write_items(shape_, step, written_pages_, tiler_.tiles(), splitter_, merging_, plan_);
     order_wide(shape_, plan_);
+    plan_.appends = items_append(shape_, step, written, plan_);
     return plan_;
 }
 

@@ -4,7 +4,8 @@
 //   2. splits.h       query tiles are split along the tokens: wide ones for the multiprocessors that overlap.h leaves
 //                     them, narrow ones where the share of a block ends (block_shares.h)
 //   3. merging.h      where partial results are written, and who merges them
-//   4. items.h        the items as the kernels read them; wide_order.h orders those of the wide kernel
+//   4. items.h        the items as the kernels read them; wide_order.h orders those of the wide kernel, and appending.h
+//                     says whether the narrow ones write the step's keys and values
 //
 // A step for the short kernel has a plan of its own instead (short_plan.h). The words are those of
 // cuda/attention/README.md. Cost: in the order of rows, segments and items.
@@ -29,8 +30,8 @@ class AttentionPlanner {
     // Plans have no more partial results than partial_bounds() gives for `max_rows`.
     AttentionPlanner(const PlanShape& shape, int64_t max_rows);
 
-    // The step must be one that check_step accepts. The plan is valid until the next call. `written`: of a step whose
-    // keys and values may be written by the attention's own launch (the short kernel).
+    // The step must be one that check_step accepts. The plan is valid until the next call. `written`: of a step
+    // whose launches of attention may begin before its keys and values are written, or write them.
     const AttentionPlan& plan(const AttentionStep& step, const WrittenRows& written = {});
 
   private:
@@ -38,6 +39,7 @@ class AttentionPlanner {
     QueryTiler tiler_;
     Splitter splitter_;
     MergePlanner merging_;
+    WrittenPages written_pages_;
     AttentionPlan plan_;
 };
 

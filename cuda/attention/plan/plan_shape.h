@@ -36,6 +36,7 @@ struct PlanShape {
     NarrowKernel kernel = NarrowKernel::portable;
     bool fp8 = false;        // pages are fp8 e4m3
     bool has_short = false;  // there is the short kernel, for steps whose keys and values are written by the attention
+    bool appends = false;    // the narrow kernel can write keys and values
     int wide_vectors = 0;    // vectors of a full item of the wide kernel; 0: there is no wide kernel
     bool causal = true;
     int window = 0;  // a row at position p attends to positions above p - window; 0: no window

@@ -16,10 +16,17 @@ void Splitter::split(std::span<const QueryTile> tiles, bool with_overlap) {
 // Gives the blocks the narrow query tiles one after the other; a query tile is split where the share of a block ends.
 void Splitter::split_narrow(std::span<const QueryTile> tiles) {
     const BlockShares shares(shape_, totals_, overlap_);
-    int64_t all_left = totals_.narrow_kv_tiles;
+    const int32_t item = shares.item_kv_tiles();
+    int64_t kv_tiles_left = totals_.narrow_kv_tiles;
+    int64_t tiles_left = totals_.narrow_tiles;
     int block = 0;
-    int32_t share = shares.share_of(block, all_left);
-    int32_t room = share;  // what is left of the block's share; negative: the block does more
+    // The share of the block that is next: as many items are expected as there are query tiles and ends of blocks.
+    const auto next_share = [&] {
+        const int64_t items = tiles_left + shares.blocks() - block - 1;
+        return std::max(item + 1, shares.share_of(block, kv_tiles_left + items * item));
+    };
+    int32_t share = next_share();
+    int32_t room = share - item;  // what is left of the block's share for an item; negative: the block does more
     for (size_t i = 0; i < tiles.size(); ++i) {
         if (tiles[i].wide) continue;
         int32_t done = 0;
@@ -27,19 +34,21 @@ void Splitter::split_narrow(std::span<const QueryTile> tiles) {
             const int32_t left = tiles[i].kv_tiles - done;
             const int32_t slack = shares.slack_of(share);
             if (room <= slack && left > room && block + 1 < shares.blocks()) {
-                share = shares.share_of(++block, all_left);
-                room = share;
+                ++block;
+                share = next_share();
+                room = share - item;
             }
             const bool last_block = block + 1 == shares.blocks();
             const bool whole = shape_.batch_invariant || last_block || left <= room + slack;
             const int32_t count = whole ? left : room;
             add(i, done, count, block);
-            of_tiles_[i].early =
-                block < shares.early_blocks() && (of_tiles_[i].early || shares.may_be_beside_wide(block, share - room));
+            of_tiles_[i].early = block < shares.early_blocks() &&
+                                 (of_tiles_[i].early || shares.may_be_beside_wide(block, share - item - room));
             done += count;
-            room -= count;
-            all_left -= count;
+            room -= count + item;
+            kv_tiles_left -= count;
         } while (done < tiles[i].kv_tiles);
+        --tiles_left;
     }
 }
 

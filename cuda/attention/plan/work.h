@@ -65,6 +65,10 @@ struct alignas(128) NarrowItem {
     int32_t pages[16];    // page_table entries of the span's first 256 tokens, 16 tokens each
     int32_t first_merge;  // of a block's first item: the block does merges[first_merge ... + num_merges) at its end
     int32_t num_merges;
+    // Of a block's first item in a step of few rows: how many of the span's first 256 tokens, from first_token on, lie
+    // before the first page that a row of this step writes to. They can be read before the rows' keys and values are
+    // written. Else 0.
+    int32_t settled;
 };
 
 // How the query heads of a KV head are divided into head groups. All heads of a group are in the same items, so their

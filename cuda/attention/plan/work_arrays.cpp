@@ -43,6 +43,7 @@ WorkCounts count_work(const AttentionPlan& plan) {
     counts.wide = round_up(plan.wide.size());
     counts.partials = round_up(plan.partials.size(), least);
     counts.merges = round_up(plan.merges.size(), least);
+    counts.appends = plan.appends;
     return counts;
 }
 

@@ -19,6 +19,7 @@ struct WorkCounts {
     size_t merges = 0;
     size_t short_tiles = 0;
     ShortCounts short_counts;
+    bool appends = false;  // AttentionPlan::appends
 
     bool operator==(const WorkCounts&) const = default;
 };

@@ -167,6 +167,47 @@ TEST_P(ExecutorTest, DecodesOneRowAfterManySegments) {
     }
 }
 
+// One to eight sequences with a row each, after a few thousand tokens that they share and some of their own: some
+// devices write such rows' keys and values where they attend to them.
+TEST_P(ExecutorTest, DecodesFewSequencesAfterLongContexts) {
+    Random random(seed_ + 60);
+    constexpr int32_t kDims[] = {24, 48, 64, 128, 128};
+    constexpr int32_t kUses = 18;  // of one chunk, one after the other
+    for (const int32_t dim : kDims) {
+        RandomShape shape;
+        shape.num_layers = 2;
+        shape.hidden_size = 64;
+        shape.intermediate_size = 64;
+        shape.num_kv_heads = 1 + random.below(3);
+        shape.num_heads = shape.num_kv_heads * (1 + random.below(4));
+        shape.head_dim = dim;
+        shape.vocab_size = 100;
+        shape.max_context = 8192;
+        shape.qkv_bias = random.below(2) == 0;
+        shape.qk_norm = random.below(2) == 0;
+        const int32_t page_size = 16 << random.below(4);
+        const std::string what = describe(shape, page_size) + (shape.qkv_bias ? ", bias" : "") +
+                                 (shape.qk_norm ? ", norms of queries and keys" : "");
+        RandomModel model(shape, GetParam().dtype, seed_ + 61);
+        PagedHarness harness(*backend_, model, options(page_size, 200 / page_size + 40, 200), seed_);
+        ASSERT_TRUE(harness.ready());
+        Store chunk;
+        const int32_t length = 170 + random.below(20);
+        expect_close(harness.run({{&chunk, 0, {}, harness.tokens(length)}}), what + ", a chunk");
+        std::vector<Store> tails(static_cast<size_t>(1 + random.below(8)));
+        std::vector<Job> jobs;
+        for (Store& tail : tails) {
+            jobs.push_back({&tail, kUses * length, {}, harness.tokens(1 + random.below(10))});
+            for (int32_t i = 0; i < kUses; ++i) jobs.back().before.push_back({&chunk, i * length});
+        }
+        for (int step = 0; step < 4; ++step) {
+            expect_close(harness.run(jobs),
+                         what + ", " + std::to_string(jobs.size()) + " sequences, step " + std::to_string(step));
+            for (Job& job : jobs) job.tokens = harness.tokens(1);
+        }
+    }
+}
+
 TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + 20 + i);
