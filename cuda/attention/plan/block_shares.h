@@ -22,8 +22,7 @@ class BlockShares {
     // The first of them, which run beside wide items (overlap.h).
     [[nodiscard]] int early_blocks() const { return early_blocks_; }
 
-    // What another item costs a block, as KV tiles that it does in that time. Where wide items are, shares leave it
-    // out: overlap.h has it in the narrow work as a whole.
+    // What another item costs a block, as KV tiles that it does in that time; 0 where shares leave it out.
     [[nodiscard]] int32_t item_kv_tiles() const { return item_kv_tiles_; }
     // The share of a block where it and those after it have `kv_tiles` to do; at least 1.
     [[nodiscard]] int32_t share_of(int block, int64_t kv_tiles) const;
