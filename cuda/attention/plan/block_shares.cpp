@@ -11,7 +11,7 @@ namespace {
 constexpr double kShareItemCost = 2.0;
 
 // KV tiles that a block does in the time of another item. Where there are many items, what each block's cost averages
-// out, and shares that count them lost 1% of a step of 48 rows on an H200. With two to four rows they gained 2 to 5%.
+// out, and shares that count them lost 1% of a step of 48 rows on an H200. With two and three rows they gained 3 to 5%.
 int32_t cost_of_item(const PlanShape& shape, const TileTotals& totals, int blocks) {
     if (shape.kernel != NarrowKernel::hopper || 2 * totals.narrow_tiles > blocks) return 0;
     const double rate = std::min(kBlockRate, kMemoryRate / (static_cast<double>(blocks) * shape.num_kv_heads));
