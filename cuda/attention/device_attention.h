@@ -103,9 +103,9 @@ class DeviceAttention {
     [[nodiscard]] size_t plan_of(int32_t window) const;
     // Whether a plan with such counts is for append_and_run().
     [[nodiscard]] static bool appends(const WorkCounts& counts);
-    // Whether the attention of a plan with such counts lets an early launch behind it begin as soon as its blocks leave
-    // multiprocessors to it: that of few rows on Hopper.
-    [[nodiscard]] bool lets_next_begin(const WorkCounts& counts) const;
+    // Whether an early launch behind the attention of a plan with such counts should begin as soon as its blocks leave
+    // multiprocessors to it.
+    [[nodiscard]] bool lets_next_begin(const WorkCounts& counts, int rows) const;
     // What the plans depend on; its `window` is of no meaning.
     [[nodiscard]] const PlanShape& plan_shape() const { return plan_shape_; }
 

@@ -153,7 +153,7 @@ class Decoder {
     Result<void> attention_output(int32_t layer) {
         const DeviceLayer<T>& weights = weights_.layers[layer];
         return add_output(attended(), weights.o, weights.o_bias, weights.attention_post_norm,
-                          lets_next_begin(layer) ? After::attention : After::other);
+                          attention_.lets_next_begin(work_counts(layer), rows()) ? After::attention : After::other);
     }
 
     Result<void> mlp_input(int32_t layer) {
@@ -276,13 +276,6 @@ class Decoder {
     // batch before their own wait.
     [[nodiscard]] bool early() const { return gpu_.has_early_launches(); }
 
-    // Whether the product behind the layer's attention begins as soon as multiprocessors are free, if it is a streamed
-    // one. After other attention than the short kernel's that was 4 to 12% of a step faster with two to four rows on an
-    // H200, and up to 4% slower with one row and with more.
-    [[nodiscard]] bool lets_next_begin(int32_t layer) const {
-        if (work_counts(layer).short_counts.sequences > 0) return true;
-        return attention_.lets_next_begin(work_counts(layer)) && rows() > 1 && rows() <= 4;
-    }
     // What the layer's attention is launched for in this step.
     [[nodiscard]] const WorkCounts& work_counts(int32_t layer) const {
         return shape_->work[attention_.plan_of(layer_spec(layer).window)];

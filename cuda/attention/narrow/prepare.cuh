@@ -76,7 +76,8 @@ class Preparer {
         const int at = lane_index() * kRowBytes / static_cast<int>(sizeof(float));
         if (norm != nullptr && at < p_.shape.head_dim) prefetch(norm + at);
         const auto* const bias = p_.projected.bias;
-        if (bias != nullptr) prefetch(bias + static_cast<int64_t>(head_) * p_.shape.head_dim);
+        if (bias != nullptr && lane_index() < item_.num_vectors)
+            prefetch(bias + static_cast<int64_t>(head_) * p_.shape.head_dim);
     }
 
     __device__ __forceinline__ void prefetch_vectors() const {
