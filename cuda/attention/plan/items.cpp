@@ -9,8 +9,8 @@ namespace {
 
 constexpr int kPageTokens = 16;  // of each entry of NarrowItem::pages
 
-// Most rows of a step whose blocks read settled tokens early. With more rows the launch that writes keys and values has
-// more to read, and seems to wait for these copies: steps of 96 and 128 rows took 1% longer on an H200.
+// Most rows of a step whose blocks read settled tokens early. With more rows no gain stood out from the differences
+// between runs (tests/bench/RESULTS.md, "few rows with long contexts").
 constexpr size_t kMostSettledRows = 16;
 
 // The item of a split, with spans of its own where it is not the whole query tile. `partial` is that of the tile.
