@@ -125,6 +125,20 @@ inline Tokens decode(nl_cache* cache, int count) {
     return tokens;
 }
 
+// Without the tokens that a text begins and ends with.
+inline Tokens encode(const nl_engine* engine, const std::string& text) {
+    nl_tokenizer* made = nullptr;
+    EXPECT_EQ(nl_engine_tokenizer(engine, &made), NL_OK) << nl_last_error();
+    const TokenizerHandle tokenizer(made);
+    Tokens tokens(text.size() + 4);
+    size_t count = 0;
+    EXPECT_EQ(nl_tokenizer_encode(tokenizer.get(), text.data(), text.size(), 0, tokens.data(), tokens.size(), &count),
+              NL_OK)
+        << nl_last_error();
+    tokens.resize(count);
+    return tokens;
+}
+
 inline Tokens tokens_of(const nl_cache* cache) {
     size_t count = 0;
     nl_cache_tokens(cache, nullptr, 0, &count);

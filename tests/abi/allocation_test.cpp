@@ -2,7 +2,11 @@
 // fail in turn: every time the call must report it, change nothing, and work when it is made again. Only the library's
 // own allocations fail, not those inside oneDNN and libsentencepiece, which end the process where theirs do.
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <functional>
+#include <thread>
 
 #include "abi/abi_fixtures.h"
 #include "support/failing_allocations.h"
@@ -160,6 +164,60 @@ TEST_F(GenerationAllocationTest, WithLogprobsAndACallback) {
     NL_CHECK(nl_options_set_logits(options.get(), prefer_a_token, nullptr));
     gives_all_its_tokens_or_fails();
     EXPECT_EQ(drawn, (Tokens{40, 41, 42, 43, 44, 45}));
+}
+
+// While a generation follows the beginning of its constrained text, another call may change its cache: here at each
+// allocation of nl_generation_start in turn. Where that call need not wait for it, the generation is refused, and the
+// cache is as the call left it.
+TEST_F(AllocationTest, ACacheThatChangesWhileAGenerationBeginsIsBusy) {
+    const Tokens text = encode(engine.get(), "abcdefghijklmnopqrstuvwxyzabcdefghijklmn");
+    const OptionsHandle options = make_options(NL_OPTIONS_GENERATION);
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_MAX_TOKENS, 1));
+    NL_CHECK(nl_options_set_int(options.get(), NL_OPTION_CONSTRAINED_TOKENS, static_cast<int64_t>(text.size()) - 4));
+    int refused = 0;
+    bool called = true;
+    for (int64_t before = 0; called; ++before) {
+        SCOPED_TRACE(before);
+        ASSERT_LT(before, 10'000);
+        // Another one each time: what following a text has found out is remembered.
+        const std::string regex = "[a-z]+|" + std::to_string(before);
+        NL_CHECK(nl_options_set_text(options.get(), NL_OPTION_REGEX, regex.data(), regex.size()));
+        const CacheHandle cache = make_cache(engine.get());
+        extend(cache.get(), text);
+        enum { waits, goes, done, never };
+        std::atomic<int> state = waits;
+        nl_status truncated = NL_OK;
+        std::thread other([&] {
+            state.wait(waits);
+            if (state == goes) truncated = nl_cache_truncate(cache.get(), text.size() - 1);
+            state = done;
+        });
+        const std::function<void()> let_it_go = [&] {
+            state = goes;
+            state.notify_one();
+            const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+            while (state != done && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+        };
+        meanwhile = &let_it_go;
+        allocations_before = before;
+        nl_generation* made = nullptr;
+        const nl_status started = nl_generation_start(cache.get(), nullptr, 0, options.get(), &made);
+        called = allocations_before < 0;
+        allocations_before = -1;
+        int still = waits;
+        if (state.compare_exchange_strong(still, never)) state.notify_one();
+        const std::string said = started == NL_OK ? "" : nl_last_error();
+        other.join();
+        const GenerationHandle generation(made);
+        if (started == NL_OK) continue;
+        ++refused;
+        EXPECT_EQ(started, NL_ERROR_BUSY) << said;
+        EXPECT_NE(said.find("the cache's tokens changed while the generation began"), std::string::npos) << said;
+        EXPECT_EQ(made, nullptr);
+        EXPECT_EQ(truncated, NL_OK);
+        EXPECT_EQ(tokens_of(cache.get()), Tokens(text.begin(), text.end() - 1));
+    }
+    EXPECT_GT(refused, 0);
 }
 
 TEST_F(AllocationTest, PrefillLeavesNoHalfChunk) {

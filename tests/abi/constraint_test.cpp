@@ -40,19 +40,6 @@ class ConstraintTest : public GenerationFixture {
         if (all.end == NL_END_TOKEN && all.text.ends_with('\4')) all.text.pop_back();
         return all;
     }
-    Tokens encode(const std::string& text) {
-        nl_tokenizer* made = nullptr;
-        EXPECT_EQ(nl_engine_tokenizer(engine_.get(), &made), NL_OK) << nl_last_error();
-        const TokenizerHandle tokenizer(made);
-        Tokens tokens(text.size() + 4);
-        size_t count = 0;
-        EXPECT_EQ(
-            nl_tokenizer_encode(tokenizer.get(), text.data(), text.size(), 0, tokens.data(), tokens.size(), &count),
-            NL_OK)
-            << nl_last_error();
-        tokens.resize(count);
-        return tokens;
-    }
     // How many steps the engine has computed.
     int64_t steps() {
         const std::string text = metrics_of(engine_.get());
@@ -103,10 +90,10 @@ TEST_F(ConstraintTest, ABeginningThatDoesNotFitIsRefused) {
     const auto start_with = [&](const char* regex, const std::string& begin, int64_t count) {
         const OptionsHandle options = constrained(regex, 5);
         set_int(options.get(), NL_OPTION_CONSTRAINED_TOKENS, count);
-        const Tokens tokens = encode(begin);
+        const Tokens tokens = encode(engine_.get(), begin);
         return nl_generation_start(cache.get(), tokens.data(), tokens.size(), options.get(), &generation);
     };
-    const auto count = static_cast<int64_t>(encode("xy").size());
+    const auto count = static_cast<int64_t>(encode(engine_.get(), "xy").size());
     EXPECT_INVALID("expected no more than the tokens of the cache and of this call", start_with("[a-z]+", "xy", 4000));
     EXPECT_INVALID("the constraint does not allow token", start_with("[0-9]+", "xy", count));
     EXPECT_INVALID("number 0 of these", start_with("[0-9]+", "xy", count));

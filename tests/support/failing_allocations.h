@@ -1,5 +1,5 @@
-// Replaces operator new of a program, so that a test can let each allocation fail in turn. Include it in one source
-// file of the program.
+// Replaces operator new of a program, so that a test can let each allocation fail in turn, or do something meanwhile.
+// Include it in one source file of the program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
+#include <functional>
 #include <new>
 
 #include "nanolith/nanolith.h"
@@ -15,7 +16,12 @@ namespace {
 
 std::atomic<int64_t> allocations_left = -1;  // -1: never fail
 
+// Of the calling thread: how many allocations come before the one at which `meanwhile` is called; below 0: it is not.
+thread_local int64_t allocations_before = -1;
+thread_local const std::function<void()>* meanwhile = nullptr;
+
 bool allocation_fails() {
+    if (allocations_before >= 0 && allocations_before-- == 0) (*meanwhile)();
     int64_t left = allocations_left.load();
     while (left > 0 && !allocations_left.compare_exchange_weak(left, left - 1)) {
     }
