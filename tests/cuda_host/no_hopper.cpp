@@ -26,14 +26,15 @@ bool narrow_supports(const HeadShape&, int) {
 }
 
 template <typename T>
-Result<void> attend_narrow(const AttentionArguments<T>&, const HeadShape&, const NarrowLaunch&, cudaStream_t) {
+Result<void> attend_narrow(const AttentionArguments<T>&, const ProjectedRows<T>&, const HeadShape&, const NarrowLaunch&,
+                           cudaStream_t) {
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no narrow kernel for Hopper");
 }
 
-template Result<void> attend_narrow(const AttentionArguments<__half>&, const HeadShape&, const NarrowLaunch&,
-                                    cudaStream_t);
-template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, const NarrowLaunch&,
-                                    cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__half>&, const ProjectedRows<__half>&, const HeadShape&,
+                                    const NarrowLaunch&, cudaStream_t);
+template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const ProjectedRows<__nv_bfloat16>&,
+                                    const HeadShape&, const NarrowLaunch&, cudaStream_t);
 template Result<void> attend_wide_pairs(const AttentionArguments<__half>&, const HeadShape&, int, cudaStream_t);
 template Result<void> attend_wide_pairs(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, cudaStream_t);
 template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
