@@ -8,7 +8,6 @@
 #include "attention/common/shape.h"
 #include "attention/plan/work.h"
 #include "base/result.h"
-#include "norm/norm.h"
 #include "runtime/row_layout.h"
 
 namespace nanolith::cuda {
@@ -62,20 +61,6 @@ struct AttentionArguments {
     RowLayout output_layout;
     float* lse = nullptr;  // [rows, num_heads] natural log-sum-exp, or null
     AttentionRule rule;
-};
-
-// Keys and values of a step's rows as the projection gives them, for launches that write them to the pages themselves
-// (plan/appending.h). The queries of such a launch are as the projection gives them too.
-template <typename T>
-struct ProjectedRows {
-    const T* keys = nullptr;  // [rows, num_kv_heads, head_dim]
-    RowLayout key_layout;
-    const T* values = nullptr;  // the same
-    RowLayout value_layout;
-    const T* bias = nullptr;  // of queries, keys, values: [num_heads + 2 * num_kv_heads, head_dim]; or null
-    Norm q_norm;              // of [head_dim], or none
-    Norm k_norm;
-    T* pages = nullptr;  // AttentionArguments::pages
 };
 
 // Head dims that the kernels take: multiples of 8 up to this.

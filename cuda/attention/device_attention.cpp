@@ -73,6 +73,20 @@ Result<DeviceBuffer> upload(const std::vector<float>& from, const char* what, cu
     return to;
 }
 
+// The keys and values of a call, and what is applied to them and to its queries.
+template <typename T>
+ProjectedRows<T> projected_rows(const AppendCall& call) {
+    ProjectedRows<T> rows;
+    rows.keys = static_cast<const T*>(call.keys.data);
+    rows.key_layout = layout_of(call.keys);
+    rows.values = static_cast<const T*>(call.values.data);
+    rows.value_layout = layout_of(call.values);
+    rows.bias = static_cast<const T*>(call.bias);
+    rows.q_norm = call.q_norm;
+    rows.k_norm = call.k_norm;
+    return rows;
+}
+
 }  // namespace
 
 Result<void> check_attention(const AttentionSpec& spec, const GpuFacts& gpu) {
@@ -169,13 +183,7 @@ Result<void> DeviceAttention::append_typed(const AppendCall& call, cudaStream_t 
     AppendArguments<T> a;
     a.queries = static_cast<T*>(call.queries.data);
     a.query_layout = layout_of(call.queries);
-    a.keys = static_cast<const T*>(call.keys.data);
-    a.key_layout = layout_of(call.keys);
-    a.values = static_cast<const T*>(call.values.data);
-    a.value_layout = layout_of(call.values);
-    a.bias = static_cast<const T*>(call.bias);
-    a.q_norm = call.q_norm;
-    a.k_norm = call.k_norm;
+    a.projected = projected_rows<T>(call);
     if (const DeviceRope* const rope = rope_of(call.rope)) {
         a.frequencies = rope->frequencies.as<float>();
         a.magnitudes = rope->magnitudes.as<float>();
@@ -225,20 +233,11 @@ template <typename T>
 Result<void> DeviceAttention::run_appending(const AppendCall& rows, const AttentionCall& call,
                                             cudaStream_t stream) const {
     if constexpr (sizeof(T) == 2) {
-        ProjectedRows<T> projected;
-        projected.keys = static_cast<const T*>(rows.keys.data);
-        projected.key_layout = layout_of(rows.keys);
-        projected.values = static_cast<const T*>(rows.values.data);
-        projected.value_layout = layout_of(rows.values);
-        projected.bias = static_cast<const T*>(rows.bias);
-        projected.q_norm = rows.q_norm;
-        projected.k_norm = rows.k_norm;
-        projected.pages = static_cast<T*>(rows.pages.data);
         NarrowLaunch what;
         what.blocks = launch_of(call.counts, plan_shape_).narrow_blocks;
         what.early = call.early;
-        what.appends = true;
-        return attend_narrow(arguments_of<T>(call), projected, heads_, what, stream);
+        what.append_to = rows.pages.data;
+        return attend_narrow(arguments_of<T>(call), projected_rows<T>(rows), heads_, what, stream);
     }
     return fail(NL_ERROR_INTERNAL, "float32 has no kernel that appends");
 }
@@ -249,13 +248,7 @@ Result<void> DeviceAttention::run_short(const AppendCall& rows, const AttentionC
         ShortArguments<T> a;
         a.queries = static_cast<const T*>(rows.queries.data);
         a.query_layout = layout_of(rows.queries);
-        a.keys = static_cast<const T*>(rows.keys.data);
-        a.key_layout = layout_of(rows.keys);
-        a.values = static_cast<const T*>(rows.values.data);
-        a.value_layout = layout_of(rows.values);
-        a.bias = static_cast<const T*>(rows.bias);
-        a.q_norm = rows.q_norm;
-        a.k_norm = rows.k_norm;
+        a.projected = projected_rows<T>(rows);
         if (const DeviceRope* const rope = rope_of(rows.rope)) a.rope = rope->rotations.as<float2>();
         a.pages = static_cast<T*>(rows.pages.data);
         a.work = call.short_work;

@@ -102,16 +102,16 @@ template <typename T>
 __device__ const T* head_address(const AppendArguments<T>& a, const HeadShape& shape, int row, int head, Part part) {
     if (part == Part::query) return a.queries + a.query_layout.offset(row, head);
     const int kv_head = (head - shape.num_heads) % shape.num_kv_heads;
-    if (part == Part::key) return a.keys + a.key_layout.offset(row, kv_head);
-    return a.values + a.value_layout.offset(row, kv_head);
+    if (part == Part::key) return a.projected.keys + a.projected.key_layout.offset(row, kv_head);
+    return a.projected.values + a.projected.value_layout.offset(row, kv_head);
 }
 
 // Prefetches what all rows need and no launch of a step writes: the norms' weights and the rotations' frequencies.
 template <typename T>
 __device__ void prefetch_constants(const AppendArguments<T>& a, int head_dim) {
     const int bytes = head_dim * static_cast<int>(sizeof(float));
-    prefetch_by_block(a.q_norm.weight, bytes);
-    prefetch_by_block(a.k_norm.weight, bytes);
+    prefetch_by_block(a.projected.q_norm.weight, bytes);
+    prefetch_by_block(a.projected.k_norm.weight, bytes);
     prefetch_by_block(a.frequencies, bytes / 2);
     prefetch_by_block(a.magnitudes, bytes / 2);
 }
@@ -143,15 +143,15 @@ __global__ void __launch_bounds__(kThreads)
         load_values(from + first, low);
         load_values(from + half + first, high);
     });
-    if (a.bias != nullptr) {
-        const T* const bias = a.bias + static_cast<int64_t>(head) * shape.head_dim;
+    if (a.projected.bias != nullptr) {
+        const T* const bias = a.projected.bias + static_cast<int64_t>(head) * shape.head_dim;
         for_runs([&](int first, float(&low)[Run], float(&high)[Run]) {
             add(low, bias + first);
             add(high, bias + half + first);
         });
     }
-    const Norm norm = part == Part::query ? a.q_norm : part == Part::key ? a.k_norm : Norm{};
-    if (a.q_norm.weight != nullptr || a.k_norm.weight != nullptr) {
+    const Norm norm = part == Part::query ? a.projected.q_norm : part == Part::key ? a.projected.k_norm : Norm{};
+    if (a.projected.q_norm.weight != nullptr || a.projected.k_norm.weight != nullptr) {
         float squares = 0;
         for_runs([&](int, float(&low)[Run], float(&high)[Run]) {
 #pragma unroll
@@ -203,8 +203,9 @@ bool may_pack(const AppendArguments<T>& a, const HeadShape& shape) {
     const auto tensor = [](const T* data, const RowLayout& layout) {
         return data == nullptr || (aligned(data) && layout.all_multiples_of(kPack<T>));
     };
-    return shape.head_dim % (2 * kPack<T>) == 0 && tensor(a.queries, a.query_layout) && tensor(a.keys, a.key_layout) &&
-           tensor(a.values, a.value_layout) && aligned(a.pages) && aligned(a.q_norm.weight) && aligned(a.k_norm.weight);
+    return shape.head_dim % (2 * kPack<T>) == 0 && tensor(a.queries, a.query_layout) &&
+           tensor(a.projected.keys, a.projected.key_layout) && tensor(a.projected.values, a.projected.value_layout) &&
+           aligned(a.pages) && aligned(a.projected.q_norm.weight) && aligned(a.projected.k_norm.weight);
 }
 
 template <typename T, typename P>
@@ -230,8 +231,8 @@ Result<void> append_to_pages(const AppendArguments<T>& arguments, const HeadShap
                              cudaStream_t stream) {
     if (rows == 0) return {};
     // Queries without bias and norm need no change.
-    const bool skip_queries =
-        arguments.queries == nullptr || (arguments.bias == nullptr && arguments.q_norm.weight == nullptr);
+    const bool skip_queries = arguments.queries == nullptr ||
+                              (arguments.projected.bias == nullptr && arguments.projected.q_norm.weight == nullptr);
     const int first_head = skip_queries ? shape.num_heads : 0;
     if constexpr (sizeof(T) == 2) {
         if (arguments.fp8) return launch_append<T, __nv_fp8_e4m3>(arguments, shape, first_head, rows, early, stream);

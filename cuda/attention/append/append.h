@@ -4,9 +4,9 @@
 #include <cuda_runtime_api.h>
 
 #include "attention/attention.h"
+#include "attention/common/projected_rows.h"
 #include "attention/common/shape.h"
 #include "base/result.h"
-#include "norm/norm.h"
 
 namespace nanolith::cuda {
 
@@ -14,13 +14,7 @@ template <typename T>
 struct AppendArguments {
     T* queries = nullptr;  // [rows, num_heads, head_dim], or null: no queries to finish
     RowLayout query_layout;
-    const T* keys = nullptr;  // [rows, num_kv_heads, head_dim]
-    RowLayout key_layout;
-    const T* values = nullptr;  // the same
-    RowLayout value_layout;
-    const T* bias = nullptr;  // of queries, keys, values: [num_heads + 2 * num_kv_heads, head_dim]; or null
-    Norm q_norm;              // of [head_dim], or none
-    Norm k_norm;
+    ProjectedRows<T> projected;
     const float* frequencies = nullptr;      // [head_dim / 2], or null: keys are not rotated
     const float* magnitudes = nullptr;       // [head_dim / 2], or null: all 1
     const int32_t* key_positions = nullptr;  // [rows]; used with frequencies alone

@@ -127,7 +127,7 @@ class Loader {
         made.read();
         barrier_wait(&shared_.before_fresh[tensor_], appended_ & 1U, "a tile's tokens before the fresh one");
         ++appended_;
-        T* const page = from.pages + pool_row * dim;
+        T* const page = p_.append_to + pool_row * dim;
         made.for_pairs(is_key, [&](int i, uint32_t pair) {
             const int offset = V::swizzle_offset(fresh, i / V::kBoxDims, i % V::kBoxDims / 8) + i % 8 * 2;
             *reinterpret_cast<uint32_t*>(tensor + offset) = pair;

@@ -8,9 +8,12 @@
 // are widened to float16 between shared memory and the products, which therefore use another order of a head's elements
 // and of its outputs.
 //
-// An early launch of few rows loads tiles that no row of this step writes to before it waits for the launches before
-// it. Up to eight rows' keys and values it makes itself (plan/appending.h): bias, norm, rotation. Then nothing but
-// queries and the rows' own tokens comes after the wait, and there is no launch between projection and attention.
+// An early launch of few rows copies tiles that this step does not write to before it waits for the launches before it.
+//
+// In steps of at most eight rows (plan/appending.h) the kernel also does what the append kernel does in others: it adds
+// the bias to the projection's queries, keys and values, normalises queries and keys, rotates keys, and writes each
+// row's key and value to its page. Then it waits for the projection alone, and before it reads a query it has copied
+// all tokens of earlier steps.
 //
 // At an item's end the warps' results meet in shared memory, and one half of the warps merges them while the other half
 // continues; the halves alternate. A narrow item merges the partial results that wide items have of its rows, and a
@@ -92,7 +95,8 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Pro
     parameters.heads_per_kv = shape.num_heads / shape.num_kv_heads;
     parameters.page_shift = std::countr_zero(static_cast<unsigned>(shape.page_size));
     parameters.waits = what.early && !what.beside_wide;
-    parameters.appends = what.appends;
+    parameters.append_to = static_cast<typename V::T*>(what.append_to);
+    parameters.appends = what.append_to != nullptr;
     const dim3 grid(static_cast<unsigned>(shape.num_kv_heads), static_cast<unsigned>(what.blocks));
     const LaunchShape launch_shape{grid, dim3(V::kThreads), sizeof(Shared<V>) + 1024, what.beside_wide || what.early};
     return launch(narrow_kernel<V>, launch_shape, stream, map, parameters);

@@ -111,12 +111,13 @@ struct Parameters {
     AttentionArguments<typename V::T> a;
     HeadShape shape;
     ProjectedRows<typename V::T> projected;
+    typename V::T* append_to;  // NarrowLaunch::append_to
     int heads_per_kv;
     int page_shift;
     // An early launch: until the launches before it have ended, only the plan may be read, and what NarrowItem::settled
     // says of the pages.
     bool waits;
-    bool appends;  // NarrowLaunch::appends
+    bool appends;  // append_to is not null
 };
 
 __device__ inline int warp_index() {

@@ -7,8 +7,8 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Most rows of such a step. A loading warp of the kernel waits for a row's key or value where it would otherwise start
-// copies.
+// The narrow kernel writes keys and values in steps of at most so many rows. The warps that copy tiles to shared memory
+// do this too, so that copies wait meanwhile: from 12 rows on that cost as much as a launch of its own saved.
 constexpr size_t kMostRows = 8;
 
 class Check {

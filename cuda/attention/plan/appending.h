@@ -1,5 +1,6 @@
-// Which steps' keys and values the narrow kernel writes to the pages itself, in place of a launch before it: those of a
-// few rows, each of another sequence, whose own token is the last that one item attends to.
+// In steps of a few rows, each of another sequence, the narrow kernel writes the rows' keys and values to the pages
+// itself, and no launch of the append kernel comes before it. A row's key and value are written by the item that
+// attends to the row's own token, the last one of that item.
 #pragma once
 
 #include "attention/plan/attention_plan.h"

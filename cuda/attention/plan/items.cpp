@@ -77,13 +77,17 @@ NarrowItem narrow_item(const PlanShape& shape, const AttentionStep& step, const 
     return narrow;
 }
 
-// NarrowItem::settled of a block's first item.
-int32_t settled_tokens(const NarrowItem& narrow, const WrittenPages& written) {
-    if (narrow.item.num_spans == 0) return 0;
+// NarrowItem::settled of a block's first item, in a step of at most kMostSettledRows.
+int32_t settled_tokens(const PlanShape& shape, const NarrowItem& narrow, const WrittenRows& written) {
+    if (narrow.item.num_spans == 0 || written.slots.empty()) return 0;
+    const auto is_written = [&](int32_t page) {
+        return std::ranges::any_of(written.slots,
+                                   [&](int32_t slot) { return slot != kNoSlot && slot / shape.page_size == page; });
+    };
     const int32_t tokens = narrow.span.end_token - narrow.span.first_token;
     int32_t settled = 0;
     for (const int32_t page : narrow.pages) {
-        if (settled >= tokens || written.contains(page)) break;
+        if (settled >= tokens || is_written(page)) break;
         settled += kPageTokens;
     }
     return std::min(settled, tokens);
@@ -114,7 +118,7 @@ class BlockLists {
 
 }  // namespace
 
-void write_items(const PlanShape& shape, const AttentionStep& step, const WrittenPages& written,
+void write_items(const PlanShape& shape, const AttentionStep& step, const WrittenRows& written,
                  std::span<const QueryTile> tiles, const Splitter& splitter, const MergePlanner& merging,
                  AttentionPlan& plan) {
     plan.narrow.clear();
@@ -141,7 +145,7 @@ void write_items(const PlanShape& shape, const AttentionStep& step, const Writte
     const auto num_blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
     if (step.positions.size() <= kMostSettledRows) {
         for (NarrowItem& first : std::span(plan.narrow).first(num_blocks))
-            first.settled = settled_tokens(first, written);
+            first.settled = settled_tokens(shape, first, written);
     }
     for (size_t block = 0; block < merging.of_blocks().size(); ++block) {
         const MergeRange& merges = merging.of_blocks()[block];

@@ -15,7 +15,7 @@ namespace nanolith::cuda {
 
 // Writes plan.narrow and plan.wide, the latter in the order of the splits, and adds the splits' own spans to
 // plan.spans.
-void write_items(const PlanShape& shape, const AttentionStep& step, const WrittenPages& written,
+void write_items(const PlanShape& shape, const AttentionStep& step, const WrittenRows& written,
                  std::span<const QueryTile> tiles, const Splitter& splitter, const MergePlanner& merging,
                  AttentionPlan& plan);
 

@@ -36,8 +36,7 @@ const AttentionPlan& AttentionPlanner::plan(const AttentionStep& step, const Wri
         }
     }
     merging_.share_merges(splitter_.overlap(), plan_);
-    written_pages_.find(written, shape_.page_size);
-    write_items(shape_, step, written_pages_, tiler_.tiles(), splitter_, merging_, plan_);
+    write_items(shape_, step, written, tiler_.tiles(), splitter_, merging_, plan_);
     order_wide(shape_, plan_);
     plan_.appends = items_append(shape_, step, written, plan_);
     return plan_;

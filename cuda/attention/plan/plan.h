@@ -5,7 +5,7 @@
 //                     them, narrow ones where the share of a block ends (block_shares.h)
 //   3. merging.h      where partial results are written, and who merges them
 //   4. items.h        the items as the kernels read them; wide_order.h orders those of the wide kernel, and appending.h
-//                     says whether the narrow ones write the step's keys and values
+//                     decides whether the narrow kernel writes the step's new keys and values to the pages itself
 //
 // A step for the short kernel has a plan of its own instead (short_plan.h). The words are those of
 // cuda/attention/README.md. Cost: in the order of rows, segments and items.
@@ -39,7 +39,6 @@ class AttentionPlanner {
     QueryTiler tiler_;
     Splitter splitter_;
     MergePlanner merging_;
-    WrittenPages written_pages_;
     AttentionPlan plan_;
 };
 

@@ -26,8 +26,8 @@ class HeadWork {
         row_ = job / block_.heads_per_kv;
         int head = block_.kv_head * block_.heads_per_kv + job % block_.heads_per_kv;
         const T* from = a_.queries + a_.query_layout.offset(block_.sequence.first_row + row_, head);
-        const float* norm = a_.q_norm.weight;
-        float epsilon = a_.q_norm.epsilon;
+        const float* norm = a_.projected.q_norm.weight;
+        float epsilon = a_.projected.q_norm.epsilon;
         if (job >= block_.num_vectors()) {
             const int key = job - block_.num_vectors();
             row_ = key / 2;
@@ -36,14 +36,15 @@ class HeadWork {
             const bool mine = token >= block_.share.first * kShortTokens && token < block_.share.end * kShortTokens;
             if (!mine) kind_ = Kind::none;
             const int batch_row = block_.sequence.first_row + row_;
-            from = key % 2 == 0 ? a_.keys + a_.key_layout.offset(batch_row, block_.kv_head)
-                                : a_.values + a_.value_layout.offset(batch_row, block_.kv_head);
+            from = key % 2 == 0 ? a_.projected.keys + a_.projected.key_layout.offset(batch_row, block_.kv_head)
+                                : a_.projected.values + a_.projected.value_layout.offset(batch_row, block_.kv_head);
             head = shape_.num_heads + key % 2 * shape_.num_kv_heads + block_.kv_head;
-            norm = key % 2 == 0 ? a_.k_norm.weight : nullptr;
-            epsilon = a_.k_norm.epsilon;
+            norm = key % 2 == 0 ? a_.projected.k_norm.weight : nullptr;
+            epsilon = a_.projected.k_norm.epsilon;
         }
         if (kind_ == Kind::none) return;
-        const T* const bias = a_.bias == nullptr ? nullptr : a_.bias + static_cast<int64_t>(head) * shape_.head_dim;
+        const T* const bias =
+            a_.projected.bias == nullptr ? nullptr : a_.projected.bias + static_cast<int64_t>(head) * shape_.head_dim;
         head_.take(from, bias, norm, epsilon, shape_.head_dim);
         const int position =
             kind_ == Kind::query ? block_.rows[row_].position - block_.bases[0] : block_.rows[row_].key_position;

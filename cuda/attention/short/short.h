@@ -4,10 +4,10 @@
 #include <cuda_runtime_api.h>
 
 #include "attention/attention.h"
+#include "attention/common/projected_rows.h"
 #include "attention/common/shape.h"
 #include "attention/plan/short_work.h"
 #include "base/result.h"
-#include "norm/norm.h"
 #include "runtime/row_layout.h"
 
 namespace nanolith::cuda {
@@ -16,13 +16,7 @@ template <typename T>
 struct ShortArguments {
     const T* queries = nullptr;  // [rows, num_heads, head_dim]
     RowLayout query_layout;
-    const T* keys = nullptr;  // [rows, num_kv_heads, head_dim]
-    RowLayout key_layout;
-    const T* values = nullptr;  // the same
-    RowLayout value_layout;
-    const T* bias = nullptr;  // of queries, keys, values: [num_heads + 2 * num_kv_heads, head_dim]; or null
-    Norm q_norm;              // of [head_dim], or none
-    Norm k_norm;
+    ProjectedRows<T> projected;
     const float2* rope = nullptr;  // [max_position, head_dim / 2] cosine and sine; null: no rotation
     T* pages = nullptr;            // [num_pages, 2, num_kv_heads, page_size, head_dim]
     ShortView work;

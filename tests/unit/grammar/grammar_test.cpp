@@ -80,8 +80,8 @@ TEST(Grammar, FindsTheShortestTextOfRulesInCircles) {
     }
 }
 
-// The masks of a vocabulary never take more than the limit: before they would, all are forgotten. Of automata that no
-// grammar has any more, the places for masks go as well.
+// The masks that are remembered for all grammars of a vocabulary take at most kMaxMaskBytes. When another mask would
+// exceed that, all masks are forgotten, and so is every automaton that no grammar uses any more.
 TEST(MaskCache, ForgetsWhatIsTooMuch) {
     MaskCache cache;
     const auto in_use = cache.of_leaf("in use", 64);
@@ -105,7 +105,8 @@ TEST(MaskCache, ForgetsWhatIsTooMuch) {
     EXPECT_EQ(in_use->states.size(), 64U);
 }
 
-// The masks of one grammar's states never take more than the limit.
+// The masks that one grammar remembers for its own situations take at most kMaxMaskBytes. When another mask would
+// exceed that, all of them are forgotten.
 TEST(GrammarMasks, ForgetWhatIsTooMuch) {
     GrammarMasks masks;
     for (uint64_t i = 0; i < 300; ++i) {

@@ -152,13 +152,14 @@ impl EngineOptions {
     /// intermediate ones up to its authority, and key is a file with that certificate's private key, not encrypted. The
     /// three files have the PEM format. They are read when the engine is created, which fails if one of them can't be
     /// used, and again for each connection.
-    /// libnanolith_redis.so connects to the server. Creating an engine with an address fails with NOT_FOUND if this file
-    /// is not beside the library, and with UNSUPPORTED if the address begins with rediss:// but the file was built
-    /// without OpenSSL.
-    /// The server may fail: it can't be reached, answers too late, has no memory left, shows a certificate that is not
-    /// trusted, or returns damaged bytes. Then the engine writes one line to the log, computes the chunk itself, and
-    /// tries the server again a second later. Anybody who may write to the server can forge the keys and values of
-    /// chunks, and so change the engine's answers. \[at most 4096 bytes; default empty: no server]
+    /// The library loads libnanolith_redis.so, from the folder that it lies in itself, to talk to the server. If that
+    /// file is missing, nl_engine_create fails with NOT_FOUND. If the address begins with rediss:// and the file was
+    /// built without OpenSSL, nl_engine_create fails with UNSUPPORTED.
+    /// A server that fails costs time, never a wrong answer. If the engine can't reach it, does not trust its
+    /// certificate, gets no answer in time, or gets damaged bytes, or if the server has no memory left, the engine
+    /// writes one line to the log, computes the chunk itself, and tries the server again a second later.
+    /// Whoever can write to the server can replace the keys and values of chunks by others, and thereby change what
+    /// engines answer. \[at most 4096 bytes; default empty: no server]
     pub fn store_server(self, value: impl AsRef<str>) -> Self {
         self.set_text(sys::NL_OPTION_STORE_SERVER, value.as_ref())
     }
@@ -169,11 +170,12 @@ impl EngineOptions {
         self.set_int(sys::NL_OPTION_STORE_DEADLINE_MS, value)
     }
 
-    /// How matrices of weights are kept in memory: they can be quantised while they are loaded. The same weights always
-    /// give the same codes. Fewer bits save memory. On a CPU, and on a Hopper GPU (compute capability 9.0) for a few
-    /// conversations, they also make decoding faster than with 16-bit weights. A step of more than about 100 tokens, as
-    /// in prefills, takes up to a fifth longer on such a GPU. On other GPUs nothing gets faster, since each product
-    /// first expands its matrix to the engine's dtype.
+    /// How weight matrices are kept in memory: with 16 bits or more a weight, or quantised to 8 or 4 bits while the
+    /// model is loaded. Equal weights are always quantised to equal codes. Quantised weights take less memory. Decoding
+    /// is faster with them than with 16-bit weights on a CPU, and for a few conversations on a Hopper GPU (compute
+    /// capability 9.0). A step of more than about 100 tokens, such as a prefill's, takes up to a fifth longer with them
+    /// on a Hopper GPU. On other GPUs no step is faster with them, because each product first converts its matrix to the
+    /// engine's dtype.
     /// \[NL_WEIGHTS_AUTO (default) to NL_WEIGHTS_FP8]
     pub fn weights(self, value: Weights) -> Self {
         self.set_int(sys::NL_OPTION_WEIGHTS, i64::from(value.0))
