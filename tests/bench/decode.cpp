@@ -36,6 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kReadCeiling = 4.5e12;  // bytes a second
 constexpr int32_t kPageSize = 64;
+constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
 constexpr int32_t kWarmUpSteps = 16;
 
 struct Arguments {
@@ -51,7 +52,6 @@ struct Arguments {
 
 // Rows [first, first + count) of a sequence with this page table, `token` and others after it.
 Batch batch_of(std::span<const int32_t> table, int32_t first, int32_t count, int32_t token) {
-    constexpr int32_t kTokens = 100000;  // every shape's vocabulary has more
     std::vector<int32_t> tokens;
     for (int32_t i = 0; i < count; ++i) tokens.push_back(static_cast<int32_t>((token + i * 7919LL) % kTokens));
     return sequence_step(table, first, std::move(tokens));
@@ -100,7 +100,8 @@ Result<double> prefill(Executor& executor, std::span<const int32_t> table, const
 
 Result<double> median_step(Executor& executor, std::span<const int32_t> table, const Arguments& arguments) {
     std::vector<int32_t> tokens(static_cast<size_t>(arguments.rows));
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int32_t>(1 + 977 * i);  // no two rows alike
+    for (size_t i = 0; i < tokens.size(); ++i)
+        tokens[i] = static_cast<int32_t>((1 + 977 * i) % kTokens);  // no two rows alike
     std::vector<double> seconds;
     for (int32_t step = -kWarmUpSteps; step < arguments.steps; ++step) {
         const int32_t position = arguments.history + kWarmUpSteps + step;
