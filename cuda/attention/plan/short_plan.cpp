@@ -7,9 +7,6 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Blocks of a cluster at most, on every device of compute capability 9.0.
-constexpr int32_t kMostBlocks = 8;
-
 class ShortPlanner {
   public:
     ShortPlanner(const PlanShape& shape, const AttentionStep& step, const WrittenRows& written, ShortPlan& plan)
@@ -24,7 +21,7 @@ class ShortPlanner {
             add_tiles(sequence);
             const auto num_tiles = static_cast<int32_t>(plan_.tiles.size()) - first_tile;
             plan_.sequences.push_back({sequence.first_row, sequence.num_rows, first_tile, num_tiles});
-            if (num_tiles > kMostBlocks * kMostTiles || !find_own(sequence, first_tile)) return false;
+            if (num_tiles > kMostShortBlocks * kMostTiles || !find_own(sequence, first_tile)) return false;
         }
         // With a block for every multiprocessor some blocks must share one: a cluster's multiprocessors are all of one
         // part of the GPU (a GPC), and a part often has some over. On an H200, of 132, clusters of eight can have at
@@ -50,7 +47,7 @@ class ShortPlanner {
         const auto sequences = static_cast<int32_t>(step_.sequences.size());
         const int32_t each = std::max(1, blocks / (shape_.num_kv_heads * sequences));
         const auto cluster = static_cast<int32_t>(std::bit_floor(static_cast<uint32_t>(each)));
-        plan_.counts = {sequences, std::min(cluster, kMostBlocks),
+        plan_.counts = {sequences, std::min(cluster, kMostShortBlocks),
                         static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(rows))), 1};
         for (const ShortSequence& sequence : plan_.sequences) number_rotations(sequence.first_tile, sequence.num_tiles);
         plan_.counts.rotations = static_cast<int32_t>(std::bit_ceil(static_cast<uint32_t>(plan_.counts.rotations)));
@@ -75,7 +72,7 @@ class ShortPlanner {
                 const int32_t page = step_.page_table[segment.first_page + token / shape_.page_size];
                 const int32_t count = std::min(kShortTokens, segment.length - token);
                 plan_.tiles.push_back({page, token, segment.base, static_cast<uint8_t>(count), 0, 0});
-                if (plan_.tiles.size() > size_t{kMostBlocks} * kMostTiles) return;
+                if (plan_.tiles.size() > size_t{kMostShortBlocks} * kMostTiles) return;
             }
         }
     }

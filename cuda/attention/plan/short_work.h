@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -67,6 +68,9 @@ struct ShortPlan {
     std::vector<ShortRow> rows;
 };
 
+// Blocks of a cluster at most, on every device of compute capability 9.0.
+inline constexpr int32_t kMostShortBlocks = 8;
+
 // The tiles of a block: [first, end) of its sequence's.
 struct ShortShare {
     int first;
@@ -89,17 +93,18 @@ struct ShortSizes {
     int tiles;      // of a block, at most
     int vectors;    // query vectors, a multiple of 16
     int rotations;  // of the queries
-    int cluster;    // blocks
+    int cluster;    // blocks, a power of two
+    int log_cluster;
 
     // Rows of keys, values and queries are 16 bytes apart, so that eight of them have different banks.
     [[nodiscard]] __host__ __device__ int row_bytes() const { return 2 * dim + 16; }
     [[nodiscard]] __host__ __device__ int slices() const { return dim / 16; }
     // The first slice that the block `rank` merges.
     [[nodiscard]] __host__ __device__ int first_slice(int rank) const {
-        return (rank * slices() + cluster - 1) / cluster;
+        return (rank * slices() + cluster - 1) >> log_cluster;
     }
     [[nodiscard]] __host__ __device__ int block_of_slice(int slice) const { return slice * cluster / slices(); }
-    [[nodiscard]] __host__ __device__ int most_slices() const { return (slices() + cluster - 1) / cluster; }
+    [[nodiscard]] __host__ __device__ int most_slices() const { return (slices() + cluster - 1) >> log_cluster; }
 
     // Where each array begins, in bytes: keys and values [tiles, 16] rows; queries [rotations, vectors] rows; weights
     // [tiles, vectors / 16, 32 lanes] uint4; sums [tiles, vectors] float2; then what blocks send each other, outputs
@@ -129,8 +134,12 @@ constexpr int short_dim(int head_dim) {
 
 // With as many tiles as there is room for; negative where there is none.
 inline ShortSizes short_sizes(const ShortCounts& counts, int head_dim, int heads_per_kv) {
-    ShortSizes sizes{short_dim(head_dim), 0, (counts.rows * heads_per_kv + 15) / 16 * 16, counts.rotations,
-                     counts.cluster};
+    ShortSizes sizes{short_dim(head_dim),
+                     0,
+                     (counts.rows * heads_per_kv + 15) / 16 * 16,
+                     counts.rotations,
+                     counts.cluster,
+                     std::countr_zero(static_cast<uint32_t>(counts.cluster))};
     const int others = sizes.bytes();
     sizes.tiles = 1;
     sizes.tiles = (kShortSharedBytes - others) / (sizes.bytes() - others);

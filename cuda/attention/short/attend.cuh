@@ -42,8 +42,7 @@ __device__ __forceinline__ void weigh_unit(const Block<T, kDim>& block, const At
     VisibleTokens visible[2];
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-        const int vector = vector_tile * 16 + lane / 4 + 8 * half;
-        const int row = min(vector / block.heads_per_kv, block.sequence.num_rows - 1);
+        const int row = block.row_of(vector_tile * 16 + lane / 4 + 8 * half);
         visible[half] = visible_tokens(rule, span, block.rows[row].position - is.base);
     }
     mask(visible, is.first_token, scores);
@@ -70,15 +69,15 @@ template <typename T, int kDim>
 __device__ __forceinline__ void send_slice(const Block<T, kDim>& block, int slice, int vector_tile) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int first_vector = vector_tile * 16 + lane / 4;
-    float2 total[2];  // of each of the lane's two vectors: reference and sum
+    float2 total[2] = {{-INFINITY, 0}, {-INFINITY, 0}};  // of each of the lane's two vectors: reference and sum
+#pragma unroll 1
+    for (int tile = 0; tile < block.num_tiles(); ++tile) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-        float top = -INFINITY;
-        for (int tile = 0; tile < block.num_tiles(); ++tile)
-            top = fmaxf(top, block.sums(tile)[first_vector + 8 * half].x);
-        total[half] = make_float2(top, 0);
+        for (int half = 0; half < 2; ++half)
+            total[half].x = fmaxf(total[half].x, block.sums(tile)[first_vector + 8 * half].x);
     }
     Fragment<16> output{};
+#pragma unroll 1
     for (int tile = 0; tile < block.num_tiles(); ++tile) {
         const uint4 weights = block.weights(tile, vector_tile)[lane];
         const uint32_t a[4] = {weights.x, weights.y, weights.z, weights.w};
@@ -114,36 +113,73 @@ __device__ __forceinline__ void send_slice(const Block<T, kDim>& block, int slic
 
 // Merges what the cluster's blocks have sent of this block's slices, and writes the output. In the order of the blocks.
 template <typename T, int kDim>
-__device__ __forceinline__ void merge_slices(const Block<T, kDim>& block, const ShortArguments<T>& a,
-                                             const HeadShape& shape) {
-    const int first = block.sizes.first_slice(block.rank);
-    const int slices = block.sizes.first_slice(block.rank + 1) - first;
-    const int num_vectors = block.num_vectors();
-    const int senders = block.senders();
-    for (int i = static_cast<int>(threadIdx.x); i < slices * num_vectors * 8; i += kThreads) {
-        const int pair = i % 8 * 2;
-        const int vector = i / 8 % num_vectors;
-        const int slice = i / 8 / num_vectors;
-        const int dim = (first + slice) * 16 + pair;
-        if (dim >= shape.head_dim) continue;
+class SliceMerge {
+  public:
+    __device__ SliceMerge(const Block<T, kDim>& block, const ShortArguments<T>& a, const HeadShape& shape)
+        : block_(block), a_(a), shape_(shape), first_(block.sizes.first_slice(block.rank)) {
+        slices_ = block.sizes.first_slice(block.rank + 1) - first_;
+        take(static_cast<int>(threadIdx.x));
+    }
+
+    __device__ __forceinline__ void run() {
+        const int thread = static_cast<int>(threadIdx.x);
+#pragma unroll 1
+        for (int i = thread; i < slices_ * block_.num_vectors() * 8; i += kThreads) {
+            if (i != thread) take(i);
+            if (to_ != nullptr) *to_ = merged();
+        }
+    }
+
+  private:
+    // Finds the two elements of a slice of a vector that number `i` is.
+    __device__ __forceinline__ void take(int i) {
+        const int num_vectors = block_.num_vectors();
+        pair_ = i % 8 * 2;
+        vector_ = i / 8 % num_vectors;
+        slice_ = i / 8 / num_vectors;
+        const int dim = (first_ + slice_) * 16 + pair_;
+        const int row = block_.sequence.first_row + vector_ / block_.heads_per_kv;
+        const int head = block_.kv_head * block_.heads_per_kv + vector_ % block_.heads_per_kv;
+        to_ = dim >= shape_.head_dim
+                  ? nullptr
+                  : reinterpret_cast<uint32_t*>(a_.output + a_.output_layout.offset(row, head) + dim);
+    }
+
+    [[nodiscard]] __device__ __forceinline__ uint32_t merged() const {
+        float2 sums[kMostShortBlocks];
+        float2 parts[kMostShortBlocks];
         float top = -INFINITY;
-        for (int from = 0; from < senders; ++from) top = fmaxf(top, block.sent_sums(from)[vector].x);
+#pragma unroll
+        for (int from = 0; from < kMostShortBlocks; ++from) {
+            const bool sent = from < block_.num_senders;
+            sums[from] = sent ? block_.sent_sums(from)[vector_] : make_float2(-INFINITY, 0);
+            parts[from] =
+                sent ? *reinterpret_cast<const float2*>(block_.sent(from, slice_, vector_) + pair_) : make_float2(0, 0);
+        }
+#pragma unroll
+        for (const float2& of_block : sums) top = fmaxf(top, of_block.x);
         float sum = 0;
         float2 output = make_float2(0, 0);
-        for (int from = 0; from < senders; ++from) {
-            const float2 sums = block.sent_sums(from)[vector];
-            const float2 part = *reinterpret_cast<const float2*>(block.sent(from, slice, vector) + pair);
-            const float weight = FastMath::exp2(sums.x - weight_reference(top));
-            sum = fmaf(weight, sums.y, sum);
-            output.x = fmaf(weight, part.x, output.x);
-            output.y = fmaf(weight, part.y, output.y);
+#pragma unroll
+        for (int from = 0; from < kMostShortBlocks; ++from) {
+            const float weight = FastMath::exp2(sums[from].x - weight_reference(top));
+            sum = fmaf(weight, sums[from].y, sum);
+            output.x = fmaf(weight, parts[from].x, output.x);
+            output.y = fmaf(weight, parts[from].y, output.y);
         }
-        const float scale = sum == 0 ? 0.0F : a.rule.value_scale / sum;
-        const int row = block.sequence.first_row + vector / block.heads_per_kv;
-        const int head = block.kv_head * block.heads_per_kv + vector % block.heads_per_kv;
-        *reinterpret_cast<uint32_t*>(a.output + a.output_layout.offset(row, head) + dim) =
-            pack_pair(output.x * scale, output.y * scale, T());
+        const float scale = sum == 0 ? 0.0F : a_.rule.value_scale / sum;
+        return pack_pair(output.x * scale, output.y * scale, T());
     }
-}
+
+    const Block<T, kDim>& block_;
+    const ShortArguments<T>& a_;
+    const HeadShape& shape_;
+    int first_;  // of the block's slices
+    int slices_;
+    int vector_;
+    int slice_;
+    int pair_;
+    uint32_t* to_;
+};
 
 }  // namespace nanolith::cuda::short_attention

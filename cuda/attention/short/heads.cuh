@@ -46,39 +46,40 @@ class HeadWork {
         const T* const bias =
             a_.projected.bias == nullptr ? nullptr : a_.projected.bias + static_cast<int64_t>(head) * shape_.head_dim;
         head_.take(from, bias, norm, epsilon, shape_.head_dim);
-        const int position =
-            kind_ == Kind::query ? block_.rows[row_].position - block_.bases[0] : block_.rows[row_].key_position;
-        head_.read_rotation(a_.rope, position);
+        const ShortRow& row = block_.rows[row_];
+        if (kind_ == Kind::query) {
+            head_.read_rotation(a_.rope, row.position - block_.bases[0]);
+            return;
+        }
+        const bool is_key = kind_ == Kind::key;
+        if (is_key) head_.read_rotation(a_.rope, row.key_position);
+        const int at = row.token - block_.share.first * kShortTokens;
+        to_ = is_key ? block_.key(at) : block_.value(at);
+        page_ = a_.pages + page_offset(shape_, row.slot / shape_.page_size, is_key ? 0 : 1, block_.kv_head,
+                                       row.slot % shape_.page_size);
     }
 
     // Does it.
     __device__ __forceinline__ void run() {
         if (kind_ == Kind::none) return;
         head_.read();
-        if (kind_ == Kind::query) {
-            for (int i = 0; i < block_.num_rotations; ++i) {
-                if (i > 0) head_.read_rotation(a_.rope, block_.rows[row_].position - block_.bases[i]);
-                write(block_.query(i, vector_), true, nullptr);
-            }
-            return;
+        const int times = kind_ == Kind::query ? block_.num_rotations : 1;
+#pragma unroll 1
+        for (int i = 0; i < times; ++i) {
+            if (i > 0) head_.read_rotation(a_.rope, block_.rows[row_].position - block_.bases[i]);
+            write(kind_ == Kind::query ? block_.query(i, vector_) : to_);
         }
-        const ShortRow& row = block_.rows[row_];
-        const int which = kind_ == Kind::key ? 0 : 1;
-        const int at = row.token - block_.share.first * kShortTokens;
-        T* const page = a_.pages + page_offset(shape_, row.slot / shape_.page_size, which, block_.kv_head,
-                                               row.slot % shape_.page_size);
-        write(which == 0 ? block_.key(at) : block_.value(at), which == 0, page);
     }
 
   private:
     enum class Kind : uint8_t { none, query, key, value };
 
-    // Writes the head, `rotated` or as it is, to a row of shared memory, whose elements from head_dim on become zeros,
-    // and to a page where there is one.
-    __device__ __forceinline__ void write(T* to, bool rotated, T* page) const {
-        head_.for_pairs(rotated, [&](int i, uint32_t pair) {
+    // Writes the head, which is rotated unless it is a value, to a row of shared memory, whose elements from head_dim
+    // on become zeros, and if it is a key or a value to its page.
+    __device__ __forceinline__ void write(T* to) const {
+        head_.for_pairs(kind_ != Kind::value, [&](int i, uint32_t pair) {
             *reinterpret_cast<uint32_t*>(to + i) = pair;
-            if (page != nullptr) *reinterpret_cast<uint32_t*>(page + i) = pair;
+            if (kind_ != Kind::query) *reinterpret_cast<uint32_t*>(page_ + i) = pair;
         });
         const int lane = static_cast<int>(threadIdx.x) % kWarp;
         for (int i = shape_.head_dim + 2 * lane; i < kDim; i += 2 * kWarp) *reinterpret_cast<uint32_t*>(to + i) = 0;
@@ -88,8 +89,10 @@ class HeadWork {
     const ShortArguments<T>& a_;
     const HeadShape& shape_;
     Kind kind_ = Kind::none;
-    int row_ = 0;     // of the sequence
-    int vector_ = 0;  // of a query
+    int row_ = 0;        // of the sequence
+    int vector_ = 0;     // of a query
+    T* to_ = nullptr;    // of a key or a value: its row in shared memory
+    T* page_ = nullptr;  // and in its page
     ProjectedHead<T, kDim> head_;
 };
 

@@ -33,6 +33,7 @@ struct Block {
     const ShortRow* rows;  // of the sequence
     const int* bases;      // of each rotation
     int num_rotations = 1;
+    int num_senders;  // blocks of the cluster that have tiles, the first ones
 
     __device__ Block(const ShortArguments<T>& a, const HeadShape& shape, const ShortSizes& room)
         : sizes(room),
@@ -45,19 +46,21 @@ struct Block {
           tiles(reinterpret_cast<const ShortTile*>(shared + room.list())),
           rows(reinterpret_cast<const ShortRow*>(shared + room.rows())),
           bases(reinterpret_cast<const int*>(shared + room.bases())) {
+        sizes.dim = kDim;  // which it is: what is computed from it becomes constant
+        const int each = max(1, short_tiles_each(sequence.num_tiles, sizes.cluster));
+        num_senders = (sequence.num_tiles + each - 1) / each;
         read_lists(a.work);
         __syncthreads();
         if (num_tiles() > 0) num_rotations = tiles[num_tiles() - 1].rotation + 1;
     }
 
     [[nodiscard]] __device__ int num_tiles() const { return share.end - share.first; }
-    // Blocks of the cluster that have tiles, the first ones.
-    [[nodiscard]] __device__ int senders() const {
-        const int each = max(1, short_tiles_each(sequence.num_tiles, sizes.cluster));
-        return (sequence.num_tiles + each - 1) / each;
-    }
     [[nodiscard]] __device__ int num_vectors() const { return sequence.num_rows * heads_per_kv; }
     [[nodiscard]] __device__ int vector_tiles() const { return (num_vectors() + 15) / 16; }
+    // The row of a vector, of the last row for those behind it; counted in the sequence.
+    [[nodiscard]] __device__ int row_of(int vector) const {
+        return sequence.num_rows == 1 ? 0 : min(vector / heads_per_kv, sequence.num_rows - 1);
+    }
 
     // Rows of kDim elements.
     [[nodiscard]] __device__ T* key(int token) const { return row(0, token); }
@@ -87,6 +90,7 @@ struct Block {
     __device__ void fetch_tiles(const T* pages, const HeadShape& shape) const {
         constexpr int kParts = kDim / 8;  // of 16 bytes in a row
         const int parts = num_tiles() * 2 * kShortTokens * kParts;
+#pragma unroll 1
         for (int i = static_cast<int>(threadIdx.x); i < parts; i += kThreads) {
             const int part = i % kParts;
             const int token = i / kParts % kShortTokens;
@@ -113,6 +117,7 @@ struct Block {
         auto* const to = reinterpret_cast<ShortTile*>(shared + sizes.list());
         auto* const to_bases = reinterpret_cast<int*>(shared + sizes.bases());
         const ShortTile* const from = work.tiles + sequence.first_tile + share.first;
+#pragma unroll 1
         for (int i = thread; i < num_tiles(); i += kThreads) {
             const ShortTile tile = from[i];
             to[i] = tile;
