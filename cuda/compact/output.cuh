@@ -8,7 +8,16 @@
 
 namespace nanolith::cuda {
 
-// Puts the sum of row `r` of a tile where it belongs. `other` is that of row r ^ 8.
+// What the sum of row `r` of a tile is to be added to: 0 unless outputs are added to others.
+__device__ inline float base_of_output(const CompactOutput& output, const CompactMatrix& matrix, int row, int tile,
+                                       int r) {
+    const int at = tile * matrix.rows_of_tile() + r;
+    if (output.kind != CompactOutput::Kind::add || r >= matrix.rows_of_tile() || at >= matrix.outputs) return 0;
+    return static_cast<const float*>(output.to)[row * output.stride + at];
+}
+
+// Puts the sum of row `r` of a tile, to which its base_of_output() has been added, where it belongs. `other` is that of
+// row r ^ 8.
 template <typename T>
 __device__ void put_output(const CompactOutput& output, const CompactMatrix& matrix, int row, int tile, int r,
                            float sum, float other) {
@@ -21,10 +30,8 @@ __device__ void put_output(const CompactOutput& output, const CompactMatrix& mat
             static_cast<T*>(output.to)[index] = from_float<T>(sum);
             break;
         case CompactOutput::Kind::store32:
-            static_cast<float*>(output.to)[index] = sum;
-            break;
         case CompactOutput::Kind::add:
-            static_cast<float*>(output.to)[index] += sum;
+            static_cast<float*>(output.to)[index] = sum;
             break;
         case CompactOutput::Kind::gate:
             static_cast<T*>(output.to)[index] = from_float<T>(activate(output.activation, sum) * other);
@@ -56,7 +63,8 @@ class FourOutputs {
             };
 #pragma unroll 1
             for (int i = 0; i < 4; ++i) {
-                put_output<T>(output, matrix, row, tile, r + i, pick(sums, i), pick(others, i));
+                const float base = base_of_output(output, matrix, row, tile, r + i);
+                put_output<T>(output, matrix, row, tile, r + i, base + pick(sums, i), pick(others, i));
             }
             return;
         }

@@ -73,13 +73,8 @@ struct PartsOfBlock {
           means(x + sizes.x),
           partials(reinterpret_cast<float*>(means + sizes.means)),
           filled(reinterpret_cast<uint64_t*>(means + sizes.means + sizes.partials)),
-          first(first_of(blockIdx.x, num_tiles)),
-          end(first_of(blockIdx.x + 1, num_tiles)) {}
-
-  private:
-    __device__ static int first_of(unsigned block, int num_tiles) {
-        return static_cast<int>(static_cast<int64_t>(num_tiles) * block / gridDim.x);
-    }
+          first(first_tile_of(blockIdx.x, num_tiles)),
+          end(first_tile_of(blockIdx.x + 1, num_tiles)) {}
 };
 
 inline SharedPart shared_part(bool half, bool alone) {
@@ -101,26 +96,31 @@ class CompactRing {
         const int warp = static_cast<int>(threadIdx.x) / kWarp;
         blocks_ = parts.rings + warp * stages_ * kStage;
         filled_ = parts.filled + warp * stages_;
-        if (lane() == 0) {
-            for (int i = 0; i < stages_; ++i) barrier_init(filled_ + i, 1);
-            fence_barrier_init();
-        }
+        if (lane() < stages_) barrier_init(filled_ + lane(), 1);
+        fence_barrier_init();
         __syncwarp();
         next_.tile = parts.first;
         next_.skip(warp, source_.blocks_of_tile());
         fetched_ = next_;
+#pragma unroll 1
         for (int i = 0; i < stages_; ++i) fetch();
     }
 
     // The tile that the warp's next block belongs to, and its number in that tile.
-    [[nodiscard]] __device__ int tile() const { return next_.tile; }
-    [[nodiscard]] __device__ int block() const { return next_.chunk; }
+    [[nodiscard]] __device__ int tile() const {
+        return next_.tile;
+    }
+    [[nodiscard]] __device__ int block() const {
+        return next_.chunk;
+    }
     // Waits for the next block and gives its address.
     __device__ const std::byte* wait() const {
         barrier_wait(filled_ + next_.stage, next_.parity, "compact weights");
         return blocks_ + next_.stage * kStage;
     }
-    [[nodiscard]] __device__ int lines() const { return source_.columns(next_.chunk) / kCompactUnit; }
+    [[nodiscard]] __device__ int lines() const {
+        return source_.columns(next_.chunk) / kCompactUnit;
+    }
     // Goes to the block after it, and fetches another one to where it was.
     __device__ void advance() {
         __syncwarp();  // all lanes have read the block
@@ -131,7 +131,9 @@ class CompactRing {
   private:
     static constexpr int kStage = Traits::layout().block_bytes(kCompactColumns);
 
-    __device__ static int lane() { return static_cast<int>(threadIdx.x) % kWarp; }
+    __device__ static int lane() {
+        return static_cast<int>(threadIdx.x) % kWarp;
+    }
 
     __device__ void fetch() {
         if (fetched_.tile >= end_) return;
@@ -164,40 +166,61 @@ __device__ inline void write_partials(const float (&sums)[4], int rows, float* p
     }
 }
 
-// Adds the warps' partials [kCompactGroup, warps, rows, kCompactTile] of the tiles from `first` on, and stores those
-// before `end`: store(row, tile, r, sum, other) takes the sum of weight row `r` of a tile, and that of row r ^ 8. All
-// lanes of a warp take part or none.
-template <typename Store>
-__device__ void store_tiles(const float* partials, int rows, int first, int end, const Store& store) {
-    static_assert(kStreamedThreads == kCompactGroup * kCompactTile * kStreamedRows &&
-                  kCompactGroup * kCompactTile % kWarp == 0);
-    const int thread = static_cast<int>(threadIdx.x);
-    const int r = thread % kCompactTile;
-    const int tile = thread / kCompactTile % kCompactGroup;
-    const int row = thread / (kCompactTile * kCompactGroup);
-    if (row >= rows) return;
-    float sum = 0;
-    if (first + tile < end) {
-#pragma unroll
-        for (int w = 0; w < kStreamedWarps; ++w) {
-            sum += partials[((tile * kStreamedWarps + w) * rows + row) * kCompactTile + r];
-        }
+// Which of the outputs of a group of tiles, [rows, kCompactGroup, kCompactTile], the calling thread adds up and stores.
+// All lanes of a warp have one or none, since a row has kCompactGroup * kCompactTile.
+struct CompactOutputOfThread {
+    int r;     // weight row of the tile
+    int tile;  // of the group
+    int row;
+
+    __device__ CompactOutputOfThread() {
+        static_assert(kStreamedThreads == kCompactGroup * kCompactTile * kStreamedRows &&
+                      kCompactGroup * kCompactTile % kWarp == 0);
+        const auto thread = static_cast<uint32_t>(threadIdx.x);
+        r = static_cast<int>(thread % kCompactTile);
+        tile = static_cast<int>(thread / kCompactTile % kCompactGroup);
+        row = static_cast<int>(thread / (kCompactTile * kCompactGroup));
     }
-    const float other = __shfl_xor_sync(kAllLanes, sum, kCompactTile / 2);
-    if (first + tile < end) store(row, first + tile, r, sum, other);
-}
+    // base(row, tile, r), the number that the output is added to, of the group whose first tile is `first`.
+    template <typename Base>
+    [[nodiscard]] __device__ float base(int rows, int first, int end, const Base& base) const {
+        return row < rows && first + tile < end ? base(row, first + tile, r) : 0.0F;
+    }
+    // Adds up the warps' partials [kCompactGroup, warps, rows, kCompactTile] and stores the output where its tile is
+    // before `end`: store(row, tile, r, sum, other) takes the sum of weight row `r` of a tile, and that of row r ^ 8.
+    template <typename Store>
+    __device__ void store(const float* partials, int rows, int first, int end, float base, const Store& store) const {
+        if (row >= rows) return;
+        float sum = 0;
+        if (first + tile < end) {
+#pragma unroll
+            for (int w = 0; w < kStreamedWarps; ++w) {
+                sum += partials[((tile * kStreamedWarps + w) * rows + row) * kCompactTile + r];
+            }
+        }
+        sum += base;
+        const float other = __shfl_xor_sync(kAllLanes, sum, kCompactTile / 2);
+        if (first + tile < end) store(row, first + tile, r, sum, other);
+    }
+};
 
 // Computes the block's tiles for `rows` rows. multiply(ring, sums) adds the products of the warp's next block of
-// weights; `store` as above.
-template <typename Ring, typename Multiply, typename Store>
-__device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, int rows, const Multiply& multiply,
-                                       const Store& store) {
+// weights; `base` and `store` are as above. `first_base`: the thread's base of the block's first tiles, to be read
+// before the activations are, so that the block does not wait for it.
+template <typename Ring, typename Multiply, typename Base, typename Store>
+__device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, int rows, float first_base,
+                                       const Multiply& multiply, const Base& base, const Store& store) {
+    const CompactOutputOfThread output;
     const int tile_floats = kStreamedWarps * rows * kCompactTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
+#pragma unroll 1
     for (int group = parts.first; group < parts.end; group += kCompactGroup) {
         float* const partials = parts.partials + buffer * kCompactGroup * tile_floats;
+        const float added = group == parts.first ? first_base : output.base(rows, group, parts.end, base);
+#pragma unroll 1
         for (int tile = group; tile < min(group + kCompactGroup, parts.end); ++tile) {
             float sums[1][4] = {};
+#pragma unroll 1
             while (ring.tile() == tile) {
                 multiply(ring, sums);
                 ring.advance();
@@ -205,7 +228,7 @@ __device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, in
             write_partials(sums[0], rows, partials + (tile - group) * tile_floats);
         }
         __syncthreads();
-        store_tiles(partials, rows, group, parts.end, store);
+        output.store(partials, rows, group, parts.end, added, store);
         buffer ^= 1;
     }
 }
@@ -214,6 +237,7 @@ __device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, in
 template <typename T, typename Traits>
 __device__ void write_means(const std::byte* x, int rows, int size, std::byte* means) {
     const int groups = compact_blocks_of(size) * Traits::kGroups;  // of a row, those beyond it included
+#pragma unroll 1
     for (int i = static_cast<int>(threadIdx.x); i < rows * groups; i += kStreamedThreads) {
         const int row = i / groups;
         const int group = i % groups;

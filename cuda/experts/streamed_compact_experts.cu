@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     if (parts.first == parts.end) return;
     choose_all(logits, rows, routing, experts, shares);
     CompactRing<Traits, GateUpBlocks<Traits> > ring({{matrix.tiles, size, tiles_of_pair}, experts}, sizes, parts);
-    input.load(parts.x, compact_x_bytes(size));
+    input.load(RowsInShared{parts.x, compact_x_bytes(size)});
     __syncthreads();
     if constexpr (Traits::kMeans) {
         write_means<T, Traits>(parts.x, rows.rows, size, parts.means);
@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int64_t pair = tile / tiles_of_pair;
         inner[pair * matrix.outputs + output] = from_float<T>(activate(activation, sum) * other);
     };
-    multiply_compact_tiles(parts, ring, 1, multiply, store);
+    multiply_compact_tiles(parts, ring, 1, 0.0F, multiply, NoBase(), store);
 #endif
 }
 
@@ -155,6 +155,11 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     __syncthreads();
     const DownBlocks<Traits> source{{matrix.tiles, size, tiles_of_row}, experts, top_k};
     CompactRing<Traits, DownBlocks<Traits> > ring(source, sizes, parts);
+    const auto base = [&](int, int tile, int r) {
+        const int output = tile % tiles_of_row * kCompactTile + r;
+        return output < rows.hidden ? residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] : 0.0F;
+    };
+    const float first_base = CompactOutputOfThread().base(1, parts.first, parts.end, base);
     // Of the rows that the block's tiles belong to.
     const int first_pair = parts.first / tiles_of_row * top_k;
     const int pairs = ((parts.end - 1) / tiles_of_row + 1) * top_k - first_pair;
@@ -179,9 +184,9 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     };
     const auto store = [&](int, int tile, int r, float sum, float) {
         const int output = tile % tiles_of_row * kCompactTile + r;
-        if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] += sum;
+        if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] = sum;
     };
-    multiply_compact_tiles(parts, ring, 1, multiply, store);
+    multiply_compact_tiles(parts, ring, 1, first_base, multiply, base, store);
 #endif
 }
 

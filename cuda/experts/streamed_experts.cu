@@ -4,8 +4,8 @@
 // of the choice.
 //
 // Bytes: 3 * pairs * hidden * intermediate * sizeof(T), each read once for each pair. Flops: twice the number of these
-// weights. Bound by memory and, at one row, by two launches that can fetch no weights before the router is done: on an
-// H200 23.8 us for 50 MB and 13.0 us for 25 MB. 88 or 89 registers, no spills (sm_90a, nvcc 13.0).
+// weights. Bound by memory and, at one row, by two launches that can fetch no weights before the router is done. 80 or
+// 84 registers, no spills (sm_90a, nvcc 13.0).
 #include "experts/streamed_experts.h"
 
 #include "device/activation.cuh"
@@ -29,7 +29,6 @@ struct GateUpChunks {
     int tiles_of_pair;
 
     [[nodiscard]] __device__ int chunks_per_tile() const { return chunks_of(size); }
-    [[nodiscard]] __device__ int lines(int chunk) const { return lines_of_chunk(size, chunk); }
     __device__ void fetch(int tile, int chunk, std::byte* to, uint64_t* filled) const {
         tma_load_upper(&map->map, to, filled, chunk * kLinesOfChunk, tile % tiles_of_pair * map->tile_rows,
                        2 * experts[tile / tiles_of_pair]);
@@ -46,7 +45,6 @@ struct DownChunks {
     int top_k;
 
     [[nodiscard]] __device__ int chunks_per_tile() const { return top_k * chunks_of(size); }
-    [[nodiscard]] __device__ int lines(int chunk) const { return lines_of_chunk(size, chunk % chunks_of(size)); }
     [[nodiscard]] __device__ int pair(int tile, int chunk) const {
         return tile / tiles_of_row * top_k + chunk / chunks_of(size);
     }
@@ -73,10 +71,10 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     choose_all(logits, rows, routing, experts, shares);
     auto ring = block.ring<T>(GateUpChunks{&map, experts, rows.hidden, tiles_of_pair});
     const int row_bytes = streamed_row_bytes(rows.hidden);
-    input.load(block.x, row_bytes);
+    input.load(StreamedRowsInShared{block.x, row_bytes});
     __syncthreads();
 
-    const auto multiply = [&](auto& from, float(&sums)[2][4]) {
+    const auto multiply = [&](auto& from, ChunkSums& sums) {
         const int row = from.tile() / (tiles_of_pair * top_k);
         from.multiply(block.x + row * row_bytes + from.chunk() * kChunkColumns * 2, 0, 1, sums);
     };
@@ -86,17 +84,19 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int64_t pair = tile / tiles_of_pair;
         inner[pair * outputs + output] = from_float<T>(activate(activation, sum) * other);
     };
-    multiply_tiles(block, ring, 1, multiply, store);
+    multiply_tiles(block, ring, 1, 0.0F, multiply, NoBase(), store);
 }
 
-// Copies the activations of all pairs [pairs, size] to shared memory, rows of streamed_row_bytes(size).
+// Copies the activations of all pairs [pairs, size] to shared memory.
 template <typename T>
-__device__ void load_pairs(const T* inner, int pairs, int size, std::byte* x) {
-    const int packs = size / kPack<T>;
+__device__ void load_pairs(const T* inner, int pairs, int size, const StreamedRowsInShared& to) {
+    const int packs = chunks_of(size) * (kChunkColumns / kPack<T>);
     for (int i = static_cast<int>(threadIdx.x); i < pairs * packs; i += kStreamedThreads) {
         const int pair = i / packs;
-        auto* const to = reinterpret_cast<uint4*>(x + pair * streamed_row_bytes(size)) + i % packs;
-        *to = reinterpret_cast<const uint4*>(inner)[i];
+        const int pack = i % packs;
+        const bool exists = pack < size / kPack<T>;
+        const auto* const from = reinterpret_cast<const uint4*>(inner + static_cast<int64_t>(pair) * size);
+        to.put_eight(pair, pack, exists ? from[pack] : uint4{});
     }
 }
 
@@ -120,26 +120,31 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     __syncthreads();
     const DownChunks source{&map, experts, size, tiles_of_row, rows.spec.top_k};
     auto ring = block.ring<T>(source);
-    load_pairs(inner, pairs, size, block.x);
+    const auto base = [&](int, int tile, int r) {
+        const int output = tile % tiles_of_row * kTile + r;
+        return output < rows.hidden ? residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] : 0.0F;
+    };
+    const float first_base = OutputOfThread().base(1, block.first, block.end, base);
+    load_pairs(inner, pairs, size, StreamedRowsInShared{block.x, streamed_row_bytes(size)});
     __syncthreads();
 
-    const auto multiply = [&, counts = static_cast<const float*>(shares)](auto& from, float(&sums)[2][4]) {
+    const auto multiply = [&, counts = static_cast<const float*>(shares)](auto& from, ChunkSums& sums) {
         const int pair = source.pair(from.tile(), from.chunk());
         const int column = from.chunk() % chunks_of(size) * kChunkColumns;
-        float of_chunk[2][4] = {};
+        ChunkSums of_chunk;
         from.multiply(block.x + pair * streamed_row_bytes(size) + column * 2, 0, 1, of_chunk);
         const float share = counts[pair];
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            sums[0][i] += share * of_chunk[0][i];
-            sums[1][i] += share * of_chunk[1][i];
+            sums.of[0][i] += share * of_chunk.of[0][i];
+            sums.of[1][i] += share * of_chunk.of[1][i];
         }
     };
     const auto store = [&](int, int tile, int r, float sum, float) {
         const int output = tile % tiles_of_row * kTile + r;
-        if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] += sum;
+        if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] = sum;
     };
-    multiply_tiles(block, ring, 1, multiply, store);
+    multiply_tiles(block, ring, 1, first_base, multiply, base, store);
 }
 
 // The router's launch has few tiles, so that most of its blocks end at once. Where a block of the launch before the

@@ -1,13 +1,16 @@
 // Tiling: one block of eight warps a multiprocessor. A tile is eight weight rows, a chunk 256 columns of a tile (4
 // KiB). A block has an equal share of the tiles; their chunks go to its warps in turn, each of which has a ring of
-// chunks in shared memory, fills it with the tensor copy engine, a chunk a copy, and multiplies with mma.m16n8k16: x is
-// the operand A, eight of whose 16 rows are used, the weights are B. The warps' sums of a tile meet in shared memory,
-// once for every four tiles.
+// chunks in shared memory, fills it with the tensor copy engine, a chunk a copy, and multiplies with mma.m16n8k16: the
+// weights are the operand A, as they lie in memory, x is B, up to four rows a product (ChunkRing::multiply_chunk). The
+// warps' sums of a tile meet in shared memory, once for every four tiles.
 //
-// Bytes: outputs * size * sizeof(T), each read once. Flops: 2 * rows * outputs * size. Bound by memory: the rings of a
-// block have about 100 KiB (half) or 200 KiB under way. They are filled before the wait for the launches before this
-// one, so that weights flow while those end. Every sum is made in an order that depends on the shape alone. 77 or
-// 78 registers, no spills (sm_90a, nvcc 13.0).
+// Bytes: outputs * size * sizeof(T), each read once. Flops: 2 * rows * outputs * size. Bound by memory where matrices
+// are large: the rings of a block have about 100 KiB (half) or 200 KiB under way. They are filled before the wait for
+// the launches before this one, so that weights flow while those end. Where matrices are small it is bound by what
+// comes after that wait: reading x takes 1 us, multiplying it with weights that are there already 0.8 us and more, most
+// of which the instructions take on their way, since each launch fetches them anew. So the code is kept short, loops
+// that are not the innermost are not unrolled, and what an output is added to is read before x is. Every sum is made in
+// an order that depends on the shape alone. 77 to 85 registers, no spills (sm_90a, nvcc 13.0).
 //
 // On an H200 this streams 3.7 to 4.4 TB/s where matrices are large. Copies of 256, 512 and 1,024 bytes of a weight
 // row (cp.async.bulk) gave 2.9, 3.9 and 4.1; tensor maps that ask L2 for 256 bytes instead of what is read cost 5%.
@@ -34,14 +37,25 @@ struct StoreTile {
     }
 };
 
+// Base and store of outputs that are added to what is there.
 struct AddTile {
     float* to;
     int outputs;
-    __device__ void operator()(int row, int tile, int r, float sum, float) const {
+    __device__ float operator()(int row, int tile, int r) const {
         const int output = kTile * tile + r;
-        if (output < outputs) to[static_cast<int64_t>(row) * outputs + output] += sum;
+        return output < outputs ? to[static_cast<int64_t>(row) * outputs + output] : 0.0F;
+    }
+    __device__ void operator()(int row, int tile, int r, float sum, float) const {
+        StoreTile<float>{to, outputs}(row, tile, r, sum, 0);
     }
 };
+template <typename Store>
+__device__ NoBase base_of(const Store&) {
+    return {};
+}
+__device__ const AddTile& base_of(const AddTile& store) {
+    return store;
+}
 
 // Rows 0 to 3 of a tile are of gate, rows 4 to 7 of up.
 template <typename T>
@@ -62,19 +76,21 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     streamed_kernel(const __grid_constant__ ChunkMap map, int num_tiles, SharedSizes sizes, X input, Store store) {
     let_next_launch_begin();
     const BlockOfTiles block(sizes, num_tiles);
-    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size});
+    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size}, true);
     input.prefetch_norm();
     wait_for_launches_before();
     if (block.empty()) return;
+    const int x_rows = input.rows.rows;
+    const auto& base = base_of(store);
+    const float first_base = OutputOfThread().base(x_rows, block.first, block.end, base);
     const int row_bytes = streamed_row_bytes(input.rows.size);
-    input.load(block.x, row_bytes);
+    input.load(StreamedRowsInShared{block.x, row_bytes});
     __syncthreads();
 
-    const int x_rows = input.rows.rows;
-    const auto multiply = [&](auto& from, float(&sums)[2][4]) {
+    const auto multiply = [&](auto& from, ChunkSums& sums) {
         from.multiply(block.x + from.chunk() * kChunkColumns * 2, row_bytes, x_rows, sums);
     };
-    multiply_tiles(block, ring, x_rows, multiply, store);
+    multiply_tiles(block, ring, x_rows, first_base, multiply, base, store);
 }
 
 SharedSizes matrix_sizes(int rows, int size, bool half, bool alone) {

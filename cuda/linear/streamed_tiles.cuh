@@ -81,6 +81,14 @@ inline LaunchShape streamed_shape(const SharedSizes& sizes, const StreamedLaunch
             static_cast<size_t>(sizes.bytes()), how.early};
 }
 
+// The first of `num_tiles` tiles that a block of the grid has; that of the block after it is where its tiles end. The
+// last blocks have one more than the others, so that the last one always has tiles (streamed_choice.cuh relies on it).
+__device__ inline int first_tile_of(uint32_t block, int num_tiles) {
+    const uint32_t each = static_cast<uint32_t>(num_tiles) / gridDim.x;
+    const uint32_t without_more = gridDim.x * (each + 1) - static_cast<uint32_t>(num_tiles);
+    return static_cast<int>(block * each + (block > without_more ? block - without_more : 0));
+}
+
 // Where the parts of a block's shared memory are, and the tiles [first, end) that the block computes: none in some
 // blocks, where there are fewer tiles than blocks.
 struct BlockOfTiles {
@@ -98,73 +106,96 @@ struct BlockOfTiles {
           partials(reinterpret_cast<float*>(x + sizes.x)),
           filled(reinterpret_cast<uint64_t*>(x + sizes.x + sizes.partials)),
           stages(sizes.stages),
-          first(first_of(blockIdx.x, num_tiles)),
-          end(first_of(blockIdx.x + 1, num_tiles)) {}
+          first(first_tile_of(blockIdx.x, num_tiles)),
+          end(first_tile_of(blockIdx.x + 1, num_tiles)) {}
 
     [[nodiscard]] __device__ bool empty() const { return first == end; }
 
     // The calling warp's ring, which it starts to fill.
     template <typename T, typename Source>
-    [[nodiscard]] __device__ ChunkRing<T, Source> ring(const Source& source) const {
+    [[nodiscard]] __device__ ChunkRing<T, Source> ring(const Source& source, bool pauses = false) const {
         const int mine = static_cast<int>(threadIdx.x) / kWarp * stages;
-        return {chunks + mine * kChunkBytes, filled + mine, stages, source, first, end};
-    }
-
-  private:
-    __device__ static int first_of(unsigned block, int num_tiles) {
-        return static_cast<int>(static_cast<int64_t>(num_tiles) * block / gridDim.x);
+        return {chunks + mine * kChunkBytes, filled + mine, stages, source, first, end, pauses};
     }
 };
 
 // ---- The product --------------------------------------------------------------------------------------------
 
 // Writes the warp's sums of a tile to partials [warps, x_rows, kTile].
-__device__ inline void write_partials(const float (&sums)[2][4], int x_rows, float* partials) {
+__device__ inline void write_partials(const ChunkSums& sums, int x_rows, float* partials) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
-    const int row = lane / 4;
-    if (row >= x_rows) return;
-    auto* const to = reinterpret_cast<float2*>(partials + (warp * x_rows + row) * kTile + lane % 4 * 2);
-    *to = make_float2(sums[0][0] + sums[1][0], sums[0][1] + sums[1][1]);
+    const int row = lane % 4;
+    float* const to = partials + (warp * x_rows + row) * kTile + lane / 4;
+    const bool two = x_rows > ChunkSums::kRowsOfProduct;
+    if (row < x_rows) *to = two ? sums.low() : sums.low() + sums.high();
+    if (ChunkSums::kRowsOfProduct + row < x_rows) to[ChunkSums::kRowsOfProduct * kTile] = sums.high();
 }
 
-// Adds the warps' partials [kGroup, warps, x_rows, kTile] of the tiles from `first` on, and stores those before `end`.
-// All lanes of a warp take part or none, since a row has kGroup * kTile sums.
-template <typename Store>
-__device__ void store_group(const float* partials, int x_rows, int first, int end, const Store& store) {
-    static_assert(kGroup * kTile % kWarp == 0 && kStreamedThreads >= kGroup * kTile * kStreamedRows);
-    const int thread = static_cast<int>(threadIdx.x);
-    const int r = thread % kTile;
-    const int tile = thread / kTile % kGroup;
-    const int row = thread / (kTile * kGroup);
-    if (row >= x_rows) return;
-    float sum = 0;
-    if (first + tile < end) {
-#pragma unroll
-        for (int w = 0; w < kStreamedWarps; ++w) {
-            sum += partials[((tile * kStreamedWarps + w) * x_rows + row) * kTile + r];
-        }
+// Which of the outputs of a group of tiles, [x_rows, kGroup, kTile], the calling thread adds up and stores. All lanes
+// of a warp have one or none, since a row has kGroup * kTile.
+struct OutputOfThread {
+    int r;     // of the tile
+    int tile;  // of the group
+    int row;
+
+    __device__ OutputOfThread() {
+        static_assert(kGroup * kTile % kWarp == 0 && kStreamedThreads >= kGroup * kTile * kStreamedRows);
+        const auto thread = static_cast<uint32_t>(threadIdx.x);
+        r = static_cast<int>(thread % kTile);
+        tile = static_cast<int>(thread / kTile % kGroup);
+        row = static_cast<int>(thread / (kTile * kGroup));
     }
-    const float other = __shfl_xor_sync(kAllLanes, sum, kTile / 2);
-    if (first + tile < end) store(row, first + tile, r, sum, other);
-}
+    // base(row, tile, r), the number that the output is added to, of the group whose first tile is `first`.
+    template <typename Base>
+    [[nodiscard]] __device__ float base(int x_rows, int first, int end, const Base& base) const {
+        return row < x_rows && first + tile < end ? base(row, first + tile, r) : 0.0F;
+    }
+    // Adds up the warps' partials [kGroup, warps, x_rows, kTile] and stores the output: store(row, tile, r, sum, other)
+    // takes the sum of weight row `r` of the tile, and that of row r ^ 4.
+    template <typename Store>
+    __device__ void store(const float* partials, int x_rows, int first, int end, float base, const Store& store) const {
+        if (row >= x_rows) return;
+        float sum = 0;
+        if (first + tile < end) {
+#pragma unroll
+            for (int w = 0; w < kStreamedWarps; ++w) {
+                sum += partials[((tile * kStreamedWarps + w) * x_rows + row) * kTile + r];
+            }
+        }
+        sum += base;
+        const float other = __shfl_xor_sync(kAllLanes, sum, kTile / 2);
+        if (first + tile < end) store(row, first + tile, r, sum, other);
+    }
+};
 
-// Computes the block's tiles for `x_rows` rows. multiply(ring, sums) adds the products of the warp's next chunk, and
-// store(row, tile, r, sum, other) takes the sum of weight row `r` of the tile, and that of row r ^ 4.
-template <typename Ring, typename Multiply, typename Store>
-__device__ void multiply_tiles(const BlockOfTiles& block, Ring& ring, int x_rows, const Multiply& multiply,
-                               const Store& store) {
+// Outputs that are added to nothing.
+struct NoBase {
+    __device__ float operator()(int, int, int) const { return 0; }
+};
+
+// Computes the block's tiles for `x_rows` rows. multiply(ring, sums) adds the products of the warp's next chunk; `base`
+// and `store` are as in OutputOfThread, whose base of the block's first tiles is `first_base`: it should be read before
+// the activations are, so that the block does not wait for it.
+template <typename Ring, typename Multiply, typename Base, typename Store>
+__device__ void multiply_tiles(const BlockOfTiles& block, Ring& ring, int x_rows, float first_base,
+                               const Multiply& multiply, const Base& base, const Store& store) {
+    const OutputOfThread output;
     const int tile_floats = kStreamedWarps * x_rows * kTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
+#pragma unroll 1
     for (int group = block.first; group < block.end; group += kGroup) {
         float* const mine = block.partials + buffer * kGroup * tile_floats;
+        const float added = group == block.first ? first_base : output.base(x_rows, group, block.end, base);
+#pragma unroll 1
         for (int tile = group; tile < min(group + kGroup, block.end); ++tile) {
-            float sums[2][4] = {};
+            ChunkSums sums;
+#pragma unroll 1
             while (ring.tile() == tile) multiply(ring, sums);
             write_partials(sums, x_rows, mine + (tile - group) * tile_floats);
         }
         __syncthreads();
-        store_group(mine, x_rows, group, block.end, store);
+        output.store(mine, x_rows, group, block.end, added, store);
         buffer ^= 1;
     }
 }

@@ -6,6 +6,7 @@
 #include <vector_functions.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -23,6 +24,9 @@ using std::isnan;
 using std::max;
 using std::min;
 
+inline long long clock64() {
+    return std::chrono::steady_clock::now().time_since_epoch().count();
+}
 inline void __syncthreads() {
     cuda_host::synchronise_block();
 }

@@ -1,5 +1,6 @@
 // What model families add to the plain decoder, each against the float64 reference through the paged cache: alone, and
 // together as families have it. Each test also sees that the bound tells the feature from its absence.
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -265,6 +266,21 @@ TEST_P(FamilyExecutorTest, Experts) {
                 [](ModelSpec& spec, auto&) { spec.experts.top_k = 1; });
     expect_seen_in_layers(with_experts(4, 2, true), "other experts",
                           [](LayerWeights& layer) { std::swap(layer.experts[0], layer.experts[3]); });
+}
+
+// Of sizes that GPUs stream from memory for a row or a few, with fewer tiles of weights than thread blocks and with
+// more.
+TEST_P(FamilyExecutorTest, ExpertsOfWholeLines) {
+    Random random(seed_);
+    for (int i = 0; i < 4; ++i) {
+        const int32_t count = 1 + random.below(9);
+        RandomShape shape = with_experts(count, 1 + random.below(std::min(count, 4)), true);
+        shape.hidden_size = 64 * (1 + random.below(5));
+        shape.numbers.experts.intermediate_size = 64 * (1 + random.below(i == 0 ? 1 : 5));
+        expect_reference(shape, std::to_string(shape.numbers.experts.top_k) + " of " + std::to_string(count) +
+                                    " experts, hidden " + std::to_string(shape.hidden_size) + ", inner " +
+                                    std::to_string(shape.numbers.experts.intermediate_size));
+    }
 }
 
 // Sums and outputs of sizes that suit the tensor cores and that don't, and more rows an expert than they take at once.
