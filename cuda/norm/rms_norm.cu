@@ -1,6 +1,9 @@
-// One block for each row, whose threads hold their elements between the sum of squares and the result; of rows of more
-// than kHeld elements the others are read twice, the second time from cache. Bytes: 4 hidden to read and 2 hidden to
-// write a row (8 and 4 where it is added to the residual stream); bound by memory. At most 64 registers a thread.
+// One block for each row, with so many threads that each has few elements, which it holds between the sum of squares
+// and the result; what more the longest rows have is read twice, the second time from cache. So the code is short: with
+// few rows fetching it takes as long as the rows do. Bytes: 4 hidden to read and 2 hidden to write a row (8 and 4 where
+// it is added to the residual stream); bound by memory with many rows. At most 48 registers a thread.
+#include <algorithm>
+
 #include "device/dependent.cuh"
 #include "device/number.cuh"
 #include "device/prefetch.cuh"
@@ -12,42 +15,51 @@ namespace nanolith::cuda {
 
 namespace {
 
-constexpr int kThreads = 128;
-constexpr int kHeld = 4096;
-constexpr int kVector = 4;  // elements of one access, where rows are a multiple of it
+constexpr int kFewestThreads = 128;
+constexpr int kMostThreads = 1024;
+constexpr int kHeldSteps = 2;  // accesses whose elements a thread holds
+constexpr int kVector = 4;     // elements of one access, where rows are a multiple of it
+
+// A block's threads for rows of `hidden` elements, N of them an access.
+template <int N>
+int threads_for(int hidden) {
+    const int warps = (hidden + N * kHeldSteps * kWarp - 1) / (N * kHeldSteps * kWarp);
+    return std::clamp(warps * kWarp, kFewestThreads, kMostThreads);
+}
 
 // Reads a row with read(at, values), N elements from `at` on, and calls write(at, values, scale) for each of these,
 // where scale is 1 / sqrt(mean of squares + epsilon).
 template <int N, typename Read, typename Write>
 __device__ void norm_row(int hidden, float epsilon, const Read& read, const Write& write) {
-    constexpr int kStep = kThreads * N;
-    constexpr int kSteps = kHeld / kStep;
+    const int stride = static_cast<int>(blockDim.x) * N;
     const int first = static_cast<int>(threadIdx.x) * N;
-    float held[kSteps][N];
+    float held[kHeldSteps][N];
     float squares = 0;
     const auto add_squares = [&](const float(&values)[N]) {
 #pragma unroll
         for (int i = 0; i < N; ++i) squares += values[i] * values[i];
     };
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-        if (first + step * kStep < hidden) read(first + step * kStep, held[step]);
+    for (int step = 0; step < kHeldSteps; ++step) {
+        if (first + step * stride < hidden) read(first + step * stride, held[step]);
     }
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-        if (first + step * kStep < hidden) add_squares(held[step]);
+    for (int step = 0; step < kHeldSteps; ++step) {
+        if (first + step * stride < hidden) add_squares(held[step]);
     }
-    for (int at = first + kHeld; at < hidden; at += kStep) {
+#pragma unroll 1
+    for (int at = first + kHeldSteps * stride; at < hidden; at += stride) {
         float values[N];
         read(at, values);
         add_squares(values);
     }
     const float scale = rsqrtf(block_sum(squares) / static_cast<float>(hidden) + epsilon);
 #pragma unroll
-    for (int step = 0; step < kSteps; ++step) {
-        if (first + step * kStep < hidden) write(first + step * kStep, held[step], scale);
+    for (int step = 0; step < kHeldSteps; ++step) {
+        if (first + step * stride < hidden) write(first + step * stride, held[step], scale);
     }
-    for (int at = first + kHeld; at < hidden; at += kStep) {
+#pragma unroll 1
+    for (int at = first + kHeldSteps * stride; at < hidden; at += stride) {
         float values[N];
         read(at, values);
         write(at, values, scale);
@@ -63,7 +75,7 @@ __device__ void multiply(float (&values)[N], float scale, const float* weights) 
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMostThreads)
     rms_norm_kernel(const float* residual, const int32_t* row_index, Norm norm, int hidden, T* to) {
     let_next_launch_begin();
     if (gridDim.x <= kPrefetchedRows) prefetch_by_block(norm.weight, hidden * static_cast<int>(sizeof(float)));
@@ -80,7 +92,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 template <typename T, int N>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kMostThreads)
     add_normed_kernel(const float* x, const T* bias, Norm norm, int hidden, float* residual) {
     let_next_launch_begin();
     if (gridDim.x <= kPrefetchedRows) {
@@ -104,7 +116,9 @@ __global__ void __launch_bounds__(kThreads)
         store_values(residual + at, sums);
     };
     if (norm.weight == nullptr) {
-        for (int at = static_cast<int>(threadIdx.x) * N; at < hidden; at += kThreads * N) {
+        const int stride = static_cast<int>(blockDim.x) * N;
+#pragma unroll 1
+        for (int at = static_cast<int>(threadIdx.x) * N; at < hidden; at += stride) {
             float values[N];
             read(at, values);
             add(at, values);
@@ -122,16 +136,20 @@ __global__ void __launch_bounds__(kThreads)
 template <typename T>
 Result<void> rms_norm(const float* residual, const int32_t* row_index, const Norm& norm, int rows, int hidden, T* to,
                       bool early, cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
-    const auto kernel = hidden % kVector == 0 ? rms_norm_kernel<T, kVector> : rms_norm_kernel<T, 1>;
+    const bool vectors = hidden % kVector == 0;
+    const int threads = vectors ? threads_for<kVector>(hidden) : threads_for<1>(hidden);
+    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads)), 0, early};
+    const auto kernel = vectors ? rms_norm_kernel<T, kVector> : rms_norm_kernel<T, 1>;
     return launch(kernel, shape, stream, residual, row_index, norm, hidden, to);
 }
 
 template <typename T>
 Result<void> add_normed(const float* x, const T* bias, const Norm& norm, int rows, int hidden, float* residual,
                         bool early, cudaStream_t stream) {
-    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(kThreads), 0, early};
-    const auto kernel = hidden % kVector == 0 ? add_normed_kernel<T, kVector> : add_normed_kernel<T, 1>;
+    const bool vectors = hidden % kVector == 0;
+    const int threads = vectors ? threads_for<kVector>(hidden) : threads_for<1>(hidden);
+    const LaunchShape shape{dim3(static_cast<unsigned>(rows)), dim3(static_cast<unsigned>(threads)), 0, early};
+    const auto kernel = vectors ? add_normed_kernel<T, kVector> : add_normed_kernel<T, 1>;
     return launch(kernel, shape, stream, x, bias, norm, hidden, residual);
 }
 
