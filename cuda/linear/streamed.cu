@@ -71,12 +71,14 @@ struct GateTile {
     }
 };
 
+constexpr int kPausedRows = 4;  // pause_fetching()
+
 template <typename T, typename X, typename Store>
 __global__ void __launch_bounds__(kStreamedThreads, 2)
     streamed_kernel(const __grid_constant__ ChunkMap map, int num_tiles, SharedSizes sizes, X input, Store store) {
     let_next_launch_begin();
     const BlockOfTiles block(sizes, num_tiles);
-    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size}, true);
+    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size}, input.rows.rows <= kPausedRows);
     input.prefetch_norm();
     wait_for_launches_before();
     if (block.empty()) return;
