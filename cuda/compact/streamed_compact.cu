@@ -3,11 +3,12 @@
 // copy engine, a block a copy, and multiplies with mma.m16n8k16: the codes, widened in registers, are the operand A,
 // x is B. The warps' sums of a tile meet in shared memory, once for every two tiles.
 //
-// Bytes: those of the matrix, each read once. Flops: 2 * 8 * outputs * size. Bound by memory with 8 bits a weight, and
-// by the work of its warps with 4: one takes about 1,500 cycles for a block of Q4_K where memory's rate leaves
-// it 1,100 (Llama-3.1-8B's shape on an H200: 2.07 ms a token, 1.87 without the copies, 1.44 without the products).
-// Rings are filled before the wait for the launches before this one, so that weights flow while those end. Every sum is
-// made in an order that depends on the shape alone. 72 to 116 registers, no spills (sm_90a, nvcc 13.0).
+// Bytes: those of the matrix, each read once. Flops: 2 * 8 * outputs * size. With 8 bits a weight it is bound by
+// memory. With 4 it is bound by the instructions of its warps: a warp takes about 1,500 cycles for a block of Q4_K, in
+// which time memory could bring more than its next one (Llama-3.1-8B's shape on an H200: 2.07 ms a token, 1.87 without
+// the copies of weights, 1.44 without the products). Rings are filled before the wait for the launches before this one,
+// so that weights flow while those end. Every sum is made in an order that depends on the shape alone. 72 to 116
+// registers, no spills (sm_90a, nvcc 13.0).
 #include "compact/streamed_compact.h"
 
 #include "compact/forms.h"

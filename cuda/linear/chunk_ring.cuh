@@ -22,7 +22,7 @@ constexpr int kLineColumns = 64;  // of 128 bytes
 
 constexpr int kLinesOfChunk = kChunkColumns / kLineColumns;
 
-// Chunks of `size` columns, a multiple of kLineColumns.
+// The chunks that `size` columns take, a multiple of kLineColumns.
 __host__ __device__ constexpr int chunks_of(int size) {
     return (size + kChunkColumns - 1) / kChunkColumns;
 }

@@ -1,7 +1,7 @@
 // One block for each row, with so many threads that each has few elements, which it holds between the sum of squares
 // and the result; what more the longest rows have is read twice, the second time from cache. So the code is short: with
 // few rows fetching it takes as long as the rows do. Bytes: 4 hidden to read and 2 hidden to write a row (8 and 4 where
-// it is added to the residual stream); bound by memory with many rows. At most 48 registers a thread.
+// it is added to the residual stream); bound by memory with many rows. At most 32 registers a thread.
 #include <algorithm>
 
 #include "device/dependent.cuh"
