@@ -166,57 +166,20 @@ __device__ inline void write_partials(const float (&sums)[4], int rows, float* p
     }
 }
 
-// Which of the outputs of a group of tiles, [rows, kCompactGroup, kCompactTile], the calling thread adds up and stores.
-// All lanes of a warp have one or none, since a row has kCompactGroup * kCompactTile.
-struct CompactOutputOfThread {
-    int r;     // weight row of the tile
-    int tile;  // of the group
-    int row;
+using CompactOutputOfThread = OutputOfThread<kCompactTile, kCompactGroup>;
 
-    __device__ CompactOutputOfThread() {
-        static_assert(kStreamedThreads == kCompactGroup * kCompactTile * kStreamedRows &&
-                      kCompactGroup * kCompactTile % kWarp == 0);
-        const auto thread = static_cast<uint32_t>(threadIdx.x);
-        r = static_cast<int>(thread % kCompactTile);
-        tile = static_cast<int>(thread / kCompactTile % kCompactGroup);
-        row = static_cast<int>(thread / (kCompactTile * kCompactGroup));
-    }
-    // base(row, tile, r), the number that the output is added to, of the group whose first tile is `first`.
-    template <typename Base>
-    [[nodiscard]] __device__ float base(int rows, int first, int end, const Base& base) const {
-        return row < rows && first + tile < end ? base(row, first + tile, r) : 0.0F;
-    }
-    // Adds up the warps' partials [kCompactGroup, warps, rows, kCompactTile] and stores the output where its tile is
-    // before `end`: store(row, tile, r, sum, other) takes the sum of weight row `r` of a tile, and that of row r ^ 8.
-    template <typename Store>
-    __device__ void store(const float* partials, int rows, int first, int end, float base, const Store& store) const {
-        if (row >= rows) return;
-        float sum = 0;
-        if (first + tile < end) {
-#pragma unroll
-            for (int w = 0; w < kStreamedWarps; ++w) {
-                sum += partials[((tile * kStreamedWarps + w) * rows + row) * kCompactTile + r];
-            }
-        }
-        sum += base;
-        const float other = __shfl_xor_sync(kAllLanes, sum, kCompactTile / 2);
-        if (first + tile < end) store(row, first + tile, r, sum, other);
-    }
-};
-
-// Computes the block's tiles for `rows` rows. multiply(ring, sums) adds the products of the warp's next block of
-// weights; `base` and `store` are as above. `first_base`: the thread's base of the block's first tiles, to be read
-// before the activations are, so that the block does not wait for it.
-template <typename Ring, typename Multiply, typename Base, typename Store>
+// Computes the block's tiles for `rows` rows, as multiply_tiles() does. multiply(ring, sums) adds the products of the
+// warp's next block of weights.
+template <typename Ring, typename Multiply, typename ReadBase, typename Store>
 __device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, int rows, float first_base,
-                                       const Multiply& multiply, const Base& base, const Store& store) {
+                                       const Multiply& multiply, const ReadBase& read_base, const Store& store) {
     const CompactOutputOfThread output;
     const int tile_floats = kStreamedWarps * rows * kCompactTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
 #pragma unroll 1
     for (int group = parts.first; group < parts.end; group += kCompactGroup) {
         float* const partials = parts.partials + buffer * kCompactGroup * tile_floats;
-        const float added = group == parts.first ? first_base : output.base(rows, group, parts.end, base);
+        const float added = group == parts.first ? first_base : output.base(rows, group, parts.end, read_base);
 #pragma unroll 1
         for (int tile = group; tile < min(group + kCompactGroup, parts.end); ++tile) {
             float sums[1][4] = {};

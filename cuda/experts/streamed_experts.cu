@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int output = tile % tiles_of_row * kTile + r;
         return output < rows.hidden ? residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] : 0.0F;
     };
-    const float first_base = OutputOfThread().base(1, block.first, block.end, base);
+    const float first_base = StreamedOutput().base(1, block.first, block.end, base);
     load_pairs(inner, pairs, size, StreamedRowsInShared{block.x, streamed_row_bytes(size)});
     __syncthreads();
 

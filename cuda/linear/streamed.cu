@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     if (block.empty()) return;
     const int x_rows = input.rows.rows;
     const auto& base = base_of(store);
-    const float first_base = OutputOfThread().base(x_rows, block.first, block.end, base);
+    const float first_base = StreamedOutput().base(x_rows, block.first, block.end, base);
     const int row_bytes = streamed_row_bytes(input.rows.size);
     input.load(StreamedRowsInShared{block.x, row_bytes});
     __syncthreads();

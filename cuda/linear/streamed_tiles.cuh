@@ -132,27 +132,30 @@ __device__ inline void write_partials(const ChunkSums& sums, int x_rows, float* 
     if (ChunkSums::kRowsOfProduct + row < x_rows) to[ChunkSums::kRowsOfProduct * kTile] = sums.high();
 }
 
-// Which of the outputs of a group of tiles, [x_rows, kGroup, kTile], the calling thread adds up and stores. All lanes
-// of a warp have one or none, since a row has kGroup * kTile.
+// Which of the outputs of a group of kTiles tiles of kRows weight rows, [x_rows, kTiles, kRows], the calling thread
+// adds up and stores. All lanes of a warp have one or none, since a row of x has kTiles * kRows.
+template <int kRows, int kTiles>
 struct OutputOfThread {
-    int r;     // of the tile
+    int r;     // weight row of the tile
     int tile;  // of the group
-    int row;
+    int row;   // of x
 
     __device__ OutputOfThread() {
-        static_assert(kGroup * kTile % kWarp == 0 && kStreamedThreads >= kGroup * kTile * kStreamedRows);
+        static_assert(kTiles * kRows % kWarp == 0 && kStreamedThreads >= kTiles * kRows * kStreamedRows);
         const auto thread = static_cast<uint32_t>(threadIdx.x);
-        r = static_cast<int>(thread % kTile);
-        tile = static_cast<int>(thread / kTile % kGroup);
-        row = static_cast<int>(thread / (kTile * kGroup));
+        r = static_cast<int>(thread % kRows);
+        tile = static_cast<int>(thread / kRows % kTiles);
+        row = static_cast<int>(thread / (kRows * kTiles));
     }
-    // base(row, tile, r), the number that the output is added to, of the group whose first tile is `first`.
-    template <typename Base>
-    [[nodiscard]] __device__ float base(int x_rows, int first, int end, const Base& base) const {
-        return row < x_rows && first + tile < end ? base(row, first + tile, r) : 0.0F;
+    // Reads the number that the thread's output is to be added to: read_base(row, tile, r). `first`: the group's first
+    // tile; 0 where the output's tile is not before `end`.
+    template <typename ReadBase>
+    [[nodiscard]] __device__ float base(int x_rows, int first, int end, const ReadBase& read_base) const {
+        return row < x_rows && first + tile < end ? read_base(row, first + tile, r) : 0.0F;
     }
-    // Adds up the warps' partials [kGroup, warps, x_rows, kTile] and stores the output: store(row, tile, r, sum, other)
-    // takes the sum of weight row `r` of the tile, and that of row r ^ 4.
+    // Adds the warps' partials [kTiles, warps, x_rows, kRows] to `base` and stores the output where its tile is before
+    // `end`: store(row, tile, r, sum, other) takes the sum of weight row `r` of the tile, and that of the row half a
+    // tile away.
     template <typename Store>
     __device__ void store(const float* partials, int x_rows, int first, int end, float base, const Store& store) const {
         if (row >= x_rows) return;
@@ -160,33 +163,34 @@ struct OutputOfThread {
         if (first + tile < end) {
 #pragma unroll
             for (int w = 0; w < kStreamedWarps; ++w) {
-                sum += partials[((tile * kStreamedWarps + w) * x_rows + row) * kTile + r];
+                sum += partials[((tile * kStreamedWarps + w) * x_rows + row) * kRows + r];
             }
         }
         sum += base;
-        const float other = __shfl_xor_sync(kAllLanes, sum, kTile / 2);
+        const float other = __shfl_xor_sync(kAllLanes, sum, kRows / 2);
         if (first + tile < end) store(row, first + tile, r, sum, other);
     }
 };
+using StreamedOutput = OutputOfThread<kTile, kGroup>;
 
 // Outputs that are added to nothing.
 struct NoBase {
     __device__ float operator()(int, int, int) const { return 0; }
 };
 
-// Computes the block's tiles for `x_rows` rows. multiply(ring, sums) adds the products of the warp's next chunk; `base`
-// and `store` are as in OutputOfThread, whose base of the block's first tiles is `first_base`: it should be read before
-// the activations are, so that the block does not wait for it.
-template <typename Ring, typename Multiply, typename Base, typename Store>
+// Computes the block's tiles for `x_rows` rows. multiply(ring, sums) adds the products of the warp's next chunk;
+// `read_base` and `store` are as in OutputOfThread. `first_base`: the thread's base of the block's first group of
+// tiles, which the caller should read before it reads the activations, so that the block does not wait for it.
+template <typename Ring, typename Multiply, typename ReadBase, typename Store>
 __device__ void multiply_tiles(const BlockOfTiles& block, Ring& ring, int x_rows, float first_base,
-                               const Multiply& multiply, const Base& base, const Store& store) {
-    const OutputOfThread output;
+                               const Multiply& multiply, const ReadBase& read_base, const Store& store) {
+    const StreamedOutput output;
     const int tile_floats = kStreamedWarps * x_rows * kTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
 #pragma unroll 1
     for (int group = block.first; group < block.end; group += kGroup) {
         float* const mine = block.partials + buffer * kGroup * tile_floats;
-        const float added = group == block.first ? first_base : output.base(x_rows, group, block.end, base);
+        const float added = group == block.first ? first_base : output.base(x_rows, group, block.end, read_base);
 #pragma unroll 1
         for (int tile = group; tile < min(group + kGroup, block.end); ++tile) {
             ChunkSums sums;
