@@ -102,15 +102,16 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     const std::byte* const means =
         parts.means + min(lane / 4, rows - 1) * means_row_bytes<Traits>(compact_blocks_of(size));
     const uint32_t power = in_register(kPower<T, Traits::kCodes>);
-    const auto multiply = [&](auto& from, float(&sums)[1][4]) {
+    const auto multiply = [&](auto& from, CompactSums& sums) {
         const std::byte* const block = from.wait();
         const BlockProduct<T, Traits> product({block, from.lines(), power, matrix.layout.zero});
-        product.add(x + from.block() * kCompactColumns * 2, means + from.block() * kMeanBytes<Traits>, sums);
+        product.add(x + from.block() * kCompactColumns * 2, means + from.block() * kMeanBytes<Traits>, sums.of);
+        from.advance();
     };
     const auto store = [&](int row, int tile, int r, float sum, float other) {
         put_output<T>(output, matrix, row, tile, r, sum, other);
     };
-    multiply_compact_tiles(parts, ring, rows, first_base, multiply, base, store);
+    multiply_tiles<CompactSums, CompactOutputOfThread>(parts, ring, rows, first_base, multiply, base, store);
 #endif
 }
 

@@ -155,46 +155,23 @@ class CompactRing {
     ChunkPosition fetched_;
 };
 
+// A warp's sums of a tile, as BlockProduct adds to them.
+struct CompactSums {
+    float of[1][4] = {};
+};
+
 // Writes the warp's sums of a tile to partials [warps, rows, kCompactTile].
-__device__ inline void write_partials(const float (&sums)[4], int rows, float* partials) {
+__device__ inline void write_partials(const CompactSums& sums, int rows, float* partials) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
         const int row = lane % 4 * 2 + i % 2;
-        if (row < rows) partials[(warp * rows + row) * kCompactTile + lane / 4 + i / 2 * 8] = sums[i];
+        if (row < rows) partials[(warp * rows + row) * kCompactTile + lane / 4 + i / 2 * 8] = sums.of[0][i];
     }
 }
 
 using CompactOutputOfThread = OutputOfThread<kCompactTile, kCompactGroup>;
-
-// Computes the block's tiles for `rows` rows, as multiply_tiles() does. multiply(ring, sums) adds the products of the
-// warp's next block of weights.
-template <typename Ring, typename Multiply, typename ReadBase, typename Store>
-__device__ void multiply_compact_tiles(const PartsOfBlock& parts, Ring& ring, int rows, float first_base,
-                                       const Multiply& multiply, const ReadBase& read_base, const Store& store) {
-    const CompactOutputOfThread output;
-    const int tile_floats = kStreamedWarps * rows * kCompactTile;
-    int buffer = 0;  // a warp may write the next group's partials while others still read this group's
-#pragma unroll 1
-    for (int group = parts.first; group < parts.end; group += kCompactGroup) {
-        float* const partials = parts.partials + buffer * kCompactGroup * tile_floats;
-        const float added = group == parts.first ? first_base : output.base(rows, group, parts.end, read_base);
-#pragma unroll 1
-        for (int tile = group; tile < min(group + kCompactGroup, parts.end); ++tile) {
-            float sums[1][4] = {};
-#pragma unroll 1
-            while (ring.tile() == tile) {
-                multiply(ring, sums);
-                ring.advance();
-            }
-            write_partials(sums[0], rows, partials + (tile - group) * tile_floats);
-        }
-        __syncthreads();
-        output.store(partials, rows, group, parts.end, added, store);
-        buffer ^= 1;
-    }
-}
 
 // Writes the means of all groups of x.
 template <typename T, typename Traits>

@@ -72,10 +72,10 @@ struct DownBlocks {
 // means begin; `block`: of the row.
 template <typename T, typename Traits, typename Ring>
 __device__ void multiply_row(const Ring& ring, int zero, uint32_t power, const std::byte* x, const std::byte* means,
-                             int block, float (&sums)[1][4]) {
+                             int block, CompactSums& sums) {
     const int lane = static_cast<int>(threadIdx.x) % kWarp;
     const BlockProduct<T, Traits> product({ring.wait(), ring.lines(), power, zero});
-    product.add(x + block * kCompactColumns * 2 + lane / 8 * 16, means + block * kMeanBytes<Traits>, sums);
+    product.add(x + block * kCompactColumns * 2 + lane / 8 * 16, means + block * kMeanBytes<Traits>, sums.of);
 }
 
 template <typename T, typename Traits>
@@ -106,11 +106,12 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     }
 
     const uint32_t power = in_register(kPower<T, Traits::kCodes>);
-    const auto multiply = [&](auto& from, float(&sums)[1][4]) {
+    const auto multiply = [&](auto& from, CompactSums& sums) {
         const int row = from.tile() / (tiles_of_pair * top_k);
         multiply_row<T, Traits>(from, matrix.layout.zero, power, parts.x + row * compact_x_bytes(size),
                                 parts.means + row * means_row_bytes<Traits>(compact_blocks_of(size)), from.block(),
                                 sums);
+        from.advance();
     };
     const auto store = [&](int, int tile, int r, float sum, float other) {
         const int output = tile % tiles_of_pair * (kCompactTile / 2) + r;
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int64_t pair = tile / tiles_of_pair;
         inner[pair * matrix.outputs + output] = from_float<T>(activate(activation, sum) * other);
     };
-    multiply_compact_tiles(parts, ring, 1, 0.0F, multiply, NoBase(), store);
+    multiply_tiles<CompactSums, CompactOutputOfThread>(parts, ring, 1, 0.0F, multiply, NoBase(), store);
 #endif
 }
 
@@ -171,22 +172,23 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     }
 
     const uint32_t power = in_register(kPower<T, Traits::kCodes>);
-    const auto multiply = [&, counts = static_cast<const float*>(shares)](auto& from, float(&sums)[1][4]) {
+    const auto multiply = [&, counts = static_cast<const float*>(shares)](auto& from, CompactSums& sums) {
         const int pair = source.pair(from.tile(), from.block());
         const int place = pair - first_pair;
-        float of_block[1][4] = {};
+        CompactSums of_block;
         multiply_row<T, Traits>(from, matrix.layout.zero, power, parts.x + place * compact_x_bytes(size),
                                 parts.means + place * means_row_bytes<Traits>(compact_blocks_of(size)),
                                 from.block() % source.all.blocks(), of_block);
         const float share = counts[pair];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) sums[0][i] = fmaf(share, of_block[0][i], sums[0][i]);
+        for (int i = 0; i < 4; ++i) sums.of[0][i] = fmaf(share, of_block.of[0][i], sums.of[0][i]);
+        from.advance();
     };
     const auto store = [&](int, int tile, int r, float sum, float) {
         const int output = tile % tiles_of_row * kCompactTile + r;
         if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] = sum;
     };
-    multiply_compact_tiles(parts, ring, 1, first_base, multiply, base, store);
+    multiply_tiles<CompactSums, CompactOutputOfThread>(parts, ring, 1, first_base, multiply, base, store);
 #endif
 }
 

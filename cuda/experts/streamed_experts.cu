@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int64_t pair = tile / tiles_of_pair;
         inner[pair * outputs + output] = from_float<T>(activate(activation, sum) * other);
     };
-    multiply_tiles(block, ring, 1, 0.0F, multiply, NoBase(), store);
+    multiply_tiles<ChunkSums, StreamedOutput>(block, ring, 1, 0.0F, multiply, NoBase(), store);
 }
 
 // Copies the activations of all pairs [pairs, size] to shared memory.
@@ -144,7 +144,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
         const int output = tile % tiles_of_row * kTile + r;
         if (output < rows.hidden) residual[static_cast<int64_t>(tile / tiles_of_row) * rows.hidden + output] = sum;
     };
-    multiply_tiles(block, ring, 1, first_base, multiply, base, store);
+    multiply_tiles<ChunkSums, StreamedOutput>(block, ring, 1, first_base, multiply, base, store);
 }
 
 // The router's launch has few tiles, so that most of its blocks end at once. Where a block of the launch before the

@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
     const auto multiply = [&](auto& from, ChunkSums& sums) {
         from.multiply(block.x + from.chunk() * kChunkColumns * 2, row_bytes, x_rows, sums);
     };
-    multiply_tiles(block, ring, x_rows, first_base, multiply, base, store);
+    multiply_tiles<ChunkSums, StreamedOutput>(block, ring, x_rows, first_base, multiply, base, store);
 }
 
 SharedSizes matrix_sizes(int rows, int size, bool half, bool alone) {

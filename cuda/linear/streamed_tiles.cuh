@@ -136,6 +136,9 @@ __device__ inline void write_partials(const ChunkSums& sums, int x_rows, float* 
 // adds up and stores. All lanes of a warp have one or none, since a row of x has kTiles * kRows.
 template <int kRows, int kTiles>
 struct OutputOfThread {
+    static constexpr int kTilesOfGroup = kTiles;
+    static constexpr int kRowsOfTile = kRows;
+
     int r;     // weight row of the tile
     int tile;  // of the group
     int row;   // of x
@@ -178,28 +181,32 @@ struct NoBase {
     __device__ float operator()(int, int, int) const { return 0; }
 };
 
-// Computes the block's tiles for `x_rows` rows. multiply(ring, sums) adds the products of the warp's next chunk;
-// `read_base` and `store` are as in OutputOfThread. `first_base`: the thread's base of the block's first group of
-// tiles, which the caller should read before it reads the activations, so that the block does not wait for it.
-template <typename Ring, typename Multiply, typename ReadBase, typename Store>
-__device__ void multiply_tiles(const BlockOfTiles& block, Ring& ring, int x_rows, float first_base,
-                               const Multiply& multiply, const ReadBase& read_base, const Store& store) {
-    const StreamedOutput output;
-    const int tile_floats = kStreamedWarps * x_rows * kTile;
+// Computes the block's tiles for `x_rows` rows of x. `block` says which these are (first, end) and where the warps'
+// sums of two groups of tiles have room (partials). multiply(ring, sums) adds the products of the warp's next piece of
+// weights and goes on to the one after it; write_partials(sums, ...) writes the warp's Sums of a tile. Output is an
+// OutputOfThread, which says what `read_base` and `store` are. `first_base`: the thread's base of the block's first
+// group, which the caller should read before it reads the activations, so that the block does not wait for it.
+template <typename Sums, typename Output, typename Block, typename Ring, typename Multiply, typename ReadBase,
+          typename Store>
+__device__ void multiply_tiles(const Block& block, Ring& ring, int x_rows, float first_base, const Multiply& multiply,
+                               const ReadBase& read_base, const Store& store) {
+    constexpr int kTiles = Output::kTilesOfGroup;
+    const Output output;
+    const int tile_floats = kStreamedWarps * x_rows * Output::kRowsOfTile;
     int buffer = 0;  // a warp may write the next group's partials while others still read this group's
 #pragma unroll 1
-    for (int group = block.first; group < block.end; group += kGroup) {
-        float* const mine = block.partials + buffer * kGroup * tile_floats;
+    for (int group = block.first; group < block.end; group += kTiles) {
+        float* const partials = block.partials + buffer * kTiles * tile_floats;
         const float added = group == block.first ? first_base : output.base(x_rows, group, block.end, read_base);
 #pragma unroll 1
-        for (int tile = group; tile < min(group + kGroup, block.end); ++tile) {
-            ChunkSums sums;
+        for (int tile = group; tile < min(group + kTiles, block.end); ++tile) {
+            Sums sums;
 #pragma unroll 1
             while (ring.tile() == tile) multiply(ring, sums);
-            write_partials(sums, x_rows, mine + (tile - group) * tile_floats);
+            write_partials(sums, x_rows, partials + (tile - group) * tile_floats);
         }
         __syncthreads();
-        output.store(mine, x_rows, group, block.end, added, store);
+        output.store(partials, x_rows, group, block.end, added, store);
         buffer ^= 1;
     }
 }
