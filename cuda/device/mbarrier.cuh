@@ -44,6 +44,15 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
+// Arrives as often as `times` says.
+__device__ inline void barrier_arrive(uint64_t* barrier, uint32_t times) {
+#ifdef NL_HOPPER
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(times) : "memory");
+#else
+    __trap();
+#endif
+}
+
 // Arrives at the same barrier of the cluster's block `rank` (PTX "mapa", "mbarrier.arrive").
 __device__ inline void barrier_arrive_at(uint64_t* barrier, int rank) {
 #ifdef NL_HOPPER

@@ -188,15 +188,19 @@ class Consumer {
 
     __device__ void run() {
         RingPosition<kSteps> position;
-        for (bool done = false; !done; position.advance()) {
-            const Step<V>& step = shared_.steps[position.stage];
-            barrier_wait(&shared_.step_full[position.stage], position.parity, "a step");
-            if (step.begins_item && step.item.partial == kMergesOthers) read_others_early(step);
-            attend(step);
-            if (step.ends_block) let_next_launch_begin();
-            if (step.ends_item) end_item(step);
-            done = step.ends_block;
-            barrier_arrive(&shared_.step_empty[position.stage]);
+        for (bool done = false; !done;) {
+            attention_ = WarpAttention<V>();
+            for (bool ended = false; !ended; position.advance()) {
+                const Step<V>& step = shared_.steps[position.stage];
+                barrier_wait(&shared_.step_full[position.stage], position.parity, "a step");
+                if (step.begins_item && step.item.partial == kMergesOthers) read_others_early(step);
+                attend(step);
+                if (step.ends_block) let_next_launch_begin();
+                ended = step.ends_item;
+                done = step.ends_block;
+                if (ended) end_item(step);
+                barrier_arrive(&shared_.step_empty[position.stage]);
+            }
         }
     }
 
@@ -281,7 +285,6 @@ class Consumer {
             results_parity_ ^= 1U;
             merging_ = merging_ + 1 == V::kConsumers / V::kMergers ? 0 : merging_ + 1;
         }
-        attention_ = WarpAttention<V>();
     }
 
     __device__ __forceinline__ void put_softmaxes() {

@@ -11,6 +11,83 @@
 
 namespace nanolith::cuda::narrow {
 
+// Tiles whose copies are in flight at once, 64 KiB of pages. More would not load sooner, and would delay all other
+// reads.
+template <typename V>
+constexpr int kMaxInFlight = std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
+
+// In octets of the pool's rows (map_pages), where a page has the KV head's keys (tensor 0) or values (1).
+template <typename V>
+__device__ __forceinline__ int first_octet(const Parameters<V>& p, int page, int tensor, int kv_head) {
+    return ((2 * page + tensor) * p.shape.num_kv_heads + kv_head) << (p.page_shift - 3);
+}
+
+// Copies a box to the tile's K or V at `tensor`, from its token `token` on.
+template <typename V>
+__device__ __forceinline__ void copy_box(const CUtensorMap* map, std::byte* tensor, int token, uint64_t* full,
+                                         int octet) {
+    if constexpr (V::kWhole) {
+        tma_load_4d(map, tensor + token * V::kTokenBytes, full, 0, octet);
+    } else {
+#pragma unroll
+        for (int b = 0; b < V::kBoxes; ++b) {
+            tma_load_4d(map, tensor + (b * V::kTokens + token) * kRowBytes, full, b * V::kBoxDims, octet);
+        }
+    }
+}
+
+// The first tiles of a block's first item. One warp starts the copies of their keys and values all at once, a box a
+// lane, in fewer instructions than the Loader needs for its first tile: at a block's beginning 8 instructions take
+// about 100 cycles to fetch.
+template <typename V>
+class FirstTiles {
+  public:
+    __device__ __forceinline__ FirstTiles(const Parameters<V>& p, const ItemWords& first) {
+        const Span span = first.span();
+        const int tokens = min(span.end_token - span.first_token, kMost * V::kTokens);
+        // A tile that this step writes to is the Loader's.
+        int limit = tokens;
+        if (p.appends) {
+            const unsigned fresh = static_cast<unsigned>(first.position() - span.base - span.first_token);
+            if (fresh < static_cast<unsigned>(tokens)) limit = static_cast<int>(fresh);
+        } else if (p.waits) {
+            limit = min(limit, first.settled());
+        }
+        tokens_ = limit == tokens ? tokens : limit / V::kTokens * V::kTokens;
+        first_token_ = span.first_token;
+        if (first.num_spans() == 0) tokens_ = 0;
+    }
+
+    __device__ __forceinline__ int count() const { return (tokens_ + V::kTokens - 1) / V::kTokens; }
+
+    // Starts their copies. Called by one whole warp, which initialised the barriers.
+    __device__ __forceinline__ void start(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map,
+                                          int kv_head, const ItemWords& first) const {
+        const int box_shift = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
+        const int lane = lane_index();
+        if (lane < 2 * count()) {
+            const int tile = lane / 2;
+            const int boxes = (min(tokens_ - tile * V::kTokens, V::kTokens) + (1 << box_shift) - 1) >> box_shift;
+            barrier_arrive_expect(&shared.full[tile], static_cast<uint32_t>((boxes << box_shift) * V::kTokenBytes));
+        }
+        __syncwarp();
+        const int tensor = lane / 16;
+        const int token = lane % 16 << box_shift;
+        const int page = first.page(token / kPageTokens % 16);
+        if (token >= tokens_) return;
+        const int octet =
+            first_octet(p, page, tensor, kv_head) + (((first_token_ + token) & (p.shape.page_size - 1)) >> 3);
+        const int tile = token / V::kTokens;
+        copy_box<V>(map, shared.tiles[tile] + tensor * V::kTensorBytes, token % V::kTokens, &shared.full[tile], octet);
+    }
+
+  private:
+    static constexpr int kMost = std::min(kMaxInFlight<V>, 16 * kPageTokens / V::kTokens);
+
+    int first_token_;
+    int tokens_;  // of the first tiles
+};
+
 // Tile t of the block is for pair t % kPairs of the consumers. One warp loads K (tensor 0) and one V (tensor 1),
 // because the instructions that a warp needs to start a copy bound how fast a block reads at its beginning. One lane
 // starts a copy, which is of min(page_size, kTokens) tokens. Where the launch appends, the warp makes the key or value
@@ -20,13 +97,12 @@ class Loader {
   public:
     __device__ Loader(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map, int kv_head, int tensor)
         : shared_(shared), p_(p), map_(map), kv_head_(kv_head), tensor_(tensor) {
-        const int octets = p.shape.page_size / 8;
         box_shift_ = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
-        page_octets_ = 2 * p.shape.num_kv_heads * octets;
-        first_octet_ = (tensor * p.shape.num_kv_heads + kv_head) * octets;
     }
 
-    __device__ void run(const ItemWords& first) {
+    // The copies of the first `started` tiles have been started.
+    __device__ void run(const ItemWords& first, int started) {
+        started_ = started;
         // Where the launch appends, no other one writes to the pages.
         may_wait_ = p_.waits && !p_.appends;
         settled_end_ = first.span().first_token + first.settled();
@@ -39,10 +115,6 @@ class Loader {
     }
 
   private:
-    // Tiles whose copies are in flight at once, 64 KiB of pages. More would not load sooner, and would delay all other
-    // reads.
-    static constexpr int kMaxInFlight =
-        std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
     static constexpr int kBatch = 16 * kPageTokens;  // tokens whose pages a warp looks up at once
 
     __device__ __forceinline__ void wait_once() {
@@ -62,7 +134,7 @@ class Loader {
         for (int batch = span.first_token; batch < span.end_token; batch += kBatch) {
             const int next = find_page(span, batch + kBatch);
             const int mine = batch + lane_index() * kPageTokens;
-            const int octet = page * page_octets_ + first_octet_ + (mine & (p_.shape.page_size - 1)) / 8;
+            const int octet = first_octet(p_, page, tensor_, kv_head_) + ((mine & (p_.shape.page_size - 1)) >> 3);
             const int tokens = min(span.end_token - batch, kBatch);
             const int fresh = fresh_ - batch;
 #pragma unroll 1
@@ -78,20 +150,26 @@ class Loader {
     // batch's tokens [16 i, 16 i + 16) begin. `left`: tokens from there to the end of the batch. `fresh`: which of the
     // tile's tokens the launch appends; none where it is not one of the tile's.
     __device__ __forceinline__ void load_tile(int octet, int token, int left, int fresh) {
+        if (started_ > 0) {
+            --started_;
+            ++in_flight_;
+            tile_.advance();
+            return;
+        }
         const int boxes = (min(left, V::kTokens) + (1 << box_shift_) - 1) >> box_shift_;
         uint64_t* const full = &shared_.full[tile_.stage];
         const bool has_fresh = V::kAppends && static_cast<unsigned>(fresh) < static_cast<unsigned>(V::kTokens);
         uint64_t* const copied = has_fresh ? &shared_.before_fresh[tensor_] : full;
         std::byte* const tensor = shared_.tiles[tile_.stage] + tensor_ * V::kTensorBytes;
         barrier_wait(&shared_.empty[tile_.stage], tile_.parity ^ 1U, "an empty stage for a tile");
-        if (in_flight_ < kMaxInFlight) {
+        if (in_flight_ < kMaxInFlight<V>) {
             ++in_flight_;
         } else {
             barrier_wait(&shared_.full[oldest_copy_.stage], oldest_copy_.parity, "the oldest copy");
             oldest_copy_.advance();
         }
         if (lane_index() == 0) {
-            barrier_arrive_expect(copied, static_cast<uint32_t>((boxes << box_shift_) * kRowBytes * V::kBoxes));
+            barrier_arrive_expect(copied, static_cast<uint32_t>((boxes << box_shift_) * V::kTokenBytes));
         }
 #pragma unroll 1
         for (int box = 0; box < boxes; ++box) {
@@ -139,16 +217,7 @@ class Loader {
 
     // Copies a box to the tile's tokens from `token` on.
     __device__ __forceinline__ void copy(std::byte* tensor, int token, uint64_t* full, int octet) {
-        if (lane_index() == 0) {
-            if constexpr (V::kWhole) {
-                tma_load_4d(map_, tensor + token * kRowBytes * V::kBoxes, full, 0, octet);
-            } else {
-#pragma unroll
-                for (int b = 0; b < V::kBoxes; ++b) {
-                    tma_load_4d(map_, tensor + (b * V::kTokens + token) * kRowBytes, full, b * V::kBoxDims, octet);
-                }
-            }
-        }
+        if (lane_index() == 0) copy_box<V>(map_, tensor, token, full, octet);
         __syncwarp();
     }
 
@@ -158,13 +227,12 @@ class Loader {
     const int kv_head_;
     const int tensor_;
     int box_shift_;
-    int page_octets_;        // octets of rows in a page
-    int first_octet_;        // in a page: where the KV head's keys or values begin
     int settled_end_ = 0;    // the first span's tokens before this one are settled (NarrowItem::settled)
     bool may_wait_ = false;  // for the launches before this one
     int row_ = 0;            // of the item's first vector
     int fresh_ = -1;         // the token of the span's segment that is that row's own, where the launch appends
     uint32_t appended_ = 0;
+    int started_ = 0;  // tiles still to come whose copies have been started
     int in_flight_ = 0;
     RingPosition<V::kTiles> tile_;
     RingPosition<V::kTiles> oldest_copy_;  // the oldest tile that may still be in flight

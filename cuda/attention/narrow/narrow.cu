@@ -3,10 +3,12 @@
 // Tiling: a block on each multiprocessor computes a list of items one after the other, each for one KV head. Two warps
 // start the copies (TMA) of tiles of 32 or 64 tokens of K and V, one warp prepares the next item's queries, and 4 pairs
 // of warps (2 at head_dim 256) consume the tiles in rotation; each warp of a pair attends to half of the tile's tokens
-// with all of the item's vectors. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB, also of different items,
-// so that the work at an item's end overlaps the next item's loads; of these at most 64 KiB are in flight. Fp8 pages
-// are widened to float16 between shared memory and the products, which therefore use another order of a head's elements
-// and of its outputs.
+// with all of the item's vectors. The consumers prepare the first item's queries themselves, and the first tiles'
+// copies are started by one warp in a few instructions: a block begins when the launch before it has left the
+// multiprocessor, so that nothing hides how long that takes. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB,
+// also of different items, so that the work at an item's end overlaps the next item's loads; of these at most 64 KiB
+// are in flight. Fp8 pages are widened to float16 between shared memory and the products, which therefore use another
+// order of a head's elements and of its outputs.
 //
 // An early launch of few rows copies tiles that this step does not write to before it waits for the launches before it.
 //
@@ -22,8 +24,8 @@
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by a chain of dependent steps: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
-// alone would take 2. Instructions that run for the first time are fetched from memory too, a few cycles each while
-// tiles are in flight, so code that runs once is kept short.
+// alone would take 2. Instructions that run for the first time are fetched from memory too, ten cycles each while tiles
+// are in flight, so code that runs once is kept short.
 #include "attention/narrow/narrow.h"
 
 #include <algorithm>
@@ -58,21 +60,34 @@ __global__ void __launch_bounds__(V::kThreads, 1)
     const int kv_head = static_cast<int>(blockIdx.x);
     const int block = static_cast<int>(blockIdx.y);
     const int warp = __shfl_sync(kAllLanes, warp_index(), 0);
-    const ItemWords first(p.a.work.narrow + block);  // the load is in flight during the set-up below
-    if (lane_index() == 0) init_barriers(shared, warp);
-    if (threadIdx.x == V::kConsumers) tma_prefetch_map(&map);
-    const bool has_work = first.num_vectors() > 0;
-    __syncthreads();
+    const ItemWords first(p.a.work.narrow + block);
+    if (warp == V::kWarps && lane_index() == 0) tma_prefetch_map(&map);
     if (warp < V::kWarps) {
         if constexpr (V::kSharesRegisters) increase_registers<V::kConsumerRegisters>();
-        if (p.waits) wait_for_launches_before();
-        if (has_work) Consumer<V>(shared, p, kv_head).run();
+        named_barrier_sync(kStartBarrier, V::kThreads);
+        if (first.num_vectors() > 0) {
+            write_first_queries(shared, p, kv_head, first);
+            Consumer<V>(shared, p, kv_head).run();
+        }
         merge_row_groups<4, V::kDim>(p.a, p.shape, kv_head, first.first_merge(), first.num_merges(),
                                      static_cast<int>(threadIdx.x), V::kConsumers);
     } else {
         if constexpr (V::kSharesRegisters) decrease_registers<V::kProducerRegisters>();
         const int role = warp - V::kWarps;
-        if (role < 2 && has_work) Loader<V>(shared, p, &map, kv_head, role).run(first);
+        if (lane_index() == 0) {
+            if (role == 0) init_full_barriers(shared);
+            if (role == 1) init_empty_barriers(shared);
+            if (role == 2) init_step_barriers(shared);
+        }
+        __syncwarp();
+        named_barrier_arrive(kStartBarrier, V::kThreads);
+        const bool has_work = first.num_vectors() > 0;
+        if (role < 2 && has_work) {
+            const FirstTiles<V> tiles(p, first);
+            if (role == 0) tiles.start(shared, p, &map, kv_head, first);
+            named_barrier_sync(kLoadBarrier, 2 * kWarp);
+            Loader<V>(shared, p, &map, kv_head, role).run(first, tiles.count());
+        }
         if (role == 2 && has_work) Preparer<V>(shared, p, kv_head).run(first);
         if (role == 3) prefetch_merges(p.a.work, first);
     }

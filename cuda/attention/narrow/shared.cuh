@@ -24,6 +24,11 @@ constexpr int kPageTokens = 16;  // of each of NarrowItem::pages
 constexpr int kRowBytes = 128;   // of a token in one box of a copy
 constexpr int kSteps = 2;        // that can be ready for the consumers
 
+// Named barriers. At the first all wait until barriers in shared memory are initialised, but for warps that initialise
+// them and then only arrive; at the second the loading warps wait for each other.
+constexpr int kStartBarrier = 1;
+constexpr int kLoadBarrier = 2;
+
 // A compile-time variant. T: type of queries and output; P: of the pages; kDim: head_dim, or the next larger size that
 // there is a variant for. kWhole: head_dim is kDim, and one copy loads whole heads of some tokens.
 template <typename T_, typename P_, int kDim_, bool kWhole_>
@@ -35,8 +40,9 @@ struct Variant {
     static constexpr int kConsumers = kWarps * kWarp;
     static constexpr int kThreads = kConsumers + 4 * kWarp;  // the last warpgroup loads tiles and prepares steps
     static constexpr bool kSharesRegisters = kDim > 64;      // smaller heads need no more than the launch gives
-    static constexpr int kConsumerRegisters = kWarps == 8 ? 216 : 248;
-    static constexpr int kProducerRegisters = 72;
+    static constexpr bool kAppends = narrow_appends(kDim, sizeof(P) == 1);
+    static constexpr int kConsumerRegisters = kWarps == 8 ? 208 : 248;
+    static constexpr int kProducerRegisters = 88;
     // A launch gives each thread an equal share of the 65,536 registers, rounded down to a multiple of 8. Warpgroups
     // that would together have more than these would wait forever (setmaxnreg).
     static constexpr int kRegisters = 65536 / kThreads / 8 * 8;
@@ -49,9 +55,9 @@ struct Variant {
     static constexpr int kPairs = kWarps / 2;                  // of consumer warps
     static constexpr int kWarpTokens = kBoxes == 1 ? 32 : 16;  // tokens of a tile that one warp of a pair attends to
     static constexpr int kTokens = 2 * kWarpTokens;            // tokens of a tile, which one pair attends to
+    static constexpr int kTokenBytes = kBoxes * kRowBytes;     // of a token's key or value in a tile
     static constexpr int kTensorBytes = kBoxes * kTokens * kRowBytes;
     static constexpr int kTileBytes = 2 * kTensorBytes;
-    static constexpr bool kAppends = narrow_appends(kDim, kFp8);
     static constexpr int kStages = 3;  // tiles in shared memory for each pair
     static constexpr int kTiles = kStages * kPairs;
     static constexpr int kQueryStride = kDim + 8;
@@ -121,34 +127,36 @@ struct Parameters {
 };
 
 __device__ inline int warp_index() {
-    return static_cast<int>(threadIdx.x) / kWarp;
+    return static_cast<int>(threadIdx.x / kWarp);
 }
 __device__ inline int lane_index() {
-    return static_cast<int>(threadIdx.x) % kWarp;
+    return static_cast<int>(threadIdx.x % kWarp);
 }
 
-// Called by one thread of each warp. Where the lanes of a warp initialised different barriers, the instructions would
-// run one after the other, which is slow.
+// Each is called by one thread, of different warps.
 template <typename V>
-__device__ __forceinline__ void init_barriers(Shared<V>& shared, int warp) {
-    if (warp == 0) {
+__device__ __forceinline__ void init_full_barriers(Shared<V>& shared) {
 #pragma unroll
-        for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.full[i], 2);  // K and V
-    } else if (warp == 1) {
+    for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.full[i], 2);  // K and V
+    fence_barrier_init();
+}
+template <typename V>
+__device__ __forceinline__ void init_empty_barriers(Shared<V>& shared) {
 #pragma unroll
-        for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.empty[i], 2);
-    } else if (warp == 2) {
+    for (int i = 0; i < V::kTiles; ++i) barrier_init(&shared.empty[i], 2);
+    barrier_init(&shared.before_fresh[0], 1);
+    barrier_init(&shared.before_fresh[1], 1);
+    fence_barrier_init();
+}
+template <typename V>
+__device__ __forceinline__ void init_step_barriers(Shared<V>& shared) {
 #pragma unroll
-        for (int i = 0; i < kSteps; ++i) {
-            barrier_init(&shared.step_full[i], kWarp);
-            barrier_init(&shared.step_empty[i], V::kConsumers);
-        }
-        barrier_init(&shared.results_full, V::kConsumers);
-        barrier_init(&shared.results_empty, V::kMergers);
-    } else if (warp == 3) {
-        barrier_init(&shared.before_fresh[0], 1);
-        barrier_init(&shared.before_fresh[1], 1);
+    for (int i = 0; i < kSteps; ++i) {
+        barrier_init(&shared.step_full[i], V::kWarps + 1);
+        barrier_init(&shared.step_empty[i], V::kConsumers);
     }
+    barrier_init(&shared.results_full, V::kConsumers);
+    barrier_init(&shared.results_empty, V::kMergers);
     fence_barrier_init();
 }
 
@@ -174,9 +182,9 @@ class ItemWords {
         return {get(kAt), get(kAt + 1), get(kAt + 2), get(kAt + 3)};
     }
     // In lane i, the page of the first span's tokens [16 i, 16 i + 16).
-    __device__ int page() const {
-        return __shfl_sync(kAllLanes, word_, static_cast<int>(offsetof(NarrowItem, pages)) / 4 + lane_index() % 16);
-    }
+    __device__ int page() const { return page(lane_index() % 16); }
+    // The page of its tokens [16 i, 16 i + 16), for each lane's i below 16.
+    __device__ int page(int i) const { return get(offsetof(NarrowItem, pages) / 4 + static_cast<unsigned>(i)); }
 
   private:
     __device__ int get(size_t i) const { return __shfl_sync(kAllLanes, word_, static_cast<int>(i)); }
