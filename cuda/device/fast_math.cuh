@@ -10,6 +10,14 @@ __device__ inline float fast_exp2(float x) {
     return power;
 }
 
+// The logarithm to base 2 (PTX "lg2.approx.ftz"), with an absolute error below 2^-22 where x is between 0.5 and 2, else
+// a relative one; -infinity where x is 0 or below 2^-126.
+__device__ inline float fast_log2(float x) {
+    float logarithm;
+    asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(x));
+    return logarithm;
+}
+
 // The hyperbolic tangent (PTX "tanh.approx", sm_75 and newer), with a relative error of up to about 2^-11.
 __device__ inline float fast_tanh(float x) {
     float tangent;

@@ -31,7 +31,10 @@ struct alignas(8) OnlineSoftmax {
     }
 
     // Log-sum-exp to base 2; -infinity where no token is visible.
-    __device__ __forceinline__ float lse() const { return sum == 0 ? -INFINITY : highest + log2f(sum); }
+    template <typename Math>
+    __device__ __forceinline__ float lse() const {
+        return sum == 0 ? -INFINITY : highest + Math::log2(sum);
+    }
 };
 
 // Replaces the scores of a tile by their weights 2^(score - m), and updates m and d of the lane's two query vectors. m

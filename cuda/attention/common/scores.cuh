@@ -17,6 +17,8 @@ namespace nanolith::cuda {
 // ExactMath calls the CUDA math library, whose results are right to the last bits of a float32.
 struct ExactMath {
     __device__ static float exp2(float x) { return exp2f(x); }
+    __device__ static float log2(float x) { return log2f(x); }
+    __device__ static float reciprocal(float x) { return 1.0F / x; }
 
     // Scores become cap * tanh(score / cap).
     struct SoftCap {
@@ -31,6 +33,8 @@ struct ExactMath {
 // afterwards: the approximations' errors are far smaller than that rounding.
 struct FastMath {
     __device__ static float exp2(float x) { return fast_exp2(x); }
+    __device__ static float log2(float x) { return fast_log2(x); }
+    __device__ static float reciprocal(float x) { return fast_divide(1.0F, x); }
 
     // The same, computed as cap - 2 cap / (e^(2 score / cap) + 1). The error is about a float32 rounding of the cap.
     struct SoftCap {

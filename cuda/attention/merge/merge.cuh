@@ -5,10 +5,13 @@
 // published it (device/publish.cuh), mostly in L2. Bound by the latency of one write and one read.
 #pragma once
 
+#include <type_traits>
+
 #include "attention/common/base2.h"
 #include "attention/common/online_softmax.cuh"
 #include "attention/common/query_vector.cuh"
 #include "device/dependent.cuh"
+#include "device/divide.cuh"
 #include "device/number.cuh"
 #include "device/publish.cuh"
 #include "device/reduce.cuh"
@@ -202,9 +205,10 @@ __device__ __forceinline__ void add_partials(const PartialList& list, int first,
 template <typename T>
 __device__ __forceinline__ void store_merged(const AttentionArguments<T>& a, const HeadShape& shape, int row, int head,
                                              int dim, const Merged& merged) {
+    using Math = std::conditional_t<std::is_same_v<T, float>, ExactMath, FastMath>;
     const float sum = merged.softmax.sum;
-    store_output(a, row, head, dim, scaled(merged.output, sum == 0 ? 0.0F : 1.0F / sum));
-    if (dim == 0) store_lse(a, shape, row, head, merged.softmax.lse());
+    store_output(a, row, head, dim, scaled(merged.output, sum == 0 ? 0.0F : Math::reciprocal(sum)));
+    if (dim == 0 && a.lse != nullptr) store_lse(a, shape, row, head, merged.softmax.lse<Math>());
 }
 
 // Merges the row groups that no item merges, at a block's end: merges[first ... + count). Called by `threads` threads
@@ -225,7 +229,7 @@ __device__ __forceinline__ void merge_row_groups(const AttentionArguments<T>& a,
     for (int i = thread; (i & -kWarp) < results << shift; i += threads) {
         const int result = i >> shift;
         const int head_of_all = min(result / kQuads, count * heads - 1);
-        const int index = head_of_all / heads;
+        const int index = divide_small(head_of_all, heads);
         const int head = head_of_all - index * heads;
         const Merge merge = a.work.merges[first + index];
         const int kv_group_head = merge.head_group * heads + head;  // of the heads that share the KV head

@@ -322,7 +322,7 @@ class Consumer {
         const Merged merged = Merged::of<FastMath>(parts, softmaxes);
         const float sum = merged.softmax.sum;
         const float4 output = scaled(merged.output, sum == 0 ? 0.0F : fast_divide(p_.a.rule.value_scale, sum));
-        const float log_sum = merged.softmax.lse();
+        const float log_sum = merged.softmax.lse<FastMath>();
         if (partial >= 0) {
             publish_partial(p_.a, p_.shape, kv_head_, partial + m, dim, output, log_sum);
         } else if (partial == kMergesOthers) {
@@ -350,7 +350,9 @@ class Consumer {
 
     // The partial results of vector m that other items or blocks have published.
     __device__ __forceinline__ PartialList list_others(const Step<V>& step, int m, int dim) const {
-        const int head = (step.heads[m] - kv_head_ * p_.heads_per_kv) % p_.a.head_groups.heads;
+        const int heads = p_.a.head_groups.heads;
+        const int of_kv_group = step.heads[m] - kv_head_ * p_.heads_per_kv;
+        const int head = of_kv_group - divide_small(of_kv_group, heads) * heads;
         return PartialList(p_.a, p_.shape, step.others[m].first_partial, step.others[m].num_partials, kv_head_, head,
                            dim);
     }

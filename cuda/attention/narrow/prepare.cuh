@@ -79,7 +79,7 @@ class Preparer {
 
     // Of the row group that the lane's vector is in.
     __device__ __forceinline__ const RowPartials& row_partials() const {
-        const int head_group = queries_.head() % p_.heads_per_kv / p_.a.head_groups.heads;
+        const int head_group = divide_small(queries_.kv_group_head(), p_.a.head_groups.heads);
         return p_.a.work.row_partials[static_cast<int64_t>(queries_.row()) * p_.a.head_groups.count + head_group];
     }
 

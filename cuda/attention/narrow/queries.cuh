@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/narrow/shared.cuh"
+#include "device/divide.cuh"
 #include "device/pair.cuh"
 
 namespace nanolith::cuda::narrow {
@@ -23,7 +24,7 @@ class ItemQueries {
         position_ = words.position();
         int kv_group_head = item_.first_vector + lane_index();
         if (item_.first_vector + item_.num_vectors > p_.heads_per_kv) {
-            const int entry = kv_group_head / p_.heads_per_kv;
+            const int entry = divide_small(kv_group_head, p_.heads_per_kv);
             kv_group_head -= entry * p_.heads_per_kv;
             if (entry > 0 && lane_index() < item_.num_vectors) {
                 const QueryRow query = p_.a.work.queries[item_.first_query + entry];
@@ -40,6 +41,7 @@ class ItemQueries {
     __device__ __forceinline__ bool exists() const { return lane_index() < item_.num_vectors; }
     __device__ __forceinline__ int row() const { return row_; }
     __device__ __forceinline__ int head() const { return head_; }
+    __device__ __forceinline__ int kv_group_head() const { return head_ - kv_head_ * p_.heads_per_kv; }
     __device__ __forceinline__ int position() const { return position_; }
 
     // Starts to read the lane's vector, where the warp does not read all parts at once.

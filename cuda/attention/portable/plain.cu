@@ -161,7 +161,7 @@ __device__ void write_vector(const Arguments& a, const HeadShape& shape, const A
     const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
     const float sum = state.softmax[j].sum;
     const float inverse = sum == 0 ? 0.0F : a.rule.value_scale / sum;
-    const float lse = state.softmax[j].lse();
+    const float lse = state.softmax[j].template lse<ExactMath>();
     const int64_t part = (kv_head * a.partial.capacity + item.partial + m) * shape.head_dim;
     float* const to = a.output + a.output_layout.offset(vector.row, vector.head);
 #pragma unroll

@@ -360,7 +360,7 @@ __device__ void write_item(const AttentionArguments<T>& a, const HeadShape& shap
         const Merged merged = Merged::of<ExactMath>(parts, softmaxes);
         const float sum = merged.softmax.sum;
         const float4 output = scaled(merged.output, sum == 0 ? 0.0F : a.rule.value_scale / sum);
-        const float lse = merged.softmax.lse();
+        const float lse = merged.softmax.lse<ExactMath>();
         if (item.partial < 0) {
             const QueryVector vector = query_vector(a.work, item, shape.num_heads / shape.num_kv_heads, kv_head, m);
             store_output(a, vector.row, vector.head, dim, output);

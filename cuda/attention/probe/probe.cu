@@ -237,7 +237,7 @@ __global__ void __launch_bounds__(kThreads) page_lse_kernel(ProbeArguments<T> a,
                 const int vector = first_vector + 8 * i;
                 of_tile[i].sum = four_lanes_sum(of_tile[i].sum);
                 if (threadIdx.x % 4 != 0 || vector >= block.vectors) continue;
-                const float found = of_tile[i].lse();
+                const float found = of_tile[i].lse<ExactMath>();
                 lse[vector] = first == block.probed.first_token ? found : add_base2(lse[vector], found);
             }
         });
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kShareThreads) total_kernel(const float* lse, 
         softmax.raise<ExactMath>(fmaxf(softmax.highest, of_warp.highest));
         softmax.sum += of_warp.sum * exp2f(of_warp.highest - weight_reference(softmax.highest));
     }
-    totals[vector] = softmax.sum == 0 ? 0.0F : softmax.lse();
+    totals[vector] = softmax.sum == 0 ? 0.0F : softmax.lse<ExactMath>();
 }
 
 // a.shares[head][token] of the block's page and KV head.

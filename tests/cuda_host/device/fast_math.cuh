@@ -8,6 +8,9 @@ namespace nanolith::cuda {
 inline float fast_exp2(float x) {
     return std::exp2(x);
 }
+inline float fast_log2(float x) {
+    return std::log2(x);
+}
 inline float fast_tanh(float x) {
     return std::tanh(x);
 }
