@@ -10,8 +10,8 @@ __device__ inline float fast_exp2(float x) {
     return power;
 }
 
-// The logarithm to base 2 (PTX "lg2.approx.ftz"), with an absolute error below 2^-22 where x is between 0.5 and 2, else
-// a relative one; -infinity where x is 0 or below 2^-126.
+// The logarithm of x to base 2 (PTX "lg2.approx.ftz"). The error is below 2^-22 for x between 0.5 and 2, and below
+// 2^-22 times the result for other x. For 0 and numbers below 2^-126 the result is -infinity.
 __device__ inline float fast_log2(float x) {
     float logarithm;
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(logarithm) : "f"(x));

@@ -44,7 +44,7 @@ __device__ inline void barrier_arrive(uint64_t* barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
 
-// Arrives as often as `times` says.
+// Counts as `times` arrivals.
 __device__ inline void barrier_arrive(uint64_t* barrier, uint32_t times) {
 #ifdef NL_HOPPER
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(times) : "memory");

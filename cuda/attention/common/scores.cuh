@@ -13,7 +13,8 @@
 
 namespace nanolith::cuda {
 
-// Kernels take the functions that compute weights and the soft cap from one of two classes, a template parameter.
+// Kernels take the functions that compute weights, their sums' logarithms and reciprocals, and the soft cap from one of
+// two classes, a template parameter.
 // ExactMath calls the CUDA math library, whose results are right to the last bits of a float32.
 struct ExactMath {
     __device__ static float exp2(float x) { return exp2f(x); }

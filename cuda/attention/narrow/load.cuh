@@ -16,13 +16,22 @@ namespace nanolith::cuda::narrow {
 template <typename V>
 constexpr int kMaxInFlight = std::max(4, 32768 / (V::kTokens * V::kDim * static_cast<int>(sizeof(typename V::P))));
 
-// In octets of the pool's rows (map_pages), where a page has the KV head's keys (tensor 0) or values (1).
+// A box has 2^box_shift tokens: as many as a page or a tile, whichever is smaller.
 template <typename V>
-__device__ __forceinline__ int first_octet(const Parameters<V>& p, int page, int tensor, int kv_head) {
-    return ((2 * page + tensor) * p.shape.num_kv_heads + kv_head) << (p.page_shift - 3);
+__device__ __forceinline__ int box_shift(const Parameters<V>& p) {
+    return min(p.page_shift, V::kTokens == 64 ? 6 : 5);
 }
 
-// Copies a box to the tile's K or V at `tensor`, from its token `token` on.
+// Which 8 rows of the pool (map_pages) begin with the key (tensor 0) or value (1) of the segment's token `token`, a
+// multiple of 8 that lies in `page`.
+template <typename V>
+__device__ __forceinline__ int octet_of(const Parameters<V>& p, int page, int tensor, int kv_head, int token) {
+    const int first = ((2 * page + tensor) * p.shape.num_kv_heads + kv_head) << (p.page_shift - 3);
+    return first + ((token & (p.shape.page_size - 1)) >> 3);
+}
+
+// Starts the copy of the box at `octet` (octet_of) to a tile's K or V at `tensor`, whose tokens from `token` on it
+// becomes. Its bytes count on the barrier `full`.
 template <typename V>
 __device__ __forceinline__ void copy_box(const CUtensorMap* map, std::byte* tensor, int token, uint64_t* full,
                                          int octet) {
@@ -36,16 +45,16 @@ __device__ __forceinline__ void copy_box(const CUtensorMap* map, std::byte* tens
     }
 }
 
-// The first tiles of a block's first item. One warp starts the copies of their keys and values all at once, a box a
-// lane, in fewer instructions than the Loader needs for its first tile: at a block's beginning 8 instructions take
-// about 100 cycles to fetch.
+// The first tiles of a block's first item, up to 64 KiB. One warp starts all copies of their keys and values together:
+// each lane starts that of one box. The Loader, which continues behind these tiles, would need several times as many
+// instructions before its first copy, and when a block begins it takes about 100 cycles to fetch 8 instructions.
 template <typename V>
 class FirstTiles {
   public:
     __device__ __forceinline__ FirstTiles(const Parameters<V>& p, const ItemWords& first) {
         const Span span = first.span();
         const int tokens = min(span.end_token - span.first_token, kMost * V::kTokens);
-        // A tile that this step writes to is the Loader's.
+        // The Loader copies tiles that this step writes to, since it knows what to wait for.
         int limit = tokens;
         if (p.appends) {
             const unsigned fresh = static_cast<unsigned>(first.position() - span.base - span.first_token);
@@ -60,23 +69,22 @@ class FirstTiles {
 
     __device__ __forceinline__ int count() const { return (tokens_ + V::kTokens - 1) / V::kTokens; }
 
-    // Starts their copies. Called by one whole warp, which initialised the barriers.
+    // Starts the copies of these tiles. Called by all lanes of one warp, after the barriers `full` are initialised.
     __device__ __forceinline__ void start(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map,
                                           int kv_head, const ItemWords& first) const {
-        const int box_shift = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
+        const int shift = box_shift(p);
         const int lane = lane_index();
         if (lane < 2 * count()) {
             const int tile = lane / 2;
-            const int boxes = (min(tokens_ - tile * V::kTokens, V::kTokens) + (1 << box_shift) - 1) >> box_shift;
-            barrier_arrive_expect(&shared.full[tile], static_cast<uint32_t>((boxes << box_shift) * V::kTokenBytes));
+            const int boxes = (min(tokens_ - tile * V::kTokens, V::kTokens) + (1 << shift) - 1) >> shift;
+            barrier_arrive_expect(&shared.full[tile], static_cast<uint32_t>((boxes << shift) * V::kTokenBytes));
         }
         __syncwarp();
         const int tensor = lane / 16;
-        const int token = lane % 16 << box_shift;
+        const int token = lane % 16 << shift;
         const int page = first.page(token / kPageTokens % 16);
         if (token >= tokens_) return;
-        const int octet =
-            first_octet(p, page, tensor, kv_head) + (((first_token_ + token) & (p.shape.page_size - 1)) >> 3);
+        const int octet = octet_of(p, page, tensor, kv_head, first_token_ + token);
         const int tile = token / V::kTokens;
         copy_box<V>(map, shared.tiles[tile] + tensor * V::kTensorBytes, token % V::kTokens, &shared.full[tile], octet);
     }
@@ -97,10 +105,10 @@ class Loader {
   public:
     __device__ Loader(Shared<V>& shared, const Parameters<V>& p, const CUtensorMap* map, int kv_head, int tensor)
         : shared_(shared), p_(p), map_(map), kv_head_(kv_head), tensor_(tensor) {
-        box_shift_ = min(p.page_shift, V::kTokens == 64 ? 6 : 5);
+        box_shift_ = box_shift(p);
     }
 
-    // The copies of the first `started` tiles have been started.
+    // Copies the tiles of the block's items, but for the first `started` ones, whose copies FirstTiles has started.
     __device__ void run(const ItemWords& first, int started) {
         started_ = started;
         // Where the launch appends, no other one writes to the pages.
@@ -134,7 +142,7 @@ class Loader {
         for (int batch = span.first_token; batch < span.end_token; batch += kBatch) {
             const int next = find_page(span, batch + kBatch);
             const int mine = batch + lane_index() * kPageTokens;
-            const int octet = first_octet(p_, page, tensor_, kv_head_) + ((mine & (p_.shape.page_size - 1)) >> 3);
+            const int octet = octet_of(p_, page, tensor_, kv_head_, mine);
             const int tokens = min(span.end_token - batch, kBatch);
             const int fresh = fresh_ - batch;
 #pragma unroll 1

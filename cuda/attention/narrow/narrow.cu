@@ -3,12 +3,14 @@
 // Tiling: a block on each multiprocessor computes a list of items one after the other, each for one KV head. Two warps
 // start the copies (TMA) of tiles of 32 or 64 tokens of K and V, one warp prepares the next item's queries, and 4 pairs
 // of warps (2 at head_dim 256) consume the tiles in rotation; each warp of a pair attends to half of the tile's tokens
-// with all of the item's vectors. The consumers prepare the first item's queries themselves, and the first tiles'
-// copies are started by one warp in a few instructions: a block begins when the launch before it has left the
-// multiprocessor, so that nothing hides how long that takes. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB,
-// also of different items, so that the work at an item's end overlaps the next item's loads; of these at most 64 KiB
-// are in flight. Fp8 pages are widened to float16 between shared memory and the products, which therefore use another
-// order of a head's elements and of its outputs.
+// with all of the item's vectors. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB, which may belong to
+// different items, so that the next item's tiles are copied while an item ends. At most 64 KiB of copies are in flight.
+// Fp8 pages are widened to float16 between shared memory and the products, which therefore use another order of a
+// head's elements and of its outputs.
+//
+// A block cannot begin before the launch before it has left the multiprocessor, whose shared memory it needs. To lose
+// little time then, all consumer warps together prepare the first item's queries (write_first_queries), and one warp
+// starts the copies of the first tiles in a few instructions (FirstTiles).
 //
 // An early launch of few rows copies tiles that this step does not write to before it waits for the launches before it.
 //
@@ -24,8 +26,8 @@
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by a chain of dependent steps: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies
-// alone would take 2. Instructions that run for the first time are fetched from memory too, ten cycles each while tiles
-// are in flight, so code that runs once is kept short.
+// alone would take 2. Each launch fetches its instructions from memory anew, which takes about ten cycles for each
+// instruction while tiles are being copied. So code that runs once in a launch is kept short.
 #include "attention/narrow/narrow.h"
 
 #include <algorithm>

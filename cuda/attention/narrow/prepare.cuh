@@ -9,8 +9,8 @@
 
 namespace nanolith::cuda::narrow {
 
-// Writes the queries of the block's first step, one part a lane of the consumers, which have nothing else to do then.
-// Called by all consumers.
+// Writes the queries of the block's first step. All consumer warps call it, since they have nothing to attend to before
+// that step: eight warps have the queries ready sooner than the preparing warp alone.
 template <typename V>
 __device__ __forceinline__ void write_first_queries(Shared<V>& shared, const Parameters<V>& p, int kv_head,
                                                     const ItemWords& first) {
@@ -35,7 +35,7 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<V>& p, int kv_head)
         : shared_(shared), p_(p), queries_(p, kv_head) {}
 
-    // Writes all steps but the first one's queries.
+    // Writes the block's steps. The first one's queries are left to write_first_queries().
     __device__ void run(const ItemWords& first) {
         bool consumers_write = true;
         for_each_span(p_.a.work, first,
@@ -103,12 +103,14 @@ class Preparer {
         }
     }
 
+    // Reads the parts first + (the lane's number) of the item's queries, and their rotations for a span at `base`.
     __device__ __forceinline__ void read_part(int first, int base) {
         queries_.take(first, base);
         queries_.read();
     }
 
-    // Writes the step's queries, rotated for a span at `base`; the first parts have been read.
+    // Writes the item's queries to the step, rotated for a span at `base`. The caller has read the first parts, one a
+    // lane; the others are read here.
     __device__ __forceinline__ void write_queries(Step<V>& step, int base) {
 #pragma unroll 1
         for (int first = 0;;) {

@@ -1,4 +1,5 @@
-// The query vectors of an item of the narrow kernel, on their way from the projection to a step in shared memory.
+// Prepares the query vectors of an item of the narrow kernel: reads them as the projection left them in device memory,
+// applies bias, norm and rotation, and writes them to a step in shared memory.
 #pragma once
 
 #include "attention/narrow/shared.cuh"
@@ -7,9 +8,9 @@
 
 namespace nanolith::cuda::narrow {
 
-// Adds bias, norm and rotation to an item's query vectors and writes them to a step. A warp works on parts of them:
-// part i is 4 elements in each half of vector i / kParts, which are rotated together. All lanes of a warp call
-// together.
+// One warp's work on an item's query vectors. Each vector has kParts parts, numbered through all vectors of the item. A
+// part is 4 elements of the vector's first half and the 4 elements half a vector further that are rotated with them. A
+// lane has one part at a time: call take(), then read(), then write(). All lanes of a warp call together.
 template <typename V>
 class ItemQueries {
   public:
@@ -44,7 +45,7 @@ class ItemQueries {
     __device__ __forceinline__ int kv_group_head() const { return head_ - kv_head_ * p_.heads_per_kv; }
     __device__ __forceinline__ int position() const { return position_; }
 
-    // Starts to read the lane's vector, where the warp does not read all parts at once.
+    // Brings the lane's vector to the L1 cache, where the item has more parts than the warp has lanes.
     __device__ __forceinline__ void prefetch_vector() const {
         if (!exists() || num_parts() <= kWarp) return;
         const auto* const query = p_.a.queries + p_.a.query_layout.offset(row_, head_);
@@ -52,7 +53,7 @@ class ItemQueries {
         prefetch(query + p_.shape.head_dim / 2);
     }
 
-    // Goes to the parts first + (the lane's number), and reads their rotations for a span at `base`.
+    // Gives each lane the part first + (the lane's number), and reads its cosines and sines for a span at `base`.
     __device__ __forceinline__ void take(int first, int base) {
         part_ = first + lane_index();
         const int m = vector();
@@ -71,7 +72,7 @@ class ItemQueries {
         }
     }
 
-    // Where the launch appends, reads the bias and the norm's weights of the same parts.
+    // Where the launch appends, reads the bias and the norm's weights of the lane's part.
     __device__ __forceinline__ void read_bias_and_norm() {
         if constexpr (!V::kAppends) return;
         bias_low_ = bias_high_ = {};
@@ -95,7 +96,7 @@ class ItemQueries {
         }
     }
 
-    // Reads the parts themselves.
+    // Reads the elements of the lane's part.
     __device__ __forceinline__ void read() {
         const int half = p_.shape.head_dim / 2;
         low_ = high_ = {};
@@ -104,7 +105,8 @@ class ItemQueries {
         high_ = *reinterpret_cast<const uint2*>(from_ + half);
     }
 
-    // Writes them to the step. Rows of absent vectors keep any content: no row of a product depends on another row.
+    // Writes the lane's part, rotated, to the step. Rows of vectors that the item does not have stay as they are: no
+    // row of a product depends on another row.
     __device__ __forceinline__ void write(Step<V>& step) {
         using M = typename V::M;
         const int half = p_.shape.head_dim / 2;
@@ -131,18 +133,20 @@ class ItemQueries {
     }
 
   private:
+    // The vector that the lane's part is of, and the part's first element in it.
     __device__ __forceinline__ int vector() const {
         return part_ / kParts;
     }
     __device__ __forceinline__ int dim() const {
         return part_ % kParts * 4;
-    }  // the part's first element
-    // Whether the part's vector exists, and its elements are below head_dim.
+    }
+    // Whether the item has that vector, and the elements are below head_dim.
     __device__ __forceinline__ bool inside() const {
         return vector() < item_.num_vectors && dim() < p_.shape.head_dim / 2;
     }
 
-    // Adds the bias, and normalises: what remains to be done to queries as the projection gives them.
+    // Adds the bias to the part's elements x, and multiplies them by the RMSNorm of their whole vector. Launches that
+    // do not append get queries to which the append kernel has already done both.
     __device__ __forceinline__ void finish(float (&x)[8]) const {
         static_assert(kWarp % kParts == 0);
         float bias[8];

@@ -24,8 +24,9 @@ constexpr int kPageTokens = 16;  // of each of NarrowItem::pages
 constexpr int kRowBytes = 128;   // of a token in one box of a copy
 constexpr int kSteps = 2;        // that can be ready for the consumers
 
-// Named barriers. At the first all wait until barriers in shared memory are initialised, but for warps that initialise
-// them and then only arrive; at the second the loading warps wait for each other.
+// Numbers of named barriers. kStartBarrier: the consumers wait until the other warps have initialised the barriers in
+// shared memory; these arrive and do not wait. kLoadBarrier: the two loading warps wait for each other, because each
+// has initialised barriers that both use.
 constexpr int kStartBarrier = 1;
 constexpr int kLoadBarrier = 2;
 
@@ -183,7 +184,8 @@ class ItemWords {
     }
     // In lane i, the page of the first span's tokens [16 i, 16 i + 16).
     __device__ int page() const { return page(lane_index() % 16); }
-    // The page of its tokens [16 i, 16 i + 16), for each lane's i below 16.
+    // The page of the span's tokens [16 i, 16 i + 16), counted from its first one. Lanes may ask for different i, 0
+    // to 15.
     __device__ int page(int i) const { return get(offsetof(NarrowItem, pages) / 4 + static_cast<unsigned>(i)); }
 
   private:
