@@ -20,6 +20,17 @@ __device__ inline int cluster_rank() {
     return static_cast<int>(rank);
 }
 
+// The cluster's number in the grid; without clusters that of the block.
+__device__ inline int cluster_index() {
+    uint32_t index = 0;
+#ifdef NL_HOPPER
+    asm("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+#else
+    __trap();
+#endif
+    return static_cast<int>(index);
+}
+
 // The address at which the block `rank` has what this one has at `shared` in its shared memory (PTX "mapa").
 template <typename T>
 __device__ T* in_block(T* shared, int rank) {

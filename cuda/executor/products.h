@@ -3,6 +3,7 @@
 // - Few rows: kernels that read the matrix at memory's rate and do what follows the product too, the activation or the
 //   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products
 //   (linear/streamed.h, compact/streamed_compact.h), elsewhere and for float32 matrix-vector products.
+// - More rows of wide matrices on Hopper, up to 96: staged products (linear/staged.h), with the same fused.
 // - More rows of compact matrices on Hopper: up to 32 are multiplied with codes (compact/tiled_compact.h), more with
 //   weights that are rounded to 16 bits on their way to the tensor cores (compact/rounded_compact.h).
 // - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
@@ -27,6 +28,7 @@
 #include "linear/matmul.h"
 #include "linear/matrix.h"
 #include "linear/matvec.h"
+#include "linear/staged.h"
 #include "linear/streamed.h"
 #include "runtime/gpu_facts.h"
 
@@ -70,6 +72,9 @@ class Products {
         if (any_codes) {
             NL_ASSIGN(products.clusters_, find_tiled_clusters());
         }
+        if (kMayStream && gpu.major == 9) {
+            NL_ASSIGN(products.staged_clusters_, find_staged_clusters());
+        }
         return products;
     }
 
@@ -80,6 +85,11 @@ class Products {
         }
         return false;
     }
+    // Whether such a product is a staged one.
+    [[nodiscard]] bool stages(int rows, const DeviceMatrix<T>& matrix) const {
+        return kMayStream && !batch_invariant_ && !matrix.compact() && rows > kStreamedRows &&
+               staged_supports(rows, matrix.size, gpu_);
+    }
     // Whether the norm, and an activation, are fused into such a product. Where it is a gate with its up projection,
     // compact ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
@@ -89,12 +99,15 @@ class Products {
 
     // Whether multiply_gated() takes such a gate with its up projection.
     [[nodiscard]] bool takes_gated(int rows, const DeviceMatrix<T>& matrix) const {
-        return matrix.compact() ? matrix.gated() && takes_codes(matrix) : streams(rows, matrix);
+        return matrix.compact() ? matrix.gated() && takes_codes(matrix) : streams(rows, matrix) || stages(rows, matrix);
     }
     // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T), behind the norm that made x.
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
         if constexpr (kMayStream) {
             const int outputs = matrix.outputs / 2;
+            if (stages(rows, matrix)) {
+                return staged_gate_up({x, rows, matrix.size}, matrix.wide, activation, outputs, y, staged_launch());
+            }
             if (!matrix.compact()) {
                 return streamed_gate_up(x, matrix.wide, activation, rows, matrix.size, outputs, y,
                                         streamed_launch(rows, After::norm));
@@ -121,6 +134,8 @@ class Products {
         const bool early = after == After::streamed || after == After::norm || beside_attention;
         return {gpu_.multiprocessors, halves(rows), beside_attention, early, stream_};
     }
+
+    [[nodiscard]] StagedLaunch staged_launch() const { return {staged_clusters_, stream_}; }
 
     // y [x.rows, outputs] = norm(x) W^T, for rows that takes_fused() says.
     template <typename Output>
@@ -160,6 +175,9 @@ class Products {
             if (!matrix.compact() && streams(rows, matrix)) {
                 return streamed(x, matrix.wide, rows, matrix.size, matrix.outputs, y, streamed_launch(rows, after));
             }
+            if (stages(rows, matrix)) {
+                return staged({x, rows, matrix.size}, matrix.wide, matrix.outputs, y, staged_launch());
+            }
         }
         return multiply_any(rows, x, matrix, y, false, after);
     }
@@ -170,6 +188,9 @@ class Products {
             if (!matrix.compact() && streams(rows, matrix)) {
                 return streamed_add(x, matrix.wide, rows, matrix.size, matrix.outputs, residual,
                                     streamed_launch(rows, after));
+            }
+            if (stages(rows, matrix)) {
+                return staged_add({x, rows, matrix.size}, matrix.wide, matrix.outputs, residual, staged_launch());
             }
         }
         return multiply_any(rows, x, matrix, residual, true, after);
@@ -397,6 +418,7 @@ class Products {
     DeviceBuffer expanded_;  // weights that are being expanded
     DeviceBuffer ordered_;   // see in_order_of()
     TiledClusters clusters_;
+    StagedClusters staged_clusters_;
     std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
 };
 

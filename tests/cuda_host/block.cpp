@@ -227,6 +227,10 @@ unsigned cluster_rank() {
     return cluster.rank;
 }
 
+unsigned cluster_index() {
+    return blockIdx.x / cluster.size;
+}
+
 std::byte* in_block(const std::byte* shared, unsigned rank) {
     if (rank >= cluster.size) die("names a block that its cluster does not have");
     const std::ptrdiff_t offset = shared - shared_memory();

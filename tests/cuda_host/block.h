@@ -33,9 +33,10 @@ void synchronise_block();
 // Waits until another thread has made `done` true.
 void wait_until(const std::function<bool()>& done);
 
-// The number of the running block in its cluster, and where block `rank` has what this one has at `shared`.
+// The number of the running block in its cluster, that of the cluster in the grid, and where block `rank` has what this one has at `shared`.
 constexpr unsigned kMostBlocks = 8;  // of a cluster
 unsigned cluster_rank();
+unsigned cluster_index();
 std::byte* in_block(const std::byte* shared, unsigned rank);
 // The two halves of a barrier of the cluster's threads.
 void arrive_at_cluster();

@@ -11,6 +11,10 @@ inline int cluster_rank() {
     return static_cast<int>(cuda_host::cluster_rank());
 }
 
+inline int cluster_index() {
+    return static_cast<int>(cuda_host::cluster_index());
+}
+
 template <typename T>
 T* in_block(T* shared, int rank) {
     return reinterpret_cast<T*>(

@@ -1,0 +1,57 @@
+// Products of a weight matrix with up to 96 rows of 16-bit activations on Hopper: weights and activations pass through
+// stages of shared memory to the tensor cores, weights once for all rows. An activation, or the addition to the residual
+// stream, is fused into them.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+
+#include "backend/model_spec.h"
+#include "base/result.h"
+#include "runtime/gpu_facts.h"
+
+namespace nanolith::cuda {
+
+// Most rows that the functions below take.
+constexpr int kStagedRows = 96;
+// Most thread blocks, a cluster, that share the columns of their weights: a power of two.
+constexpr int kStagedSplits = 4;
+
+// How many clusters of so many thread blocks the device runs at the same time when each thread block has a
+// multiprocessor to itself, by their number. Those of no thread blocks are none.
+struct StagedClusters {
+    std::array<int, kStagedSplits + 1> most = {};
+};
+Result<StagedClusters> find_staged_clusters();
+
+struct StagedLaunch {
+    StagedClusters clusters;
+    cudaStream_t stream = nullptr;
+};
+
+// x [rows, size], 16-byte aligned.
+template <typename T>
+struct StagedRows {
+    const T* x;
+    int rows;
+    int size;
+};
+
+// Whether the functions below take `rows` rows of `size` elements.
+bool staged_supports(int rows, int size, const GpuFacts& gpu);
+
+// to [rows, outputs] = activation(x W_gate^T) * (x W_up^T), gate_up [2 * outputs, size] with the rows of W_gate first.
+template <typename T>
+Result<void> staged_gate_up(const StagedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
+                            const StagedLaunch& how);
+
+// to [rows, outputs] = x W^T, weight [outputs, size].
+template <typename T, typename Output>
+Result<void> staged(const StagedRows<T>& x, const T* weight, int outputs, Output* to, const StagedLaunch& how);
+
+// residual [rows, outputs] += x W^T, weight [outputs, size].
+template <typename T>
+Result<void> staged_add(const StagedRows<T>& x, const T* weight, int outputs, float* residual, const StagedLaunch& how);
+
+}  // namespace nanolith::cuda
