@@ -118,7 +118,7 @@ __global__ void __launch_bounds__(kStreamedThreads, 2)
 }  // namespace
 
 bool streamed_compact_supports(const CompactLayout& layout, int rows, int size, bool half, const GpuFacts& gpu) {
-    if (gpu.major != 9 || rows > kStreamedRows || size % kCompactUnit != 0) return false;
+    if (gpu.major != 9 || rows > kStreamedCompactRows || size % kCompactUnit != 0) return false;
     const auto stages = [&](auto traits) {
         return compact_shared<decltype(traits)>(rows, rows, size, shared_part(half, false)).stages;
     };

@@ -11,6 +11,9 @@
 
 namespace nanolith::cuda {
 
+// Most rows that the functions below take.
+constexpr int kStreamedCompactRows = 8;
+
 // The longest row that a kernel can put in the order of CompactX::columns: the threads of a block hold all of it in
 // their registers meanwhile.
 constexpr int kMostOrderedColumns = 16384;

@@ -1,9 +1,10 @@
 // The products of a step: which kernels compute them, for wide and for compact matrices.
 //
 // - Few rows: kernels that read the matrix at memory's rate and do what follows the product too, the activation or the
-//   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products
-//   (linear/streamed.h, compact/streamed_compact.h), elsewhere and for float32 matrix-vector products.
-// - More rows of wide matrices on Hopper, up to 96: staged products (linear/staged.h), with the same fused.
+//   addition to the residual stream, and for up to four rows the norm before it. On Hopper these are streamed products,
+//   up to four rows of wide matrices (linear/streamed.h) and eight of compact ones (compact/streamed_compact.h),
+//   elsewhere and for float32 matrix-vector products.
+// - More rows of wide matrices on Hopper, up to 96: staged products (linear/staged.h), with what follows fused too.
 // - More rows of compact matrices on Hopper: up to 32 are multiplied with codes (compact/tiled_compact.h), more with
 //   weights that are rounded to 16 bits on their way to the tensor cores (compact/rounded_compact.h).
 // - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
@@ -37,9 +38,11 @@ namespace nanolith::cuda {
 // The launch before a streamed product, on which it depends whether the product's blocks may begin early:
 // - streamed: they may. Each multiprocessor has a block of that launch in half of its shared memory, and room for one.
 // - norm: they may. It is an early launch behind a streamed product itself, and its blocks need no shared memory.
-// - attention, where DeviceAttention::lets_next_begin(): they may, if they take more than half of the shared memory. It
-//   leaves some multiprocessors empty, or some before others, on which two smaller blocks of the product would meet.
-//   The next product's blocks, which take less than half, still fit beside these.
+// - attention, where DeviceAttention::lets_next_begin(): they may, if they take more than half of the shared memory,
+// and
+//   those of staged products must take as much. It leaves some multiprocessors empty, or some before others, on which
+//   two smaller blocks of the product would meet. The next product's blocks, which take less than half, still fit
+//   beside these.
 // - other: they may not.
 enum class After : uint8_t { other, streamed, norm, attention };
 
@@ -81,7 +84,7 @@ class Products {
     // Whether such a product is computed by streamed kernels.
     [[nodiscard]] bool streams(int rows, const DeviceMatrix<T>& matrix) const {
         if constexpr (kMayStream) {
-            return rows <= kStreamedRows && !batch_invariant_ && fits(rows, matrix, halves(rows));
+            return rows <= most_streamed_rows(matrix) && !batch_invariant_ && fits(rows, matrix, halves(rows));
         }
         return false;
     }
@@ -93,24 +96,21 @@ class Products {
     // Whether the norm, and an activation, are fused into such a product. Where it is a gate with its up projection,
     // compact ones must be gated.
     [[nodiscard]] bool takes_fused(int rows, const DeviceMatrix<T>& matrix) const {
-        if (streams(rows, matrix)) return rows <= kMostNormedRows && !(matrix.compact() && puts_in_order(rows, matrix));
+        if (streams(rows, matrix)) return rows <= kStreamedRows && !(matrix.compact() && puts_in_order(rows, matrix));
         return !matrix.compact() && takes_matvec(rows);
     }
 
     // Whether multiply_gated() takes such a gate with its up projection.
     [[nodiscard]] bool takes_gated(int rows, const DeviceMatrix<T>& matrix) const {
-        return matrix.compact() ? matrix.gated() && takes_codes(matrix) : streams(rows, matrix) || stages(rows, matrix);
+        return matrix.compact() ? matrix.gated() && takes_codes(matrix) : stages(rows, matrix);
     }
     // y [rows, outputs / 2] = activation(x W_gate^T) * (x W_up^T), behind the norm that made x.
     Result<void> multiply_gated(int rows, const T* x, const DeviceMatrix<T>& matrix, Activation activation, T* y) {
         if constexpr (kMayStream) {
             const int outputs = matrix.outputs / 2;
-            if (stages(rows, matrix)) {
-                return staged_gate_up({x, rows, matrix.size}, matrix.wide, activation, outputs, y, staged_launch());
-            }
             if (!matrix.compact()) {
-                return streamed_gate_up(x, matrix.wide, activation, rows, matrix.size, outputs, y,
-                                        streamed_launch(rows, After::norm));
+                return staged_gate_up({x, rows, matrix.size}, matrix.wide, activation, outputs, y,
+                                      staged_launch(After::norm));
             }
             const CompactOutput output{CompactOutput::Kind::gate, y, outputs, activation};
             if (puts_in_order(rows, matrix)) {
@@ -127,7 +127,9 @@ class Products {
 
     // Whether two streamed products of so many rows share each multiprocessor: where the memory that each needs allows
     // it.
-    [[nodiscard]] bool halves(int rows) const { return rows <= kStreamedRows && halves_[static_cast<size_t>(rows)]; }
+    [[nodiscard]] bool halves(int rows) const {
+        return rows <= kStreamedCompactRows && halves_[static_cast<size_t>(rows)];
+    }
     // How a streamed product of so many rows is launched.
     [[nodiscard]] StreamedLaunch streamed_launch(int rows, After after) const {
         const bool beside_attention = after == After::attention && halves(rows);
@@ -135,7 +137,9 @@ class Products {
         return {gpu_.multiprocessors, halves(rows), beside_attention, early, stream_};
     }
 
-    [[nodiscard]] StagedLaunch staged_launch() const { return {staged_clusters_, stream_}; }
+    [[nodiscard]] StagedLaunch staged_launch(After after) const {
+        return {staged_clusters_, stream_, after == After::attention};
+    }
 
     // y [x.rows, outputs] = norm(x) W^T, for rows that takes_fused() says.
     template <typename Output>
@@ -176,7 +180,7 @@ class Products {
                 return streamed(x, matrix.wide, rows, matrix.size, matrix.outputs, y, streamed_launch(rows, after));
             }
             if (stages(rows, matrix)) {
-                return staged({x, rows, matrix.size}, matrix.wide, matrix.outputs, y, staged_launch());
+                return staged({x, rows, matrix.size}, matrix.wide, matrix.outputs, y, staged_launch(after));
             }
         }
         return multiply_any(rows, x, matrix, y, false, after);
@@ -190,7 +194,7 @@ class Products {
                                     streamed_launch(rows, after));
             }
             if (stages(rows, matrix)) {
-                return staged_add({x, rows, matrix.size}, matrix.wide, matrix.outputs, residual, staged_launch());
+                return staged_add({x, rows, matrix.size}, matrix.wide, matrix.outputs, residual, staged_launch(after));
             }
         }
         return multiply_any(rows, x, matrix, residual, true, after);
@@ -198,9 +202,9 @@ class Products {
 
   private:
     static constexpr bool kMayStream = sizeof(T) == 2;
-    // Most rows that a streamed product normalises. Each of its thread blocks normalises all of them, and with more
-    // rows a launch that does it once takes less time.
-    static constexpr int kMostNormedRows = 4;
+    // Each thread block of a streamed product normalises all of its rows. Beyond this many a launch that does it once
+    // takes less time, so that streamed products of more rows, of compact matrices, don't.
+    static_assert(kStreamedRows == 4 && kStreamedRows <= kStreamedCompactRows);
     // A larger matrix is expanded and multiplied in parts of this many bytes. Smaller parts have too few outputs for
     // cuBLASLt to keep all multiprocessors busy.
     static constexpr int64_t kExpandedBytes = int64_t{96} << 20;
@@ -209,6 +213,9 @@ class Products {
 
     [[nodiscard]] bool takes_matvec(int rows) const { return rows <= kMatvecRows && !batch_invariant_; }
 
+    [[nodiscard]] static int most_streamed_rows(const DeviceMatrix<T>& matrix) {
+        return matrix.compact() ? kStreamedCompactRows : kStreamedRows;
+    }
     [[nodiscard]] bool fits(int rows, const DeviceMatrix<T>& matrix, bool half) const {
         if (!matrix.compact()) return streamed_supports<T>(rows, matrix.size, half, gpu_);
         return std::ranges::all_of(matrix.parts, [&](const CompactMatrix& part) {
@@ -220,14 +227,14 @@ class Products {
         if constexpr (kMayStream) {
             const auto all_fit = [&](int rows) {
                 const auto fit = [&](const DeviceMatrix<T>& matrix) {
-                    return !matrix.present() || fits(rows, matrix, true);
+                    return !matrix.present() || rows > most_streamed_rows(matrix) || fits(rows, matrix, true);
                 };
                 return fit(weights.head) && std::ranges::all_of(weights.layers, [&](const DeviceLayer<T>& layer) {
                            return fit(layer.qkv) && fit(layer.o) && fit(layer.router) && fit(layer.gate_up) &&
                                   fit(layer.down);
                        });
             };
-            for (int rows = 1; rows <= kStreamedRows; ++rows) halves_[static_cast<size_t>(rows)] = all_fit(rows);
+            for (int rows = 1; rows <= kStreamedCompactRows; ++rows) halves_[static_cast<size_t>(rows)] = all_fit(rows);
         }
     }
 
@@ -419,7 +426,7 @@ class Products {
     DeviceBuffer ordered_;   // see in_order_of()
     TiledClusters clusters_;
     StagedClusters staged_clusters_;
-    std::array<bool, kStreamedRows + 1> halves_ = {};  // by the number of rows
+    std::array<bool, kStreamedCompactRows + 1> halves_ = {};  // by the number of rows
 };
 
 }  // namespace nanolith::cuda

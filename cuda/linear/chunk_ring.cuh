@@ -83,16 +83,13 @@ struct ChunkPosition {
     }
 };
 
-// A warp's sums of a tile, as products of chunks with up to eight rows of x leave them. A product has kRowsOfProduct
-// rows of x; with more rows `of` are those of two products, else both are of the same rows and have to be added.
+// A warp's sums of a tile, as products of chunks with up to four rows of x leave them: those of even and of odd steps,
+// which have to be added.
 struct ChunkSums {
-    static constexpr int kRowsOfProduct = 4;
     float of[2][4] = {};
 
     // The lane's sum of weight row lane / 4 and row lane % 4 of x.
-    [[nodiscard]] __device__ float low() const { return of[0][0] + of[0][3]; }
-    // That of row 4 + lane % 4, where there are more than four.
-    [[nodiscard]] __device__ float high() const { return of[1][0] + of[1][3]; }
+    [[nodiscard]] __device__ float sum() const { return (of[0][0] + of[0][3]) + (of[1][0] + of[1][3]); }
 };
 
 // Spins for 0.3 us. A launch of few rows that begins early pauses between its first chunks and the others: just then
@@ -138,16 +135,12 @@ class ChunkRing {
     }
 
     // Adds to `sums` the products of the columns of the warp's next chunk with `x_rows` rows of activations, at most
-    // eight, and fetches another chunk to where this one was. `x`: the first row's activation of the chunk's first
+    // four, and fetches another chunk to where this one was. `x`: the first row's activation of the chunk's first
     // column (streamed_row_bytes), the next row's is `row_bytes` further.
     __device__ void multiply(const std::byte* x, int row_bytes, int x_rows, ChunkSums& sums) {
         const std::byte* const weights = chunks_ + next_.stage * kChunkBytes;
         barrier_wait(filled_ + next_.stage, next_.parity, "weights");
-        if (x_rows <= ChunkSums::kRowsOfProduct) {
-            multiply_chunk<1>(weights, x, row_bytes, x_rows, sums);
-        } else {
-            multiply_chunk<2>(weights, x, row_bytes, x_rows, sums);
-        }
+        multiply_chunk(weights, x, row_bytes, x_rows, sums);
         __syncwarp();  // all lanes have read the chunk
         next_.advance(source_.chunks_per_tile(), stages_);
         fetch();
@@ -172,7 +165,6 @@ class ChunkRing {
     // with one load of 16 bytes: the words of the operand A. By its place in A every second word would belong to
     // another weight row, eight rows further; so each row of x is two columns of the operand B, the first of which has
     // what the words 0 and 2 are to be multiplied with, the second the same of the words 1 and 3.
-    template <int kProducts>
     __device__ static void multiply_chunk(const std::byte* weights, const std::byte* x, int row_bytes, int x_rows,
                                           ChunkSums& sums) {
         const auto lane = static_cast<uint32_t>(threadIdx.x) % kWarp;
@@ -181,23 +173,16 @@ class ChunkRing {
         // Chunks are swizzled (ChunkMap): the 16 bytes p of a line are at p ^ (4 row + line) % 8.
         const std::byte* const weight_row = weights + row * (kChunkColumns * 2);
         const uint32_t first = (part ^ row % 2 * 4) * 16;
-        const std::byte* x_row[kProducts];
-#pragma unroll
-        for (int i = 0; i < kProducts; ++i) {
-            const int wanted = static_cast<int>(row / 2) + i * ChunkSums::kRowsOfProduct;
-            x_row[i] = x + min(wanted, x_rows - 1) * row_bytes + part * 16 + row % 2 * 8;
-        }
+        const std::byte* const x_row =
+            x + min(static_cast<int>(row / 2), x_rows - 1) * row_bytes + part * 16 + row % 2 * 8;
 #pragma unroll
         for (uint32_t step = 0; step < 2 * kLinesOfChunk; ++step) {
             const uint32_t line = step / 2;
             const uint32_t half = step % 2;
             const uint4 a =
                 *reinterpret_cast<const uint4*>(weight_row + line * 128 + (first ^ (line * 16 + half * 64)));
-#pragma unroll
-            for (int i = 0; i < kProducts; ++i) {
-                const uint2 b = *reinterpret_cast<const uint2*>(x_row[i] + step * 64);
-                multiply_add(sums.of[kProducts == 1 ? half : i], {a.x, a.y, a.z, a.w}, b.x, b.y, T());
-            }
+            const uint2 b = *reinterpret_cast<const uint2*>(x_row + step * 64);
+            multiply_add(sums.of[half], {a.x, a.y, a.z, a.w}, b.x, b.y, T());
         }
     }
 

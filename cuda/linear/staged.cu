@@ -6,8 +6,8 @@
 // outputs. Where there are more strips than thread blocks, each has several, one after the other.
 //
 // Bytes: each weight once from memory; x once from L2 for every strip. Flops: 2 * rows * outputs * size, with rows in
-// 16, 32, 64 or 96. A strip takes as many tiles as let all multiprocessors have the same work, and as many thread blocks
-// as balance re-reading x with adding up sums (divide_staged).
+// 16, 32, 64 or 96. A strip takes as many tiles as let all multiprocessors have the same work, and as many thread
+// blocks as balance re-reading x with adding up sums (divide_staged).
 //
 // Bound by memory where matrices are large: gate and up of Llama-3.1-8B come at 4.2 TB/s with 16 rows on an H200, with
 // 64 rows at 4.0. Small matrices are bound by what a launch takes besides: reading x behind the wait for the launches
@@ -42,8 +42,8 @@ __device__ void put_products(const Product& product, const StagedDivision& divis
     });
 }
 
-// Multiplies the block's share of its strips. Where its cluster has one strip, the partial sums are in shared memory then.
-// Behind the products there is a barrier of the block in that case.
+// Multiplies the block's share of its strips. Where its cluster has one strip, the partial sums are in shared memory
+// then. Behind the products there is a barrier of the block in that case.
 template <typename T, int kRows, typename Outputs>
 __device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const Outputs& to) {
     const StagedDivision& division = block.division;
@@ -134,7 +134,7 @@ Result<void> launch_staged(const StagedRows<T>& x, const T* weight, const Output
     NL_ASSIGN(const CUtensorMap weights, map_lines(weight, kParts, to.outputs, x.size, outputs, division.lines));
     NL_ASSIGN(const CUtensorMap rows, map_lines(x.x, 1, x.rows, x.size, kRows, division.lines));
     const auto blocks = static_cast<unsigned>(division.launched * division.splits);
-    const LaunchShape shape{dim3(blocks), dim3(kStagedThreads), division.shared_bytes(), true};
+    const LaunchShape shape{dim3(blocks), dim3(kStagedThreads), division.shared_bytes(how.alone), true};
     const int strips = division.end_strip;
     const int at_once = Outputs::kSeveralStrips ? strips : division.clusters;
     for (int first = 0; first < strips; first += at_once) {
@@ -199,10 +199,10 @@ Result<void> staged_add(const StagedRows<T>& x, const T* weight, int outputs, fl
     return start_staged(x, weight, AddOutputs{residual, outputs}, how);
 }
 
-#define NL_INSTANTIATE(T)                                                                                             \
-    template Result<void> staged_gate_up(const StagedRows<T>&, const T*, Activation, int, T*, const StagedLaunch&);   \
-    template Result<void> staged_add(const StagedRows<T>&, const T*, int, float*, const StagedLaunch&);               \
-    template Result<void> staged(const StagedRows<T>&, const T*, int, float*, const StagedLaunch&);                   \
+#define NL_INSTANTIATE(T)                                                                                           \
+    template Result<void> staged_gate_up(const StagedRows<T>&, const T*, Activation, int, T*, const StagedLaunch&); \
+    template Result<void> staged_add(const StagedRows<T>&, const T*, int, float*, const StagedLaunch&);             \
+    template Result<void> staged(const StagedRows<T>&, const T*, int, float*, const StagedLaunch&);                 \
     template Result<void> staged(const StagedRows<T>&, const T*, int, T*, const StagedLaunch&);
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)

@@ -1,6 +1,6 @@
 // Products of a weight matrix with up to 96 rows of 16-bit activations on Hopper: weights and activations pass through
-// stages of shared memory to the tensor cores, weights once for all rows. An activation, or the addition to the residual
-// stream, is fused into them.
+// stages of shared memory to the tensor cores, weights once for all rows. An activation, or the addition to the
+// residual stream, is fused into them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,9 +25,13 @@ struct StagedClusters {
 };
 Result<StagedClusters> find_staged_clusters();
 
+// How a product is launched. It is always an early launch: its first weights are fetched while launches before it run.
 struct StagedLaunch {
     StagedClusters clusters;
     cudaStream_t stream = nullptr;
+    // Whether no two of its thread blocks may share a multiprocessor. Those that fit twice may meet where the launch
+    // before leaves some multiprocessors empty, or some before others, and take longer than all others.
+    bool alone = false;
 };
 
 // x [rows, size], 16-byte aligned.

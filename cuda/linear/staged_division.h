@@ -9,12 +9,12 @@
 
 namespace nanolith::cuda {
 
-constexpr int kStagedTile = 16;                // weight rows of a tile: those of a warp in a product of wgmma
-constexpr int kMostStagedTiles = 16;           // of a strip
-constexpr int kStagedWarps = 8;                // that multiply, two warpgroups
-constexpr int kStageLine = 64;                 // columns of a line
+constexpr int kStagedTile = 16;                  // weight rows of a tile: those of a warp in a product of wgmma
+constexpr int kMostStagedTiles = 16;             // of a strip
+constexpr int kStagedWarps = 8;                  // that multiply, two warpgroups
+constexpr int kStageLine = 64;                   // columns of a line
 constexpr int kStageLineBytes = 2 * kStageLine;  // of a row in a line
-constexpr int kMostStageLines = 4;             // of a stage
+constexpr int kMostStageLines = 4;               // of a stage
 constexpr int kFewestStages = 3;
 constexpr int kMostStages = 12;
 
@@ -24,8 +24,11 @@ constexpr int kStagedAlignment = 1024;  // of the stages, for the copy engine's 
 constexpr int kBehindStages = 48 * kStageLineBytes;
 constexpr int kStageBarriers = kMostStages * 2 * 8;
 constexpr int kBesideStages = kStagedAlignment + kBehindStages + kStageBarriers;
-constexpr int kStagedShared = 227 * 1024 - kBesideStages;  // for stages; the system takes 1 KiB of a multiprocessor's 228
-constexpr int kHalfStagedShared = 113 * 1024 - kBesideStages;
+constexpr int kStagedShared =
+    227 * 1024 - kBesideStages;  // for stages; the system takes 1 KiB of a multiprocessor's 228
+constexpr int kHalfStagedShared = 111 * 1024 - kBesideStages;
+// With so much in all a thread block takes more than half, and one with less than half fits beside it.
+constexpr int kAloneShared = 115 * 1024;
 
 struct StagedDivision {
     int rows = 0;         // of x
@@ -44,8 +47,9 @@ struct StagedDivision {
     // Whether a cluster, then of one thread block, may have several strips. Warps write their outputs themselves then,
     // so that the stages of the next strip fill meanwhile.
     [[nodiscard]] __host__ __device__ bool several_strips() const { return end_strip - first_strip > clusters; }
-    [[nodiscard]] size_t shared_bytes() const {
-        return static_cast<size_t>(stages) * static_cast<size_t>(stage_bytes) + kBesideStages;
+    [[nodiscard]] size_t shared_bytes(bool alone) const {
+        const int bytes = stages * stage_bytes + kBesideStages;
+        return static_cast<size_t>(alone ? std::max(bytes, kAloneShared) : bytes);
     }
 };
 
@@ -53,8 +57,8 @@ struct StagedDivision {
 // rows, so that it takes the least time.
 inline StagedDivision divide_staged(int rows, int kernel_rows, int size, int weight_rows,
                                     const StagedClusters& clusters) {
-    // As measured on an H200. Of one of its multiprocessors, bytes a microsecond: of weights, which come from memory, of
-    // weights and x together, which come from L2, and of partial sums that a cluster adds up.
+    // As measured on an H200. Of one of its multiprocessors, bytes a microsecond: of weights, which come from memory,
+    // of weights and x together, which come from L2, and of partial sums that a cluster adds up.
     constexpr double kFromMemory = 40e3;
     constexpr double kFromL2 = 64e3;
     constexpr double kAddedUp = 8e3;

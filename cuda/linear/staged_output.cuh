@@ -10,10 +10,11 @@
 
 namespace nanolith::cuda {
 
-// An output takes a weight row, or two: kGated. base() is read before the sums are there. four() and one() write outputs
-// from `at` on, counted over all rows of x; `others` are the sums of the second weight row. kSeveralStrips: whether a
-// launch may give each thread block several strips, one after the other, whose sums it writes from registers. This takes
-// registers that would keep a second thread block from a multiprocessor, so only logits do it, which have most strips.
+// An output takes a weight row, or two: kGated. base() is read before the sums are there. four() and one() write
+// outputs from `at` on, counted over all rows of x; `others` are the sums of the second weight row. kSeveralStrips:
+// whether a launch may give each thread block several strips, one after the other, whose sums it writes from registers.
+// This takes registers that would keep a second thread block from a multiprocessor, so only logits do it, which have
+// most strips.
 struct NoBase {};
 
 template <typename Output>

@@ -1,7 +1,7 @@
 // Tiling: one block of eight warps a multiprocessor. A tile is eight weight rows, a chunk 256 columns of a tile (4
 // KiB). A block has an equal share of the tiles; their chunks go to its warps in turn, each of which has a ring of
 // chunks in shared memory, fills it with the tensor copy engine, a chunk a copy, and multiplies with mma.m16n8k16: the
-// weights are the operand A, as they lie in memory, x is B, up to four rows a product (ChunkRing::multiply_chunk). The
+// weights are the operand A, as they lie in memory, x is B (ChunkRing::multiply_chunk). The
 // warps' sums of a tile meet in shared memory, once for every four tiles.
 //
 // Bytes: outputs * size * sizeof(T), each read once. Flops: 2 * rows * outputs * size. Bound by memory where matrices
@@ -71,14 +71,12 @@ struct GateTile {
     }
 };
 
-constexpr int kPausedRows = 4;  // pause_fetching()
-
 template <typename T, typename X, typename Store>
 __global__ void __launch_bounds__(kStreamedThreads, 2)
     streamed_kernel(const __grid_constant__ ChunkMap map, int num_tiles, SharedSizes sizes, X input, Store store) {
     let_next_launch_begin();
     const BlockOfTiles block(sizes, num_tiles);
-    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size}, input.rows.rows <= kPausedRows);
+    auto ring = block.ring<T>(MatrixChunks{&map, input.rows.size}, true);
     input.prefetch_norm();
     wait_for_launches_before();
     if (block.empty()) return;
@@ -134,12 +132,6 @@ Result<void> streamed_gate_up(const NormedRows<T>& x, const T* gate_up, Activati
     return launch_streamed(gate_up, 2, NormedX<T>{x}, GateTile<T>{to, outputs, activation}, how);
 }
 
-template <typename T>
-Result<void> streamed_gate_up(const T* x, const T* gate_up, Activation activation, int rows, int size, int outputs,
-                              T* to, const StreamedLaunch& how) {
-    return launch_streamed(gate_up, 2, PlainX<T>{{x, rows, size}}, GateTile<T>{to, outputs, activation}, how);
-}
-
 template <typename T, typename Output>
 Result<void> streamed(const T* x, const T* weight, int rows, int size, int outputs, Output* to,
                       const StreamedLaunch& how) {
@@ -155,13 +147,12 @@ Result<void> streamed_add(const T* x, const T* weight, int rows, int size, int o
 #define NL_INSTANTIATE_OUTPUT(T, Output)                                                                        \
     template Result<void> streamed_normed(const NormedRows<T>&, const T*, int, Output*, const StreamedLaunch&); \
     template Result<void> streamed(const T*, const T*, int, int, int, Output*, const StreamedLaunch&);
-#define NL_INSTANTIATE(T)                                                                                             \
-    template bool streamed_supports<T>(int, int, bool, const GpuFacts&);                                              \
-    template Result<void> streamed_gate_up(const NormedRows<T>&, const T*, Activation, int, T*,                       \
-                                           const StreamedLaunch&);                                                    \
-    template Result<void> streamed_gate_up(const T*, const T*, Activation, int, int, int, T*, const StreamedLaunch&); \
-    template Result<void> streamed_add(const T*, const T*, int, int, int, float*, const StreamedLaunch&);             \
-    NL_INSTANTIATE_OUTPUT(T, float)                                                                                   \
+#define NL_INSTANTIATE(T)                                                                                 \
+    template bool streamed_supports<T>(int, int, bool, const GpuFacts&);                                  \
+    template Result<void> streamed_gate_up(const NormedRows<T>&, const T*, Activation, int, T*,           \
+                                           const StreamedLaunch&);                                        \
+    template Result<void> streamed_add(const T*, const T*, int, int, int, float*, const StreamedLaunch&); \
+    NL_INSTANTIATE_OUTPUT(T, float)                                                                       \
     NL_INSTANTIATE_OUTPUT(T, T)
 NL_INSTANTIATE(__half)
 NL_INSTANTIATE(__nv_bfloat16)

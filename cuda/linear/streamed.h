@@ -1,4 +1,4 @@
-// Products of a weight matrix with up to eight rows of 16-bit activations on Hopper: the weights stream through shared
+// Products of a weight matrix with up to four rows of 16-bit activations on Hopper: the weights stream through shared
 // memory to the tensor cores once for all rows, and everything around the product is fused into it.
 #pragma once
 
@@ -12,7 +12,7 @@
 namespace nanolith::cuda {
 
 // Most rows that the functions below take.
-constexpr int kStreamedRows = 8;
+constexpr int kStreamedRows = 4;
 
 // How a product is launched.
 struct StreamedLaunch {
@@ -43,11 +43,6 @@ Result<void> streamed_normed(const NormedRows<T>& x, const T* weight, int output
 template <typename T>
 Result<void> streamed_gate_up(const NormedRows<T>& x, const T* gate_up, Activation activation, int outputs, T* to,
                               const StreamedLaunch& how);
-
-// The same of rows that are normalised already: x [rows, size].
-template <typename T>
-Result<void> streamed_gate_up(const T* x, const T* gate_up, Activation activation, int rows, int size, int outputs,
-                              T* to, const StreamedLaunch& how);
 
 // to [rows, outputs] = x W^T, x [rows, size], weight [outputs, size].
 template <typename T, typename Output>

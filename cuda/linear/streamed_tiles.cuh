@@ -13,7 +13,8 @@
 namespace nanolith::cuda {
 
 constexpr int kStreamedThreads = kStreamedWarps * kWarp;
-constexpr int kGroup = 4;  // tiles between two barriers of the block
+constexpr int kGroup = 4;      // tiles between two barriers of the block
+constexpr int kMostXRows = 8;  // of x that a product may have, of wide weights or of compact ones
 
 // Of weights [parts, outputs, size] whose tiles have rows of `tile_parts` parts, adjacent ones.
 template <typename T>
@@ -127,9 +128,7 @@ __device__ inline void write_partials(const ChunkSums& sums, int x_rows, float* 
     const int warp = static_cast<int>(threadIdx.x) / kWarp;
     const int row = lane % 4;
     float* const to = partials + (warp * x_rows + row) * kTile + lane / 4;
-    const bool two = x_rows > ChunkSums::kRowsOfProduct;
-    if (row < x_rows) *to = two ? sums.low() : sums.low() + sums.high();
-    if (ChunkSums::kRowsOfProduct + row < x_rows) to[ChunkSums::kRowsOfProduct * kTile] = sums.high();
+    if (row < x_rows) *to = sums.sum();
 }
 
 // Which of the outputs of a group of kTiles tiles of kRows weight rows, [x_rows, kTiles, kRows], the calling thread
@@ -144,7 +143,7 @@ struct OutputOfThread {
     int row;   // of x
 
     __device__ OutputOfThread() {
-        static_assert(kTiles * kRows % kWarp == 0 && kStreamedThreads >= kTiles * kRows * kStreamedRows);
+        static_assert(kTiles * kRows % kWarp == 0 && kStreamedThreads >= kTiles * kRows * kMostXRows);
         const auto thread = static_cast<uint32_t>(threadIdx.x);
         r = static_cast<int>(thread % kRows);
         tile = static_cast<int>(thread / kRows % kTiles);

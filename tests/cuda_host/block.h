@@ -33,7 +33,8 @@ void synchronise_block();
 // Waits until another thread has made `done` true.
 void wait_until(const std::function<bool()>& done);
 
-// The number of the running block in its cluster, that of the cluster in the grid, and where block `rank` has what this one has at `shared`.
+// The number of the running block in its cluster, that of the cluster in the grid, and where block `rank` has what this
+// one has at `shared`.
 constexpr unsigned kMostBlocks = 8;  // of a cluster
 unsigned cluster_rank();
 unsigned cluster_index();

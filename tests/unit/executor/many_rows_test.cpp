@@ -35,7 +35,8 @@ TEST_P(ManyRowsTest, OfWholeLines) {
         shape.post_norms = kind == 1;
         shape.tied = shape.mlp_bias = kind == 2;
         shape.numbers.activation = kind == 3 ? Activation::gelu_tanh : Activation::silu;
-        expect_prefills(shape, {2 + random.below(15), 17 + random.below(16), 33 + random.below(32), 64, 65 + random.below(32)});
+        expect_prefills(
+            shape, {2 + random.below(15), 17 + random.below(16), 33 + random.below(32), 64, 65 + random.below(32)});
     }
 }
 
