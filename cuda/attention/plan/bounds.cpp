@@ -36,7 +36,7 @@ PlanBounds plan_bounds(const PlanShape& shape, int64_t rows, int64_t sequences, 
     // narrow tiles where it has no wide ones.
     PlanShape narrow = shape;
     narrow.wide_vectors = 0;
-    const int64_t tile_rows = rows_per_tile(narrow, std::max<int64_t>(rows, kNarrowVectors + 1));
+    const int64_t tile_rows = rows_per_tile(narrow, std::max<int64_t>(rows, kNarrowVectors + 1), 0);
     const int64_t groups = head_groups(shape).count;
     const int64_t own_tiles = (std::min(rows, sequences) + rows / tile_rows) * groups;
     const int64_t cascade_tiles = (segments / 2 + cascade_rows / tile_rows) * groups;

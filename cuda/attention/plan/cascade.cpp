@@ -48,26 +48,26 @@ std::span<const SegmentUse> CascadeFinder::uses(size_t cascade) const {
 // Adds the uses as a cascade if that takes less time than each sequence reading the segment on its own.
 void CascadeFinder::consider(const AttentionStep& step, Range range) {
     const auto uses = std::span(uses_).subspan(range.first, range.count);
+    const int32_t length = step.segments[uses.front().segment].length;
     int64_t rows = 0;
     int64_t own_tiles = 0;
     for (const SegmentUse& use : uses) {
         const int32_t own_rows = step.sequences[use.sequence].num_rows;
         rows += own_rows;
-        own_tiles += count_tiles(own_rows);
+        own_tiles += count_tiles(own_rows, length);
     }
     // Of each vector there are two partial results: of the cascade, and of what the sequence has of its own.
     const int64_t partials = 2 * rows * shape_.heads_per_kv();
     if (partials_ + partials > max_partials_) return;
-    const int32_t length = step.segments[uses.front().segment].length;
     if (!pays(length, rows, own_tiles)) return;
     partials_ += partials;
     cascades_.push_back(range);
     for (const SegmentUse& use : uses) in_cascade_[use.segment] = 1;
 }
 
-// Query tiles of so many rows that attend to the same spans.
-int64_t CascadeFinder::count_tiles(int64_t rows) const {
-    return divide_up(rows, rows_per_tile(shape_, rows)) * num_groups_;
+// Query tiles of so many rows that attend to the same `tokens` tokens.
+int64_t CascadeFinder::count_tiles(int64_t rows, int64_t tokens) const {
+    return divide_up(rows, rows_per_tile(shape_, rows, tokens)) * num_groups_;
 }
 
 // Whether reading a segment of `length` tokens once for `rows` rows of all sequences saves more than merging costs,
@@ -76,7 +76,7 @@ bool CascadeFinder::pays(int64_t length, int64_t rows, int64_t own_tiles) const 
     const auto kv_tiles = static_cast<double>(divide_up(length, kNarrowTokens));
     // Microseconds to read one KV tile of all KV heads.
     const double tile_time = static_cast<double>(shape_.tile_bytes) * shape_.num_kv_heads / kMemoryRate;
-    const double saved = static_cast<double>(own_tiles - count_tiles(rows)) * kv_tiles * tile_time;
+    const double saved = static_cast<double>(own_tiles - count_tiles(rows, length)) * kv_tiles * tile_time;
     // Of each vector two partial results are written and read: 4 head_dims of float32, a sixteenth of a KV tile.
     const double spent = kMergeCost + static_cast<double>(rows * shape_.heads_per_kv()) * tile_time / 16;
     return saved > spent;

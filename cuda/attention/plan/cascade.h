@@ -43,7 +43,7 @@ class CascadeFinder {
     };
 
     void consider(const AttentionStep& step, Range range);
-    [[nodiscard]] int64_t count_tiles(int64_t rows) const;
+    [[nodiscard]] int64_t count_tiles(int64_t rows, int64_t tokens) const;
     [[nodiscard]] bool pays(int64_t length, int64_t rows, int64_t own_tiles) const;
 
     const PlanShape shape_;

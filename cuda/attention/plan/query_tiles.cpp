@@ -4,6 +4,15 @@
 
 namespace nanolith::cuda {
 
+namespace {
+
+// Whether query tiles of `rows` rows that attend to the same `tokens` tokens are for the wide kernel.
+bool is_wide(const PlanShape& shape, int64_t rows, int64_t tokens) {
+    return tile_vectors(shape, rows * shape.heads_per_kv(), tokens) > max_narrow_vectors(shape);
+}
+
+}  // namespace
+
 QueryTiler::QueryTiler(const PlanShape& shape, int64_t max_rows)
     : shape_(shape), groups_(head_groups(shape)), cascades_(shape, max_rows) {}
 
@@ -32,9 +41,10 @@ void QueryTiler::add_cascade(const AttentionStep& step, std::span<const SegmentU
     const auto span = static_cast<int32_t>(plan.spans.size());
     const Segment& segment = step.segments[uses.front().segment];
     plan.spans.push_back({segment.first_page, 0, segment.length, 0});
-    const int32_t tile_rows = rows_per_tile(shape_, num_rows);
+    const int32_t tile_rows = rows_per_tile(shape_, num_rows, segment.length);
+    const bool wide = is_wide(shape_, num_rows, segment.length);
     for (int32_t first = 0; first < num_rows; first += tile_rows) {
-        add_tiles(first_query + first, std::min(tile_rows, num_rows - first), num_rows, span, 1, plan);
+        add_tiles({first_query + first, std::min(tile_rows, num_rows - first), wide}, span, 1, plan);
     }
 }
 
@@ -49,13 +59,15 @@ void QueryTiler::add_sequence(const AttentionStep& step, const Sequence& sequenc
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
         in_cascade = in_cascade || cascades_.contains(sequence.first_segment + i);
     }
-    const int32_t tile_rows = rows_per_tile(shape_, sequence.num_rows);
+    const int64_t tokens = own_tokens(step, sequence);
+    const int32_t tile_rows = rows_per_tile(shape_, sequence.num_rows, tokens);
+    const bool wide = is_wide(shape_, sequence.num_rows, tokens);
     for (int32_t first = 0; first < sequence.num_rows; first += tile_rows) {
         const int32_t rows = std::min(tile_rows, sequence.num_rows - first);
         const auto first_span = static_cast<int32_t>(plan.spans.size());
         const int32_t spans = add_spans(step, sequence, first, first + rows - 1, plan);
         // Rows that attend to nothing at all still need an item that writes their output.
-        if (spans > 0 || !in_cascade) add_tiles(first_query + first, rows, sequence.num_rows, first_span, spans, plan);
+        if (spans > 0 || !in_cascade) add_tiles({first_query + first, rows, wide}, first_span, spans, plan);
     }
 }
 
@@ -85,23 +97,30 @@ int32_t QueryTiler::add_spans(const AttentionStep& step, const Sequence& sequenc
     return spans;
 }
 
-// Adds a query tile for each head group of rows queries[first_query ... + num_rows), which are of `all_rows` rows that
-// attend to the same segments.
-void QueryTiler::add_tiles(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span,
-                           int32_t num_spans, const AttentionPlan& plan) {
+// Tokens of the sequence's segments that are not part of a cascade, no more than its rows see.
+int64_t QueryTiler::own_tokens(const AttentionStep& step, const Sequence& sequence) const {
+    int64_t tokens = 0;
+    for (int32_t i = 0; i < sequence.num_segments; ++i) {
+        const size_t index = sequence.first_segment + i;
+        if (!cascades_.contains(index)) tokens += step.segments[index].length;
+    }
+    return shape_.window > 0 ? std::min(tokens, int64_t{shape_.window} + sequence.num_rows) : tokens;
+}
+
+// Adds a query tile for each head group of the rows.
+void QueryTiler::add_tiles(const RowsOfTile& rows, int32_t first_span, int32_t num_spans, const AttentionPlan& plan) {
     const int32_t heads_per_kv = shape_.heads_per_kv();
-    const bool wide = tile_vectors(shape_, int64_t{all_rows} * heads_per_kv) > max_narrow_vectors(shape_);
     int32_t kv_tiles = 0;
     for (int32_t i = 0; i < num_spans; ++i) kv_tiles += kv_tiles_of(plan.spans[first_span + i]);
     for (int32_t group = 0; group < groups_.count; ++group) {
         QueryTile tile{};
-        tile.item.first_query = first_query;
+        tile.item.first_query = rows.first_query;
         tile.item.first_vector = group * groups_.heads;
-        tile.item.num_vectors = num_rows * std::min(groups_.heads, heads_per_kv - tile.item.first_vector);
+        tile.item.num_vectors = rows.num_rows * std::min(groups_.heads, heads_per_kv - tile.item.first_vector);
         tile.item.first_span = first_span;
         tile.item.num_spans = num_spans;
         tile.kv_tiles = kv_tiles;
-        tile.wide = wide;
+        tile.wide = rows.wide;
         tiles_.push_back(tile);
     }
 }

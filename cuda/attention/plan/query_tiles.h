@@ -22,6 +22,13 @@ struct QueryTile {
     bool wide;           // for the wide kernel
 };
 
+// Rows queries[first_query ... + num_rows) of a query tile for each head group, which is for the wide kernel or not.
+struct RowsOfTile {
+    int32_t first_query;
+    int32_t num_rows;
+    bool wide;
+};
+
 class QueryTiler {
   public:
     QueryTiler(const PlanShape& shape, int64_t max_rows);
@@ -37,8 +44,8 @@ class QueryTiler {
     void add_sequence(const AttentionStep& step, const Sequence& sequence, AttentionPlan& plan);
     int32_t add_spans(const AttentionStep& step, const Sequence& sequence, int32_t first_row, int32_t last_row,
                       AttentionPlan& plan) const;
-    void add_tiles(int32_t first_query, int32_t num_rows, int32_t all_rows, int32_t first_span, int32_t num_spans,
-                   const AttentionPlan& plan);
+    [[nodiscard]] int64_t own_tokens(const AttentionStep& step, const Sequence& sequence) const;
+    void add_tiles(const RowsOfTile& rows, int32_t first_span, int32_t num_spans, const AttentionPlan& plan);
 
     const PlanShape shape_;
     const HeadGroups groups_;
