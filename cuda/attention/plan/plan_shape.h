@@ -66,12 +66,12 @@ inline HeadGroups head_groups(const PlanShape& shape) {
     return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
 }
 
-// Whether `vectors` vectors that attend to the same `tokens` tokens are two to four query tiles of the narrow kernel,
-// though one of the wide kernel would do. The narrow one takes 10 us less a launch on an H200, and nothing has to wait
-// for another kernel. All query tiles but the first find keys and values in L2, which costs more than that where there
-// are many.
+// Whether `vectors` vectors that attend to the same `tokens` tokens are several query tiles of the narrow kernel,
+// though fewer of the wide kernel would do. The narrow one takes 10 us less a launch on an H200, and nothing has to
+// wait for another kernel. All query tiles but the first find keys and values in L2, which costs more than that where
+// there are many.
 inline bool are_narrow_tiles(const PlanShape& shape, int64_t vectors, int64_t tokens) {
-    constexpr int64_t kMostTiles = 4;
+    constexpr int64_t kMostTiles = 8;
     constexpr int64_t kMostAgain = int64_t{40} << 20;  // bytes that are read again
     const int64_t tiles = divide_up(vectors, kNarrowVectors);
     const int64_t bytes = divide_up(tokens, kNarrowTokens) * shape.tile_bytes * shape.num_kv_heads;
