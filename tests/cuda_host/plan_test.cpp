@@ -561,6 +561,80 @@ TEST(AttentionPlan, OtherStepsAppendBefore) {
     EXPECT_FALSE(appends(make(1, length)));
 }
 
+// Decode rows of `sequences` sequences with `own` tokens each behind `prefix` tokens that all share, a multiple of 64.
+Step step_behind_prefix(int32_t sequences, int32_t prefix, int32_t own) {
+    Step step;
+    const int32_t pages = prefix / 64;
+    const int32_t own_pages = (own + 63) / 64;
+    for (int32_t page = 0; page < pages + sequences * own_pages; ++page) step.page_table.push_back(page);
+    for (int32_t i = 0; i < sequences; ++i) {
+        step.sequences.push_back({i, 1, 2 * i, 2});
+        step.segments.push_back({0, prefix, 0});
+        step.segments.push_back({pages + i * own_pages, own, prefix});
+        step.positions.push_back(prefix + own - 1);
+    }
+    return step;
+}
+
+// A block that has many short items takes longer than one with as many KV tiles of a long item.
+TEST(AttentionPlan, BlocksShareShortItems) {
+    const unsigned seed = std::random_device{}();
+    std::printf("seed %u\n", seed);
+    std::mt19937 random(seed);
+    const PlanShape shape = llama_shape(128);
+    for (int round = 0; round < 300; ++round) {
+        const auto sequences = static_cast<int32_t>(2 + random() % 7);
+        const auto prefix = static_cast<int32_t>(64 * (40 + random() % 100));
+        const auto own = static_cast<int32_t>(1 + random() % 150);
+        SCOPED_TRACE(std::to_string(sequences) + " sequences with " + std::to_string(own) + " tokens behind " +
+                     std::to_string(prefix) + ", seed " + std::to_string(seed));
+        AttentionPlanner planner(shape, 64);
+        const AttentionPlan& plan = planner.plan(step_behind_prefix(sequences, prefix, own).input());
+        ASSERT_TRUE(plan.wide.empty());
+        // In KV tiles, of which an item takes two besides its own.
+        int64_t all = 0;
+        int64_t most = 0;
+        const size_t blocks = std::min(plan.narrow.size(), static_cast<size_t>(narrow_blocks(shape)));
+        for (size_t block = 0; block < blocks; ++block) {
+            int64_t work = 0;
+            for (int32_t i = static_cast<int32_t>(block); i >= 0; i = plan.narrow[static_cast<size_t>(i)].next) {
+                const AttentionItem& item = plan.narrow[static_cast<size_t>(i)].item;
+                if (item.num_vectors == 0) break;
+                work += 2;
+                for (int32_t span = 0; span < item.num_spans; ++span) {
+                    const Span& of = plan.spans[static_cast<size_t>(item.first_span + span)];
+                    work += (of.end_token - of.first_token + 63) / 64;
+                }
+            }
+            all += work;
+            most = std::max(most, work);
+        }
+        EXPECT_LE(2 * most * static_cast<int64_t>(blocks), 3 * all + 12 * static_cast<int64_t>(blocks));
+        if (::testing::Test::HasFailure()) return;
+    }
+}
+
+// Vectors of a short prefix are for the narrow kernel, also where they are more than it holds at once; where the prefix
+// is long or they are many, the wide kernel reads it once.
+TEST(AttentionPlan, FewVectorsOfShortPrefixesAreNarrow) {
+    PlanShape shape = llama_shape(128);
+    const auto has_wide = [&](int32_t sequences, int32_t prefix) {
+        AttentionPlanner planner(shape, 512);
+        return !planner.plan(step_behind_prefix(sequences, prefix, 20).input()).wide.empty();
+    };
+    ASSERT_EQ(shape.heads_per_kv(), 4);
+    for (const int32_t sequences : {2, 4, 5, 8}) {
+        EXPECT_FALSE(has_wide(sequences, 2048)) << sequences << " sequences";
+    }
+    EXPECT_FALSE(has_wide(16, 512));
+    EXPECT_TRUE(has_wide(5, 131072));
+    EXPECT_TRUE(has_wide(16, 16384));
+    EXPECT_TRUE(has_wide(64, 512));
+    // More query heads than the narrow kernel holds share a KV head.
+    shape.num_heads = 32 * shape.num_kv_heads;
+    EXPECT_TRUE(has_wide(2, 512));
+}
+
 // A long segment that many sequences share is read once, and not where two short ones do.
 TEST(AttentionPlan, SharesWhereItPays) {
     PlanShape shape = llama_shape(0);
