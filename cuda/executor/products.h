@@ -38,11 +38,9 @@ namespace nanolith::cuda {
 // The launch before a streamed product, on which it depends whether the product's blocks may begin early:
 // - streamed: they may. Each multiprocessor has a block of that launch in half of its shared memory, and room for one.
 // - norm: they may. It is an early launch behind a streamed product itself, and its blocks need no shared memory.
-// - attention, where DeviceAttention::lets_next_begin(): they may, if they take more than half of the shared memory,
-// and
-//   those of staged products must take as much. It leaves some multiprocessors empty, or some before others, on which
-//   two smaller blocks of the product would meet. The next product's blocks, which take less than half, still fit
-//   beside these.
+// - attention, where DeviceAttention::lets_next_begin(): they may, if they take more than half of the shared memory; so
+//   must those of staged products. It leaves some multiprocessors empty, or some before others, on which two smaller
+//   blocks of the product would meet. The next product's blocks, which take less than half, still fit beside these.
 // - other: they may not.
 enum class After : uint8_t { other, streamed, norm, attention };
 

@@ -32,9 +32,10 @@ namespace {
 
 constexpr int kStagedThreads = (kStagedWarps + 1) * kWarp;  // the last warp has the thread that fills the stages
 
-// Writes a strip's outputs from the warps' registers.
+// Writes a strip's outputs from the warp's registers.
 template <typename Outputs, typename Product>
 __device__ void put_products(const Product& product, const StagedDivision& division, int strip, const Outputs& to) {
+    static_assert(!Outputs::kGated);  // another warp may have the sums of an output's second weight row
     const int first = strip * division.tiles * kStagedTile;
     product.for_each([&](int row, int weight_row, float sum) {
         const int output = first + weight_row;
@@ -42,8 +43,8 @@ __device__ void put_products(const Product& product, const StagedDivision& divis
     });
 }
 
-// Multiplies the block's share of its strips. Where its cluster has one strip, the partial sums are in shared memory
-// then. Behind the products there is a barrier of the block in that case.
+// What the multiplying warps do: the block's share of its strips. Where its cluster has one strip, they leave their
+// sums in shared memory, behind a barrier of the block.
 template <typename T, int kRows, typename Outputs>
 __device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const Outputs& to) {
     const StagedDivision& division = block.division;
@@ -61,12 +62,14 @@ __device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const
             if (threadIdx.x % kWarp == 0) barrier_arrive(block.empty + stage.index);
             stage.advance(division.stages);
         }
-        if (Outputs::kSeveralStrips && division.several_strips()) {
-            put_products(product, division, strip, to);
-        } else {
-            __syncthreads();  // the sums overwrite the stages, which all have read now
-            product.template leave<kSumsRow>(reinterpret_cast<float*>(block.stages));
+        if constexpr (Outputs::kSeveralStrips) {
+            if (division.several_strips()) {
+                put_products(product, division, strip, to);
+                continue;
+            }
         }
+        __syncthreads();  // the sums overwrite the stages, which all have read now
+        product.template leave<kSumsRow>(reinterpret_cast<float*>(block.stages));
     }
 }
 
@@ -80,7 +83,8 @@ __global__ void __launch_bounds__(kStagedThreads, kRows <= 64 && !Outputs::kSeve
 #else
     let_next_launch_begin();
     const StagedBlock<kRows> block(division);
-    const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);  // the compiler sees it uniform
+    // The shuffle tells nvcc that all lanes of a warp have the same number.
+    const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
     if (warp == kStagedWarps) {
         StageFiller<kRows, kTileOutputs<Outputs>> filler(block, &weights, &x);
         const bool fills = threadIdx.x % kWarp == 0;
@@ -90,7 +94,7 @@ __global__ void __launch_bounds__(kStagedThreads, kRows <= 64 && !Outputs::kSeve
         wait_for_launches_before();
         if (fills) filler.finish();
         __syncwarp();
-        if (!division.several_strips() && block.has_strips()) __syncthreads();
+        if (!division.several_strips() && block.has_strips()) __syncthreads();  // as in multiply_strips()
     } else {
         __syncthreads();
         wait_for_launches_before();
@@ -135,6 +139,7 @@ Result<void> launch_staged(const StagedRows<T>& x, const T* weight, const Output
     NL_ASSIGN(const CUtensorMap rows, map_lines(x.x, 1, x.rows, x.size, kRows, division.lines));
     const auto blocks = static_cast<unsigned>(division.launched * division.splits);
     const LaunchShape shape{dim3(blocks), dim3(kStagedThreads), division.shared_bytes(how.alone), true};
+    // A launch for all strips, or for as many as there are clusters.
     const int strips = division.end_strip;
     const int at_once = Outputs::kSeveralStrips ? strips : division.clusters;
     for (int first = 0; first < strips; first += at_once) {

@@ -24,8 +24,9 @@ constexpr int kStagedAlignment = 1024;  // of the stages, for the copy engine's 
 constexpr int kBehindStages = 48 * kStageLineBytes;
 constexpr int kStageBarriers = kMostStages * 2 * 8;
 constexpr int kBesideStages = kStagedAlignment + kBehindStages + kStageBarriers;
-constexpr int kStagedShared =
-    227 * 1024 - kBesideStages;  // for stages; the system takes 1 KiB of a multiprocessor's 228
+// For stages, where a thread block has a multiprocessor to itself, of whose 228 KiB the system takes 1 KiB a block; and
+// where it shares it with one of another launch.
+constexpr int kStagedShared = 227 * 1024 - kBesideStages;
 constexpr int kHalfStagedShared = 111 * 1024 - kBesideStages;
 // With so much in all a thread block takes more than half, and one with less than half fits beside it.
 constexpr int kAloneShared = 115 * 1024;
