@@ -4,7 +4,7 @@
 
 #include "compact/output.cuh"
 #include "compact/tiled_compact.h"
-#include "device/cluster.cuh"
+#include "device/cluster_sum.cuh"
 #include "device/fragment.cuh"
 #include "device/reduce.cuh"
 
@@ -83,8 +83,9 @@ class ClusterSums {
                 const int row = first + i * rows;
                 if (row >= end) break;
                 outputs[i].begin(output, matrix, row, strip.first + tile, r);
-                sums[i] = add_up(at + row * kRow, strip.splits);
-                if (matrix.gated) others[i] = add_up(at + row * kRow + kCompactTile / 2, strip.splits);
+                sums[i] = cluster_sum<kTiledSplits>(at + row * kRow, strip.splits);
+                if (matrix.gated)
+                    others[i] = cluster_sum<kTiledSplits>(at + row * kRow + kCompactTile / 2, strip.splits);
             }
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {
@@ -93,24 +94,6 @@ class ClusterSums {
                 outputs[i].finish(output, matrix, row, strip.first + tile, r, sums[i], others[i]);
             }
         }
-    }
-
-    // Adds up four adjacent partial sums over the cluster's `splits` thread blocks. `at`: where this one has its own;
-    // the others have theirs at the same place of their shared memory. All are loaded before the first is added, so
-    // that the loads overlap.
-    __device__ static float4 add_up(const float* at, int splits) {
-        float4 parts[kTiledSplits];
-#pragma unroll
-        for (int i = 0; i < kTiledSplits; ++i) {
-            if (i < splits) parts[i] = load_from_block(at, i);
-        }
-        float4 sums = parts[0];
-#pragma unroll
-        for (int i = 1; i < kTiledSplits; ++i) {
-            if (i >= splits) break;
-            sums = make_float4(sums.x + parts[i].x, sums.y + parts[i].y, sums.z + parts[i].z, sums.w + parts[i].w);
-        }
-        return sums;
     }
 };
 

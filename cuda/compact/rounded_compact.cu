@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kWarps* kWarp, 1)
 
 // Divides the product among thread blocks of kRows rows of x so that it takes the fewest clocks.
 template <typename Traits, int kWarps, int kRows>
-Division divide(const CompactMatrix& matrix, int rows, const TiledClusters& clusters) {
+Division divide(const CompactMatrix& matrix, int rows, const ClustersAtOnce& clusters) {
     // As measured on an H200: of 64 columns,
     constexpr int64_t kOfStep = kWarps == 8                          ? 1500
                                 : Traits::kCodes == CodeKind::bits4  ? 1900
@@ -101,7 +101,7 @@ Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const Divi
 
 template <typename T>
 Result<void> rounded_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                             const TiledClusters& clusters, cudaStream_t stream) {
+                             const ClustersAtOnce& clusters, cudaStream_t stream) {
     const auto use = [&](auto traits) {
         using Traits = decltype(traits);
         if (rows <= 64) {
@@ -120,8 +120,8 @@ Result<void> rounded_compact(const T* x, int rows, const CompactMatrix& matrix, 
 }
 
 template Result<void> rounded_compact(const __half*, int, const CompactMatrix&, const CompactOutput&,
-                                      const TiledClusters&, cudaStream_t);
+                                      const ClustersAtOnce&, cudaStream_t);
 template Result<void> rounded_compact(const __nv_bfloat16*, int, const CompactMatrix&, const CompactOutput&,
-                                      const TiledClusters&, cudaStream_t);
+                                      const ClustersAtOnce&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -16,6 +16,6 @@ namespace nanolith::cuda {
 // tiled_compact_supports().
 template <typename T>
 Result<void> rounded_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                             const TiledClusters& clusters, cudaStream_t stream);
+                             const ClustersAtOnce& clusters, cudaStream_t stream);
 
 }  // namespace nanolith::cuda

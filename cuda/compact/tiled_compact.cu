@@ -51,7 +51,7 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
 
 template <typename T, typename Traits, int kRows>
 Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                   const TiledClusters& clusters, cudaStream_t stream) {
+                   const ClustersAtOnce& clusters, cudaStream_t stream) {
     const auto division = divide_for<X<T, Traits, kRows>, kRows>(matrix, 1, clusters);
     const LaunchShape shape{dim3(static_cast<unsigned>(division.thread_blocks())), dim3(kTiledThreads),
                             static_cast<size_t>(division.bytes), true};
@@ -61,25 +61,12 @@ Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const Comp
 
 }  // namespace
 
-Result<TiledClusters> find_tiled_clusters() {
+Result<ClustersAtOnce> find_tiled_clusters() {
     // Any kernel of this file or of rounded_compact.cu will do: each thread block of theirs fills a multiprocessor.
     using Traits = CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>;
-    const void* const kernel = reinterpret_cast<const void*>(tiled_compact_kernel<__half, Traits, kTiledRows>);
-    NL_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kTiledShared));
-    TiledClusters clusters;
-    for (int blocks = 1; blocks <= kTiledSplits; ++blocks) {
-        cudaLaunchAttribute size{};
-        size.id = cudaLaunchAttributeClusterDimension;
-        size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-        cudaLaunchConfig_t config{};
-        config.gridDim = dim3(static_cast<unsigned>(blocks));
-        config.blockDim = dim3(kTiledThreads);
-        config.dynamicSmemBytes = kTiledShared;
-        config.attrs = &size;
-        config.numAttrs = 1;
-        NL_CUDA_TRY(cudaOccupancyMaxActiveClusters(&clusters.most[static_cast<size_t>(blocks)], kernel, &config));
-    }
-    return clusters;
+    static_assert(kTiledSplits <= kMostClusterBlocks);
+    return find_clusters(reinterpret_cast<const void*>(tiled_compact_kernel<__half, Traits, kTiledRows>), kTiledThreads,
+                         kTiledShared);
 }
 
 bool tiled_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu) {
@@ -90,7 +77,7 @@ bool tiled_compact_supports(const CompactLayout& layout, int size, const GpuFact
 
 template <typename T>
 Result<void> tiled_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                           const TiledClusters& clusters, cudaStream_t stream) {
+                           const ClustersAtOnce& clusters, cudaStream_t stream) {
     const auto use = [&](auto traits) {
         using Traits = decltype(traits);
         const auto kernel = rows <= 16 ? start<T, Traits, 16> : start<T, Traits, kTiledRows>;
@@ -103,8 +90,8 @@ Result<void> tiled_compact(const T* x, int rows, const CompactMatrix& matrix, co
 }
 
 template Result<void> tiled_compact(const __half*, int, const CompactMatrix&, const CompactOutput&,
-                                    const TiledClusters&, cudaStream_t);
+                                    const ClustersAtOnce&, cudaStream_t);
 template Result<void> tiled_compact(const __nv_bfloat16*, int, const CompactMatrix&, const CompactOutput&,
-                                    const TiledClusters&, cudaStream_t);
+                                    const ClustersAtOnce&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -4,11 +4,10 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-
 #include "base/result.h"
 #include "compact/layout.h"
 #include "compact/streamed_compact.h"
+#include "runtime/clusters.h"
 #include "runtime/gpu_facts.h"
 
 namespace nanolith::cuda {
@@ -19,11 +18,8 @@ constexpr int kTiledRows = 32;
 // The largest cluster: the thread blocks that divide the columns of one strip of weight rows among them.
 constexpr int kTiledSplits = 8;
 
-// What the GPU allows: most[n] is how many clusters of n thread blocks run at the same time, 0 where none does.
-struct TiledClusters {
-    std::array<int, kTiledSplits + 1> most = {};
-};
-Result<TiledClusters> find_tiled_clusters();
+// Of thread blocks that fill a multiprocessor, as those of tiled and of rounded products do.
+Result<ClustersAtOnce> find_tiled_clusters();
 
 // Whether there are kernels for matrices of this form, with rows of `size` elements.
 bool tiled_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu);
@@ -31,6 +27,6 @@ bool tiled_compact_supports(const CompactLayout& layout, int size, const GpuFact
 // outputs [rows, matrix.outputs] = x W^T, x [rows, matrix.size].
 template <typename T>
 Result<void> tiled_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
-                           const TiledClusters& clusters, cudaStream_t stream);
+                           const ClustersAtOnce& clusters, cudaStream_t stream);
 
 }  // namespace nanolith::cuda

@@ -39,7 +39,7 @@ struct TiledDivision {
 // Chooses tiles, splits and strips so that the thread block with most work has as little as possible, measured in bytes
 // that it loads. `matrices`: how many matrices of this form and size are multiplied in one launch. `x_bytes`: of a
 // stage of x.
-inline void divide(const CompactMatrix& matrix, int matrices, int x_bytes, const TiledClusters& clusters,
+inline void divide(const CompactMatrix& matrix, int matrices, int x_bytes, const ClustersAtOnce& clusters,
                    TiledDivision& division) {
     // The time in which a cluster adds up its partial sums, as the bytes of weights that a thread block could load in
     // it.
@@ -68,7 +68,7 @@ inline void divide(const CompactMatrix& matrix, int matrices, int x_bytes, const
 
 // X: a TiledX of kRows rows.
 template <typename X, int kRows>
-TiledDivision divide_for(const CompactMatrix& matrix, int matrices, const TiledClusters& clusters) {
+TiledDivision divide_for(const CompactMatrix& matrix, int matrices, const ClustersAtOnce& clusters) {
     TiledDivision division;
     divide(matrix, matrices, X::kStageBytes, clusters, division);
     const int stage = matrix.layout.block_bytes(kCompactColumns);

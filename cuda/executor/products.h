@@ -89,7 +89,7 @@ class Products {
     // Whether such a product is a staged one.
     [[nodiscard]] bool stages(int rows, const DeviceMatrix<T>& matrix) const {
         return kMayStream && !batch_invariant_ && !matrix.compact() && rows > kStreamedRows &&
-               staged_supports(rows, matrix.size, gpu_);
+               staged_supports(rows, matrix.size, staged_clusters_);
     }
     // Whether the norm, and an activation, are fused into such a product. Where it is a gate with its up projection,
     // compact ones must be gated.
@@ -422,8 +422,8 @@ class Products {
     std::unique_ptr<Matmul> matmul_;
     DeviceBuffer expanded_;  // weights that are being expanded
     DeviceBuffer ordered_;   // see in_order_of()
-    TiledClusters clusters_;
-    StagedClusters staged_clusters_;
+    ClustersAtOnce clusters_;
+    ClustersAtOnce staged_clusters_;                          // none where the GPU has no staged products
     std::array<bool, kStreamedCompactRows + 1> halves_ = {};  // by the number of rows
 };
 

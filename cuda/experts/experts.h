@@ -74,7 +74,7 @@ class Experts {
     DeviceBuffer inner_;     // [pairs, intermediate] T
     DeviceBuffer outputs_;   // [pairs, hidden] float32
     DeviceBuffer expanded_;  // matrices of some experts
-    TiledClusters clusters_;
+    ClustersAtOnce clusters_;
 };
 
 }  // namespace nanolith::cuda

@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
 
 template <typename T, typename Traits>
 Result<void> start(const GroupedProduct<T>& product, const CompactMatrix& matrix, const CompactOutput& output,
-                   const TiledClusters& clusters, cudaStream_t stream) {
+                   const ClustersAtOnce& clusters, cudaStream_t stream) {
     const int experts = product.most_chosen();
     const auto division = divide_for<X<T, Traits>, kPairs>(matrix, experts, clusters);
     const dim3 grid(static_cast<unsigned>(division.thread_blocks()), static_cast<unsigned>(experts));
@@ -79,7 +79,8 @@ bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFa
 
 template <typename T>
 Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const CompactMatrix& first,
-                                      const CompactOutput& output, const TiledClusters& clusters, cudaStream_t stream) {
+                                      const CompactOutput& output, const ClustersAtOnce& clusters,
+                                      cudaStream_t stream) {
     const auto use = [&](auto traits) { return start<T, decltype(traits)>(product, first, output, clusters, stream); };
     const auto refuse = []() -> Result<void> {
         return fail(NL_ERROR_INTERNAL, "experts' weights: expected a form that grouped_compact_supports()");
@@ -88,8 +89,8 @@ Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const Co
 }
 
 template Result<void> multiply_grouped_compact(const GroupedProduct<__half>&, const CompactMatrix&,
-                                               const CompactOutput&, const TiledClusters&, cudaStream_t);
+                                               const CompactOutput&, const ClustersAtOnce&, cudaStream_t);
 template Result<void> multiply_grouped_compact(const GroupedProduct<__nv_bfloat16>&, const CompactMatrix&,
-                                               const CompactOutput&, const TiledClusters&, cudaStream_t);
+                                               const CompactOutput&, const ClustersAtOnce&, cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -18,7 +18,7 @@ bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFa
 // and takes `gathered`, memory for [pairs, first.size] numbers that are not kept, where product.pairs is not null.
 template <typename T>
 Result<void> multiply_grouped_compact(const GroupedProduct<T>& product, const CompactMatrix& first,
-                                      const CompactOutput& output, const TiledClusters& clusters, cudaStream_t stream);
+                                      const CompactOutput& output, const ClustersAtOnce& clusters, cudaStream_t stream);
 template <typename T>
 Result<void> multiply_grouped_rounded(const GroupedProduct<T>& product, const CompactMatrix& first,
                                       const CompactOutput& output, T* gathered, cudaStream_t stream);

@@ -43,8 +43,9 @@ __device__ void put_products(const Product& product, const StagedDivision& divis
     });
 }
 
-// What the multiplying warps do: the block's share of its strips. Where its cluster has one strip, they leave their
-// sums in shared memory, behind a barrier of the block.
+// Called by the multiplying warps: multiplies the block's columns of each of its cluster's strips. If there is one
+// strip, its sums are then in shared memory, where they overwrite the stages, and the warps have met all others of the
+// block in a barrier before that. If there may be several, the outputs of all have been written.
 template <typename T, int kRows, typename Outputs>
 __device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const Outputs& to) {
     const StagedDivision& division = block.division;
@@ -139,7 +140,7 @@ Result<void> launch_staged(const StagedRows<T>& x, const T* weight, const Output
     NL_ASSIGN(const CUtensorMap rows, map_lines(x.x, 1, x.rows, x.size, kRows, division.lines));
     const auto blocks = static_cast<unsigned>(division.launched * division.splits);
     const LaunchShape shape{dim3(blocks), dim3(kStagedThreads), division.shared_bytes(how.alone), true};
-    // A launch for all strips, or for as many as there are clusters.
+    // One launch for all strips, or one for as many strips as there are clusters, each of which then has one.
     const int strips = division.end_strip;
     const int at_once = Outputs::kSeveralStrips ? strips : division.clusters;
     for (int first = 0; first < strips; first += at_once) {
@@ -162,29 +163,15 @@ Result<void> start_staged(const StagedRows<T>& x, const T* weight, const Outputs
 
 }  // namespace
 
-Result<StagedClusters> find_staged_clusters() {
+Result<ClustersAtOnce> find_staged_clusters() {
     // Any kernel of this file will do: with so much shared memory each thread block fills a multiprocessor.
-    const void* const kernel = reinterpret_cast<const void*>(staged_kernel<__half, 16, StoreOutputs<__half>>);
-    constexpr int kBytes = kStagedShared + kBesideStages;
-    NL_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes));
-    StagedClusters clusters;
-    for (int blocks = 1; blocks <= kStagedSplits; ++blocks) {
-        cudaLaunchAttribute size{};
-        size.id = cudaLaunchAttributeClusterDimension;
-        size.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-        cudaLaunchConfig_t config{};
-        config.gridDim = dim3(static_cast<unsigned>(blocks));
-        config.blockDim = dim3(kStagedThreads);
-        config.dynamicSmemBytes = kBytes;
-        config.attrs = &size;
-        config.numAttrs = 1;
-        NL_CUDA_TRY(cudaOccupancyMaxActiveClusters(&clusters.most[static_cast<size_t>(blocks)], kernel, &config));
-    }
-    return clusters;
+    static_assert(kStagedSplits <= kMostClusterBlocks);
+    return find_clusters(reinterpret_cast<const void*>(staged_kernel<__half, 16, StoreOutputs<__half>>), kStagedThreads,
+                         kStagedShared + kBesideStages);
 }
 
-bool staged_supports(int rows, int size, const GpuFacts& gpu) {
-    return gpu.major == 9 && rows <= kStagedRows && size % kStageLine == 0;
+bool staged_supports(int rows, int size, const ClustersAtOnce& clusters) {
+    return clusters.most[1] > 0 && rows <= kStagedRows && size % kStageLine == 0;
 }
 
 template <typename T>

@@ -5,11 +5,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <array>
-
 #include "backend/model_spec.h"
 #include "base/result.h"
-#include "runtime/gpu_facts.h"
+#include "runtime/clusters.h"
 
 namespace nanolith::cuda {
 
@@ -18,16 +16,12 @@ constexpr int kStagedRows = 96;
 // Most thread blocks, a cluster, that share the columns of their weights: a power of two.
 constexpr int kStagedSplits = 4;
 
-// How many clusters of so many thread blocks the device runs at the same time when each thread block has a
-// multiprocessor to itself, by their number. Those of no thread blocks are none.
-struct StagedClusters {
-    std::array<int, kStagedSplits + 1> most = {};
-};
-Result<StagedClusters> find_staged_clusters();
+// Of thread blocks that fill a multiprocessor, as those of large products do.
+Result<ClustersAtOnce> find_staged_clusters();
 
 // How a product is launched. It is always an early launch: its first weights are fetched while launches before it run.
 struct StagedLaunch {
-    StagedClusters clusters;
+    ClustersAtOnce clusters;
     cudaStream_t stream = nullptr;
     // Whether no two of its thread blocks may share a multiprocessor. Those that fit twice may meet where the launch
     // before leaves some multiprocessors empty, or some before others, and take longer than all others.
@@ -42,8 +36,8 @@ struct StagedRows {
     int size;
 };
 
-// Whether the functions below take `rows` rows of `size` elements.
-bool staged_supports(int rows, int size, const GpuFacts& gpu);
+// Whether the functions below take `rows` rows of `size` elements, on a GPU with such clusters (find_staged_clusters).
+bool staged_supports(int rows, int size, const ClustersAtOnce& clusters);
 
 // to [rows, outputs] = activation(x W_gate^T) * (x W_up^T), gate_up [2 * outputs, size] with the rows of W_gate first.
 template <typename T>

@@ -1,4 +1,5 @@
-// How a staged product (staged.cu) is divided among thread blocks, and what their shared memory has.
+// Which part of a product of up to 96 rows each thread block of the kernel in staged.cu computes, and how it divides
+// its shared memory.
 #pragma once
 
 #include <algorithm>
@@ -57,7 +58,7 @@ struct StagedDivision {
 // Divides the product of `rows` rows of `size` elements with `weight_rows` weight rows, by a kernel for `kernel_rows`
 // rows, so that it takes the least time.
 inline StagedDivision divide_staged(int rows, int kernel_rows, int size, int weight_rows,
-                                    const StagedClusters& clusters) {
+                                    const ClustersAtOnce& clusters) {
     // As measured on an H200. Of one of its multiprocessors, bytes a microsecond: of weights, which come from memory,
     // of weights and x together, which come from L2, and of partial sums that a cluster adds up.
     constexpr double kFromMemory = 40e3;
@@ -68,7 +69,7 @@ inline StagedDivision divide_staged(int rows, int kernel_rows, int size, int wei
     const auto divide_up = [](int n, int by) { return (n + by - 1) / by; };
     const int num_tiles = divide_up(weight_rows, kStagedTile);
     const int num_lines = size / kStageLine;
-    // So that the fewest stages have room with two lines each.
+    // With more weight rows a strip would leave no room for kFewestStages stages of two lines each.
     const int most_rows = kStagedShared / (kFewestStages * 2 * kStageLineBytes) - kernel_rows;
     const int most_tiles = std::min(kMostStagedTiles, most_rows / kStagedTile);
     StagedDivision best;
@@ -93,9 +94,10 @@ inline StagedDivision divide_staged(int rows, int kernel_rows, int size, int wei
         best.clusters = std::min(best.end_strip, at_once);
         best.launched = best.clusters;
     }
-    // Where half of a multiprocessor's shared memory holds most of a block's weights, the blocks of two launches share
-    // it, so that the next one's weights come while this one multiplies. Then each multiprocessor must have a block of
-    // each launch, lest two of one meet: some clusters have no strips.
+    // Where all of a block's weights fit in half of a multiprocessor's shared memory, the block takes no more than
+    // that. Then a block of the next launch can run beside it and fetch its weights while this one multiplies. This is
+    // fast only if each multiprocessor runs one block of either launch, and not two of the same. So there are blocks
+    // for all multiprocessors, although those of the last clusters have no strip and do nothing.
     const int64_t weights_of_block = int64_t{2} * best.tiles * kStagedTile * size / best.splits;
     const bool half = kernel_rows <= 64 && !best.several_strips() && weights_of_block <= kHalfStagedShared;
     if (half) best.launched = clusters.most[static_cast<size_t>(best.splits)];

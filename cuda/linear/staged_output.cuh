@@ -1,8 +1,8 @@
-// The outputs of a staged product (staged.cu): where they go, and the partial sums that they are made of.
+// How the kernel in staged.cu turns sums of products into outputs, and writes these.
 #pragma once
 
 #include "device/activation.cuh"
-#include "device/cluster.cuh"
+#include "device/cluster_sum.cuh"
 #include "device/number.cuh"
 #include "device/pair.cuh"
 #include "device/reduce.cuh"
@@ -10,11 +10,14 @@
 
 namespace nanolith::cuda {
 
-// An output takes a weight row, or two: kGated. base() is read before the sums are there. four() and one() write
-// outputs from `at` on, counted over all rows of x; `others` are the sums of the second weight row. kSeveralStrips:
-// whether a launch may give each thread block several strips, one after the other, whose sums it writes from registers.
-// This takes registers that would keep a second thread block from a multiprocessor, so only logits do it, which have
-// most strips.
+// Three kinds of outputs follow. Each has:
+// - kGated: whether an output is made of two sums, of a weight row of gate and of one of up. If not, `others` are
+// unused.
+// - base(at): reads what outputs are to be added to, so that this read overlaps the adding up of their sums.
+// - four(at, ...), one(at, ...): write outputs. `at` is the first one's index in [rows of x, outputs].
+// - kSeveralStrips: whether a thread block may compute several strips in one launch. It then writes outputs from
+//   registers, which takes so many of these that two thread blocks no longer fit on a multiprocessor. Only logits,
+//   whose matrix has by far the most strips, gain by it.
 struct NoBase {};
 
 template <typename Output>
@@ -84,26 +87,10 @@ constexpr int kTileOutputs = Outputs::kGated ? kStagedTile / 2 : kStagedTile;
 // the lanes of a warp, which write eight weight rows of four rows of x at once, use different banks.
 constexpr int kSumsRow = kMostStagedTiles * kStagedTile + 4;
 
-// Four adjacent partial sums, added up over the cluster's blocks in their order. `at`: where this one has its own. All
-// are loaded before the first is added, so that the loads overlap.
-__device__ inline float4 add_up_staged(const float* at, int splits) {
-    float4 parts[kStagedSplits];
-#pragma unroll
-    for (int i = 0; i < kStagedSplits; ++i) {
-        if (i < splits) parts[i] = load_from_block(at, i);
-    }
-    float4 sums = parts[0];
-#pragma unroll
-    for (int i = 1; i < kStagedSplits; ++i) {
-        if (i >= splits) break;
-        sums = {sums.x + parts[i].x, sums.y + parts[i].y, sums.z + parts[i].z, sums.w + parts[i].w};
-    }
-    return sums;
-}
-
-// Writes the block's share of a strip's outputs, some rows of x, when all blocks of its cluster have their partial sums
-// in `memory`: the strip's weight rows one after the other, those of gate before those of up. All threads of the block
-// take part; each has the same four outputs of several rows.
+// Writes a strip's outputs for some of the rows of x; the other blocks of the cluster write those of the other rows.
+// All blocks must have their partial sums in `memory`, [rows of x][kSumsRow], where the columns are the strip's weight
+// rows: first those of gate and then those of up, if the outputs are gated. All threads of the block call it. A thread
+// writes four adjacent outputs of one row, then the same four of further rows.
 template <int kThreads, typename Outputs>
 __device__ void put_staged(const float* memory, const StagedDivision& division, int strip, const Outputs& to) {
     const auto splits = static_cast<uint32_t>(division.splits);
@@ -124,9 +111,9 @@ __device__ void put_staged(const float* memory, const StagedDivision& division, 
         typename Outputs::Base base{};
         if (aligned) base = to.base(at);
         const float* const from = memory + row * kSumsRow + output;
-        const float4 sums = add_up_staged(from, division.splits);
+        const float4 sums = cluster_sum<kStagedSplits>(from, division.splits);
         float4 others = {};
-        if constexpr (Outputs::kGated) others = add_up_staged(from + outputs, division.splits);
+        if constexpr (Outputs::kGated) others = cluster_sum<kStagedSplits>(from + outputs, division.splits);
         if (aligned) {
             to.four(at, base, sums, others);
             continue;

@@ -576,7 +576,7 @@ Step step_behind_prefix(int32_t sequences, int32_t prefix, int32_t own) {
     return step;
 }
 
-// A block that has many short items takes longer than one with as many KV tiles of a long item.
+// Each item takes time besides its KV tiles. So no block may get many short items while the others get few long ones.
 TEST(AttentionPlan, BlocksShareShortItems) {
     const unsigned seed = std::random_device{}();
     std::printf("seed %u\n", seed);
@@ -614,8 +614,9 @@ TEST(AttentionPlan, BlocksShareShortItems) {
     }
 }
 
-// Vectors of a short prefix are for the narrow kernel, also where they are more than it holds at once; where the prefix
-// is long or they are many, the wide kernel reads it once.
+// Query vectors behind a short prefix are computed by the narrow kernel, even where they fill several of its query
+// tiles, each of which reads the prefix. Behind a long prefix, or where there are many vectors, the wide kernel is
+// used.
 TEST(AttentionPlan, FewVectorsOfShortPrefixesAreNarrow) {
     PlanShape shape = llama_shape(128);
     const auto has_wide = [&](int32_t sequences, int32_t prefix) {

@@ -3,8 +3,9 @@
 // Tiling: a block on each multiprocessor computes a list of items one after the other, each for one KV head. Two warps
 // start the copies (TMA) of tiles of 32 or 64 tokens of K and V, one warp prepares the next item's queries, and 4 pairs
 // of warps (2 at head_dim 256) consume the tiles in rotation; each warp of a pair attends to half of the tile's tokens
-// with all of the item's vectors. Shared memory holds 12 tiles (6 at head_dim 256), 192 KiB, which may belong to
-// different items, so that the next item's tiles are copied while an item ends. At most 64 KiB of copies are in flight.
+// with all of the item's vectors. Shared memory has room for 12 tiles (6 at head_dim 256), 192 KiB. While the
+// consumers finish an item, tiles of the next item are copied to the room that is free. At most 64 KiB are being copied
+// at a time.
 // Fp8 pages are widened to float16 between shared memory and the products, which therefore use another order of a
 // head's elements and of its outputs.
 //

@@ -9,8 +9,8 @@
 
 namespace nanolith::cuda::narrow {
 
-// Writes the queries of the block's first step. All consumer warps call it, since they have nothing to attend to before
-// that step: eight warps have the queries ready sooner than the preparing warp alone.
+// Writes the queries of the block's first step to shared memory. All consumer warps take part in it: until that step is
+// ready they have nothing to do, and eight warps prepare the queries sooner than the one preparing warp would.
 template <typename V>
 __device__ __forceinline__ void write_first_queries(Shared<V>& shared, const Parameters<V>& p, int kv_head,
                                                     const ItemWords& first) {
@@ -35,7 +35,8 @@ class Preparer {
     __device__ Preparer(Shared<V>& shared, const Parameters<V>& p, int kv_head)
         : shared_(shared), p_(p), queries_(p, kv_head) {}
 
-    // Writes the block's steps. The first one's queries are left to write_first_queries().
+    // Writes all steps of the block to shared memory. The consumers themselves add the queries of the first step
+    // (write_first_queries).
     __device__ void run(const ItemWords& first) {
         bool consumers_write = true;
         for_each_span(p_.a.work, first,

@@ -72,7 +72,8 @@ class ItemQueries {
         }
     }
 
-    // Where the launch appends, reads the bias and the norm's weights of the lane's part.
+    // Reads the projection's bias and the weights of the query norm for the elements of the lane's part. Does nothing
+    // in a launch that does not append keys and values: there the append kernel has applied both to the queries.
     __device__ __forceinline__ void read_bias_and_norm() {
         if constexpr (!V::kAppends) return;
         bias_low_ = bias_high_ = {};

@@ -10,14 +10,15 @@ namespace {
 // Microseconds that another item takes a block of the narrow kernel on Hopper, in steps of few items.
 constexpr double kShareItemCost = 2.0;
 
-// KV tiles that a block does in the time of another item. Where there are many items of one length, what each block's
-// items cost averages out, and shares that count them lost 1% of a step of 48 rows on an H200. With two and three rows
-// they gained 3 to 5%, and 20% where eight rows have a few tokens each behind many that they share: without them the
-// last block has all of the short items.
+// An item takes a block some time however few tokens it has. Returns that time as the number of KV tiles that the block
+// could do meanwhile; 0 where blocks get shares of KV tiles alone. Without it eight rows that have few tokens each,
+// behind many that they share, are all given to the last block of a KV head, whose share they fill with tiles but not
+// with time: their step took 20% longer on an H200, and steps of two and three rows 3 to 5%. But where many items have
+// similar lengths, every block gets about as many of them anyway, and counting them lost 1% of a step of 48 rows.
 int32_t cost_of_item(const PlanShape& shape, const TileTotals& totals, int blocks) {
     const bool few = 2 * totals.narrow_tiles <= blocks;
-    const bool of_one_length = totals.longest_narrow * totals.narrow_tiles <= 2 * totals.narrow_kv_tiles;
-    if (shape.kernel != NarrowKernel::hopper || (!few && of_one_length)) return 0;
+    const bool of_similar_length = totals.longest_narrow * totals.narrow_tiles <= 2 * totals.narrow_kv_tiles;
+    if (shape.kernel != NarrowKernel::hopper || (!few && of_similar_length)) return 0;
     const double rate = std::min(kBlockRate, kMemoryRate / (static_cast<double>(blocks) * shape.num_kv_heads));
     return static_cast<int32_t>(std::lround(kShareItemCost * rate / shape.tile_bytes));
 }

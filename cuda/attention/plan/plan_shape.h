@@ -66,26 +66,26 @@ inline HeadGroups head_groups(const PlanShape& shape) {
     return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
 }
 
-// Whether `vectors` vectors that attend to the same `tokens` tokens are several query tiles of the narrow kernel,
-// though fewer of the wide kernel would do. The narrow one takes 10 us less a launch on an H200, and nothing has to
-// wait for another kernel. All query tiles but the first find keys and values in L2, which costs more than that where
-// there are many.
+// Whether the narrow kernel computes `vectors` query vectors that attend to the same `tokens` tokens, though they are
+// more than its query tiles hold, so that it reads the tokens once for each tile. (The wide kernel would read them once
+// for all.) It takes 10 us less a launch on an H200, and no other kernel has to be waited for. All its tiles but the
+// first find the keys and values in L2; kMostAgain is where reading them there takes longer than those 10 us.
 inline bool are_narrow_tiles(const PlanShape& shape, int64_t vectors, int64_t tokens) {
     constexpr int64_t kMostTiles = 8;
-    constexpr int64_t kMostAgain = int64_t{40} << 20;  // bytes that are read again
+    constexpr int64_t kMostAgain = int64_t{40} << 20;  // bytes of keys and values that are read again
     const int64_t tiles = divide_up(vectors, kNarrowVectors);
     const int64_t bytes = divide_up(tokens, kNarrowTokens) * shape.tile_bytes * shape.num_kv_heads;
     return tiles <= kMostTiles && shape.heads_per_kv() <= kNarrowVectors && (tiles - 1) * bytes <= kMostAgain;
 }
 
-// The most vectors of each query tile where `vectors` of them attend to the same `tokens` tokens.
+// How many vectors a full query tile has, where `vectors` vectors in all attend to the same `tokens` tokens.
 inline int tile_vectors(const PlanShape& shape, int64_t vectors, int64_t tokens) {
     if (vectors <= kNarrowVectors || shape.batch_invariant) return kNarrowVectors;
     if (shape.wide_vectors == 0) return max_narrow_vectors(shape);
     return are_narrow_tiles(shape, vectors, tokens) ? kNarrowVectors : shape.wide_vectors;
 }
 
-// The rows of each query tile where `rows` of them attend to the same `tokens` tokens.
+// How many rows a full query tile has, where `rows` rows in all attend to the same `tokens` tokens.
 inline int32_t rows_per_tile(const PlanShape& shape, int64_t rows, int64_t tokens) {
     // A tile's first token follows from the window of its first row, which must be the row's own to be invariant.
     if (shape.batch_invariant && shape.window > 0) return 1;

@@ -6,7 +6,7 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Whether query tiles of `rows` rows that attend to the same `tokens` tokens are for the wide kernel.
+// Whether the wide kernel computes `rows` rows that attend to the same `tokens` tokens.
 bool is_wide(const PlanShape& shape, int64_t rows, int64_t tokens) {
     return tile_vectors(shape, rows * shape.heads_per_kv(), tokens) > max_narrow_vectors(shape);
 }
@@ -97,7 +97,8 @@ int32_t QueryTiler::add_spans(const AttentionStep& step, const Sequence& sequenc
     return spans;
 }
 
-// Tokens of the sequence's segments that are not part of a cascade, no more than its rows see.
+// How many tokens the sequence reads by itself: those of its segments that are not part of a cascade, but no more than
+// a window lets its rows see.
 int64_t QueryTiler::own_tokens(const AttentionStep& step, const Sequence& sequence) const {
     int64_t tokens = 0;
     for (int32_t i = 0; i < sequence.num_segments; ++i) {
@@ -107,7 +108,7 @@ int64_t QueryTiler::own_tokens(const AttentionStep& step, const Sequence& sequen
     return shape_.window > 0 ? std::min(tokens, int64_t{shape_.window} + sequence.num_rows) : tokens;
 }
 
-// Adds a query tile for each head group of the rows.
+// Adds one query tile for each head group. All have these rows, and the spans [first_span, first_span + num_spans).
 void QueryTiler::add_tiles(const RowsOfTile& rows, int32_t first_span, int32_t num_spans, const AttentionPlan& plan) {
     const int32_t heads_per_kv = shape_.heads_per_kv();
     int32_t kv_tiles = 0;

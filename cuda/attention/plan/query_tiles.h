@@ -22,11 +22,11 @@ struct QueryTile {
     bool wide;           // for the wide kernel
 };
 
-// Rows queries[first_query ... + num_rows) of a query tile for each head group, which is for the wide kernel or not.
+// The rows of a query tile: plan.queries[first_query] and the ones behind it.
 struct RowsOfTile {
     int32_t first_query;
     int32_t num_rows;
-    bool wide;
+    bool wide;  // whether the tile is for the wide kernel; otherwise it is for the narrow one
 };
 
 class QueryTiler {
