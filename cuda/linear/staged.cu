@@ -44,12 +44,10 @@ __device__ void put_products(const Product& product, const StagedDivision& divis
 }
 
 // Called by the multiplying warps: multiplies the block's columns of each of its cluster's strips. If there is one
-// strip, its sums are then in shared memory, where they overwrite the stages, and the warps have met all others of the
-// block in a barrier before that. If there may be several, the outputs of all have been written.
+// strip, `product` then has its sums; if there may be several, the outputs of all have been written.
 template <typename T, int kRows, typename Outputs>
-__device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const Outputs& to) {
+__device__ void multiply_strips(const StagedBlock<kRows>& block, StagedProduct<T, kRows>& product, const Outputs& to) {
     const StagedDivision& division = block.division;
-    StagedProduct<T, kRows> product(warp, division.tiles);
     StageOfRing stage;
 #pragma unroll 1
     for (int strip = block.strip; strip < division.end_strip; strip += division.clusters) {
@@ -64,13 +62,8 @@ __device__ void multiply_strips(const StagedBlock<kRows>& block, int warp, const
             stage.advance(division.stages);
         }
         if constexpr (Outputs::kSeveralStrips) {
-            if (division.several_strips()) {
-                put_products(product, division, strip, to);
-                continue;
-            }
+            if (division.several_strips()) put_products(product, division, strip, to);
         }
-        __syncthreads();  // the sums overwrite the stages, which all have read now
-        product.template leave<kSumsRow>(reinterpret_cast<float*>(block.stages));
     }
 }
 
@@ -86,23 +79,23 @@ __global__ void __launch_bounds__(kStagedThreads, kRows <= 64 && !Outputs::kSeve
     const StagedBlock<kRows> block(division);
     // The shuffle tells nvcc that all lanes of a warp have the same number.
     const int warp = __shfl_sync(kAllLanes, static_cast<int>(threadIdx.x / kWarp), 0);
-    if (warp == kStagedWarps) {
-        StageFiller<kRows, kTileOutputs<Outputs>> filler(block, &weights, &x);
-        const bool fills = threadIdx.x % kWarp == 0;
-        if (fills) filler.begin();
-        __syncwarp();
-        __syncthreads();  // the stages' barriers are there
-        wait_for_launches_before();
+    const bool multiplies = warp < kStagedWarps;
+    const bool fills = threadIdx.x == kStagedWarps * kWarp;
+    StageFiller<kRows, kTileOutputs<Outputs>> filler(block, &weights, &x);
+    StagedProduct<T, kRows> product(warp, division.tiles);
+    if (fills) filler.begin();
+    __syncthreads();  // the stages' barriers are there
+    wait_for_launches_before();
+    if (multiplies) {
+        multiply_strips(block, product, to);
+    } else {
         if (fills) filler.finish();
         __syncwarp();
-        if (!division.several_strips() && block.has_strips()) __syncthreads();  // as in multiply_strips()
-    } else {
-        __syncthreads();
-        wait_for_launches_before();
-        multiply_strips<T>(block, warp, to);
     }
     if (division.several_strips() || !block.has_strips()) return;
-    const auto* const sums = reinterpret_cast<const float*>(block.stages);
+    __syncthreads();  // the sums overwrite the stages, which all have read now
+    auto* const sums = reinterpret_cast<float*>(block.stages);
+    if (multiplies) product.template leave<kSumsRow>(sums);
     if (division.splits == 1) {
         __syncthreads();
         put_staged<kStagedThreads>(sums, division, block.strip, to);

@@ -38,21 +38,7 @@ class StagedProduct {
     // Writes the warp's sums to memory [kRows][kSumsRow], each row of x by weight rows.
     template <int kSumsRow>
     __device__ void leave(float* memory) const {
-        const int lane = static_cast<int>(threadIdx.x % kWarp);
-        const int tile = first_row_ / kStagedTile + static_cast<int>(threadIdx.x / kWarp % kGroupWarps);
-        float* const to = memory + lane % 4 * 2 * kSumsRow + tile * kStagedTile + lane / 4;
-#pragma unroll
-        for (int block = 0; block < 2; ++block) {
-            if (block >= tiles_) break;
-#pragma unroll
-            for (int octet = 0; octet < kRows / 8; ++octet) {
-#pragma unroll
-                for (int i = 0; i < 4; ++i) {
-                    to[(8 * octet + i % 2) * kSumsRow + block * (2 * kBlockRows) + i / 2 * 8] =
-                        sums_[block].octets[octet][i];
-                }
-            }
-        }
+        for_each([&](int row, int weight_row, float sum) { memory[row * kSumsRow + weight_row] = sum; });
     }
 
     // Calls put(row of x, weight row of the strip, its sum) for each of the lane's sums.
