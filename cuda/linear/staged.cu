@@ -62,7 +62,8 @@ __device__ void multiply_strips(const StagedBlock<kRows>& block, StagedProduct<T
             stage.advance(division.stages);
         }
         if constexpr (Outputs::kSeveralStrips) {
-            if (division.several_strips()) put_products(product, division, strip, to);
+            if (!division.several_strips()) return;
+            put_products(product, division, strip, to);
         }
     }
 }
