@@ -14,9 +14,9 @@ template <typename T>
 Result<void> attend(const AttentionArguments<T>& arguments, const HeadShape& shape, const AttentionLaunch& what,
                     cudaStream_t stream) {
     if (what.wide_items > 0 && what.pairs) {
-        NL_TRY(attend_wide_pairs(arguments, shape, what.wide_items, stream));
+        NL_TRY(attend_wide_pairs(arguments, shape, what.wide_items, what.early, stream));
     } else if (what.wide_items > 0) {
-        NL_TRY(attend_wide(arguments, shape, what.wide_items, arguments.partial.wide_counters, stream));
+        NL_TRY(attend_wide(arguments, shape, what.wide_items, arguments.partial.wide_counters, what.early, stream));
     }
     if (what.narrow_blocks > 0 && what.kernel == NarrowKernel::hopper) {
         const NarrowLaunch narrow{what.narrow_blocks, what.fp8, what.wide_items > 0, what.early};

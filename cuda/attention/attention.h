@@ -80,7 +80,7 @@ struct AttentionLaunch {
     int wide_items = 0;
     bool pairs = false;  // wide items are for pairs of multiprocessors
     bool fp8 = false;    // pages are fp8 e4m3; hopper alone
-    bool early = false;  // may begin while the previous launch runs; hopper alone, without wide items
+    bool early = false;  // may begin while the previous launch runs; hopper alone
 };
 
 // output = softmax(scale * rotated(q) K^T) V for every row of the plan, with float32 sums.

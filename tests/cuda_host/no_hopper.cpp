@@ -12,12 +12,12 @@ bool wide_supports(const HeadShape&, int) {
 }
 
 template <typename T>
-Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, cudaStream_t) {
+Result<void> attend_wide(const AttentionArguments<T>&, const HeadShape&, int, int32_t*, bool, cudaStream_t) {
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
 }
 
 template <typename T>
-Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, int, cudaStream_t) {
+Result<void> attend_wide_pairs(const AttentionArguments<T>&, const HeadShape&, int, bool, cudaStream_t) {
     return fail(NL_ERROR_UNSUPPORTED, "the emulation has no wide kernel");
 }
 
@@ -35,10 +35,12 @@ template Result<void> attend_narrow(const AttentionArguments<__half>&, const Pro
                                     const NarrowLaunch&, cudaStream_t);
 template Result<void> attend_narrow(const AttentionArguments<__nv_bfloat16>&, const ProjectedRows<__nv_bfloat16>&,
                                     const HeadShape&, const NarrowLaunch&, cudaStream_t);
-template Result<void> attend_wide_pairs(const AttentionArguments<__half>&, const HeadShape&, int, cudaStream_t);
-template Result<void> attend_wide_pairs(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, cudaStream_t);
-template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, cudaStream_t);
-template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*,
+template Result<void> attend_wide_pairs(const AttentionArguments<__half>&, const HeadShape&, int, bool, cudaStream_t);
+template Result<void> attend_wide_pairs(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, bool,
+                                        cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__half>&, const HeadShape&, int, int32_t*, bool,
+                                  cudaStream_t);
+template Result<void> attend_wide(const AttentionArguments<__nv_bfloat16>&, const HeadShape&, int, int32_t*, bool,
                                   cudaStream_t);
 
 }  // namespace nanolith::cuda

@@ -7,6 +7,7 @@
 #include "attention/common/base2.h"
 #include "attention/common/online_softmax.cuh"
 #include "attention/common/scores.cuh"
+#include "attention/wide/queries.cuh"
 #include "attention/wide/shared.cuh"
 #include "device/fast_math.cuh"
 #include "device/fragment.cuh"
@@ -36,21 +37,31 @@ class Consumer {
     __device__ void run() {
         if (group_ == 1) named_barrier_arrive(kSchedulerBarrier, kGroups * kGroupThreads);
         begin_step();
-        if (!begin_item()) return;
+        if (tiles_ == 0) return;
+        write_first_queries();
+        begin_queries();
+        begin_sums();
+        // The block's first tile has no previous one, and needs no code of its own nevertheless, which would take
+        // longer to fetch than to run: the product for the previous tile multiplies whatever is in shared memory, and
+        // the next product, its item's first, does not add to that.
+        token_ -= V::kTile;
+        ++tiles_;
         Output output;
         Scores scores;
-        uint32_t weights[kSlices][4];
+        uint32_t weights[kSlices][4] = {};
         float correction[2];
-        do_first_tile(scores, weights, correction);
-        bool adds = false;  // the next product adds to `output`; otherwise it is the item's first
+        bool follows = false;  // the next tile follows another one, whose values the next product multiplies
+        bool adds = false;     // the next product adds to `output`; otherwise it is the item's first
         for (;;) {
             while (full_tile_follows()) {
-                do_tile<V::kTile>(output, weights, adds);
-                adds = true;
+                do_tile<V::kTile>(output, weights, follows, adds);
+                adds = follows;
+                follows = true;
             }
             if (kHasShort && short_tile_follows()) {
-                do_tile<kShortTile>(output, weights, adds);
-                adds = true;
+                do_tile<kShortTile>(output, weights, follows, adds);
+                adds = follows;
+                follows = true;
             }
             const int present = end_token_ - token_;  // tokens of the tile whose values are next
             const Next next = advance();
@@ -63,7 +74,7 @@ class Consumer {
             wgmma_hold(output);
             wgmma_fence();
             start_scores(scores);
-            await_values(present);
+            if (follows) await_values(present);
             start_output(output, weights, present, adds);
             pass_issue();
             const bool ends = next == Next::kItem;  // the product in flight completes the item's output
@@ -89,9 +100,12 @@ class Consumer {
             wgmma_wait<0>();
             wgmma_hold(output);
             wgmma_hold(scores);
-            if (!ends) release_tile(&shared_.value_empty[value_.stage]);
-            adds = !ends;
-            value_.advance();
+            if (follows) {
+                if (!ends) release_tile(&shared_.value_empty[value_.stage]);
+                value_.advance();
+            }
+            adds = follows && !ends;
+            follows = true;
             round_weights(scores, weights);
         }
     }
@@ -133,6 +147,15 @@ class Consumer {
     __device__ void end_queries() {
         barrier_arrive(&shared_.query_empty[query_slot_.stage]);
         query_slot_.advance();
+    }
+
+    // Writes the queries of the block's first step to the first slot. All consumers call it.
+    __device__ void write_first_queries() const {
+        const int thread = static_cast<int>(threadIdx.x) - (kThreads - kConsumers);
+        const Step& step = shared_.steps[step_.stage];
+        QueryWriter<V, kConsumers, kConsumerBarrier>(shared_, p_, thread)
+            .write(query_slot_.stage, step.vectors, step.base);
+        named_barrier_sync(kConsumerBarrier, kConsumers);
     }
 
     // Begins the item of the current step. False: there are no more items.
@@ -237,22 +260,6 @@ class Consumer {
         write(result(), output);
     }
 
-    // The block's first tile, while no other product is in flight.
-    __device__ __forceinline__ void do_first_tile(Scores& scores, uint32_t (&weights)[kSlices][4],
-                                                  float (&correction)[2]) {
-        barrier_wait(&shared_.key_full[key_.stage], key_.parity, "keys");
-        wgmma_fence();
-        start_scores(scores);
-        wgmma_wait<0>();
-        wgmma_hold(scores);
-        release_tile(&shared_.key_empty[key_.stage]);
-        key_.advance();
-        begin_sums();
-        modify_scores(scores);
-        weigh_tile(scores, correction);
-        round_weights(scores, weights);
-    }
-
     // Whether the current step has a next tile that is visible to all rows as a whole, or a short last one.
     __device__ bool full_tile_follows() const {
         const int next = token_ + V::kTile;
@@ -262,9 +269,10 @@ class Consumer {
         return tiles_ == 2 && end_token_ - token_ <= V::kTile + kShortTile;
     }
 
-    // A tile of these two kinds: no item, step or queries end before it, and the previous tile has all its values.
+    // A tile of these two kinds: no item, step or queries end before it, and the previous tile, if it `follows` one,
+    // has all its values. `adds`: that tile is not its item's first.
     template <int kTokens>
-    __device__ __forceinline__ void do_tile(Output& output, uint32_t (&weights)[kSlices][4], bool adds) {
+    __device__ __forceinline__ void do_tile(Output& output, uint32_t (&weights)[kSlices][4], bool follows, bool adds) {
         token_ += V::kTile;
         --tiles_;
         Fragment<kTokens> scores;
@@ -274,7 +282,7 @@ class Consumer {
         wgmma_hold(output);
         wgmma_fence();
         start_scores(scores);
-        barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
+        if (follows) barrier_wait(&shared_.value_full[value_.stage], value_.parity, "values");
         multiply_values<V::kTile>(output, weights, adds);
         pass_issue();
         wgmma_wait<1>();
@@ -289,8 +297,10 @@ class Consumer {
         wgmma_wait<0>();
         wgmma_hold(output);
         wgmma_hold(scores);
-        release_tile(&shared_.value_empty[value_.stage]);
-        value_.advance();
+        if (follows) {
+            release_tile(&shared_.value_empty[value_.stage]);
+            value_.advance();
+        }
         round_weights(scores, weights);
     }
 

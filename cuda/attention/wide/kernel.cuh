@@ -6,10 +6,12 @@
 // reads. One warp starts the copies (TMA) of K and V straight from the pages, two stages each; three warps rotate the
 // next item's queries; the other two warpgroups compute 64 vectors each, S = Q K^T from shared memory and O += P V with
 // P from registers, and one issues its products while the other computes its softmax. Tiles of consecutive items follow
-// each other without a gap. 216 registers for each computing thread, 72 for the others, no spills (sm_90a, nvcc 13.0)
-// except two words outside the loops at head_dim 256; 197 KiB of shared memory at head_dim 128. Code that does not run
-// has a cost too: with 15% fewer instructions, which were for empty items and for a second copy of the query loads,
-// shared prefixes took 1 to 2 us less.
+// each other without a gap. 216 registers for each computing thread, 72 for the others; at head_dim 128 and 256 one or
+// two words are spilled outside the loops (sm_90a, nvcc 13.0). 197 KiB of shared memory at head_dim 128.
+//
+// Each launch fetches its instructions anew, which takes about ten cycles for each of them, and short launches wait for
+// that. So the first tile runs through the code of all others, and both computing warpgroups rotate the block's first
+// queries. The launch may be an early one: it initialises its barriers and reads the plan, and then waits.
 //
 // Flops: 4 * head_dim for each pair of a vector and a token that it attends to, and up to 64 more tokens a vector at
 // the causal limit. Bytes: each item reads 4 * head_dim for each token and KV head, mostly from L2: 128 flops a byte.
@@ -48,7 +50,6 @@ __global__ void __launch_bounds__(kThreads, 1) NL_CLUSTER(V::kCluster)
     } else if (threadIdx.x == 32) {
         Preparer<V>::prefetch_first(parameters);
     }
-    let_next_launch_begin();  // the narrow items, on multiprocessors where this kernel has ended
     if constexpr (V::kCluster > 1) {
         cluster_sync();
     } else {

@@ -19,7 +19,7 @@ inline constexpr CUtensorMapDataType kTensorMapType<__nv_bfloat16> = CU_TENSOR_M
 
 template <typename V>
 Result<void> start(const AttentionArguments<typename V::T>& arguments, const HeadShape& shape, int num_items,
-                   int32_t* counters, cudaStream_t stream) {
+                   int32_t* counters, bool early, cudaStream_t stream) {
     using T = typename V::T;
     if (num_items == 0) return {};
     const PageBox box{std::min(shape.page_size, 64), shape.head_dim % 64 == 0};
@@ -38,8 +38,8 @@ Result<void> start(const AttentionArguments<typename V::T>& arguments, const Hea
     NL_CUDA_TRY(cudaGetDevice(&device));
     NL_CUDA_TRY(cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device));
     const int blocks = std::min(multiprocessors / V::kCluster, num_items * shape.num_kv_heads) * V::kCluster;
-    return launch(attention_kernel<V>, {dim3(static_cast<unsigned>(blocks)), dim3(kThreads), sizeof(Shared<V>)}, stream,
-                  map, parameters);
+    const LaunchShape launch_shape{dim3(static_cast<unsigned>(blocks)), dim3(kThreads), sizeof(Shared<V>), early};
+    return launch(attention_kernel<V>, launch_shape, stream, map, parameters);
 }
 
 }  // namespace nanolith::cuda::wide

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "attention/wide/shared.cuh"
+#include "device/dependent.cuh"
 #include "device/tma.cuh"
 
 namespace nanolith::cuda::wide {
@@ -33,7 +34,7 @@ class Loader {
             barrier_wait(&shared_.step_full[position.stage], position.parity, "a step (loader)");
             const Step& shared_step = shared_.steps[position.stage];
             const int first_page = shared_step.first_page;
-            const int kv_head = shared_step.kv_head;
+            const int kv_head = shared_step.vectors.kv_head;
             const int tiles = shared_step.tiles;
             const int end = shared_step.end_token;
             const bool last = shared_step.last;
@@ -43,6 +44,7 @@ class Loader {
             if (tiles == 0) break;
             const int32_t* const pages = p_.a.work.page_table + first_page;
             int page = ahead ? ahead_page : page_of(pages, token, end);
+            wait_once();
             ahead = false;
             for (int tile = 0; tile < tiles; ++tile, token += V::kTile) {
                 const int next_page = page_of(pages, token + V::kTile, end);
@@ -67,6 +69,15 @@ class Loader {
     }
 
   private:
+    // Waits for the launches before this one, which write to the pages, and then lets the next one begin, which does
+    // not wait for those: it is that of the narrow items, and begins on multiprocessors where this kernel has ended.
+    __device__ void wait_once() {
+        if (waited_) return;
+        wait_for_launches_before();
+        let_next_launch_begin();
+        waited_ = true;
+    }
+
     // A tile's copies.
     struct Boxes {
         int row;    // of the pool (map_pages) where the lane's box begins
@@ -119,6 +130,7 @@ class Loader {
     int box_;
     int block_;
     int value_offset_;
+    bool waited_ = false;          // for the launches before this one
     bool values_pending_ = false;  // the copies of the previous tile's values are not started yet
     Boxes values_{};
     RingPosition<V::kStages> key_;

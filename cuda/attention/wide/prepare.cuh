@@ -1,13 +1,14 @@
 // The preparing warps of the wide attention kernel: they go through the work list ahead of the other warps, find out
-// which tiles each item reads, and write its queries, rotated, to shared memory.
+// which tiles each item reads, and write its queries, rotated, to shared memory. The consumers write those of the
+// block's first step, since they have nothing else to do until then, and are more.
 #pragma once
 
 #include <climits>
 #include <cstdint>
 
+#include "attention/wide/queries.cuh"
 #include "attention/wide/shared.cuh"
-#include "device/number.cuh"
-#include "device/prefetch.cuh"
+#include "device/dependent.cuh"
 
 namespace nanolith::cuda::wide {
 
@@ -60,6 +61,7 @@ class Preparer {
             round = max(round, (group + 1) * rounds - 1);
         }
         push(Step{});
+        wait_for_launches_before();  // also if the block has no work: the next launch relies on it (Loader)
         // The last block to end resets the counters.
         if (V::kCluster == 1 && thread_ == 0 && atomicAdd(p_.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
             p_.counters[0] = 0;
@@ -70,6 +72,7 @@ class Preparer {
   private:
     // The next work of the counter, the same for all preparing threads.
     __device__ int claim() {
+        wait_for_launches_before();
         if (thread_ == 0) shared_.work = atomicAdd(p_.counters, 1);
         named_barrier_sync(kPreparerBarrier, kPreparers);
         const int work = shared_.work;
@@ -87,8 +90,7 @@ class Preparer {
         lowest_ = wide.lowest;
         highest_ = wide.highest;
         Step step{};
-        step.kv_head = kv_head;
-        step.num_vectors = item.num_vectors;
+        step.vectors = {item.first_query, item.first_vector, item.num_vectors, kv_head};
         if (item.partial < 0) {
             step.partial = -1;
         } else {
@@ -107,23 +109,24 @@ class Preparer {
                 next.new_queries = !any || (a.rope != nullptr && span.base != base);
                 base = span.base;
             }
-            if (any) publish_step(step, end, item, kv_head);
+            if (any) publish_step(step, end);
             if (end) break;
             any = true;
             step = next;
         }
-        if (!any) write_nothing(item, kv_head, step.partial);
+        if (!any) write_nothing(step);
         return true;
     }
 
     // Writes the results of an item whose rows attend to no token.
-    __device__ void write_nothing(const AttentionItem& item, int kv_head, int partial) const {
+    __device__ void write_nothing(const Step& step) const {
         const AttentionArguments<T>& a = p_.a;
+        wait_for_launches_before();
         for (int m = thread_; m < kWideVectors; m += kPreparers) {
-            const Vector vector = vector_of(item, kv_head, m);
+            const Vector vector = vector_of<V>(p_, step.vectors, m);
             if (vector.row < 0) return;
-            if (partial >= 0) {
-                const int64_t at = int64_t{partial} + m;
+            if (step.partial >= 0) {
+                const int64_t at = int64_t{step.partial} + m;
                 for (int i = 0; i < V::kHeadDim; ++i) a.partial.outputs[at * V::kHeadDim + i] = 0;
                 a.partial.sums[at * (V::kHeadDim / 4)] = -INFINITY;
                 continue;
@@ -133,16 +136,6 @@ class Preparer {
             if (a.lse != nullptr)
                 a.lse[static_cast<int64_t>(vector.row) * p_.shape.num_heads + vector.head] = -INFINITY;
         }
-    }
-
-    // Vector m of the block's part of an item.
-    __device__ Vector vector_of(const AttentionItem& item, int kv_head, int m) const {
-        const int in_item = cluster_rank<V>() * kWideVectors + m;
-        if (in_item >= item.num_vectors) return {-1, 0, 0};
-        const int vector = item.first_vector + in_item;
-        const int r = vector / p_.heads_per_kv;
-        const QueryRow query = p_.a.work.queries[item.first_query + r];
-        return {query.row, kv_head * p_.heads_per_kv + vector - r * p_.heads_per_kv, query.position};
     }
 
     // Sets the tiles of `span` that any row attends to. False: there are none.
@@ -180,97 +173,18 @@ class Preparer {
     }
 
     // Publishes a step, and its queries where they are new.
-    __device__ void publish_step(Step& step, bool last, const AttentionItem& item, int kv_head) {
+    __device__ void publish_step(Step& step, bool last) {
         step.last = last;
         push(step);
-        if (step.new_queries) load_queries(item, kv_head, step.base);
-    }
-
-    static constexpr int kHalf = V::kHeadDim / 16;  // 16-byte columns of half a vector
-
-    static __device__ int offset(int m, int c) { return query_swizzle_offset<V>(m, c); }
-
-    // Fills the next query slot, rotated for spans at `base`.
-    __device__ void load_queries(const AttentionItem& item, int kv_head, int base) {
-        const AttentionArguments<T>& a = p_.a;
+        if (!step.new_queries) return;
         const int slot = query_slot_.stage;
         barrier_wait(&shared_.query_empty[slot], query_slot_.parity ^ 1U, "a query slot");
-        constexpr int kEach = (kWideVectors + kPreparers - 1) / kPreparers;
-        Vector vectors[kEach];
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) vectors[i] = vector_of(item, kv_head, thread_ + i * kPreparers);
-#pragma unroll
-        for (int i = 0; i < kEach; ++i) {
-            const int m = thread_ + i * kPreparers;
-            if (m < kWideVectors) shared_.vectors[slot][m] = vectors[i];
+        if (!consumers_write_) {
+            QueryWriter<V, kPreparers, kPreparerBarrier>(shared_, p_, thread_).write(slot, step.vectors, step.base);
         }
-        named_barrier_sync(kPreparerBarrier, kPreparers);
-        std::byte* const to = shared_.queries[slot];
-        for (int i = thread_; i < kWideVectors * kHalf; i += kPreparers) {
-            const int m = i / kHalf;
-            const int c = i % kHalf;
-            const Vector vector = shared_.vectors[slot][m];
-            if (vector.row >= 0) {
-                const T* const from = a.queries + a.query_layout.offset(vector.row, vector.head);
-                copy_async(to + offset(m, c), from + c * 8);
-                copy_async(to + offset(m, c + kHalf), from + (c + kHalf) * 8);
-                if (a.rope != nullptr) prefetch(rotations_of(max(0, vector.position - base), c));
-            } else {
-                *reinterpret_cast<uint4*>(to + offset(m, c)) = make_uint4(0, 0, 0, 0);
-                *reinterpret_cast<uint4*>(to + offset(m, c + kHalf)) = make_uint4(0, 0, 0, 0);
-            }
-        }
-        asm volatile("cp.async.wait_all;" ::: "memory");
-        if (a.rope != nullptr || p_.rule.query_sign != 1) {
-#pragma unroll 1
-            for (int i = thread_; i < kWideVectors * kHalf; i += kPreparers) {
-                const int m = i / kHalf;
-                const int c = i % kHalf;
-                const Vector vector = shared_.vectors[slot][m];
-                if (vector.row >= 0)
-                    rotate(to + offset(m, c), to + offset(m, c + kHalf), max(0, vector.position - base), c);
-            }
-        }
-        fence_async_proxy();
+        consumers_write_ = false;
         barrier_arrive(&shared_.query_full[slot]);
         query_slot_.advance();
-    }
-
-    // The rotations of the 8 pairs of values from 8 c on.
-    __device__ const float2* rotations_of(int position, int c) const {
-        return p_.a.rope + static_cast<int64_t>(position) * (V::kHeadDim / 2) + c * 8;
-    }
-
-    static __device__ void copy_async(void* to, const void* from) {
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to)), "l"(from) : "memory");
-    }
-
-    // Rotates the pairs of values (8 c + i, 8 c + i + head_dim / 2) for `position`, and applies the scale's sign.
-    __device__ void rotate(std::byte* low, std::byte* high, int position, int c) const {
-        float x[8];
-        float y[8];
-        load_pack(reinterpret_cast<const T*>(low), x);
-        load_pack(reinterpret_cast<const T*>(high), y);
-        const auto sign = static_cast<float>(p_.rule.query_sign);
-        float2 rotations[8];
-        if (p_.a.rope != nullptr) {
-            const float2* const from = rotations_of(position, c);
-#pragma unroll
-            for (int i = 0; i < 8; i += 2) {
-                *reinterpret_cast<float4*>(rotations + i) = __ldg(reinterpret_cast<const float4*>(from + i));
-            }
-        } else {
-#pragma unroll
-            for (float2& to : rotations) to = make_float2(1, 0);
-        }
-#pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            const float rotated = (x[i] * rotations[i].x - y[i] * rotations[i].y) * sign;
-            y[i] = (y[i] * rotations[i].x + x[i] * rotations[i].y) * sign;
-            x[i] = rotated;
-        }
-        store_pack(reinterpret_cast<T*>(low), x);
-        store_pack(reinterpret_cast<T*>(high), y);
     }
 
     Shared<V>& shared_;
@@ -278,6 +192,7 @@ class Preparer {
     int thread_;
     int lowest_ = 0;
     int highest_ = 0;
+    bool consumers_write_ = true;  // the next step's queries
     RingPosition<kSteps> step_;
     RingPosition<V::kQuerySlots> query_slot_;
 };

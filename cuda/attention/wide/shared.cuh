@@ -22,7 +22,7 @@ constexpr int kConsumers = kGroups * kGroupThreads;
 constexpr int kSteps = 4;
 
 // Numbers of named barriers; each computing warpgroup has one of its own from kGroupBarrier and kSchedulerBarrier on.
-enum : int { kPreparerBarrier = 1, kGroupBarrier = 2, kSchedulerBarrier = 4 };
+enum : int { kPreparerBarrier = 1, kGroupBarrier = 2, kSchedulerBarrier = 4, kConsumerBarrier = 6 };
 
 // What the kernel reads beside its tensor map.
 template <typename T>
@@ -67,6 +67,14 @@ struct Variant {
     static constexpr int kQueryBytes = kBlocks * kQueryBlockBytes;
 };
 
+// Query vectors of an item, for one KV head: those of AttentionItem.
+struct ItemVectors {
+    int32_t first_query;
+    int32_t first_vector;
+    int32_t num_vectors;
+    int32_t kv_head;
+};
+
 // The part of an item that lies in one span, as the preparing warps publish it to the other warps.
 struct Step {
     int32_t first_page;
@@ -76,8 +84,7 @@ struct Step {
     int32_t unmasked_first;  // tiles within [unmasked_first, unmasked_end) are visible to all rows as a whole
     int32_t unmasked_end;
     int32_t base;
-    int32_t kv_head;
-    int32_t num_vectors;
+    ItemVectors vectors;
     int32_t partial;   // index of vector 0 among the partial results of all KV heads; -1: the item writes the output
     bool new_queries;  // the queries, rotated for this span, are in the next query slot
     bool last;         // step of the item
