@@ -19,6 +19,10 @@
 namespace nanolith::cpu {
 namespace {
 
+// Up to so many queries are multiplied with keys as these lie in their page; for more, packing a tile's keys first
+// takes less time. With AVX2 alone it makes no difference.
+constexpr int64_t kFewQueries = 16;
+
 // Float32 memory of one thread, for blocks of up to block_rows(group) rows.
 class Scratch {
   public:
@@ -180,7 +184,7 @@ class BlockAttention {
     [[nodiscard]] int64_t query_head(int64_t query) const { return int64_t{block_.kv_head} * group_ + query % group_; }
     // Whether dot products with the keys as they lie beat packing them.
     [[nodiscard]] bool few(const AttentionWalk& walk) const {
-        return num_queries(walk) <= kFewRows && !shape_.batch_invariant;
+        return num_queries(walk) <= kFewQueries && !shape_.batch_invariant;
     }
 
     // Calls visit(rows [count][head_dim], offset in tile, count, next) for each page's part of the tile: keys, or
