@@ -13,8 +13,8 @@
 // 64 rows at 4.0. Small matrices are bound by what a launch takes besides: reading x behind the wait for the launches
 // before (1 us), the last products, a cluster's two barriers and the instructions of all that, which each launch
 // fetches anew. So loops that are not the innermost are not unrolled, and where half of the shared memory will do,
-// the next launch's weights come meanwhile. 44 to 58 registers with up to 32 rows, 90 with 64 and 122 with 96; for
-// logits up to 80, 122 and 166 (sm_90a, nvcc 13.0).
+// the next launch's weights come meanwhile. 42 to 58 registers with up to 32 rows, 90 with 64 and 122 with 96; for
+// logits up to 86, 154 and 168 (sm_90a, nvcc 13.0).
 #include "linear/staged.h"
 
 #include "device/dependent.cuh"

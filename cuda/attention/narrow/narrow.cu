@@ -23,7 +23,8 @@
 // At an item's end the warps' results meet in shared memory, and one half of the warps merges them while the other half
 // continues; the halves alternate. A narrow item merges the partial results that wide items have of its rows, and a
 // block's last item also a few of other blocks'; all others are merged at the blocks' ends. Beside wide items the first
-// blocks start at once, on multiprocessors that the wide kernel does not use (overlap.h).
+// blocks start when the launches before the wide one have ended, on multiprocessors that the wide kernel does not use
+// (overlap.h).
 //
 // Bytes: K and V once for each item and KV head. Flops: 64 * tokens * head_dim. Bound by memory, and in short launches
 // by a chain of dependent steps: item, queries, first tile, merging. An item of 256 tokens takes 3 us, where copies

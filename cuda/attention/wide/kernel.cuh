@@ -26,7 +26,6 @@
 #include "attention/wide/consume.cuh"
 #include "attention/wide/load.cuh"
 #include "attention/wide/prepare.cuh"
-#include "device/dependent.cuh"
 #include "device/registers.cuh"
 
 namespace nanolith::cuda::wide {
