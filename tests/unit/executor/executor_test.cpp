@@ -208,6 +208,46 @@ TEST_P(ExecutorTest, DecodesFewSequencesAfterLongContexts) {
     }
 }
 
+// Sequences with a row each, which have a few tokens of their own behind tokens that all of them share: five sequences,
+// and more than 65, whose query vectors are too many for one query tile of any kernel. Some devices then attend to the
+// shared tokens and to the others by two kernels side by side, and record the fourth step, so that the fifth is a
+// replay.
+TEST_P(ExecutorTest, DecodesManySequencesBehindSharedTokens) {
+    Random random(seed_ + 70);
+    constexpr int32_t kUses = 6;  // of one chunk, one after the other
+    for (const size_t sequences : {size_t{5}, size_t{66} + random.below(10)}) {
+        RandomShape shape;
+        shape.num_layers = 2;
+        shape.hidden_size = 64;
+        shape.intermediate_size = 64;
+        shape.num_kv_heads = 1 + random.below(2);
+        shape.num_heads = shape.num_kv_heads * (2 + random.below(3));
+        shape.head_dim = random.below(2) == 0 ? 64 : 128;
+        shape.vocab_size = 100;
+        shape.qk_norm = random.below(2) == 0;
+        RandomModel model(shape, GetParam().dtype, seed_ + 71 + sequences);
+        const int32_t page_size = 16 << random.below(2);
+        const auto pages = static_cast<int32_t>(sequences) + 200 / page_size;
+        PagedHarness harness(*backend_, model, options(page_size, pages, 200), seed_);
+        ASSERT_TRUE(harness.ready());
+        Store chunk;
+        const int32_t length = 100 + random.below(90);
+        const std::string what = describe(shape, page_size) + ", " + std::to_string(sequences) + " sequences behind " +
+                                 std::to_string(kUses * length) + " tokens";
+        expect_close(harness.run({{&chunk, 0, {}, harness.tokens(length)}}), what + ", a chunk");
+        std::vector<Store> tails(sequences);
+        std::vector<Job> jobs;
+        for (Store& tail : tails) {
+            jobs.push_back({&tail, kUses * length, {}, {}});
+            for (int32_t i = 0; i < kUses; ++i) jobs.back().before.push_back({&chunk, i * length});
+        }
+        for (int step = 0; step < 5; ++step) {
+            for (Job& job : jobs) job.tokens = harness.tokens(1);
+            expect_close(harness.run(jobs), what + ", step " + std::to_string(step));
+        }
+    }
+}
+
 TEST_P(ExecutorTest, ReusesChunksAtAnyBaseInAnyOrder) {
     for (size_t i = 0; i < std::size(kShapes); ++i) {
         RandomModel model(kShapes[i], GetParam().dtype, seed_ + 20 + i);
