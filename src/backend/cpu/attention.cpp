@@ -19,8 +19,10 @@
 namespace nanolith::cpu {
 namespace {
 
-// Up to so many queries are multiplied with keys as these lie in their page; for more, packing a tile's keys first
-// takes less time. With AVX2 alone it makes no difference.
+// The most queries of a block whose scores are dot products with the keys as these lie in their pages. With more
+// queries it takes less time to pack the keys of a tile first. (Measured with AVX-512: a fifth to a third less
+// attention time for ten queries than if these packed the keys, a tenth less for 16. With AVX2 both take the same
+// time.)
 constexpr int64_t kFewQueries = 16;
 
 // Float32 memory of one thread, for blocks of up to block_rows(group) rows.

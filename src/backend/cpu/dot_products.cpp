@@ -125,6 +125,7 @@ NL_INLINE void dot_products_body(const DotProducts<T>& of, int64_t rows, int64_t
         some.x = of.x + row * of.depth;
         some.y = of.y + row * of.y_stride;
         any_few_rows<Lanes>(some, std::min(kFewRows, rows - row), outputs);
+        some.next = nullptr;  // the first rows have fetched it
     }
 }
 
