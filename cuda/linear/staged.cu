@@ -43,8 +43,9 @@ __device__ void put_products(const Product& product, const StagedDivision& divis
     });
 }
 
-// Called by the multiplying warps: multiplies the block's columns of each of its cluster's strips. If there is one
-// strip, `product` then has its sums; if there may be several, the outputs of all have been written.
+// Called by the multiplying warps. Multiplies the block's columns, once for each strip of its cluster. If clusters have
+// one strip each, `product` has the strip's sums afterwards. If they have several (StagedDivision::several_strips), the
+// outputs of each strip are written before the next one begins, and `product` is of no more use.
 template <typename T, int kRows, typename Outputs>
 __device__ void multiply_strips(const StagedBlock<kRows>& block, StagedProduct<T, kRows>& product, const Outputs& to) {
     const StagedDivision& division = block.division;

@@ -94,10 +94,11 @@ inline StagedDivision divide_staged(int rows, int kernel_rows, int size, int wei
         best.clusters = std::min(best.end_strip, at_once);
         best.launched = best.clusters;
     }
-    // Where all of a block's weights fit in half of a multiprocessor's shared memory, the block takes no more than
-    // that. Then a block of the next launch can run beside it and fetch its weights while this one multiplies. This is
-    // fast only if each multiprocessor runs one block of either launch, and not two of the same. So there are blocks
-    // for all multiprocessors, although those of the last clusters have no strip and do nothing.
+    // If all weights of a block fit in half of a multiprocessor's shared memory, the block asks for half of it only.
+    // A block of the next launch can then run on the same multiprocessor at the same time, and fetches its weights
+    // while this one multiplies. That is fast only if the two blocks on a multiprocessor are of different launches. So
+    // a launch has as many blocks as there is room for with one on each multiprocessor, even if there are fewer strips:
+    // the clusters without a strip do nothing.
     const int64_t weights_of_block = int64_t{2} * best.tiles * kStagedTile * size / best.splits;
     const bool half = kernel_rows <= 64 && !best.several_strips() && weights_of_block <= kHalfStagedShared;
     if (half) best.launched = clusters.most[static_cast<size_t>(best.splits)];

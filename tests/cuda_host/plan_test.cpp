@@ -576,7 +576,8 @@ Step step_behind_prefix(int32_t sequences, int32_t prefix, int32_t own) {
     return step;
 }
 
-// Each item takes time besides its KV tiles. So no block may get many short items while the others get few long ones.
+// A block needs some time for each item, however few KV tiles the item has. So the planner must not give many short
+// items to one block and a few long ones to each other block, even if all have equally many KV tiles.
 TEST(AttentionPlan, BlocksShareShortItems) {
     const unsigned seed = std::random_device{}();
     std::printf("seed %u\n", seed);

@@ -72,8 +72,9 @@ class ItemQueries {
         }
     }
 
-    // Reads the projection's bias and the weights of the query norm for the elements of the lane's part. Does nothing
-    // in a launch that does not append keys and values: there the append kernel has applied both to the queries.
+    // Loads what finish() applies to the query elements that take() has given the lane: the bias of the query
+    // projection and the weights of the query norm. A launch that does not append keys and values needs neither,
+    // because the append kernel before it has added the bias and normalised the queries; then this does nothing.
     __device__ __forceinline__ void read_bias_and_norm() {
         if constexpr (!V::kAppends) return;
         bias_low_ = bias_high_ = {};

@@ -7,14 +7,19 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Microseconds that another item takes a block of the narrow kernel on Hopper, in steps of few items.
+// Microseconds that a block of the narrow kernel needs for an item besides its KV tiles, on Hopper, in steps of few
+// items.
 constexpr double kShareItemCost = 2.0;
 
-// An item takes a block some time however few tokens it has. Returns that time as the number of KV tiles that the block
-// could do meanwhile; 0 where blocks get shares of KV tiles alone. Without it eight rows that have few tokens each,
-// behind many that they share, are all given to the last block of a KV head, whose share they fill with tiles but not
-// with time: their step took 20% longer on an H200, and steps of two and three rows 3 to 5%. But where many items have
-// similar lengths, every block gets about as many of them anyway, and counting them lost 1% of a step of 48 rows.
+// A block needs kShareItemCost for each item, in addition to the time for the item's KV tiles. Returns that cost
+// as the number of KV tiles that the block could compute in the same time, or 0 if shares should count KV tiles alone.
+//
+// Why items count: take eight rows that share a long prefix and have a few tokens of their own, which are eight short
+// items. By KV tiles alone they are less than one block's share, so one block gets all eight and ends long after the
+// others. That step took 20% longer on an H200, and steps of two and three rows 3 to 5%.
+//
+// Why they don't always: if there are many items of similar lengths, equal shares of KV tiles have about equally many
+// items anyway, and counting these as well made a step of 48 rows 1% slower.
 int32_t cost_of_item(const PlanShape& shape, const TileTotals& totals, int blocks) {
     const bool few = 2 * totals.narrow_tiles <= blocks;
     const bool of_similar_length = totals.longest_narrow * totals.narrow_tiles <= 2 * totals.narrow_kv_tiles;

@@ -65,7 +65,7 @@ void CascadeFinder::consider(const AttentionStep& step, Range range) {
     for (const SegmentUse& use : uses) in_cascade_[use.segment] = 1;
 }
 
-// How many query tiles `rows` rows are cut into that attend to the same `tokens` tokens.
+// If `rows` rows attend to the same `tokens` tokens: how many query tiles they are cut into.
 int64_t CascadeFinder::count_tiles(int64_t rows, int64_t tokens) const {
     return divide_up(rows, rows_per_tile(shape_, rows, tokens)) * num_groups_;
 }

@@ -66,10 +66,11 @@ inline HeadGroups head_groups(const PlanShape& shape) {
     return {heads, static_cast<int32_t>(divide_up(shape.heads_per_kv(), heads))};
 }
 
-// Whether the narrow kernel computes `vectors` query vectors that attend to the same `tokens` tokens, though they are
-// more than its query tiles hold, so that it reads the tokens once for each tile. (The wide kernel would read them once
-// for all.) It takes 10 us less a launch on an H200, and no other kernel has to be waited for. All its tiles but the
-// first find the keys and values in L2; kMostAgain is where reading them there takes longer than those 10 us.
+// Whether `vectors` query vectors that all attend to the same `tokens` tokens are computed by the narrow kernel,
+// although they don't fit in one of its query tiles. The narrow kernel then reads the tokens' keys and values once for
+// each tile; the wide kernel would read them once for all vectors. But a launch of the narrow kernel takes 10 us less
+// on an H200, and it need not wait for the wide one. Keys and values that are read again come from L2. kMostAgain is
+// the number of bytes beyond which reading them again takes longer than those 10 us.
 inline bool are_narrow_tiles(const PlanShape& shape, int64_t vectors, int64_t tokens) {
     constexpr int64_t kMostTiles = 8;
     constexpr int64_t kMostAgain = int64_t{40} << 20;  // bytes of keys and values that are read again
@@ -78,14 +79,16 @@ inline bool are_narrow_tiles(const PlanShape& shape, int64_t vectors, int64_t to
     return tiles <= kMostTiles && shape.heads_per_kv() <= kNarrowVectors && (tiles - 1) * bytes <= kMostAgain;
 }
 
-// How many vectors a full query tile has, where `vectors` vectors in all attend to the same `tokens` tokens.
+// If `vectors` query vectors attend to the same `tokens` tokens, they are cut into query tiles. Returns how many
+// vectors each of these tiles holds; the last one may have fewer. The number tells the kernel: kNarrowVectors is the
+// narrow one's, wide_vectors the wide one's.
 inline int tile_vectors(const PlanShape& shape, int64_t vectors, int64_t tokens) {
     if (vectors <= kNarrowVectors || shape.batch_invariant) return kNarrowVectors;
     if (shape.wide_vectors == 0) return max_narrow_vectors(shape);
     return are_narrow_tiles(shape, vectors, tokens) ? kNarrowVectors : shape.wide_vectors;
 }
 
-// How many rows a full query tile has, where `rows` rows in all attend to the same `tokens` tokens.
+// The same in rows: if `rows` rows attend to the same `tokens` tokens, how many rows each of their query tiles holds.
 inline int32_t rows_per_tile(const PlanShape& shape, int64_t rows, int64_t tokens) {
     // A tile's first token follows from the window of its first row, which must be the row's own to be invariant.
     if (shape.batch_invariant && shape.window > 0) return 1;

@@ -6,7 +6,8 @@ namespace nanolith::cuda {
 
 namespace {
 
-// Whether the wide kernel computes `rows` rows that attend to the same `tokens` tokens.
+// Whether `rows` rows that attend to the same `tokens` tokens are computed by the wide kernel, rather than a narrow
+// one.
 bool is_wide(const PlanShape& shape, int64_t rows, int64_t tokens) {
     return tile_vectors(shape, rows * shape.heads_per_kv(), tokens) > max_narrow_vectors(shape);
 }

@@ -41,17 +41,18 @@ class Consumer {
         write_first_queries();
         begin_queries();
         begin_sums();
-        // The block's first tile has no previous one, and needs no code of its own nevertheless, which would take
-        // longer to fetch than to run: the product for the previous tile multiplies whatever is in shared memory, and
-        // the next product, its item's first, does not add to that.
+        // The loop multiplies a tile's keys together with the values of the tile before. The block's first tile has
+        // none before it. It goes through the same loop nevertheless, because fetching separate code for it would take
+        // longer than running it: the values' product then multiplies whatever shared memory contains, and its result
+        // is dropped, since the next such product, the first one of the item, does not add to it.
         token_ -= V::kTile;
         ++tiles_;
         Output output;
         Scores scores;
         uint32_t weights[kSlices][4] = {};
         float correction[2];
-        bool follows = false;  // the next tile follows another one, whose values the next product multiplies
-        bool adds = false;     // the next product adds to `output`; otherwise it is the item's first
+        bool follows = false;  // there is a tile before the next one, whose values are multiplied next
+        bool adds = false;     // that product adds to `output`, because it is not its item's first
         for (;;) {
             while (full_tile_follows()) {
                 do_tile<V::kTile>(output, weights, follows, adds);
@@ -149,7 +150,7 @@ class Consumer {
         query_slot_.advance();
     }
 
-    // Writes the queries of the block's first step to the first slot. All consumers call it.
+    // Writes the queries of the block's first step to its query slot. All consumers call it, and may then use them.
     __device__ void write_first_queries() const {
         const int thread = static_cast<int>(threadIdx.x) - (kThreads - kConsumers);
         const Step& step = shared_.steps[step_.stage];
@@ -269,8 +270,9 @@ class Consumer {
         return tiles_ == 2 && end_token_ - token_ <= V::kTile + kShortTile;
     }
 
-    // A tile of these two kinds: no item, step or queries end before it, and the previous tile, if it `follows` one,
-    // has all its values. `adds`: that tile is not its item's first.
+    // Computes the scores and weights of a tile of these two kinds, and adds the values of the tile before it, which
+    // has all its tokens, to `output`. Both tiles are of the same item, step and queries. `follows`, `adds`: as in
+    // run().
     template <int kTokens>
     __device__ __forceinline__ void do_tile(Output& output, uint32_t (&weights)[kSlices][4], bool follows, bool adds) {
         token_ += V::kTile;

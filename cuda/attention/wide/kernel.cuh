@@ -6,12 +6,16 @@
 // reads. One warp starts the copies (TMA) of K and V straight from the pages, two stages each; three warps rotate the
 // next item's queries; the other two warpgroups compute 64 vectors each, S = Q K^T from shared memory and O += P V with
 // P from registers, and one issues its products while the other computes its softmax. Tiles of consecutive items follow
-// each other without a gap. 216 registers for each computing thread, 72 for the others; at head_dim 128 and 256 one or
-// two words are spilled outside the loops (sm_90a, nvcc 13.0). 197 KiB of shared memory at head_dim 128.
+// each other without a gap. A computing thread has 216 registers and each other thread 72. At head_dim 128 and 256 nvcc
+// 13.0 spills one or two words for each thread (sm_90a), none of them inside the loops over tiles. A block has 197 KiB
+// of shared memory at head_dim 128.
 //
-// Each launch fetches its instructions anew, which takes about ten cycles for each of them, and short launches wait for
-// that. So the first tile runs through the code of all others, and both computing warpgroups rotate the block's first
-// queries. The launch may be an early one: it initialises its barriers and reads the plan, and then waits.
+// How a launch begins decides how long a short one takes, because instructions are not in the caches yet: the first
+// execution of each takes about ten cycles. So there is no separate code for a block's first tile, and the queries of
+// the block's first step are rotated by the eight computing warps, which have nothing else to do then, in place of
+// three. The launch may begin early (device/dependent.cuh): its blocks then initialise their barriers and read the plan
+// while the launch before, which writes queries, keys and values, still runs, and wait for it to end before they read
+// those.
 //
 // Flops: 4 * head_dim for each pair of a vector and a token that it attends to, and up to 64 more tokens a vector at
 // the causal limit. Bytes: each item reads 4 * head_dim for each token and KV head, mostly from L2: 128 flops a byte.

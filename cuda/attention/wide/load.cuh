@@ -69,8 +69,10 @@ class Loader {
     }
 
   private:
-    // Waits for the launches before this one, which write to the pages, and then lets the next one begin, which does
-    // not wait for those: it is that of the narrow items, and begins on multiprocessors where this kernel has ended.
+    // Waits until the launches before this one have ended, because they write to the pages. Then lets the next launch
+    // begin, on multiprocessors that this kernel has left. The order matters: the next launch, that of the narrow
+    // items, reads the same pages without waiting. It begins when each block of this kernel has waited here, or has
+    // ended.
     __device__ void wait_once() {
         if (waited_) return;
         wait_for_launches_before();

@@ -61,7 +61,9 @@ class Preparer {
             round = max(round, (group + 1) * rounds - 1);
         }
         push(Step{});
-        wait_for_launches_before();  // also if the block has no work: the next launch relies on it (Loader)
+        // Also where the block has had no work: the next launch takes a block that ends for one that has waited
+        // (Loader).
+        wait_for_launches_before();
         // The last block to end resets the counters.
         if (V::kCluster == 1 && thread_ == 0 && atomicAdd(p_.counters + 1, 1) == static_cast<int>(gridDim.x) - 1) {
             p_.counters[0] = 0;
@@ -192,7 +194,7 @@ class Preparer {
     int thread_;
     int lowest_ = 0;
     int highest_ = 0;
-    bool consumers_write_ = true;  // the next step's queries
+    bool consumers_write_ = true;  // whether the next queries are written by the consumers: those of the first step
     RingPosition<kSteps> step_;
     RingPosition<V::kQuerySlots> query_slot_;
 };

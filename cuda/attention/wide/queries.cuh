@@ -1,4 +1,5 @@
-// Writes the query vectors of an item of the wide attention kernel to shared memory, rotated.
+// How the wide attention kernel prepares an item's query vectors: it reads them from device memory, rotates them for
+// their distance from the segment that they attend to, and writes them to a query slot in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace nanolith::cuda::wide {
 
-// Vector m of the block's part of an item's vectors.
+// Which row, query head and position the block's vector m is, of the item's vectors `of`. Row -1 if the block has no
+// vector m.
 template <typename V>
 __device__ Vector vector_of(const Parameters<typename V::T>& p, const ItemVectors& of, int m) {
     const int in_item = cluster_rank<V>() * kWideVectors + m;
@@ -22,7 +24,8 @@ __device__ Vector vector_of(const Parameters<typename V::T>& p, const ItemVector
     return {query.row, of.kv_head * p.heads_per_kv + vector - entry * p.heads_per_kv, query.position};
 }
 
-// kThreads threads write together. They meet in the named barrier kBarrier, which no other threads use meanwhile.
+// Fills query slots. kThreads threads of the block call each function together; they use the named barrier kBarrier,
+// which no other threads may use at the same time.
 template <typename V, int kThreads, int kBarrier>
 class QueryWriter {
   public:
@@ -32,8 +35,9 @@ class QueryWriter {
     __device__ QueryWriter(Shared<V>& shared, const Parameters<T>& parameters, int thread)
         : shared_(shared), p_(parameters), thread_(thread) {}
 
-    // Waits for the launches before this one, and then fills a query slot with an item's vectors, rotated for spans at
-    // `base`. Products may read them once all threads have met in another barrier.
+    // Fills query slot `slot` with an item's vectors, rotated for spans at `base`. Waits first until the launches
+    // before this one, which write the queries, have ended. Products may read the slot when all kThreads threads have
+    // returned and met in a barrier.
     __device__ void write(int slot, const ItemVectors& of, int base) const {
         const AttentionArguments<T>& a = p_.a;
         constexpr int kEach = (kWideVectors + kThreads - 1) / kThreads;
@@ -82,8 +86,9 @@ class QueryWriter {
         return query_swizzle_offset<V>(m, c);
     }
 
-    // The rotations of the 8 pairs of values from 8 c on. Vectors before the span, whose position is negative, attend
-    // to nothing of it; they get those of position 0.
+    // The cosines and sines that rotate 8 of a vector's pairs of values: pairs 8 * c to 8 * c + 7, by the angles for
+    // `position`. A vector that stands before the span has a negative position. It attends to no token of the span, so
+    // that its rotation does not matter: it gets that of position 0, since the table has no others.
     __device__ const float2* rotations_of(int position, int c) const {
         return p_.a.rope + static_cast<int64_t>(max(0, position)) * (V::kHeadDim / 2) + c * 8;
     }

@@ -67,7 +67,8 @@ struct Variant {
     static constexpr int kQueryBytes = kBlocks * kQueryBlockBytes;
 };
 
-// Query vectors of an item, for one KV head: those of AttentionItem.
+// Which query vectors an item has: the fields of AttentionItem of the same names, and the KV head that it is computed
+// for.
 struct ItemVectors {
     int32_t first_query;
     int32_t first_vector;
