@@ -2,13 +2,17 @@
 // over the cluster, always in the order of the thread blocks, and become outputs.
 #pragma once
 
+#include "compact/layout.h"
 #include "compact/output.cuh"
-#include "compact/tiled_compact.h"
+#include "compact/streamed_compact.h"
 #include "device/cluster_sum.cuh"
 #include "device/fragment.cuh"
 #include "device/reduce.cuh"
 
 namespace nanolith::cuda {
+
+// The most thread blocks of a cluster, which divide the columns of one strip of weight rows among them.
+constexpr int kCompactSplits = 8;
 
 // Partial sums in shared memory are [rows of x][sums_row(tiles)] float32: four more than the weight rows of a strip of
 // so many tiles, so that the lanes of a warp, which write eight weight rows of four rows of x at once, use different
@@ -83,9 +87,9 @@ class ClusterSums {
                 const int row = first + i * rows;
                 if (row >= end) break;
                 outputs[i].begin(output, matrix, row, strip.first + tile, r);
-                sums[i] = cluster_sum<kTiledSplits>(at + row * kRow, strip.splits);
+                sums[i] = cluster_sum<kCompactSplits>(at + row * kRow, strip.splits);
                 if (matrix.gated)
-                    others[i] = cluster_sum<kTiledSplits>(at + row * kRow + kCompactTile / 2, strip.splits);
+                    others[i] = cluster_sum<kCompactSplits>(at + row * kRow + kCompactTile / 2, strip.splits);
             }
 #pragma unroll
             for (int i = 0; i < kTogether; ++i) {

@@ -1,19 +1,20 @@
 // Tiling: a thread block computes the outputs of a strip of weight rows for some rows of x, and goes through the
-// columns 64 at a time. It is "tall", with 16 warps, 256 weight rows and up to 64 or 128 rows of x, or "wide", with 8
-// warps, 128 weight rows and up to 256 rows of x. Each warp has a tile of 16 weight rows. The copy engine brings their
-// blocks (layout.h) to a ring in shared memory of the warp's own. The warp widens and scales the codes of 32 columns in
-// registers and rounds them to 16 bits; wgmma takes them from there as its operand A, and the same columns of x as its
-// operand B, for four warps at a time. The copy engine brings x, too, [rows, 64] a stage, of which four are in shared
-// memory. While the tensor cores multiply 32 columns, the warps widen the next 32.
+// columns 64 at a time. It is "tall", with 16 warps, 256 weight rows and up to 16, 32, 64 or 128 rows of x, or "wide",
+// with 8 warps, 128 weight rows and up to 256 rows of x. Each warp has a tile of 16 weight rows. The copy engine brings
+// their blocks (layout.h) to a ring in shared memory of the warp's own. The warp widens and scales the codes of 32
+// columns in registers and rounds them to 16 bits; wgmma takes them from there as its operand A, and the same columns
+// of x as its operand B, for four warps at a time. The copy engine brings x, too, with up to 32 rows 256 columns a
+// stage, with 64 rows 128, with more 64. Four stages are in shared memory. While the tensor cores multiply 32 columns,
+// the warps widen the next 32.
 //
 // Where there are fewer thread blocks than multiprocessors, up to eight of them, a cluster, share the columns of a
 // strip and add up their partial sums (cluster_sums.cuh). Thread blocks of the same strip and other rows of x follow
 // each other in the grid, so that all but the first find its weights in L2.
 //
 // Bytes: weights once from memory and again from L2 for each further 128 or 256 rows; x once from L2 for every strip.
-// Flops: 2 * rows * outputs * size, with rows in 128s or 256s. 64 columns take the tensor cores 1,024 clocks in tall
-// thread blocks of 128 rows and in wide ones; widening them takes each of a scheduler's four or two warps 150 to 240
-// instructions. No more than 128 registers (tall) and 208 (wide), nothing spilled (sm_90a, nvcc 13.0).
+// Flops: 2 * rows * outputs * size, with rows in 16, 32, 64, 128s or 256s. 64 columns take the tensor cores 1,024
+// clocks in tall thread blocks of 128 rows and in wide ones; widening them takes each of a scheduler's four or two
+// warps 150 to 240 instructions. No more than 128 registers (tall) and 208 (wide), nothing spilled (sm_90a, nvcc 13.0).
 //
 // Bound by the tensor cores in wide thread blocks: 600 to 740 TFLOP/s in matrices with long rows on an H200. Tall ones
 // of 128 rows lose to the issue of instructions, the more the smaller the codes. What a launch takes besides its
@@ -60,10 +61,10 @@ __global__ void __launch_bounds__(kWarps* kWarp, 1)
 template <typename Traits, int kWarps, int kRows>
 Division divide(const CompactMatrix& matrix, int rows, const ClustersAtOnce& clusters) {
     // As measured on an H200: of 64 columns,
-    constexpr int64_t kOfStep = kWarps == 8                          ? 1500
-                                : Traits::kCodes == CodeKind::bits4  ? 1900
-                                : Traits::kScales == ScaleKind::none ? 1500
-                                                                     : 1700;
+    constexpr int64_t kOfCodes = Traits::kCodes == CodeKind::bits4    ? 1000
+                                 : Traits::kScales == ScaleKind::none ? 650
+                                                                      : 800;
+    constexpr int64_t kOfStep = kWarps == 8 ? 1500 : kOfCodes + 6 * kRows;
     constexpr int64_t kOfBlock = 6000;    // until the first product, and for the outputs,
     constexpr int64_t kOfCluster = 6000;  // and until a cluster has added up its sums.
     constexpr int kLines = kCompactColumns / kCompactUnit;
@@ -73,7 +74,7 @@ Division divide(const CompactMatrix& matrix, int rows, const ClustersAtOnce& clu
     best.row_blocks = divide_up(rows, kRows);
     best.clocks = INT64_MAX;
     const int num_blocks = compact_blocks_of(matrix.size);
-    for (int splits = 1; splits <= std::min(kTiledSplits, num_blocks); ++splits) {
+    for (int splits = 1; splits <= std::min(kCompactSplits, num_blocks); ++splits) {
         const int at_once = clusters.most[static_cast<size_t>(splits)];
         if (at_once == 0) continue;
         const int64_t waves = divide_up(best.strips * best.row_blocks, at_once);
@@ -99,22 +100,40 @@ Result<void> start(const T* x, int rows, const CompactMatrix& matrix, const Divi
 
 }  // namespace
 
+Result<ClustersAtOnce> find_rounded_clusters() {
+    // Any kernel of this file will do.
+    using Traits = CompactTraits<CodeKind::e4m3, ScaleKind::none, 32, false>;
+    using Strip = RoundedStrip<__half, Traits, 16, 64>;
+    static_assert(kCompactSplits <= kMostClusterBlocks);
+    return find_clusters(reinterpret_cast<const void*>(rounded_compact_kernel<__half, Traits, 16, 64>), Strip::kThreads,
+                         Strip::kSharedBytes);
+}
+
+bool rounded_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu) {
+    if (gpu.major != 9 || size % kCompactUnit != 0) return false;
+    return CompactForms::with(
+        layout, [](auto) { return true; }, [] { return false; });
+}
+
 template <typename T>
 Result<void> rounded_compact(const T* x, int rows, const CompactMatrix& matrix, const CompactOutput& output,
                              const ClustersAtOnce& clusters, cudaStream_t stream) {
     const auto use = [&](auto traits) {
         using Traits = decltype(traits);
-        if (rows <= 64) {
-            return start<T, Traits, 16, 64>(x, rows, matrix, divide<Traits, 16, 64>(matrix, rows, clusters), output,
-                                            stream);
-        }
+        const auto start_tall = [&]<int kRows>() {
+            return start<T, Traits, 16, kRows>(x, rows, matrix, divide<Traits, 16, kRows>(matrix, rows, clusters),
+                                               output, stream);
+        };
+        if (rows <= 16) return start_tall.template operator()<16>();
+        if (rows <= 32) return start_tall.template operator()<32>();
+        if (rows <= 64) return start_tall.template operator()<64>();
         const Division tall = divide<Traits, 16, 128>(matrix, rows, clusters);
         const Division wide = divide<Traits, 8, 256>(matrix, rows, clusters);
         if (tall.clocks < wide.clocks) return start<T, Traits, 16, 128>(x, rows, matrix, tall, output, stream);
         return start<T, Traits, 8, 256>(x, rows, matrix, wide, output, stream);
     };
     const auto refuse = []() -> Result<void> {
-        return fail(NL_ERROR_INTERNAL, "compact weights: expected a form that tiled_compact_supports()");
+        return fail(NL_ERROR_INTERNAL, "compact weights: expected a form that rounded_compact_supports()");
     };
     return CompactForms::with(matrix.layout, use, refuse);
 }

@@ -38,11 +38,18 @@ struct StripShare {
 template <typename T, typename Traits, int kWarps, int kRows>
 class RoundedStrip {
     static constexpr int kBlock = Traits::layout().block_bytes(kCompactColumns);
-    static constexpr int kLines = kCompactColumns / kCompactUnit;  // of a block of weights
-    static constexpr int kMostRing = 3;                            // stages of a warp's ring
-    static constexpr int kColumnBytes = kCompactUnit * 2;          // of a row in a stage of x
-    static constexpr int kStageBytes = kRows * kColumnBytes;
-    static constexpr int kXStages = kLines;  // so that each line of a block meets x in the same stage
+    static constexpr int kLines = kCompactColumns / kCompactUnit;              // of a block of weights
+    static constexpr int kMostRing = 3;                                        // stages of a warp's ring
+    static constexpr int kColumnBytes = kCompactUnit * 2;                      // of a row in a stage of x
+    static constexpr int kLineBytes = kRows * kColumnBytes;                    // of 64 columns of x
+    static constexpr int kStageLines = kRows <= 32 ? 4 : kRows <= 64 ? 2 : 1;  // of x in a stage
+    static constexpr int kStageBytes = kStageLines * kLineBytes;
+    static constexpr int kXStages = 4;
+    static constexpr int kXLines = kXStages * kStageLines;
+    static_assert(kXLines % kLines == 0);  // the stages hold the lines of a whole number of blocks
+    // How many stages x is fetched ahead of the one that is multiplied. Where a stage has several lines it is one fewer
+    // than there is room for: all warps have then probably released the stage that the thread which fetches waits for.
+    static constexpr int kAhead = kStageLines == 1 ? kXStages - 1 : kXStages - 2;
     // Where a thread block's shared memory has what, in bytes: the stages of x are at its beginning, then come the
     // rings of weights, then the barriers. Partial sums are written over x and rings once the product is complete.
     static constexpr int kRings = kXStages * kStageBytes;
@@ -118,16 +125,27 @@ class RoundedStrip {
   private:
     __device__ static int warp() { return static_cast<int>(threadIdx.x) / kWarp; }
 
-    // Has the copy engine bring 64 columns of x, step number `step` of the share, when their stage is free. Called by
-    // one thread for one step after the other.
-    __device__ void fetch(const CUtensorMap* x, int step) const {
-        if (step >= share_.steps) return;
-        const int stage = step % kXStages;
-        barrier_wait(&barriers_.empty[stage], (static_cast<unsigned>(step / kXStages) & 1U) ^ 1U,
+    // Has the copy engine bring the columns of x of the share's stage number `number`, when there is room for them.
+    // Called by one thread for each stage.
+    __device__ void fetch(const CUtensorMap* x, int number) const {
+        if (number * kStageLines >= share_.steps) return;
+        const int stage = number % kXStages;
+        barrier_wait(&barriers_.empty[stage], (static_cast<unsigned>(number / kXStages) & 1U) ^ 1U,
                      "an empty stage of x");
         barrier_arrive_expect(&barriers_.full[stage], kStageBytes);
-        tma_load_4d(x, memory_ + stage * kStageBytes, &barriers_.full[stage],
-                    share_.first_block * kCompactColumns + step * kCompactUnit, share_.first_row);
+#pragma unroll
+        for (int line = 0; line < kStageLines; ++line) {
+            const int column = (number * kStageLines + line) * kCompactUnit;
+            tma_load_4d(x, memory_ + stage * kStageBytes + line * kLineBytes, &barriers_.full[stage],
+                        share_.first_block * kCompactColumns + column, share_.first_row);
+        }
+    }
+    // Whether the calling thread fetches x while the warps multiply stage number `number`. A warp that fetched for
+    // every stage would fall behind the others, which then wait for the x that it fetches. So sixteen warps take turns.
+    // Eight warps have so much to multiply in each stage that taking turns costs more time than it saves.
+    __device__ static bool fetches(int number) {
+        const int fetching = kWarps == 16 ? number % kWarps : 0;
+        return static_cast<int>(threadIdx.x) == fetching * kWarp;
     }
 
     // Starts to add the product of 32 columns to `sums`, and returns when the one before is complete.
@@ -145,7 +163,8 @@ class RoundedStrip {
     // Adds the products of all of the share's columns: a warpgroup's sums of 64 weight rows and kRows rows of x.
     __device__ void add_products(const CUtensorMap* x, Fragment<kRows>& sums) {
         if (threadIdx.x == 0) {
-            for (int step = 0; step < kXStages - 1; ++step) fetch(x, step);
+#pragma unroll 1
+            for (int number = 0; number < kAhead; ++number) fetch(x, number);
         }
         __syncwarp();
         const uint64_t operand = wgmma_operand(shared_address(memory_), 8 * kColumnBytes);
@@ -155,24 +174,29 @@ class RoundedStrip {
         ring_.wait();
         weights.begin(ring_.block());
         weights.round(0, first);
-        uint32_t parity = 0;
-        for (int begin = 0; begin < share_.steps; begin += kLines, parity ^= 1U) {
+        for (int begin = 0; begin < share_.steps; begin += kLines) {
+            const int first_line =
+                kXLines == kLines ? 0 : begin % kXLines;  // the place of the block's first line in the stages
+            const auto parity = static_cast<uint32_t>(begin / kXLines) & 1U;
 #pragma unroll
             for (int line = 0; line < kLines; ++line) {
                 if (begin + line >= share_.steps) break;
-                const uint64_t of_line = operand + line * (kStageBytes / 16);
-                barrier_wait(&barriers_.full[line], parity, "a stage of x");
+                const uint64_t of_line = operand + (first_line + line) * (kLineBytes / 16);
+                const int stage = (first_line + line) / kStageLines;
+                const bool begins_stage = line % kStageLines == 0;
+                if (begins_stage) barrier_wait(&barriers_.full[stage], parity, "a stage of x");
                 add_product(first, of_line, sums);
                 // The tensor cores have done with the line before, if there is one: x may be fetched to its stage.
-                if (begin + line > 0 && threadIdx.x % kWarp == 0) {
-                    barrier_arrive(&barriers_.empty[(line + kLines - 1) % kLines]);
+                if (begins_stage && begin + line > 0 && threadIdx.x % kWarp == 0) {
+                    barrier_arrive(&barriers_.empty[(stage + kXStages - 1) % kXStages]);
                 }
                 weights.round(2 * line + 1, second);
                 add_product(second, of_line + 4, sums);
-                // The next line that this stage is for; the other warps have probably released it, too, by now, so that
-                // the thread does not wait here.
-                if (threadIdx.x == 0) fetch(x, begin + line + kXStages - 1);
-                __syncwarp();
+                if (begins_stage) {
+                    const int number = (begin + line) / kStageLines;
+                    if (fetches(number)) fetch(x, number + kAhead);
+                    __syncwarp();
+                }
                 if (line + 1 < kLines) {
                     weights.round(2 * line + 2, first);
                 } else if (begin + kLines < share_.steps) {

@@ -1,4 +1,4 @@
-// The weights of a warp's tile on their way to a product (tiled_strip.cuh, rounded_strip.cuh).
+// The weights of a warp's tile on their way to a product (rounded_strip.cuh, experts/tiled_strip.cuh).
 #pragma once
 
 #include <cstddef>

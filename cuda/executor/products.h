@@ -5,8 +5,8 @@
 //   up to four rows of wide matrices (linear/streamed.h) and eight of compact ones (compact/streamed_compact.h),
 //   elsewhere and for float32 matrix-vector products.
 // - More rows of wide matrices on Hopper, up to 96: staged products (linear/staged.h), with what follows fused too.
-// - More rows of compact matrices on Hopper: up to 32 are multiplied with codes (compact/tiled_compact.h), more with
-//   weights that are rounded to 16 bits on their way to the tensor cores (compact/rounded_compact.h).
+// - More rows of compact matrices on Hopper: their weights are rounded to 16 bits on their way to the tensor cores
+//   (compact/rounded_compact.h).
 // - All others: cuBLASLt. With batch_invariant, where a row's result must not depend on the number of rows, it computes
 //   every product.
 // A compact matrix that no kernel takes is expanded to 16 bits, a part of it at a time, and multiplied as a wide one.
@@ -22,7 +22,6 @@
 #include "compact/expand.h"
 #include "compact/rounded_compact.h"
 #include "compact/streamed_compact.h"
-#include "compact/tiled_compact.h"
 #include "executor/dtype_of.h"
 #include "executor/weights.h"
 #include "linear/gather.h"
@@ -71,7 +70,7 @@ class Products {
         bool any_codes = false;
         for_matrices(weights, [&](const DeviceMatrix<T>& matrix) { any_codes |= products.takes_codes(matrix); });
         if (any_codes) {
-            NL_ASSIGN(products.clusters_, find_tiled_clusters());
+            NL_ASSIGN(products.clusters_, find_rounded_clusters());
         }
         if (kMayStream && gpu.major == 9) {
             NL_ASSIGN(products.staged_clusters_, find_staged_clusters());
@@ -349,13 +348,12 @@ class Products {
     [[nodiscard]] bool takes_codes(const DeviceMatrix<T>& matrix) const {
         return kMayStream && !batch_invariant_ && matrix.compact() &&
                std::ranges::all_of(matrix.parts, [&](const CompactMatrix& part) {
-                   return tiled_compact_supports(part.layout, part.size, gpu_);
+                   return rounded_compact_supports(part.layout, part.size, gpu_);
                });
     }
     Result<void> multiply_codes(int rows, const T* x, const CompactMatrix& part,
                                 const CompactOutput& output) requires kMayStream {
-        const auto kernel = rows <= kTiledRows ? tiled_compact<T> : rounded_compact<T>;
-        return kernel(x, rows, part, output, clusters_, stream_);
+        return rounded_compact<T>(x, rows, part, output, clusters_, stream_);
     }
 
     // The same by expanding the matrix, some of its tiles at a time.

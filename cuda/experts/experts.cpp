@@ -54,7 +54,7 @@ Result<Experts<T>> Experts<T>::create(const ModelSpec& spec, const ExecutorOptio
     NL_ASSIGN(experts.expanded_, allocate_device(expanded * sizeof(T), "experts' weights that are expanded"));
     const auto takes_codes = [&](const ExpertMatrix<T>& matrix) { return experts.takes_codes(matrix); };
     if (std::ranges::any_of(matrices, takes_codes)) {
-        NL_ASSIGN(experts.clusters_, find_tiled_clusters());
+        NL_ASSIGN(experts.clusters_, find_rounded_clusters());
     }
     return experts;
 }

@@ -7,7 +7,7 @@
 
 #include "backend/executor.h"
 #include "backend/model_spec.h"
-#include "compact/tiled_compact.h"
+#include "compact/rounded_compact.h"
 #include "experts/expert_matrix.h"
 #include "experts/grouped.h"
 #include "experts/routing.h"

@@ -1,16 +1,26 @@
-// Tiling: that of compact/tiled_compact.cu for the matrix of each chosen expert (the grid's y). Its pairs are taken 16
-// at a time, and the strip's weights are streamed again for each further 16.
+// Tiling: the weight rows of each chosen expert's matrix (the grid's y) are divided into strips of up to 256. A thread
+// block has 16 warps, each of which computes the outputs of one tile of 16 weight rows. The thread block goes through
+// the strip's columns 256 at a time. All its warps multiply with the same 256 columns of x: cp.async copies these to
+// shared memory, which has room for three such pieces. The weights of each warp's tile are its own: the copy engine
+// brings their blocks (compact/layout.h) to a ring of buffers in shared memory. The warp widens the codes in registers,
+// from which wgmma takes them as its operand A; its operand B is x. An expert's pairs are taken 16 at a time, and the
+// strip's weights are streamed again for each further 16.
+//
+// Where there are fewer strips than multiprocessors, up to eight thread blocks, a cluster, share the columns of a
+// strip. When all have their partial sums in shared memory, each of them adds up the sums of some pairs, always in the
+// order of the thread blocks, and writes those outputs.
 //
 // Bytes: the weights of the chosen experts once from memory and again from L2 for each further 16 pairs; every pair's
 // row once for each strip from L2. Flops: 2 * pairs * outputs * size, with pairs in sixteens. Bound by memory and by
-// the issue of instructions (tiled_compact.cu).
+// the issue of instructions: widening two 8-bit codes takes about five, most of them on units that accept one every
+// second cycle, and forms with groups scale each group's sums besides.
 #include "experts/grouped_compact.h"
 
 #include "compact/forms.h"
-#include "compact/tiled_division.h"
-#include "compact/tiled_strip.cuh"
 #include "device/dependent.cuh"
 #include "experts/chosen.cuh"
+#include "experts/tiled_division.h"
+#include "experts/tiled_strip.cuh"
 #include "runtime/cluster_launch.h"
 
 namespace nanolith::cuda {
@@ -20,7 +30,7 @@ namespace {
 constexpr int kPairs = 16;  // at a time
 
 template <typename T, typename Traits>
-using X = TiledX<T, Traits, kPairs, kTiledThreads, ListedRows>;
+using X = TiledX<T, Traits, kPairs, kTiledThreads>;
 
 // Lists the rows of x that `count` pairs from `first` on have, the last one again up to kPairs.
 template <typename T>
@@ -52,7 +62,7 @@ __global__ void __launch_bounds__(kTiledThreads, 1)
         strip.start(tiles);
         const int count = min(end - first, kPairs);
         list_rows(product, first, count, rows);
-        strip.multiply({product.x, ListedRows{rows}, matrix.size}, count, output.behind_rows(first));
+        strip.multiply({product.x, rows, matrix.size}, count, output.behind_rows(first));
         // The copy engine is to write where partial sums were, and the list is to be written anew.
         fence_async_proxy();
         __syncthreads();
@@ -74,7 +84,7 @@ Result<void> start(const GroupedProduct<T>& product, const CompactMatrix& matrix
 }  // namespace
 
 bool grouped_compact_supports(const CompactLayout& layout, int size, const GpuFacts& gpu) {
-    return tiled_compact_supports(layout, size, gpu);
+    return rounded_compact_supports(layout, size, gpu);
 }
 
 template <typename T>

@@ -4,7 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include "base/result.h"
-#include "compact/tiled_compact.h"
+#include "compact/rounded_compact.h"
 #include "experts/grouped.h"
 
 namespace nanolith::cuda {

@@ -170,9 +170,11 @@ TEST_P(CompactWeightsTest, WithColumnsInAnotherOrder) {
     expect_reference(shape, GroupedMatrix::kZeros, "experts", true);
 }
 
-// Of more rows than 64, from which on GPUs round weights to 16 bits on their way to the tensor cores.
+// Of more rows than 8, from which on GPUs round weights to 16 bits on their way to the tensor cores: by kernels for 16,
+// 32, 64 and more rows.
 TEST_P(CompactWeightsTest, OfManyRows) {
     Random random(seed_);
+    const auto few_rows = [&] { return 9 + random.below(56); };
     const auto some_rows = [&] { return 65 + random.below(350); };
     for (const WeightForm form : kForms) {
         RandomShape shape = some_shape();
@@ -183,13 +185,13 @@ TEST_P(CompactWeightsTest, OfManyRows) {
         shape.head_dim = 64;
         SCOPED_TRACE("hidden " + std::to_string(shape.hidden_size) + ", MLP " +
                      std::to_string(shape.intermediate_size));
-        expect_prefills(shape, form, {some_rows(), some_rows()});
+        expect_prefills(shape, form, {few_rows(), some_rows(), few_rows()});
     }
     for (const CompactForm& form : {GroupedMatrix::kZeros, GroupedMatrix::kZerosOf8, GroupedMatrix::kE4M3}) {
         RandomShape shape = some_shape();
         shape.num_layers = 1;
         shape.hidden_size = shape.intermediate_size = 64 * (1 + random.below(9));
-        expect_prefills(shape, form, {some_rows()});
+        expect_prefills(shape, form, {few_rows(), some_rows()});
     }
 }
 

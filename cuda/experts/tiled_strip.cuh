@@ -1,13 +1,12 @@
-// The strip of weight rows of a thread block, times up to 32 rows of activations: what tiled_compact.cu and
-// experts/grouped_compact.cu have in common. The tiling is described in the former.
+// The strip of compact weight rows of a thread block of grouped_compact.cu, times up to 32 rows of activations.
 #pragma once
 
 #include "compact/cluster_sums.cuh"
-#include "compact/tiled_division.h"
-#include "compact/tiled_product.cuh"
 #include "compact/tiled_ring.cuh"
-#include "compact/tiled_x.cuh"
 #include "device/dynamic_shared.cuh"
+#include "experts/tiled_division.h"
+#include "experts/tiled_product.cuh"
+#include "experts/tiled_x.cuh"
 
 namespace nanolith::cuda {
 

@@ -1,5 +1,5 @@
-// Rows of activations in shared memory for products of compact weights with up to 32 rows. A stage has 256 columns of
-// all rows, as four arrays of 64 columns ("lines"), each [rows, 64] in the K-major layout that wgmma takes as its
+// Rows of activations in shared memory for products of experts' compact weights with few rows. A stage has 256 columns
+// of all rows, as four arrays of 64 columns ("lines"), each [rows, 64] in the K-major layout that wgmma takes as its
 // operand B (device/wgmma.cuh).
 #pragma once
 
@@ -10,19 +10,8 @@
 
 namespace nanolith::cuda {
 
-// Which rows of x are multiplied: the first ones, the last of which is repeated where they are fewer than the kernel's.
-struct FirstRows {
-    int count;
-    [[nodiscard]] __device__ int row(int i) const { return min(i, count - 1); }
-};
-// Or those of a list in shared memory, as many as the kernel has.
-struct ListedRows {
-    const int32_t* list;
-    [[nodiscard]] __device__ int row(int i) const { return list[i]; }
-};
-
-// kRows: 16 or 32. kThreads: threads of the thread block. Rows: FirstRows or ListedRows.
-template <typename T, typename Traits, int kRows, int kThreads, typename Rows>
+// kRows: 16 or 32. kThreads: threads of the thread block.
+template <typename T, typename Traits, int kRows, int kThreads>
 class TiledX {
   public:
     static constexpr int kLineBytes = kRows * kCompactUnit * 2;  // 64 columns of all rows
@@ -31,8 +20,8 @@ class TiledX {
     // eight rows use different banks.
     static constexpr int kMeansRowBytes = Traits::kMeans ? kMeanBytes<Traits> + 16 : 0;
 
-    // x [*, size] in device memory.
-    __device__ TiledX(const T* x, const Rows& rows, int size) : x_(x), rows_(rows), size_(size) {}
+    // x [*, size] in device memory. `rows`: which kRows rows of it are multiplied, a list in shared memory.
+    __device__ TiledX(const T* x, const int32_t* rows, int size) : x_(x), rows_(rows), size_(size) {}
 
     // Starts to copy the 256 columns from 256 `block` on, or as many as x has there, to a stage. All threads of the
     // thread block take part, each with the same eight columns of several rows.
@@ -48,7 +37,7 @@ class TiledX {
         std::byte* const to = stage + chunk / kOfLine * kLineBytes + ((chunk % kOfLine) ^ (first % 8)) * 16;
 #pragma unroll
         for (int row = first; row < kRows; row += kThreads / kChunks) {
-            copy_async(to + row * kCompactUnit * 2, x_ + static_cast<int64_t>(rows_.row(row)) * size_ + column, true);
+            copy_async(to + row * kCompactUnit * 2, x_ + static_cast<int64_t>(rows_[row]) * size_ + column, true);
         }
     }
 
@@ -109,7 +98,7 @@ class TiledX {
     }
 
     const T* x_;
-    const Rows rows_;
+    const int32_t* const rows_;
     const int size_;
 };
 

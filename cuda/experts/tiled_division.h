@@ -1,5 +1,5 @@
-// How a product of compact weights with up to 32 rows (tiled_strip.cuh) is divided among thread blocks, and what a
-// thread block's shared memory has where.
+// How a product of experts' compact weights with up to 32 rows (tiled_strip.cuh) is divided among thread blocks, and
+// what a thread block's shared memory has where.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +8,6 @@
 
 #include "compact/cluster_sums.cuh"
 #include "compact/layout.h"
-#include "compact/tiled_compact.h"
 #include "device/reduce.cuh"
 
 namespace nanolith::cuda {
@@ -48,7 +47,7 @@ inline void divide(const CompactMatrix& matrix, int matrices, int x_bytes, const
     const int num_tiles = matrix.num_tiles();
     const int num_blocks = compact_blocks_of(matrix.size);
     int64_t least = INT64_MAX;
-    for (int splits = 1; splits <= std::min(kTiledSplits, num_blocks); ++splits) {
+    for (int splits = 1; splits <= std::min(kCompactSplits, num_blocks); ++splits) {
         const int at_once = clusters.most[static_cast<size_t>(splits)];
         if (at_once == 0) continue;
         // The fewest waves of clusters, and with that many waves the fewest tiles in a strip.

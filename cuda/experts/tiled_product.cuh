@@ -3,7 +3,7 @@
 // group's sum is multiplied by the group's scale in float32: weights are never rounded to 16 bits.
 #pragma once
 
-#include "compact/tiled_x.cuh"
+#include "experts/tiled_x.cuh"
 
 namespace nanolith::cuda {
 
