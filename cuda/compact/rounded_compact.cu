@@ -12,13 +12,15 @@
 // each other in the grid, so that all but the first find its weights in L2.
 //
 // Bytes: weights once from memory and again from L2 for each further 128 or 256 rows; x once from L2 for every strip.
-// Flops: 2 * rows * outputs * size, with rows in 16, 32, 64, 128s or 256s. 64 columns take the tensor cores 1,024
-// clocks in tall thread blocks of 128 rows and in wide ones; widening them takes each of a scheduler's four or two
-// warps 150 to 240 instructions. No more than 128 registers (tall) and 208 (wide), nothing spilled (sm_90a, nvcc 13.0).
+// Flops: 2 * rows * outputs * size, rows being rounded up to 16, 32 or 64, or to a multiple of 128 or 256. 64 columns
+// take the tensor cores 1,024 clocks in tall thread blocks of 128 rows and in wide ones; widening them takes each of a
+// scheduler's four or two warps 150 to 240 instructions. No more than 128 registers (tall) and 208 (wide), nothing
+// spilled (sm_90a, nvcc 13.0).
 //
 // Bound by the tensor cores in wide thread blocks: 600 to 740 TFLOP/s in matrices with long rows on an H200. Tall ones
 // of 128 rows lose to the issue of instructions, the more the smaller the codes. What a launch takes besides its
-// products, 10 to 15 us until the first and after the last, is most of its time with up to 128 rows.
+// products, 10 to 15 us until the first and after the last, is most of its time with up to 128 rows: the four products
+// of a layer of Llama-3.1-8B in e4m3 take 78 us with 16 rows and 102 with 64, where memory needs 48.
 #include "compact/rounded_compact.h"
 
 #include "compact/forms.h"

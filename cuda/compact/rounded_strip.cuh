@@ -175,8 +175,8 @@ class RoundedStrip {
         weights.begin(ring_.block());
         weights.round(0, first);
         for (int begin = 0; begin < share_.steps; begin += kLines) {
-            const int first_line =
-                kXLines == kLines ? 0 : begin % kXLines;  // the place of the block's first line in the stages
+            // The place of the block's first line in the stages.
+            const int first_line = kXLines == kLines ? 0 : begin % kXLines;
             const auto parity = static_cast<uint32_t>(begin / kXLines) & 1U;
 #pragma unroll
             for (int line = 0; line < kLines; ++line) {
