@@ -11,11 +11,15 @@
 namespace nanolith {
 namespace {
 
-constexpr int64_t kPagesAtOnce = 4;
+// Of a value, at most. redis-benchmark's four clients get values of 256 KiB to 1 MiB at 4.2 to 4.4 GB/s from a server
+// of Redis 7.0 on the same two cores, of 4 MiB at 2.4, and of 8 MiB at 0.7.
+constexpr size_t kValueBytes = size_t{512} << 10;
+constexpr int64_t kValuesAtOnce = 8;    // that a connection is asked for, or given, in one call
 constexpr size_t kPassesOfAnswers = 8;  // over a page's bytes: the client library's copies, and the checksum
 
-std::string key_of(const ChunkName& name, int64_t page) {
-    return "nanolith:1:" + name.text() + ":" + std::to_string(page);
+// `value`: counted from the chunk's first.
+std::string key_of(const ChunkName& name, int64_t value) {
+    return "nanolith:2:" + name.text() + ":" + std::to_string(value);
 }
 
 SharedStore::Time left_until(SharedTier::Clock::time_point deadline) {
@@ -23,11 +27,11 @@ SharedStore::Time left_until(SharedTier::Clock::time_point deadline) {
         std::max(deadline - SharedTier::Clock::now(), SharedTier::Clock::duration::zero()));
 }
 
-// What stands behind a page in its value.
-uint64_t sum_of(std::span<const std::byte> bytes, const Digest& chunk, int64_t page) {
-    std::array<std::byte, sizeof chunk + sizeof page> bound;
+// What stands behind a page's bytes in a value.
+uint64_t sum_of(std::span<const std::byte> bytes, const Digest& chunk, int64_t value) {
+    std::array<std::byte, sizeof chunk + sizeof value> bound;
     std::memcpy(bound.data(), chunk.data(), sizeof chunk);
-    std::memcpy(bound.data() + sizeof chunk, &page, sizeof page);
+    std::memcpy(bound.data() + sizeof chunk, &value, sizeof value);
     return checksum(bytes) ^ checksum(bound);
 }
 
@@ -57,26 +61,34 @@ auto SharedTier::with_connection(const Use& use) -> decltype(use(std::declval<Sh
     return result;
 }
 
+int64_t SharedTier::values_of_page() const {
+    return static_cast<int64_t>((page_bytes_ + kValueBytes - 1) / kValueBytes);
+}
+
+template <typename Byte>
+std::span<Byte> SharedTier::bytes_of(std::span<Byte> pages, int64_t value) const {
+    const auto page = static_cast<size_t>(value / values_of_page());
+    const size_t begin = static_cast<size_t>(value % values_of_page()) * kValueBytes;
+    return pages.subspan(page * page_bytes_ + begin, std::min(kValueBytes, page_bytes_ - begin));
+}
+
 Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline,
                               ThreadPool& pool) {
-    const auto count = static_cast<int64_t>(to.size() / page_bytes_);
-    const int64_t at_once = std::clamp<int64_t>(count / pool.num_threads(), 1, kPagesAtOnce);
+    const int64_t count = static_cast<int64_t>(to.size() / page_bytes_) * values_of_page();
+    const int64_t at_once = std::clamp<int64_t>(count / pool.num_threads(), 1, kValuesAtOnce);
     std::mutex mutex;
     bool has_all = true;
     std::optional<Error> error;
     const auto cost = cost_of_bytes(static_cast<int64_t>(kPassesOfAnswers * to.size()));
     pool.run((count + at_once - 1) / at_once, cost, [&](int64_t item, int32_t) {
-        const int64_t page = item * at_once;
-        const int64_t pages = std::min(at_once, count - page);
         {
             const std::lock_guard lock(mutex);
             if (!has_all || error) return;
         }
+        const int64_t begin = item * at_once;
         bool found = false;
         const Result<void> outcome = without_exceptions([&]() -> Result<void> {
-            const auto part =
-                to.subspan(static_cast<size_t>(page) * page_bytes_, static_cast<size_t>(pages) * page_bytes_);
-            NL_ASSIGN(found, read_some(name, first + page, part, deadline));
+            NL_ASSIGN(found, read_some(name, first, to, begin, std::min(begin + at_once, count), deadline));
             return {};
         });
         const std::lock_guard lock(mutex);
@@ -87,38 +99,40 @@ Result<bool> SharedTier::read(const ChunkName& name, int64_t first, std::span<st
     return has_all;
 }
 
-Result<bool> SharedTier::read_some(const ChunkName& name, int64_t first, std::span<std::byte> to,
-                                   Clock::time_point deadline) {
-    const size_t count = to.size() / page_bytes_;
-    std::vector<uint64_t> sums(count);
+Result<bool> SharedTier::read_some(const ChunkName& name, int64_t first, std::span<std::byte> to, int64_t begin,
+                                   int64_t end, Clock::time_point deadline) {
+    const int64_t of_first_page = first * values_of_page();
+    std::vector<uint64_t> sums(static_cast<size_t>(end - begin));
     std::vector<SharedStore::Wanted> wanted;
-    for (size_t i = 0; i < count; ++i)
-        wanted.push_back({key_of(name, first + static_cast<int64_t>(i)), to.subspan(i * page_bytes_, page_bytes_),
-                          std::as_writable_bytes(std::span(&sums[i], 1))});
+    for (int64_t value = begin; value < end; ++value)
+        wanted.push_back({key_of(name, of_first_page + value), bytes_of(to, value),
+                          std::as_writable_bytes(std::span(sums).subspan(wanted.size(), 1))});
     NL_ASSIGN(const size_t filled,
               with_connection([&](SharedStore& store) { return store.read(wanted, left_until(deadline)); }));
-    if (filled < count) return false;
-    for (size_t i = 0; i < count; ++i)
-        if (sums[i] != sum_of(wanted[i].into, name.digest, first + static_cast<int64_t>(i))) return false;
+    if (filled < wanted.size()) return false;
+    for (int64_t value = begin; value < end; ++value) {
+        const auto i = static_cast<size_t>(value - begin);
+        if (sums[i] != sum_of(wanted[i].into, name.digest, of_first_page + value)) return false;
+    }
     return true;
 }
 
 Result<void> SharedTier::write(const ChunkName& name, int64_t first, std::span<const std::byte> pages,
                                Clock::time_point deadline) {
     return with_connection([&](SharedStore& store) -> Result<void> {
-        const size_t value_bytes = page_bytes_ + sizeof(uint64_t);
-        const size_t count = pages.size() / page_bytes_;
-        std::vector<std::byte> values(std::min<size_t>(count, kPagesAtOnce) * value_bytes);
-        for (size_t at = 0; at < count; at += kPagesAtOnce) {
+        const int64_t of_first_page = first * values_of_page();
+        const int64_t count = static_cast<int64_t>(pages.size() / page_bytes_) * values_of_page();
+        constexpr size_t kRoom = kValueBytes + sizeof(uint64_t);  // for a value
+        std::vector<std::byte> room(static_cast<size_t>(std::min(count, kValuesAtOnce)) * kRoom);
+        for (int64_t begin = 0; begin < count; begin += kValuesAtOnce) {
             std::vector<SharedStore::Given> given;
-            for (size_t i = 0; i < std::min<size_t>(count - at, kPagesAtOnce); ++i) {
-                const auto bytes = pages.subspan((at + i) * page_bytes_, page_bytes_);
-                const int64_t page = first + static_cast<int64_t>(at + i);
-                const uint64_t sum = sum_of(bytes, name.digest, page);
-                const auto value = std::span(values).subspan(i * value_bytes, value_bytes);
-                std::ranges::copy(bytes, value.begin());
-                std::ranges::copy(std::as_bytes(std::span(&sum, 1)), value.last(sizeof sum).begin());
-                given.push_back({key_of(name, page), value});
+            for (int64_t value = begin; value < std::min(begin + kValuesAtOnce, count); ++value) {
+                const auto bytes = bytes_of(pages, value);
+                const uint64_t sum = sum_of(bytes, name.digest, of_first_page + value);
+                const auto to = std::span(room).subspan(given.size() * kRoom, bytes.size() + sizeof sum);
+                std::ranges::copy(bytes, to.begin());
+                std::ranges::copy(std::as_bytes(std::span(&sum, 1)), to.last(sizeof sum).begin());
+                given.push_back({key_of(name, of_first_page + value), to});
             }
             NL_TRY(store.write(given, left_until(deadline)));
         }

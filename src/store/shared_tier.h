@@ -1,6 +1,7 @@
-// Chunks in a shared store, which engines on several machines have in common. A page is a value of its own: its bytes,
-// then a checksum of them, of the chunk's name and of which page it is. So what was damaged on the way, belongs to
-// another chunk or is another page of it is never taken for what was asked for. The chunk's name, a SHA-256, says
+// Chunks in a shared store, which engines on several machines have in common. A page is stored as one value or several,
+// of up to 512 KiB of its bytes each: a server hands out larger values more slowly. Behind the bytes a value has a
+// checksum of them, of the chunk's name and of which part of it they are. So what was damaged on the way, belongs to
+// another chunk or is another part of it is never taken for what was asked for. The chunk's name, a SHA-256, says
 // everything that its pages depend on. The checksum is no proof against forgery: whoever may write to the server
 // decides what is read as keys and values.
 #pragma once
@@ -41,8 +42,14 @@ class SharedTier {
         idle_.push_back(std::move(first));
     }
 
-    // A few pages, by one connection.
-    Result<bool> read_some(const ChunkName& name, int64_t first, std::span<std::byte> to, Clock::time_point deadline);
+    // Values of a page, all but the last of which have kValueBytes bytes of it.
+    [[nodiscard]] int64_t values_of_page() const;
+    // The bytes of value number `value` in `pages`, which begin with the first byte of value 0.
+    template <typename Byte>
+    std::span<Byte> bytes_of(std::span<Byte> pages, int64_t value) const;
+    // Reads the values [begin, end) of `to`, whose first page is page `first` of the chunk, by one connection.
+    Result<bool> read_some(const ChunkName& name, int64_t first, std::span<std::byte> to, int64_t begin, int64_t end,
+                           Clock::time_point deadline);
     // Calls use(store) with a connection that no other call has meanwhile.
     template <typename Use>
     auto with_connection(const Use& use) -> decltype(use(std::declval<SharedStore&>()));

@@ -82,7 +82,7 @@ TEST_F(StoreServer, TenantsHaveKeysOfTheirOwn) {
     };
     EXPECT_EQ(origin("a"), NL_ORIGIN_COMPUTED);
     Client client(server);
-    for (const std::string& key : client.keys()) EXPECT_TRUE(key.starts_with("nanolith:1:ca978112ca1bbdca-")) << key;
+    for (const std::string& key : client.keys()) EXPECT_TRUE(key.starts_with("nanolith:2:ca978112ca1bbdca-")) << key;
     EXPECT_EQ(origin("b"), NL_ORIGIN_COMPUTED);
     computed_first();
     EXPECT_EQ(client.keys().size(), 9U);
@@ -114,6 +114,45 @@ TEST_F(StoreServer, OtherBytesAreComputedInstead) {
     client.run("APPEND %s x", keys[1].c_str());
     EXPECT_EQ(later(NL_ORIGIN_COMPUTED), drawn);
     EXPECT_EQ(later(NL_ORIGIN_SERVER), drawn);
+}
+
+// A page of more than 512 KiB is several values. They are read as one page, and each of them is checked: a flipped bit
+// in any, two of one page that changed places, one that is gone.
+TEST_F(StoreServer, LargePagesAreSeveralValues) {
+    const TinyModel large({.num_layers = 20, .num_heads = 8, .num_kv_heads = 8, .head_dim = 64});
+    const auto answer = [&](int64_t origin) {
+        const EngineHandle engine = make_engine_with(large.path(), server.address());
+        const ChunkHandle chunk = make_chunk(engine.get(), some_tokens(40, 1));
+        EXPECT_EQ(fact(chunk.get(), NL_CHUNK_ORIGIN), origin);
+        return answer_behind(engine.get(), chunk.get());
+    };
+    const Tokens drawn = answer(NL_ORIGIN_COMPUTED);
+    EXPECT_EQ(answer(NL_ORIGIN_SERVER), drawn);
+    Client client(server);
+    const auto keys = client.keys();
+    ASSERT_GT(keys.size(), 3U);  // pages of 16 tokens
+    EXPECT_EQ(keys.size() % 3, 0U);
+    const auto stored = [&] { return client.keys().size() == keys.size() && answer(NL_ORIGIN_SERVER) == drawn; };
+    for (const std::string& key : keys) {
+        const int64_t size = std::stoll(client.run("STRLEN %s", key.c_str()));
+        EXPECT_LE(size, 512 * 1024 + 8);
+        const auto bit = static_cast<long long>(8 * (size / 2));
+        const auto old = client.run("GETBIT %s %lld", key.c_str(), bit);
+        client.run("SETBIT %s %lld %d", key.c_str(), bit, old == "0" ? 1 : 0);
+        EXPECT_EQ(answer(NL_ORIGIN_COMPUTED), drawn);  // and stores it again
+        EXPECT_TRUE(stored());
+    }
+    const auto key = [&](int value) { return keys[0].substr(0, keys[0].rfind(':') + 1) + std::to_string(value); };
+    const auto of_page = static_cast<int>(keys.size() / 3);
+    // Values of the same size: the first of two pages.
+    client.run("RENAME %s x", key(0).c_str());
+    client.run("RENAME %s %s", key(of_page).c_str(), key(0).c_str());
+    client.run("RENAME x %s", key(of_page).c_str());
+    EXPECT_EQ(answer(NL_ORIGIN_COMPUTED), drawn);
+    EXPECT_TRUE(stored());
+    client.run("DEL %s", key(of_page - 1).c_str());
+    EXPECT_EQ(answer(NL_ORIGIN_COMPUTED), drawn);
+    EXPECT_TRUE(stored());
 }
 
 TEST_F(StoreServer, AServerThatIsGoneCostsAComputationAndALineOfTheLog) {
