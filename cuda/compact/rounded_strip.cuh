@@ -47,8 +47,9 @@ class RoundedStrip {
     static constexpr int kXStages = 4;
     static constexpr int kXLines = kXStages * kStageLines;
     static_assert(kXLines % kLines == 0);  // the stages hold the lines of a whole number of blocks
-    // How many stages x is fetched ahead of the one that is multiplied. Where a stage has several lines it is one fewer
-    // than there is room for: all warps have then probably released the stage that the thread which fetches waits for.
+    // How many stages ahead of the one that is being multiplied x is fetched. Where a stage has several lines, this is
+    // one less than there is room for, so that the fetching thread waits for a stage that was used two stages ago,
+    // which all warps have probably released, and not for the one that was used just now.
     static constexpr int kAhead = kStageLines == 1 ? kXStages - 1 : kXStages - 2;
     // Where a thread block's shared memory has what, in bytes: the stages of x are at its beginning, then come the
     // rings of weights, then the barriers. Partial sums are written over x and rings once the product is complete.
@@ -140,9 +141,10 @@ class RoundedStrip {
                         share_.first_block * kCompactColumns + column, share_.first_row);
         }
     }
-    // Whether the calling thread fetches x while the warps multiply stage number `number`. A warp that fetched for
-    // every stage would fall behind the others, which then wait for the x that it fetches. So sixteen warps take turns.
-    // Eight warps have so much to multiply in each stage that taking turns costs more time than it saves.
+    // Whether the calling thread is the one that fetches the next x while stage number `number` is multiplied. If one
+    // warp fetched for all stages, it would fall behind the other warps, and these would wait for x. So in a thread
+    // block of sixteen warps the fetching passes from warp to warp. In one of eight, each warp multiplies so much for a
+    // stage that the turns would cost more time than they save; warp 0 fetches there.
     __device__ static bool fetches(int number) {
         const int fetching = kWarps == 16 ? number % kWarps : 0;
         return static_cast<int>(threadIdx.x) == fetching * kWarp;

@@ -1,14 +1,14 @@
 // Tiling: the weight rows of each chosen expert's matrix (the grid's y) are divided into strips of up to 256. A thread
 // block has 16 warps, each of which computes the outputs of one tile of 16 weight rows. The thread block goes through
 // the strip's columns 256 at a time. All its warps multiply with the same 256 columns of x: cp.async copies these to
-// shared memory, which has room for three such pieces. The weights of each warp's tile are its own: the copy engine
-// brings their blocks (compact/layout.h) to a ring of buffers in shared memory. The warp widens the codes in registers,
-// from which wgmma takes them as its operand A; its operand B is x. An expert's pairs are taken 16 at a time, and the
-// strip's weights are streamed again for each further 16.
+// shared memory, which has room for three such pieces. Each warp has a ring of buffers in shared memory, to which
+// the copy engine brings the blocks of its tile (compact/layout.h). The warp widens the codes in registers; wgmma takes
+// them from there as its operand A and x as its operand B. An expert's pairs are multiplied 16 at a time, and for each
+// further 16 pairs the strip's weights are fetched again.
 //
-// Where there are fewer strips than multiprocessors, up to eight thread blocks, a cluster, share the columns of a
-// strip. When all have their partial sums in shared memory, each of them adds up the sums of some pairs, always in the
-// order of the thread blocks, and writes those outputs.
+// Where there are fewer strips than multiprocessors, up to eight thread blocks, a cluster, divide the columns of a
+// strip among them. When all have written their partial sums to shared memory, each thread block adds up the sums of
+// some of the pairs, always in the order of the thread blocks, and writes the outputs of these pairs.
 //
 // Bytes: the weights of the chosen experts once from memory and again from L2 for each further 16 pairs; every pair's
 // row once for each strip from L2. Flops: 2 * pairs * outputs * size, with pairs in sixteens. Bound by memory and by

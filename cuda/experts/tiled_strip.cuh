@@ -1,4 +1,5 @@
-// The strip of compact weight rows of a thread block of grouped_compact.cu, times up to 32 rows of activations.
+// What one thread block of grouped_compact.cu computes: the product of a strip of an expert's compact weight rows with
+// 16 rows of activations. How the work is divided is described there.
 #pragma once
 
 #include "compact/cluster_sums.cuh"

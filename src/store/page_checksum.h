@@ -11,14 +11,14 @@ namespace nanolith {
 
 constexpr size_t kPieceBytes = size_t{1} << 20;  // the last piece of a page may be shorter
 
-constexpr size_t pieces_of(size_t page_bytes) {
-    return (page_bytes + kPieceBytes - 1) / kPieceBytes;
+constexpr size_t pieces_of(size_t page_bytes, size_t piece_bytes = kPieceBytes) {
+    return (page_bytes + piece_bytes - 1) / piece_bytes;
 }
 
 template <typename Byte>
-std::span<Byte> piece_of(std::span<Byte> page, size_t piece) {
-    const size_t begin = piece * kPieceBytes;
-    return page.subspan(begin, std::min(kPieceBytes, page.size() - begin));
+std::span<Byte> piece_of(std::span<Byte> page, size_t piece, size_t piece_bytes = kPieceBytes) {
+    const size_t begin = piece * piece_bytes;
+    return page.subspan(begin, std::min(piece_bytes, page.size() - begin));
 }
 
 inline uint64_t checksum_of_pieces(std::span<const uint64_t> sums) {

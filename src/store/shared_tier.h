@@ -1,9 +1,10 @@
-// Chunks in a shared store, which engines on several machines have in common. A page is stored as one value or several,
-// of up to 512 KiB of its bytes each: a server hands out larger values more slowly. Behind the bytes a value has a
-// checksum of them, of the chunk's name and of which part of it they are. So what was damaged on the way, belongs to
-// another chunk or is another part of it is never taken for what was asked for. The chunk's name, a SHA-256, says
-// everything that its pages depend on. The checksum is no proof against forgery: whoever may write to the server
-// decides what is read as keys and values.
+// Chunks in a shared store, which engines on several machines have in common. A page is cut into pieces of 512 KiB, the
+// last of which may be shorter, and each piece is stored under a key of its own, because a server hands out larger
+// values more slowly. The stored value is the piece's bytes and then a checksum of these bytes, of the chunk's name and
+// of the piece's number in the chunk. So a value that was damaged on the way, or that belongs to another chunk or is
+// another piece, is never taken for the one that was asked for. The chunk's name, a SHA-256, says everything that its
+// pages depend on. The checksum is no proof against forgery: whoever may write to the server decides what is read as
+// keys and values.
 #pragma once
 
 #include <chrono>
@@ -42,12 +43,13 @@ class SharedTier {
         idle_.push_back(std::move(first));
     }
 
-    // Values of a page, all but the last of which have kValueBytes bytes of it.
-    [[nodiscard]] int64_t values_of_page() const;
-    // The bytes of value number `value` in `pages`, which begin with the first byte of value 0.
+    // How many pieces a page is cut into.
+    [[nodiscard]] int64_t pieces_of_page() const;
+    // Piece number `piece` of `pages`, which are whole pages; their pieces are numbered through, from 0 on.
     template <typename Byte>
-    std::span<Byte> bytes_of(std::span<Byte> pages, int64_t value) const;
-    // Reads the values [begin, end) of `to`, whose first page is page `first` of the chunk, by one connection.
+    std::span<Byte> piece_in(std::span<Byte> pages, int64_t piece) const;
+    // Reads the pieces [begin, end) of the pages `to`, by one connection. `first`: which page of the chunk is the first
+    // one of `to`.
     Result<bool> read_some(const ChunkName& name, int64_t first, std::span<std::byte> to, int64_t begin, int64_t end,
                            Clock::time_point deadline);
     // Calls use(store) with a connection that no other call has meanwhile.

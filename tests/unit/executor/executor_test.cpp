@@ -248,9 +248,10 @@ TEST_P(ExecutorTest, DecodesManySequencesBehindSharedTokens) {
     }
 }
 
-// Two executors that are given the same steps in turn report the same bits: no sum depends on which thread was sooner,
-// so that greedy decoding draws the same tokens whenever it is repeated. Steps of one, of few and of many rows behind
-// shared tokens go through other kernels on a GPU, which also records the fourth and replays it as the fifth.
+// Greedy decoding can be repeated: a second executor that runs the same steps reports logits with the same bits,
+// because no sum is added up in an order that depends on which thread is faster. A GPU has different kernels for steps
+// of one row, of a few and of many after shared tokens, so all three are tried; it records the fourth step and replays
+// it as the fifth.
 TEST_P(ExecutorTest, TheSameStepsGiveTheSameBits) {
     Random random(seed_ + 80);
     RandomShape shape;
